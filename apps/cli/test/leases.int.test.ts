@@ -107,7 +107,7 @@ it(
   async () => {
     const dry = await muster("lease order --dry-run -f -", { file: debug("1-2", "{ say: hello }") });
     expect(dry).toMatchObject({ code: 0, err: "" });
-    expect(dry.out).toMatch(/^lease\/1-2 ordered: ends in \S+ \(dry run: nothing was done\)$/);
+    expect(dry.out).toMatch(/^lease\/1-2 would be ordered: ends in \S+ \(dry run: nothing was done\)$/);
     const ordered = await start(["lease", "order", "--wait", "-f", "-"], debug("1-2", "{ say: hello }")).ended;
     expect(ordered.code).toBe(0);
     expect(ordered.out).toMatch(/\nlease\/1-2 ACTIVE: {"say":"hello"}\n$/);
@@ -231,7 +231,9 @@ it(
   async () => {
     const file = debug("4-1", "{ say: hello }");
     const dry = await muster("apply --dry-run -f -", { file });
-    expect(dry.out).toMatch(/^lease\/4-1 ordered: .*dry run/);
+    expect(dry.out).toMatch(/^lease\/4-1 would be ordered: .*dry run/);
+    const unnamed = await muster("lease order --dry-run -f -", { file: file.replace("metadata: { name: 4-1 }\n", "") });
+    expect(unnamed.out).toMatch(/^a lease of type debug would be ordered: ends in \S+ \(dry run/);
     const applied = await muster("apply --wait -f -", { file });
     expect(applied).toMatchObject({ code: 0 });
     expect(applied.out).toMatch(/^lease\/4-1 ordered: ends in .*\nlease\/4-1 ACTIVE: /);

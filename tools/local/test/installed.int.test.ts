@@ -177,10 +177,10 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     await world.kubectl(`-n ${WORK} delete jobs.muster.dev kept --timeout=3m`);
     await world.muster("delete kept --force --wait");
     // A network waits for what lives in it.
-    await world.muster(`lease end ${(await leaseOf("network"))?.id ?? ""} --key-file ${key}`);
+    await world.muster(`lease end ${(await leaseOf("network"))?.id ?? ""} --force --key-file ${key}`);
     expect((await leaseOf("volume"))?.phase).toBe("ACTIVE");
     const rest = (await leased()).filter(({ order }) => order.type !== "network");
-    await Promise.all(rest.map(({ id }) => world.muster(`lease end ${id} --key-file ${key}`)));
+    await Promise.all(rest.map(({ id }) => world.muster(`lease end ${id} --force --key-file ${key}`)));
     await until(
       "all leases have ended",
       async () => (await leased()).every(({ phase }) => phase === "ENDED"),

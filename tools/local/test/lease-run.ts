@@ -146,10 +146,10 @@ export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
     }
   };
   const end = async (): Promise<void> => {
-    await world.muster(`lease end ${idOf("network")} --key-file ${key}`);
+    await world.muster(`lease end ${idOf("network")} --force --key-file ${key}`);
     expect((await toldOf("volume"))?.phase).toBe("ACTIVE");
     const rest = TYPES.filter((type) => type !== "network");
-    await Promise.all(rest.map((type) => world.muster(`lease end ${idOf(type)} --key-file ${key}`)));
+    await Promise.all(rest.map((type) => world.muster(`lease end ${idOf(type)} --force --key-file ${key}`)));
     const ended = async () => (await told()).every(({ phase }) => phase === "ENDED");
     await until("all have ended", ended, PATIENCE);
     await until("nothing of them is there", async () => (await left(calls, TYPES.map(idOf))).length === 0, PATIENCE);

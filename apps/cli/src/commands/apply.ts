@@ -45,7 +45,9 @@ export async function apply(cli: Cli, files: readonly string[], options: ApplyOp
     : NO_ORDERS;
   refuseProblems(cli, [...checked.problems, ...problems]);
   const applied = await applySets(cli, connected, { sets, checked: checked.sets }, options);
-  const ordered = applied.code === EXIT.ok ? await sendOrders(cli, connected, orders, options) : undefined;
+  const named = new Set(orders.map(({ id }) => id));
+  const ordered =
+    applied.code === EXIT.ok ? await sendOrders(cli, connected, orders, { ...options, named }) : undefined;
   if (options.output !== "table")
     print(cli.io, options.output, {
       table: () => [],

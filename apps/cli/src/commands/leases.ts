@@ -3,21 +3,24 @@ import { verifySignature } from "@muster/leases/keys";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
 import type { LeaseFilter } from "../adapters/lease-calls.ts";
 import type { Placed, ReadDocument } from "../adapters/parse-documents.ts";
-import type { Cli } from "../cli.ts";
+import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildLeaseDescription, buildLeaseTable, buildVerdictTable, describeEnd } from "../domain/build-lease-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { findLeaseUsers, mayHaveUsers } from "../domain/find-lease-users.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
 import { buildEnd, buildRenewal, isLeaseOver, type Lease, type SignedLease } from "../domain/lease.ts";
 import { plural } from "../domain/plural.ts";
-import { sealedFields } from "../domain/sealed-view.ts";
 import { verifyLease } from "../domain/verify-lease.ts";
 import { followLease } from "./follow-lease.ts";
 import { askOfLeases, ownLease } from "./lease-questions.ts";
 import { print, type Format } from "./output.ts";
 import { openResult } from "./seal-order.ts";
 import { readFiles } from "./read-files.ts";
+
+/** Of those that live in another one. */
+const USERS_SHOWN = 5;
 
 type Named = { readonly id: string; readonly output: Format };
 type Signed = Named & { readonly keyFile: string | undefined };
@@ -44,14 +47,22 @@ export async function renewLease(
   return EXIT.ok;
 }
 
+type EndOptions = Signed & {
+  /** Also one that others live in. */
+  readonly force: boolean;
+  readonly wait: boolean;
+  readonly timeoutMs: number | undefined;
+};
+
 /** `muster lease end NAME`; with `wait` until nothing of it is there any more. */
 export async function endLease(
   cli: Cli,
-  { id, keyFile, output, wait, timeoutMs }: Signed & { readonly wait: boolean; readonly timeoutMs: number | undefined },
+  { id, keyFile, output, force, wait, timeoutMs }: EndOptions,
 ): Promise<ExitCode> {
   const signer = await cli.keys.read(keyFile);
   await using connected = await cli.connect();
   const found = await ownLease(connected, id, signer);
+  if (!force) await requireUnused(connected, found);
   const unsigned = buildEnd(found, nsFromMs(cli.now()));
   const request = { ...unsigned, signature: signer.sign(buildEndBytes(unsigned, found.order)) };
   const asked = await inTraceOf(found, "muster lease end", () =>
@@ -67,6 +78,20 @@ export async function endLease(
     data: () => buildLeaseRecord(last),
   });
   return EXIT.ok;
+}
+
+/** That nobody lives in what is ended for good. Throws CommandError. */
+async function requireUnused(connected: Connected, lease: Lease): Promise<void> {
+  if (!mayHaveUsers(lease) || isLeaseOver(lease)) return;
+  const { id, type, user } = lease.order;
+  const filter = { user, type: undefined, phase: undefined };
+  const users = findLeaseUsers(lease, await askOfLeases(connected, (leases) => leases.list(filter)));
+  if (users.length === 0) return;
+  const more = users.length - USERS_SHOWN;
+  const named = `${users.slice(0, USERS_SHOWN).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+  throw new CommandError(EXIT.refused, `lease ${id} was not ended: its ${type} is in use by ${named}`, {
+    hint: "end those first; --force ends it, for good: it is taken down after them, and nothing new is begun in it",
+  });
 }
 
 /** What its user does later is of the trace of the order. */
@@ -99,13 +124,12 @@ export async function getLeases(
   await using connected = await cli.connect();
   if (id !== undefined) {
     const lease = await askOfLeases(connected, (leases) => leases.get(id));
-    const opened = await openedResult(cli, lease, keyFile);
     if (secret !== undefined) {
-      await cli.io.write(secretOf(lease, opened, secret));
+      await cli.io.write(secretOf(lease, await openedResult(cli, lease, keyFile), secret));
       return EXIT.ok;
     }
     print(cli.io, output, {
-      table: () => buildLeaseDescription(lease, cli.now(), opened),
+      table: () => buildLeaseDescription(lease, cli.now()),
       data: () => buildLeaseRecord(lease),
     });
     return EXIT.ok;
@@ -122,7 +146,7 @@ export async function getLeases(
 /** Whoever has no key reads what is told to everybody. */
 async function openedResult(cli: Cli, lease: Lease, keyFile: string | undefined): Promise<string | undefined> {
   const { order, result } = lease;
-  if (result === undefined || sealedFields("result", result).length === 0) return undefined;
+  if (result === undefined) return undefined;
   const signer = await cli.keys.read(keyFile).catch((error: unknown) => {
     if (error instanceof CommandError && keyFile === undefined) return undefined;
     throw error;

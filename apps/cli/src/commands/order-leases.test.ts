@@ -29,7 +29,13 @@ async function sending(orders: readonly Order[], ...answers: readonly (Fault | "
   await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
   const link = { bus, stop: new AbortController().signal };
   const cli = { now: () => 0, io: { out: () => undefined } } as unknown as Cli;
-  const options = { dryRun: false, wait: false, timeoutMs: undefined, output: "json" } as const;
+  const options = {
+    named: new Set<string>(),
+    dryRun: false,
+    wait: false,
+    timeoutMs: undefined,
+    output: "json",
+  } as const;
   return { came, sent: await sendOrders(cli, { link } as unknown as Connected, orders, options) };
 }
 

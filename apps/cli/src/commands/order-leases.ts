@@ -46,8 +46,9 @@ export async function orderLeases(cli: Cli, files: readonly string[], options: O
   const { orders, problems } = await checkOrders(cli, connected, documents, { signer, engineKey: options.engineKey });
   refuseProblems(cli, problems);
   const attributes = { "muster.leases": orders.length };
+  const named = new Set(documents.flatMap(({ value }) => value.id ?? []));
   const { code, records, failure } = await inSpan("@muster/cli", "muster lease order", { attributes }, () =>
-    sendOrders(cli, connected, orders, options),
+    sendOrders(cli, connected, orders, { ...options, named }),
   );
   if (options.output !== "table") print(cli.io, options.output, { table: () => [], data: () => records });
   if (failure !== undefined) throw failure;
@@ -72,8 +73,15 @@ export async function sendOrders(
   cli: Cli,
   connected: Connected,
   orders: readonly Order[],
-  options: Pick<OrderOptions, "dryRun" | "wait" | "timeoutMs" | "output">,
+  options: Pick<OrderOptions, "dryRun" | "wait" | "timeoutMs" | "output"> & {
+    /** Ids that files say; the others were made for this command alone. */
+    readonly named: ReadonlySet<string>;
+  },
 ): Promise<Sent> {
+  const describe = (ordered: Ordered): string =>
+    options.dryRun
+      ? describeTried(ordered, cli.now(), options.named.has(ordered.lease.order.id))
+      : describeOrdered(ordered, cli.now());
   const done: Ordered[] = [];
   const sent = (code: ExitCode, failure?: CommandError): Sent => ({
     code,
@@ -84,7 +92,7 @@ export async function sendOrders(
     for (const order of orders) {
       const ordered = await sendOne(connected, order, options.dryRun);
       done.push(ordered);
-      if (options.output === "table") cli.io.out([describeOrdered(ordered, cli.now(), options.dryRun)]);
+      if (options.output === "table") cli.io.out([describe(ordered)]);
     }
     return sent(options.wait && !options.dryRun ? await followAll(cli, connected, done, options) : EXIT.ok);
   } catch (error) {
@@ -182,15 +190,30 @@ function findLease(connected: Connected, id: string): Promise<Lease | undefined>
   return askOfLeases(connected, (leases) => unlessMissing(leases.get(id)));
 }
 
-function describeOrdered({ lease, outcome }: Ordered, nowMs: number, dryRun: boolean): string {
+function describeOrdered({ lease, outcome }: Ordered, nowMs: number): string {
   const what = {
     ORDERED: `ordered: ends ${describeEnd(lease, nowMs)}`,
     RESENT: `was ordered before: ${lease.phase}, ends ${describeEnd(lease, nowMs)}`,
     RETRIED: "had failed, and is tried again",
   }[outcome];
-  const sealed = dryRun ? sealedFields("order", lease.order) : [];
-  const secrets = sealed.length === 0 ? "" : `; sealed to engine ${lease.order.engine}: ${sealed.join(", ")}`;
-  return `${LEASE_NOUN}/${lease.order.id} ${what}${dryRun ? ` (dry run: nothing was done${secrets})` : ""}`;
+  return `${leaseTarget(lease)} ${what}`;
+}
+
+/** The same of what nobody has done. An id that is made for each order is none that anybody could find. */
+function describeTried({ lease, outcome }: Ordered, nowMs: number, isNamed: boolean): string {
+  const { order, phase } = lease;
+  const what = {
+    ORDERED: `would be ordered: ends ${describeEnd(lease, nowMs)}`,
+    RESENT: `was ordered before: ${phase}, ends ${describeEnd(lease, nowMs)}`,
+    RETRIED: "has failed, and would be tried again",
+  }[outcome];
+  const sealed = sealedFields(order);
+  const secrets = sealed.length === 0 ? "" : `; sealed to engine ${order.engine}: ${sealed.join(", ")}`;
+  return `${isNamed ? leaseTarget(lease) : `a ${LEASE_NOUN} of type ${order.type}`} ${what} (dry run: nothing was done${secrets})`;
+}
+
+function leaseTarget({ order }: Lease): string {
+  return `${LEASE_NOUN}/${order.id}`;
 }
 
 async function followAll(

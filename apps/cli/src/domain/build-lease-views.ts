@@ -21,8 +21,8 @@ export function buildLeaseTable(leases: readonly Lease[], nowMs: number, style: 
   return buildTable(["LEASE", "TYPE", "PHASE", "ENDS", "AGE", "USER", "WHY"], rows, style);
 }
 
-/** All that is known of one, for people. Nothing is cut: it is there to be copied. `opened`: the data of its result, where they were sealed for who reads this. */
-export function buildLeaseDescription(lease: Lease, nowMs: number, opened?: string): string[] {
+/** All that is known of one, for people, but what is sealed. Nothing is cut: it is there to be copied. */
+export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
   const { order, phase, renewal, result, run } = lease;
   const why = whyOf(lease);
   const facts: (readonly [string, string])[] = [
@@ -32,20 +32,28 @@ export function buildLeaseDescription(lease: Lease, nowMs: number, opened?: stri
     ["type", order.type],
     ["data", showOrderData(order)],
     ["ordered", `${formatRfc3339(order.createdNs)}, for ${formatDurationNs(order.durationNs)}`],
-    ["ends", `${formatRfc3339(lease.expiresAtNs)}, ${describeEnd(lease, nowMs)}`],
+    ["ends", describeEndAt(lease, nowMs)],
     ...(renewal === undefined ? [] : [["renewed", times(renewal.sequence)] as const]),
     ["user", order.user],
     ["engine", order.engine],
     ...(lease.traceparent === "" ? [] : [["trace", lease.traceparent] as const]),
     ...(order.reference === undefined ? [] : [["instead of", order.reference] as const]),
     ...(run > 1 ? [["begun", times(run)] as const] : []),
-    ...(result === undefined ? [] : [["result", `${result.state}: ${toldOf(order, result, opened)}`] as const]),
+    ...(result === undefined ? [] : [["result", `${result.state}: ${toldOf(order, result)}`] as const]),
   ];
   return [...buildFacts(facts), "", `\`muster lease history ${order.id}\` shows what happened to it`];
 }
 
-function toldOf(order: Order, result: Result, opened: string | undefined): string {
-  return result.message || (opened ?? showResultData(order, result));
+function toldOf(order: Order, result: Result): string {
+  return result.message || showResultData(order, result);
+}
+
+/** One that ends before its time tells when that was, and not the time that it no longer has. */
+function describeEndAt(lease: Lease, nowMs: number): string {
+  const { ending, expiresAtNs } = lease;
+  const isEarly = ending !== undefined && ending.atNs < expiresAtNs;
+  if (!isEarly) return `${formatRfc3339(expiresAtNs)}, ${describeEnd(lease, nowMs)}`;
+  return `${formatRfc3339(ending.atNs)}, ${describeEnd(lease, nowMs)}; without that ${formatRfc3339(expiresAtNs)}`;
 }
 
 /** When it is over, seen from now; of one that is over, that it is. */

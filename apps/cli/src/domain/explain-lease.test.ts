@@ -29,7 +29,8 @@ it.each<[what: string, lease: Partial<Lease>, code: string, message: RegExp]>([
     "NOT_TAKEN_DOWN",
     /4 exits; away/,
   ],
-  ["is over", { phase: "ENDED", ending }, "CRASHED", /nothing of it is there/],
+  ["is over", { phase: "ENDED", ending, result: error }, "CRASHED", /^nothing of it is there any more: CRASHED/],
+  ["is over and was never there", { phase: "ENDED", ending }, "CRASHED", /^it never became ACTIVE, /],
   ["failed", { phase: "FAILED", result: error }, "FAILED", /^no space$/],
   ["is in a phase of a later version", { phase: "UNKNOWN" }, "UNKNOWN", /does not know the phase/],
 ])("explains a lease that %s", (_what, lease, code, message) => {

@@ -45,7 +45,7 @@ export function explainLease(
     case "ENDED":
       return {
         code: ending?.cause ?? "ENDED",
-        message: `nothing of it is there any more: ${whyOf(lease)}`,
+        message: `${lease.result === undefined ? "it never became ACTIVE, and nothing of it is there" : "nothing of it is there any more"}: ${whyOf(lease)}`,
         next: "order another one: an id is used once",
       };
     case "FAILED":

@@ -106,3 +106,34 @@ it("tells all of one, and what happened to it", () => {
     "2023-11-14T22:13:20.123Z  ORDERED  by api",
   ]);
 });
+
+it("shows nothing that is sealed, and how its user opens it", () => {
+  const sealed = aLease({
+    order: { ...order, type: "kubernetes", data: '{"size":1}' },
+    result: {
+      id: order.id,
+      type: "kubernetes",
+      createdNs: 1n,
+      state: "ok",
+      message: "",
+      data: '{"namespace":"n","kubeconfig":"muster-sealed-v1:AAAA"}',
+      signature: new Uint8Array(),
+    },
+  });
+  const shown = buildLeaseDescription(sealed, NOW_MS).find((line) => line.startsWith("result"));
+  expect(shown).toBe(
+    `result   ok: {"namespace":"n","kubeconfig":"(sealed for user ${order.user}; \`muster lease get ID --secret kubeconfig\` opens it)"}`,
+  );
+});
+
+it("says of one that ends early since when, beside the time that it would have had", () => {
+  const ending = { cause: "REQUESTED", message: "", atNs: order.createdNs + 60_000_000_000n };
+  const endOf = (changes: Parameters<typeof aLease>[0]) =>
+    buildLeaseDescription(aLease(changes), NOW_MS).find((line) => line.startsWith("ends"));
+  expect(endOf({ phase: "DECOMMISSIONING", ending })).toBe(
+    "ends     2023-11-14T22:14:20.123456789Z, now; without that 2023-11-15T00:13:20.123456789Z",
+  );
+  expect(endOf({ phase: "ENDED", ending: { ...ending, cause: "EXPIRED", atNs: lease.expiresAtNs + 1n } })).toBe(
+    "ends     2023-11-15T00:13:20.123456789Z, over",
+  );
+});

@@ -7,17 +7,17 @@ export function showOrderData({ type, data, engine }: Pick<Order, "type" | "data
   );
 }
 
-/** The same of a result. */
+/** The same of a result, with how its user opens it. */
 export function showResultData({ user }: Pick<Order, "user">, { type, data }: Pick<Result, "type" | "data">): string {
-  return mapSecrets({ of: "result", type, data }, (secret) =>
-    isSealed(secret) ? `(sealed for user ${user})` : secret,
+  return mapSecrets({ of: "result", type, data }, (secret, field) =>
+    isSealed(secret) ? `(sealed for user ${user}; \`muster lease get ID --secret ${field}\` opens it)` : secret,
   );
 }
 
-/** Names of what is sealed in data. */
-export function sealedFields(of: "order" | "result", { type, data }: Pick<Order, "type" | "data">): string[] {
+/** Names of what is sealed in the data of an order. */
+export function sealedFields({ type, data }: Pick<Order, "type" | "data">): string[] {
   const fields: string[] = [];
-  mapSecrets({ of, type, data }, (secret, field) => {
+  mapSecrets({ of: "order", type, data }, (secret, field) => {
     if (isSealed(secret)) fields.push(field);
     return secret;
   });

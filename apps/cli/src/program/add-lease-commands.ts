@@ -56,7 +56,10 @@ function addOrder(lease: Command, cli: Cli, answer: Answer): void {
         .argParser((file: string, before: string[]) => [...before, file])
         .default([], "none"),
     )
-    .option("--dry-run", "check the files, with the engine, say what is sealed to it, and order nothing")
+    .option(
+      "--dry-run",
+      "check the files and the signature with the engine, say what is sealed to it, and order nothing",
+    )
     .addOption(engineKeyOption())
     .option("--wait", "wait until all of it is there; Ctrl-C leaves the lease as it is")
     .option("--timeout <duration>", "end with 1 when that takes longer, such as 5m", durationArgument)
@@ -67,7 +70,8 @@ function addOrder(lease: Command, cli: Cli, answer: Answer): void {
       `
 Without metadata.name each order is a new lease, and its id is printed. With it
 the same file may be sent again: one that is there stays as it is, and one that
-had failed is tried again.
+had failed is tried again. What only the order itself shows, --dry-run does not:
+whether there is room, the pool, the network and the volumes that it names.
 
 Examples:
   muster lease order -f examples/leases/debug.yaml
@@ -110,20 +114,22 @@ function addRenew(lease: Command, cli: Cli, answer: Answer): void {
 }
 
 function addEnd(lease: Command, cli: Cli, answer: Answer): void {
-  type Options = OutputOption & KeyOption & Wait;
+  type Options = OutputOption & KeyOption & Wait & { readonly force?: true };
   lease
     .command("end")
     .description("End a lease now; what it has is taken down, and it never comes back.")
     .argument("<lease>", ID)
+    .option("--force", "also a network or a volume that other leases use: it is taken down after them")
     .option("--wait", "wait until nothing of it is there any more")
     .option("--timeout <duration>", "end with 1 when that takes longer, such as 5m", durationArgument)
     .addOption(keyFileOption())
     .addOption(outputOption())
     .addHelpText("after", `\nExamples:\n  muster lease end 1767225600000-7\n  muster lease end 1767225600000-7 --wait`)
     .action(
-      answer((id: string, { wait, timeout, keyFile, output }: Options) =>
-        endLease(cli, { id: leaseIdOf(id), wait: wait === true, timeoutMs: timeout, keyFile, output }),
-      ),
+      answer((id: string, { force, wait, timeout, keyFile, output }: Options) => {
+        const flags = { force: force === true, wait: wait === true, timeoutMs: timeout };
+        return endLease(cli, { id: leaseIdOf(id), ...flags, keyFile, output });
+      }),
     );
 }
 

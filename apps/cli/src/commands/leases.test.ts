@@ -1,0 +1,64 @@
+import { memoryBus, serve, type Handlers } from "@muster/bus";
+import { makeSigner } from "@muster/leases/keys";
+import { toWireOrder } from "@muster/leases/wire";
+import { LeaseService } from "@muster/proto";
+import { expect, it } from "vitest";
+import { PHASE_TO_WIRE } from "../adapters/lease-messages.ts";
+import type { Cli } from "../cli.ts";
+import { aLease } from "../domain/a-lease.ts";
+import type { Lease } from "../domain/lease.ts";
+import { endLease } from "./leases.ts";
+
+const { signer } = makeSigner();
+const { order } = aLease();
+
+function lease(id: string, type: string, data: unknown): Lease {
+  return aLease({ order: { ...order, id, type, data: JSON.stringify(data), user: signer.userId } });
+}
+
+/** Ends a network in which a volume is, of an engine that knows both. */
+async function ending(force: boolean) {
+  const network = lease("1-1", "network", { name: "net" });
+  const all = [network, lease("1-2", "volume", { size: 1, type: "ssd", network: "net" })];
+  const ended: string[] = [];
+  const out: string[] = [];
+  await using bus = memoryBus();
+  const toWire = (each: Lease) => ({
+    record: { order: toWireOrder(each.order), phase: PHASE_TO_WIRE.get(each.phase) },
+    revision: 1,
+  });
+  const handlers = {
+    getLease: () => Promise.resolve({ lease: toWire(network) }),
+    listLeases: () => Promise.resolve({ leases: all.map(toWire), continue: "" }),
+    endLease: ({ end }: { readonly end?: { readonly id?: string } }) => {
+      ended.push(end?.id ?? "");
+      return Promise.resolve({ lease: toWire(network) });
+    },
+  } as unknown as Handlers<typeof LeaseService>;
+  await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
+  const connected = {
+    link: { bus, stop: new AbortController().signal },
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+  const cli = {
+    now: () => 0,
+    io: { out: (lines: readonly string[]) => out.push(...lines), outStyle: () => ({}) },
+    keys: { read: () => Promise.resolve(signer) },
+    connect: () => Promise.resolve(connected),
+  } as unknown as Cli;
+  const options = { id: "1-1", keyFile: undefined, output: "table", wait: false, timeoutMs: undefined } as const;
+  const outcome = await endLease(cli, { ...options, force }).catch((error: unknown) => error);
+  return { outcome, ended, out };
+}
+
+it("ends a network that others live in only where that is meant", async () => {
+  const refused = await ending(false);
+  expect(refused.outcome).toMatchObject({
+    exitCode: 4,
+    message: "lease 1-1 was not ended: its network is in use by 1-2",
+    hint: expect.stringContaining("--force ends it, for good") as string,
+  });
+  expect(refused.ended).toEqual([]);
+  const forced = await ending(true);
+  expect(forced).toEqual({ outcome: 0, ended: ["1-1"], out: ["lease/1-1 ends, and what it has is taken down"] });
+});
