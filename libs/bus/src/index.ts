@@ -35,7 +35,7 @@ export type { NatsBus, NatsOptions } from "./nats-bus.ts";
 export type { BusStatus } from "./nats-link.ts";
 export type { DiscoveredService, DroppedSignals } from "./nats-services.ts";
 export type { RequestRate } from "./request-rates.ts";
-export { natsError, natsFault } from "./nats-fault.ts";
+export { isNoResponders, natsError, natsFault } from "./nats-fault.ts";
 export { faultFromProto, faultToProto } from "./messages.ts";
 export { memoryBus, MemoryWorld } from "./memory-bus.ts";
 export type { MemoryOptions } from "./memory-bus.ts";

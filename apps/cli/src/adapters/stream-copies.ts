@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import type { NatsBus } from "@muster/bus";
+import { setTimeout as sleep } from "node:timers/promises";
+import { isNoResponders, type NatsBus } from "@muster/bus";
 import { subjects } from "@muster/proto";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
@@ -26,6 +27,9 @@ const LOOK_MS = 5000;
 const ANSWER_MS = 60_000;
 /** Without a further piece for so long, or without its being taken, the transfer has failed. */
 const IDLE_MS = 30_000;
+/** In a cluster the answer that says where pieces go overtakes the news that somebody listens there. */
+const HEARD_MS = 10_000;
+const HEARD_EVERY_MS = 50;
 const CHUNK_BYTES = 64 * 1024;
 const NOT_FOUND = 10059;
 
@@ -46,6 +50,19 @@ export function streamCopies(bus: NatsBus, stop: AbortSignal): StreamCopies {
       return reply.data.length === 0 ? ({} as Answer<Fields>) : reply.json<Answer<Fields>>();
     } catch (cause) {
       throw unanswered(subject, cause);
+    }
+  };
+  /** Again where nobody has heard it. */
+  const send = async (to: string, piece: Uint8Array): Promise<Answer<object>> => {
+    const end = performance.now() + HEARD_MS;
+    for (;;) {
+      try {
+        return await ask<object>(to, piece);
+      } catch (error) {
+        const isUnheard = error instanceof CommandError && isNoResponders(error.cause);
+        if (!isUnheard || performance.now() > end) throw error;
+      }
+      await sleep(HEARD_EVERY_MS);
     }
   };
   return {
@@ -91,10 +108,10 @@ export function streamCopies(bus: NatsBus, stop: AbortSignal): StreamCopies {
       const { error, deliver_subject: to } = await ask<{ readonly deliver_subject: string }>(subject, wish);
       if (error !== undefined) throw refused(doing, error);
       for await (const chunk of chunks) {
-        const taken = await ask<object>(to, chunk);
+        const taken = await send(to, chunk);
         if (taken.error !== undefined) throw refused(doing, taken.error);
       }
-      const made = await ask<object>(to, new Uint8Array());
+      const made = await send(to, new Uint8Array());
       if (made.error !== undefined) throw refused(doing, made.error);
     },
     [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose](),

@@ -74,3 +74,7 @@ tls://nats.{{ .Release.Namespace }}:4222
 {{ required "nats.url is needed where nats.enabled is false" .Values.nats.url }}
 {{- end -}}
 {{- end -}}
+
+{{- define "muster.natsVolume" -}}
+{{ ternary "data-of-three" "data" (gt (int .Values.nats.replicas) 1) }}
+{{- end -}}

@@ -1,0 +1,80 @@
+import { execFile } from "node:child_process";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { V1StatefulSet } from "@kubernetes/client-node";
+import { kubeApiServer, kubeAssets, processEnv, type TestKubeApiServer } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { CHART, given, helm, helmMissing, render } from "./helm.ts";
+
+const assets = kubeAssets();
+const missing = assets.found ? await helmMissing() : assets.reason;
+const SYSTEM = "muster-system";
+
+describe.skipIf(missing !== undefined)(
+  `the Helm chart on a real API server${missing === undefined ? "" : ` (skipped: ${missing})`}`,
+  { timeout: 120_000 },
+  () => {
+    let server: TestKubeApiServer;
+    let env: NodeJS.ProcessEnv;
+    const kubectl = async (words: string) =>
+      (await promisify(execFile)("kubectl", words.split(" "), { env, maxBuffer: 64 * 1024 * 1024 })).stdout;
+    /** Without hooks, whose Job nobody would run here. */
+    const install = (verb: "install" | "upgrade", values: object) =>
+      helm([verb, "muster", CHART, "--namespace", SYSTEM, "--no-hooks", ...given(values)], env);
+
+    beforeAll(async () => {
+      server = await kubeApiServer();
+      env = { ...processEnv(), KUBECONFIG: server.kubeconfig };
+      await kubectl(`create namespace ${SYSTEM}`);
+    }, 120_000);
+    afterAll(() => server[Symbol.asyncDispose]());
+
+    it("refuses another number of servers of NATS than there are, and goes there by the steps of the docs", async () => {
+      await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
+      await install("install", { "nats.replicas": 1 });
+      // Nobody makes claims here.
+      await writeFile(join(directory.path, "claim.json"), JSON.stringify(claimOf("data-nats-0")));
+      await kubectl(`apply -f ${directory.path}/claim.json`);
+      const differs = /nats.replicas is 3, and NATS was installed with 1: .*docs\/beyond-one-cluster.md/;
+      await expect(install("upgrade", { "nats.replicas": 3 })).rejects.toThrow(differs);
+      await kubectl(`-n ${SYSTEM} scale statefulset nats --replicas 0`);
+      await expect(install("upgrade", { "nats.replicas": 3 })).rejects.toThrow(differs);
+      await expect(install("upgrade", { "nats.replicas": 3, "defaults.replicas": 0 })).rejects.toThrow(differs);
+
+      await kubectl(`-n ${SYSTEM} delete statefulset nats`);
+      const empty = /claim data-nats-0 is that of a NATS with another number .* job-controller, .*defaults.replicas=0/;
+      await expect(install("upgrade", { "nats.replicas": 3 })).rejects.toThrow(empty);
+      await install("upgrade", { "nats.replicas": 3, "defaults.replicas": 0 });
+      await install("upgrade", { "nats.replicas": 3, "defaults.replicas": 2 });
+      await expect(install("upgrade", { "nats.replicas": 1 })).rejects.toThrow(
+        /nats.replicas is 1, and NATS was installed with 3/,
+      );
+      await helm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks"], env);
+    });
+
+    it.each([
+      [1, 3],
+      [3, 1],
+    ])("has Kubernetes refuse it where nobody asked the cluster: %i, then %i", async (before, after) => {
+      await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
+      const apply = async (replicas: number): Promise<void> => {
+        const file = join(directory.path, `${replicas}.json`);
+        const objects = await render(SYSTEM, { "nats.replicas": replicas });
+        const [nats] = objects.filter((each): each is V1StatefulSet => each.kind === "StatefulSet");
+        await writeFile(file, JSON.stringify(nats));
+        await kubectl(`apply --server-side -f ${file}`);
+      };
+      await apply(before);
+      await expect(apply(after)).rejects.toThrow(/updates to statefulset spec .* are forbidden/);
+      await apply(before);
+      await kubectl(`-n ${SYSTEM} delete statefulset nats`);
+    });
+  },
+);
+
+function claimOf(name: string): object {
+  const spec = { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } };
+  return { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name, namespace: SYSTEM }, spec };
+}
