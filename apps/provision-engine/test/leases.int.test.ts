@@ -219,4 +219,16 @@ describe("an engine", () => {
     expect(world.said.filter((line) => line.includes(ENGINE_KEY))).toEqual([]);
     expect(world.said.filter((line) => line.includes('"level":"error"'))).toEqual([]);
   });
+
+  it("names a lease whose record it cannot read, once it comes and at every start", async () => {
+    const { bus, leases } = world;
+    await bus.connection.request("$KV.muster-leases.9-9", new Uint8Array([255]), { timeout: 5000 });
+    const told = () => world.said.filter((line) => line.includes('"lease":"9-9"') && line.includes("cannot be read"));
+    await until("it is told", () => told().length === 1, LONG);
+    const { unreadable } = await leases.listLeases({ limit: 1 });
+    expect(unreadable).toMatchObject([{ id: "9-9" }]);
+    const second = await world.startEngine();
+    await until("another replica tells it, too", () => told().length === 2, LONG);
+    await second.stop();
+  });
 });

@@ -13,6 +13,7 @@ import {
   type Records,
 } from "../src/adapters/records.ts";
 import { aLease } from "../src/domain/a-lease.ts";
+import type { LeaseEvent } from "../src/domain/lease.ts";
 import { withEvent } from "../src/domain/transition-lease.ts";
 
 describe("records", () => {
@@ -83,5 +84,14 @@ describe("records", () => {
     await history.publish(outbox);
     const page = await history.page("1-1", { limit: 10, before: undefined }, new AbortController().signal);
     expect(page).toEqual({ items: outbox, before: undefined });
+  });
+
+  it("an event that only another version knows is in the history as it is", async () => {
+    const history = openHistory(bus);
+    const [known] = withEvent(aLease({ order: { id: "1-9" } }), "ORDERED", "", 1n).outbox;
+    const later = { ...known, eventType: "FROZEN" } as LeaseEvent;
+    await history.publish([later]);
+    const page = await history.page("1-9", { limit: 10, before: undefined }, new AbortController().signal);
+    expect(page.items).toEqual([later]);
   });
 });

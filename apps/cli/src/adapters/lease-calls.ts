@@ -2,7 +2,7 @@ import { client } from "@muster/bus";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { LeaseService, muster } from "@muster/proto";
-import type { EngineLoad } from "../domain/build-lease-checks.ts";
+import type { EngineLoad, UnreadableLease } from "../domain/build-lease-checks.ts";
 import type { Cleanup } from "../domain/build-cleanup-view.ts";
 import type { EngineIdentity } from "../domain/lease-engine.ts";
 import type { Lease, LeaseEvent } from "../domain/lease.ts";
@@ -34,6 +34,8 @@ export type LeaseCalls = {
   end(request: EndRequest): Promise<Lease>;
   get(id: string): Promise<Lease>;
   list(filter: LeaseFilter): Promise<Lease[]>;
+  /** Those whose records no engine that answers can read, the first hundred. */
+  unreadable(): Promise<UnreadableLease[]>;
   /** Of the engine of this id; of the one that answers where that is empty. */
   engine(id: string): Promise<EngineIdentity>;
   /** Of the engine that answers. */
@@ -77,6 +79,11 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
         const reply = await leases.listLeases({ continue: page, user, type, phase: wanted }, options);
         return { items: reply.leases.map(leaseFromMessage), next: reply.continue };
       }),
+    unreadable: async () =>
+      (await leases.listLeases({ limit: 1 }, options)).unreadable.map(({ id, because }) => ({
+        id: id ?? "",
+        because: because ?? "",
+      })),
     history: async (id, limit) =>
       (await leases.listLeaseHistory({ id, limit, continue: "" }, options)).events.map(leaseEventFromMessage),
   };

@@ -40,23 +40,27 @@ async function observe(cli: Cli): Promise<Observations> {
       kinds: unknown,
       unreadableSets: unknown,
       leases: unknown,
+      unreadableLeases: unknown,
       jobs: unknown,
     };
   }
   await using bus = connected;
-  const [nats, replicas, watcher, pools, scaler, dropped, kinds, unreadableSets, leases, jobs] = await Promise.all([
-    see(bus.nats()),
-    see(bus.replicas()),
-    see(bus.services.watcherStatus()),
-    see(bus.services.poolsNow()),
-    scalerDump(bus.link),
-    see(bus.dropped()),
-    see(bus.services.kindsTrouble()),
-    see(farmCalls(bus.link).unreadable()),
-    see(leasesSeen(bus)),
-    see(bus.services.jobs()),
-  ]);
-  return { connection, nats, replicas, watcher, pools, scaler, dropped, kinds, unreadableSets, leases, jobs };
+  const [nats, replicas, watcher, pools, scaler, dropped, kinds, unreadableSets, leases, unreadableLeases, jobs] =
+    await Promise.all([
+      see(bus.nats()),
+      see(bus.replicas()),
+      see(bus.services.watcherStatus()),
+      see(bus.services.poolsNow()),
+      scalerDump(bus.link),
+      see(bus.dropped()),
+      see(bus.services.kindsTrouble()),
+      see(farmCalls(bus.link).unreadable()),
+      see(leasesSeen(bus)),
+      see(leaseCalls(bus.link, STATUS_TIMEOUT_MS).unreadable()),
+      see(bus.services.jobs()),
+    ]);
+  const work = { unreadableSets, leases, unreadableLeases, jobs };
+  return { connection, nats, replicas, watcher, pools, scaler, dropped, kinds, ...work };
 }
 
 /** Those that nothing is to be done about are only counted. */

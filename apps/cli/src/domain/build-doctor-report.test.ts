@@ -28,6 +28,7 @@ const healthy: Observations = {
   kinds: { value: { gone: [], refused: [] } },
   unreadableSets: { value: [] },
   leases: { trouble: "provision is not available" },
+  unreadableLeases: { value: [] },
   jobs: { value: [] },
 };
 
@@ -195,6 +196,13 @@ it("warns of jobs that wait for what their pools can never have, and of no other
   };
   const check = buildChecks({ ...healthy, jobs }, NOW).find(({ status }) => status === "warning");
   expect(check?.detail).toBe("job/large: large waits; job/lost: lost waits");
+});
+
+it("names the leases whose records cannot be read", () => {
+  const unreadableLeases = { value: [{ id: "9-9", because: "it has no order" }] };
+  const checks = buildChecks({ ...healthy, unreadableLeases }, NOW);
+  const found = checks.find(({ check }) => check === "records of leases");
+  expect(found).toMatchObject({ status: "failed", detail: "cannot be read: 9-9: it has no order" });
 });
 
 it("names the replica sets that cannot be read, and says how to give one up", () => {

@@ -1,7 +1,12 @@
 import { buildTable, plain, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
 import { buildGrowthChecks, isElastic } from "./build-growth-checks.ts";
-import { buildLeaseChecks, type SeenLeases } from "./build-lease-checks.ts";
+import {
+  buildLeaseChecks,
+  buildUnreadableLeaseChecks,
+  type SeenLeases,
+  type UnreadableLease,
+} from "./build-lease-checks.ts";
 import { failed, ok, warning, type Check, type Seen } from "./check.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
@@ -58,6 +63,7 @@ export type Observations = {
   readonly unreadableSets: Seen<readonly UnreadableSet[]>;
   /** Trouble: no engine answers. */
   readonly leases: Seen<SeenLeases>;
+  readonly unreadableLeases: Seen<readonly UnreadableLease[]>;
   readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;
 };
 
@@ -109,6 +115,7 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
     ...checkJobs(seen.jobs),
     ...checkSets(seen.unreadableSets),
     ...buildLeaseChecks(seen.leases),
+    ...buildUnreadableLeaseChecks(seen.unreadableLeases),
     checkDropped(seen.dropped),
     checkDeadLetters(nats.deadLetters),
   ];

@@ -1,5 +1,5 @@
 import { plain } from "./build-table.ts";
-import { ok, warning, type Check, type Seen } from "./check.ts";
+import { failed, ok, warning, type Check, type Seen } from "./check.ts";
 import type { Lease } from "./lease.ts";
 import { plural } from "./plural.ts";
 
@@ -30,6 +30,9 @@ export type SeenLeases = {
   /** Why what leases have left behind waits for somebody to confirm it; empty: it does not. */
   readonly cleanupHeld: string;
 };
+
+/** One whose record the engines cannot read. */
+export type UnreadableLease = { readonly id: string; readonly because: string };
 
 /** Leases that are named. */
 const SHOWN_MAX = 3;
@@ -66,6 +69,20 @@ function buildOverdue({ engine, overdue }: EngineLoad): Check[] {
   const detail = `engine ${engine}: ${plural(overdue, "lease")} still there, and over minutes ago`;
   return [
     warning("ends of leases", detail, "the log of the engine says why; they end by themselves once it is mended"),
+  ];
+}
+
+/** Whoever answers nothing about leases is told of among the services. */
+export function buildUnreadableLeaseChecks(seen: Seen<readonly UnreadableLease[]>): Check[] {
+  if ("trouble" in seen || seen.value.length === 0) return [];
+  const told = seen.value.slice(0, SHOWN_MAX).map(({ id, because }) => `${id}: ${plain(because)}`);
+  const more = seen.value.length - told.length;
+  return [
+    failed(
+      "records of leases",
+      `cannot be read: ${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`,
+      "these leases are in no list and do not end: run the version of the provision engine that wrote them, or a later one",
+    ),
   ];
 }
 

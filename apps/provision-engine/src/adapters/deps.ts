@@ -18,6 +18,7 @@ import { orderSecrets } from "../order-secrets.ts";
 import type { TakePolledDeps } from "../take-polled.ts";
 import type { TellDeps } from "../tell-lease.ts";
 import type { Workload } from "../workloads/workload.ts";
+import { watchUnreadable } from "../unreadable-leases.ts";
 import { feedbackOver } from "./bus-feedback.ts";
 import type { Cluster } from "./cluster.ts";
 import { NO_PODS } from "./crash-watch.ts";
@@ -68,7 +69,12 @@ export async function openDeps(
   const { capacity } = config;
   const holdings = openHoldings(capacity, overheadsOf(config));
   undo.defer(follow(view, holdings, config.order.engine));
-  const metrics = undo.use(startMetrics(() => holdings.phases(nowNs())));
+  const unreadable = undo.use(
+    watchUnreadable(view, ({ id, because }) =>
+      logger.error({ lease: id, because }, "the record of a lease cannot be read: nothing is done for it"),
+    ),
+  );
+  const metrics = undo.use(startMetrics(() => ({ ...holdings.phases(nowNs()), unreadable: unreadable.count() })));
   const cleaner = cleanerOf(context, { bus, records, metrics, calls: cluster?.calls });
   const requests: HandlerDeps = {
     records,

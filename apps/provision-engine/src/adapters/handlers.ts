@@ -14,6 +14,7 @@ import { readClaim } from "../domain/workload-types.ts";
 import type { Cleaner } from "../cleaner.ts";
 import type { Holdings } from "../holdings.ts";
 import type { Stored } from "../pass.ts";
+import { unreadableLeases } from "../unreadable-leases.ts";
 import { end, renew, requireLease, takeOrder, type RequestDeps } from "../requests.ts";
 import type { History } from "./history.ts";
 import { phaseOf, toWireEvent, toWireRecord, type Readable } from "./messages.ts";
@@ -29,6 +30,7 @@ export type HandlerDeps = RequestDeps & {
 };
 
 const PAGE_MAX = 500;
+const UNREADABLE_MAX = 100;
 const EVENTS = { fallback: 100, max: 500 };
 const POLL_MS = 20_000;
 /** Between two counts of a stream of them. */
@@ -65,6 +67,7 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
       return Promise.resolve({
         leases: page.map((each) => leaseMessage(deps, each)),
         continue: found.length > size ? (page.at(-1)?.record.order.id ?? "") : "",
+        unreadable: after === "" ? unreadableLeases(deps.view).slice(0, UNREADABLE_MAX) : [],
       });
     },
     listLeaseHistory: async ({ id, limit, continue: token }, { signal }) => {

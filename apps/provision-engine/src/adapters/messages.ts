@@ -3,15 +3,7 @@ import { textOf, toEnd, toNs, toOrder, toRenewal, toWireEnd, toWireOrder, toWire
 import { muster, type PropertiesOf } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
 import type { CrashWindow } from "../domain/count-exits.ts";
-import type {
-  Ending,
-  EndingCause,
-  FeedbackPending,
-  LeaseEvent,
-  LeaseEventType,
-  LeaseRecord,
-  Phase,
-} from "../domain/lease.ts";
+import type { Ending, EndingCause, FeedbackPending, LeaseEvent, LeaseRecord, Phase } from "../domain/lease.ts";
 
 const wire = muster.provision.v1;
 type WireResult = PropertiesOf<typeof wire.Result>;
@@ -47,21 +39,6 @@ const CAUSES: Readonly<Record<EndingCause, true>> = {
   WITHDRAWN: true,
   CRASHED: true,
   PROVISION_FAILED: true,
-};
-
-const EVENTS: Readonly<Record<LeaseEventType, true>> = {
-  ORDERED: true,
-  DELAYED: true,
-  PROVISIONED: true,
-  TROUBLED: true,
-  RESTORED: true,
-  RESENT: true,
-  RENEWED: true,
-  ENDING: true,
-  STUCK: true,
-  DECOMMISSIONED: true,
-  FAILED: true,
-  ANSWER_REFUSED: true,
 };
 
 const records = protoCodec(wire.LeaseRecord);
@@ -104,10 +81,8 @@ export function toWireEvent({ atNs, ...rest }: LeaseEvent): WireEvent {
   return { ...rest, at: timestampOf(atNs) };
 }
 
-/** Throws where it is no event that this version knows. */
 export function toEvent(message: WireEvent): LeaseEvent {
   const { id, lease, eventType, message: text, traceparent } = decoded(message);
-  if (!isKeyOf(EVENTS, eventType)) throw new Error(`"${eventType}" is no event that this version knows`);
   return { id, lease, eventType, message: text, atNs: toNs(message.at), traceparent };
 }
 

@@ -18,6 +18,8 @@ export type LeaseGauges = {
   readonly phases: ReadonlyMap<string, number>;
   /** How many cannot be taken down. */
   readonly stuck: number;
+  /** How many have a record that nobody can read, of whichever engine they are. */
+  readonly unreadable: number;
 };
 
 export function startMetrics(gauges: () => LeaseGauges): LeaseMetrics {
@@ -34,17 +36,22 @@ export function startMetrics(gauges: () => LeaseGauges): LeaseMetrics {
   const stuckLeases = meter.createObservableGauge("muster.lease.stuck", {
     description: "Leases that cannot be taken down",
   });
+  const unreadableLeases = meter.createObservableGauge("muster.lease.unreadable", {
+    description: "Leases whose record cannot be read: nothing is done for them, nor at their end",
+  });
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
-    const { phases, stuck } = gauges();
+    const { phases, stuck, unreadable } = gauges();
     for (const [phase, count] of phases) result.observe(leases, count, { phase });
     result.observe(stuckLeases, stuck);
+    result.observe(unreadableLeases, unreadable);
   };
-  meter.addBatchObservableCallback(observe, [leases, stuckLeases]);
+  const observed = [leases, stuckLeases, unreadableLeases];
+  meter.addBatchObservableCallback(observe, observed);
   return {
     failed: (what) => failures.add(1, { do: what }),
     refused: (what) => refusals.add(1, { do: what }),
     leftOver: (action, isDryRun) => leftovers.add(1, { do: action, dry_run: String(isDryRun) }),
     heldUp: (objects) => held.record(objects),
-    [Symbol.dispose]: () => meter.removeBatchObservableCallback(observe, [leases, stuckLeases]),
+    [Symbol.dispose]: () => meter.removeBatchObservableCallback(observe, observed),
   };
 }

@@ -55,7 +55,8 @@ export type LeaseEventType =
 export type LeaseEvent = {
   readonly id: string;
   readonly lease: string;
-  readonly eventType: LeaseEventType;
+  /** A LeaseEventType, or what another version tells: nothing is decided by it. */
+  readonly eventType: string;
   readonly message: string;
   readonly atNs: bigint;
   readonly traceparent: string;
