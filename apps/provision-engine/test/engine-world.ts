@@ -32,27 +32,29 @@ export type EngineProcess = {
 };
 
 /** A bus, and as many engines as a test starts; of each everything it says is kept. */
+type User = Parameters<TestNats["variablesOf"]>[0];
+
 export type EngineWorld = AsyncDisposable & {
   readonly nats: TestNats;
   readonly bus: NatsBus;
   readonly leases: Client<typeof LeaseService>;
   /** Everything that engines have written to their logs. */
   readonly said: readonly string[];
-  startEngine(env?: Readonly<Record<string, string>>, main?: string): Promise<EngineProcess>;
+  startEngine(env?: Readonly<Record<string, string>>, main?: string, user?: User): Promise<EngineProcess>;
 };
 
-export async function engineWorld(): Promise<EngineWorld> {
+/** `users`: engines connect as their user does in an installation, which has rights for the engine id `main` alone. */
+export async function engineWorld({ users = true }: { readonly users?: boolean } = {}): Promise<EngineWorld> {
   await using starting = new AsyncDisposableStack();
-  const nats = starting.use(await natsServer());
-  const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
+  const nats = starting.use(await natsServer({ users }));
+  const bus = starting.use(await connectNats({ ...nats.access, name: "test" }));
   const said: string[] = [];
   const children = starting.use(new AsyncDisposableStack());
-  const startEngine: EngineWorld["startEngine"] = async (env = {}, main = MAIN) => {
+  const startEngine: EngineWorld["startEngine"] = async (env = {}, main = MAIN, user = "provision-engine") => {
     const child = spawn(process.execPath, [main], {
       env: {
         ...processEnv(),
-        MUSTER_NATS_URL: nats.url,
-        MUSTER_NATS_TOKEN: nats.token,
+        ...nats.variablesOf(user),
         PROVISION_KEY: ENGINE_KEY,
         PROVISION_LOCK_TTL_MS: "1500",
         PROVISION_RETRY_MS: "50",

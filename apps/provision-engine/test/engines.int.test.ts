@@ -28,7 +28,7 @@ const served = (engine: string) =>
   );
 
 beforeAll(async () => {
-  world = await engineWorld();
+  world = await engineWorld({ users: false });
   await world.startEngine();
   await world.startEngine({ PROVISION_ENGINE_ID: "west", PROVISION_CAPACITY_CRU: "5" });
   await ready(world);

@@ -32,7 +32,7 @@ it("leases whole machines of a pool, waits in the ledger's queue for them, and g
     await nodes.create(name, NodeState.encode(state).finish());
   }
   await nodes.create(bucketKeys.nodesComplete, NodesComplete.encode({ atMs: Date.now() }).finish());
-  await world.startEngine({ RESERVATION_LOCK_TTL_MS: "1500" }, LEDGER);
+  await world.startEngine({ RESERVATION_LOCK_TTL_MS: "1500" }, LEDGER, "reservation-manager");
   await world.startEngine({
     PROVISION_ATTEMPTS_MAX: "2",
     PROVISION_CLEANUP: "off",

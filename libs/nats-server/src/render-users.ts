@@ -13,8 +13,8 @@ export function keyVariable(user: NatsUserName): string {
   return `MUSTER_NATS_KEY_${user.toUpperCase().replaceAll("-", "_")}`;
 }
 
-/** The block of a nats.conf that lets these users in, and no others, each with its permissions. `keyOf`: its public key, or `$VARIABLE`. */
-export function renderUsers(keyOf: (user: NatsUserName) => string): string {
+/** The block of a nats.conf that lets these users in, and no others, each with its permissions. `keyOf`: its public key, or `$VARIABLE`. `observer`: the key of one more, who may do everything. */
+export function renderUsers(keyOf: (user: NatsUserName) => string, observer?: string): string {
   const list = (subjects: readonly string[]): string =>
     `[\n${subjects.map((subject) => `          ${JSON.stringify(subject)}`).join("\n")}\n        ]`;
   const users = NATS_USERS.map((user) => {
@@ -30,6 +30,7 @@ export function renderUsers(keyOf: (user: NatsUserName) => string): string {
       `    }`,
     ].join("\n");
   });
+  if (observer !== undefined) users.push(`    { nkey: ${observer} }`);
   return `authorization {\n  users: [\n${users.join("\n")}\n  ]\n}\n`;
 }
 

@@ -18,6 +18,8 @@ export type NatsServerOptions = {
   readonly token: string;
   /** The public key of each user: instead of clients with the token, only these are let in, each with no more than its permissions. */
   readonly users?: (user: NatsUserName) => string;
+  /** Beside the users: the public key of one who may do everything. For tests, which look at what is nobody's business. */
+  readonly observer?: string;
   /** Files in PEM form; clients must then speak TLS. */
   readonly tls?: { readonly certFile: string; readonly keyFile: string };
   /** Takes part in a cluster, so that streams can have replicas; JetStream answers once a majority of the servers is up. */
@@ -102,7 +104,9 @@ function renderConfiguration(options: NatsServerOptions, portsDirectory: string)
     // these after 4 to 6 seconds, about as long as a lead lasts without its leader; by default after minutes.
     'ping_interval: "2s"',
     "ping_max: 2",
-    options.users === undefined ? `authorization { token: ${quote(options.token)} }` : renderUsers(options.users),
+    options.users === undefined
+      ? `authorization { token: ${quote(options.token)} }`
+      : renderUsers(options.users, options.observer),
     ...(options.tls === undefined
       ? []
       : [`tls { cert_file: ${quote(options.tls.certFile)}, key_file: ${quote(options.tls.keyFile)} }`]),

@@ -10,6 +10,10 @@ export type TestNats = AsyncDisposable & {
   readonly token: string;
   /** The nkey of a user, where the server has users. */
   seedOf(user: NatsUserName): string;
+  /** For a connection of the test's own, which may do everything. */
+  readonly access: { readonly url: string; readonly token?: string; readonly nkey?: { readonly seed: string } };
+  /** For a process that connects as this user, with his rights where the server has users. */
+  variablesOf(user: NatsUserName): Readonly<Record<string, string>>;
   /** Ends the process with SIGKILL; the store and the port stay. */
   kill(): Promise<void>;
   /** Removes the store of a server that was killed. */
@@ -27,7 +31,12 @@ export async function natsServer(options: { readonly users?: boolean } = {}): Pr
   const directory = await mkdtemp(join(tmpdir(), "muster-nats-"));
   const token = randomBytes(16).toString("hex");
   const keys = new Map(NATS_USERS.map((user) => [user, makeNkey()]));
-  const users = options.users === true ? { users: (user: NatsUserName) => keys.get(user)?.publicKey ?? "" } : {};
+  const seedOf = (user: NatsUserName): string => keys.get(user)?.seed ?? "";
+  const observer = makeNkey();
+  const hasUsers = options.users === true;
+  const users = hasUsers
+    ? { users: (user: NatsUserName) => keys.get(user)?.publicKey ?? "", observer: observer.publicKey }
+    : {};
   const startAt = (at: number, storeBytesMax?: number) =>
     startNatsServer({ binary, directory, port: at, token, storeBytesMax, ...users });
   let server = await startAt(0);
@@ -35,7 +44,12 @@ export async function natsServer(options: { readonly users?: boolean } = {}): Pr
   return {
     url,
     token,
-    seedOf: (user) => keys.get(user)?.seed ?? "",
+    seedOf,
+    access: hasUsers ? { url, nkey: { seed: observer.seed } } : { url, token },
+    variablesOf: (user) => ({
+      MUSTER_NATS_URL: url,
+      ...(hasUsers ? { MUSTER_NATS_NKEY: seedOf(user) } : { MUSTER_NATS_TOKEN: token }),
+    }),
     kill: () => server.kill(),
     loseStore: () => rm(join(directory, "store"), { recursive: true }),
     start: async (storeBytesMax) => {
