@@ -356,6 +356,10 @@ it.each([
   expect(ended.err[0]).toBe(err);
 });
 
+it("muster cancel ID asks whether the lease is meant", async () => {
+  expect((await muster("cancel 4711-1")).err).toContain("hint: did you mean lease/4711-1?");
+});
+
 it.each(["logs", "explain", "events"])("muster %s NAME asks whether the job of this name is meant", async (command) => {
   keep(job("training", "RUNNING"));
   keep(job("net", "RUNNING", {}, "TFJob"));
@@ -364,6 +368,7 @@ it.each(["logs", "explain", "events"])("muster %s NAME asks whether the job of t
     err: ["error: session training does not exist", "hint: did you mean job/training?"],
   });
   expect((await muster(`${command} net`)).err).toContain("hint: did you mean tfjob/net?");
+  expect((await muster(`${command} 4711-1`)).err).toContain("hint: did you mean lease/4711-1?");
   expect((await muster(`${command} nobody`)).err).toContain("hint: `muster get sessions` shows those that exist");
 });
 

@@ -136,7 +136,9 @@ it(
     expect(again.out).toMatch(/^lease\/1-2 was ordered before: ACTIVE, ends in /);
     const other = await muster("lease order -f -", { file: debug("1-2", "{ say: bye }") });
     expect(other.code).toBe(4);
-    expect(other.err).toMatch(/lease 1-2 is there already, as something else\nhint: .*metadata.name/);
+    expect(other.err).toMatch(
+      /stdin:3:\d+: lease 1-2 is there already, with other data; .*\nhint: nothing was ordered; .*metadata.name/,
+    );
 
     const ended = await muster("lease end 1-2 --wait");
     expect(ended).toMatchObject({ code: 0, out: "lease/1-2 has ended" });
@@ -258,6 +260,8 @@ it(
 
     for (const slip of [
       "lease get foo",
+      "lease get --phase foo",
+      "get lease foo",
       "wait lease/foo --for=delete",
       "lease end 4-",
       "lease get --secret kubeconfig",
@@ -266,6 +270,25 @@ it(
     expect(await muster("wait lease/4-99 --for=delete")).toMatchObject({ code: 4, out: "" });
     const twice = await muster("apply -f -", { file: `${file}---\n${file}---\n${file.replace("2h", "200000d")}` });
     expect(twice.err).toMatch(/spec.duration: is longer than 106751d[^]*lease 4-1 is given twice/);
+
+    for (const [line, instead] of [
+      ["delete lease/4-1", "muster lease end 4-1"],
+      ["delete lease 4-1", "muster lease end 4-1"],
+      ["cancel lease/4-1", "muster lease end 4-1"],
+      ["logs lease/4-1", "kubectl -n NAMESPACE logs deployment/lease-4-1"],
+      ["lease delete 4-1", "muster lease end ID"],
+      ["lease list", "muster lease get"],
+    ] as const) {
+      const { code, err } = await muster(line);
+      expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining(instead) as string });
+    }
+    const empty = await inProcess(["lease", "get", ""], { url: nats.url, token: nats.token });
+    expect(empty.err[0]).toBe('error: "" is no id of a lease: NUMBER-NUMBER is needed');
+    const notTold = await muster("lease verify -f -", { file });
+    expect(notTold.err).toMatch(
+      /is not what `muster lease get ID -o json` tells: it has no order\n[^]*hint: `muster lease get ID -o json > FILE`/,
+    );
+    expect((await muster("lease get --phase active -o json")).out).toContain('"id": "4-1"');
 
     const followed = muster("events -f lease/4-1 -o json");
     expect((await muster("lease end 4-1")).code).toBe(0);

@@ -3,6 +3,7 @@ import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
+import { isLeaseId, LEASE_NOUN } from "../domain/lease-document.ts";
 import type { Kind } from "../kinds/kind.ts";
 import { findKind } from "../kinds/kinds.ts";
 
@@ -25,7 +26,9 @@ export async function kindOfName(cli: Cli, { link }: Connected, name: string): P
   if (noun === undefined) {
     const asked = cli.kinds.filter((kind, index) => answers[index] === NONE && kind.within === undefined);
     throw new CommandError(EXIT.refused, `no ${asked.map((kind) => kind.noun).join(" and no ")} is called ${name}`, {
-      hint: `${asked.map(({ plural }) => `\`muster get ${plural}\``).join(" and ")} show those that exist`,
+      hint: isLeaseId(name)
+        ? `did you mean ${LEASE_NOUN}/${name}?`
+        : `${asked.map(({ plural }) => `\`muster get ${plural}\``).join(" and ")} show those that exist`,
     });
   }
   if (others.length === 0) return findKind(cli.kinds, noun) ?? first;
@@ -54,8 +57,8 @@ export async function askOfName<Answer>(
     const brief = briefly(link);
     const answers = await Promise.all(others.map((kind) => nounOf(kind, brief, text, { mayBeSilent: true })));
     const noun = answers.find((answer) => answer !== undefined && answer !== NONE);
-    if (noun === undefined) throw error;
-    const hint = `did you mean ${findKind(kinds, noun)?.noun ?? noun}/${text}?`;
+    if (noun === undefined && !isLeaseId(text)) throw error;
+    const hint = `did you mean ${noun === undefined ? LEASE_NOUN : (findKind(kinds, noun)?.noun ?? noun)}/${text}?`;
     throw new CommandError(decideExit(fault).code, describeTrouble(fault), { hint, cause: error });
   }
 }

@@ -39,7 +39,7 @@ import { explainLeaseOf, findLeaseOrOwner } from "./explain-lease.ts";
 import { askOfSet } from "./farm-questions.ts";
 import { print, type Format } from "./output.ts";
 import { explainReplicaSet } from "./replica-sets.ts";
-import { oneOf } from "./target.ts";
+import { oneOf, refuseLease } from "./target.ts";
 
 /** `muster get KIND [NAME]` */
 export async function getWork(cli: Cli, { kind, name }: Target, format: Format): Promise<ExitCode> {
@@ -125,6 +125,7 @@ export async function describeWork(cli: Cli, kind: Kind, name: string, format: F
 
 /** `muster cancel NAME` */
 export async function cancelWork(cli: Cli, target: string, format: Format): Promise<ExitCode> {
+  refuseLease(target, "a lease is not cancelled", (id) => `\`muster lease end ${id}\` ends it, for good`);
   const { kind: meant, name } = oneOf(cli, target);
   await using connected = await cli.connect();
   const kind = target.includes("/") ? meant : await kindOfName(cli, connected, name);

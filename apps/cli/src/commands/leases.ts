@@ -180,6 +180,7 @@ export async function verifyLeases(
   const documents: readonly Placed<readonly SignedLease[]>[] = await readFiles(cli, [file], {
     read: readRecords,
     titleOf: () => undefined,
+    hint: "`muster lease get ID -o json > FILE` writes what can be verified",
   });
   const verdicts = documents
     .flatMap(({ value }) => value)

@@ -10,7 +10,7 @@ import { isAborted } from "../is-aborted.ts";
 import type { Contact } from "./contact.ts";
 import { askOfName } from "./find-work.ts";
 import { keepContact } from "./keep-contact.ts";
-import { oneOf } from "./target.ts";
+import { oneOf, refuseLease } from "./target.ts";
 
 /** How long `-f` waits before it asks again for what was written meanwhile. */
 const FOLLOW_EVERY_MS = 500;
@@ -24,6 +24,11 @@ export async function logs(
   component: string | undefined,
   options: { readonly follow: boolean },
 ): Promise<ExitCode> {
+  refuseLease(
+    target,
+    "what a lease writes is not kept by Muster",
+    (id) => `\`muster lease get ${id}\` says its namespace: kubectl -n NAMESPACE logs deployment/lease-${id}`,
+  );
   const { kind, name } = oneOf(cli, target);
   await using connected = await cli.connect();
   const calls = kind.calls(connected.link);

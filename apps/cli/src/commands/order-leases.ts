@@ -30,6 +30,8 @@ export type OrderOptions = {
   readonly output: Format;
 };
 
+const NOT_ORDERED = "nothing was ordered; examples/leases/ has files that are right";
+
 /** How often an order is sent while nobody says that it has arrived. */
 const SENT_MAX = 3;
 
@@ -40,11 +42,12 @@ export async function orderLeases(cli: Cli, files: readonly string[], options: O
   const documents = await readFiles(cli, files, {
     read: (document) => readLease(cli.kinds, document),
     titleOf: ({ id }) => id && leaseTitle(id),
+    hint: NOT_ORDERED,
   });
   const signer = await cli.keys.read(options.keyFile);
   await using connected = await cli.connect();
   const { orders, problems } = await checkOrders(cli, connected, documents, { signer, engineKey: options.engineKey });
-  refuseProblems(cli, problems);
+  refuseProblems(cli, problems, NOT_ORDERED);
   const attributes = { "muster.leases": orders.length };
   const named = new Set(documents.flatMap(({ value }) => value.id ?? []));
   const { code, records, failure } = await inSpan("@muster/cli", "muster lease order", { attributes }, () =>
@@ -134,7 +137,7 @@ export async function checkOrders(
     const engine = engines.get(value.engine) ?? (await engineOf(connected, value.engine, placeOf("spec.engine")));
     engines.set(value.engine, engine);
     requireKey(engine, engineKey);
-    const order = await orderOf(cli, connected, value, { signer, engine });
+    const order = await orderOf(cli, connected, value, { signer, engine }, placeOf("metadata.name"));
     orders.push(order);
     try {
       await leaseCalls(connected.link).order(order, true);
@@ -174,13 +177,16 @@ async function orderOf(
   connected: Connected,
   open: LeaseDocument,
   { signer, engine }: { readonly signer: Signer; readonly engine: EngineIdentity },
+  place: Place,
 ): Promise<Order> {
   const id = open.id ?? buildLeaseId(cli.now(), cli.randomId());
   const document = { ...open, data: sealData(open, { id, signer, engine }) };
   const found = open.id === undefined ? undefined : await findLease(connected, id);
   const plan = planOrder(document, signer.userId, found);
   if (plan.send === "nothing")
-    throw new CommandError(EXIT.refused, plan.because, { hint: "take another metadata.name, or leave it out" });
+    throw new CommandError(EXIT.refused, `${describePlace(place)}: ${plan.because}`, {
+      hint: "nothing was ordered; take another metadata.name, or leave it out",
+    });
   if (plan.send === "again" && found !== undefined) return found.order;
   const unsigned = buildOrder(document, { id, user: signer.userId, createdNs: nsFromMs(cli.now()) });
   return { ...unsigned, signature: signer.sign(buildOrderBytes(unsigned)) };

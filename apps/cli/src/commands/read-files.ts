@@ -23,10 +23,13 @@ export async function readFiles<Value>(
   {
     read,
     titleOf,
+    hint,
   }: {
     readonly read: (document: unknown) => ReadDocument<Value>;
     /** By which no two may be called; undefined where the name is yet to be made. */
     readonly titleOf: (value: Value) => string | undefined;
+    /** What to do about what is wrong; undefined: as for work that is submitted. */
+    readonly hint?: string;
   },
 ): Promise<Placed<Value>[]> {
   const documents: Placed<Value>[] = [];
@@ -45,17 +48,19 @@ export async function readFiles<Value>(
       else problems.push({ ...place, message: `${title} is given twice, first at ${describePlace(first)}` });
     }
   }
-  refuseProblems(cli, problems);
+  refuseProblems(cli, problems, hint);
   return documents;
 }
 
 /** Throws when there are any, after it has told them. */
-export function refuseProblems(cli: Cli, problems: readonly Problem[]): void {
+export function refuseProblems(
+  cli: Cli,
+  problems: readonly Problem[],
+  hint = "nothing was submitted; examples/ has files that are right",
+): void {
   if (problems.length === 0) return;
   const more = problems.length - PROBLEMS_MAX;
   cli.io.err(problems.slice(0, PROBLEMS_MAX).map((problem) => `error: ${describeProblem(problem)}`));
   if (more > 0) cli.io.err([`error: ${plural(more, "more problem")}`]);
-  throw new CommandError(EXIT.usage, `${plural(problems.length, "problem")} found`, {
-    hint: "nothing was submitted; examples/ has files that are right",
-  });
+  throw new CommandError(EXIT.usage, `${plural(problems.length, "problem")} found`, { hint });
 }

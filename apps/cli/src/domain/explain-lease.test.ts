@@ -44,6 +44,9 @@ it("waits for any phase, in any letters, and no longer than it can come", () => 
   expect(decideLeaseCondition({ phase: "ACTIVE" }, wish("active"))).toBe("met");
   expect(decideLeaseCondition({ phase: "ACTIVE" }, wish("ACTIVE", false))).toBe("open");
   expect(decideLeaseCondition({ phase: "FAILED" }, wish("ACTIVE"))).toBe("never");
+  expect(decideLeaseCondition({ phase: "ACTIVE" }, wish("PROVISIONING"))).toBe("never");
+  expect(decideLeaseCondition({ phase: "PROVISIONING" }, wish("ACTIVE"))).toBe("open");
+  expect(decideLeaseCondition({ phase: "DECOMMISSIONING" }, wish("ENDED"))).toBe("open");
   const gone = LEASE_PHASES.filter((phase) => decideLeaseCondition({ phase }, { for: "delete" }) === "met");
   expect(gone).toEqual(["ENDED", "FAILED"]);
 });

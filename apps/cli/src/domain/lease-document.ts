@@ -23,6 +23,11 @@ export const LEASE_TYPES: readonly LeaseType[] = [
 export const ENGINE_DEFAULT = "main";
 export const ENGINE_PATTERN = "^[a-z0-9][a-z0-9_-]{0,62}$";
 export const LEASE_ID_PATTERN = "^\\d{1,20}-\\d{1,20}$";
+const LEASE_ID = new RegExp(LEASE_ID_PATTERN);
+/** Whether it may be called so. */
+export function isLeaseId(text: string): boolean {
+  return LEASE_ID.test(text);
+}
 const DURATION = "^(forever|(\\d{1,20}(ms|us|ns|d|h|m|s))+)$";
 
 /** What a user wants to lease, before it is signed. */

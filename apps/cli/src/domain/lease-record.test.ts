@@ -101,7 +101,7 @@ it.each<[field: string, alter: (lease: Lease) => Lease, wrong: string]>([
 
 it.each<[record: unknown, finding: string]>([
   [[], ": must be a mapping, not a list"],
-  [{}, "order: must be a mapping, not empty"],
+  [{}, ": is not what `muster lease get ID -o json` tells: it has no order"],
   [{ ...buildLeaseRecord(signed()), expiresAt: "soon" }, "expiresAt: must be a time such as 2030-01-31T12:00:00Z"],
   [{ ...buildLeaseRecord(signed()), renewal: 5 }, "renewal: must be a mapping, not the number 5"],
 ])("says what is wrong with a file that holds no lease (%#)", (record, finding) => {

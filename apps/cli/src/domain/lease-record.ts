@@ -69,6 +69,10 @@ export function readLeaseRecord(
 ): { readonly ok: true; readonly value: SignedLease } | { readonly ok: false; readonly findings: readonly Finding[] } {
   const reader = valueReader();
   const top = fieldsOf(reader, [], value);
+  if (top !== undefined && top["order"] === undefined) {
+    reader.report([], "is not what `muster lease get ID -o json` tells: it has no order");
+    return { ok: false, findings: reader.findings };
+  }
   const given = top && fieldsOf(reader, ["order"], top["order"]);
   if (top === undefined || given === undefined) return { ok: false, findings: reader.findings };
   const order = readOrder(reader, given);

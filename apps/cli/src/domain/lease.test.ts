@@ -22,11 +22,20 @@ it("sends an order again only where the same is there, by the same user, and has
   expect(planOrder(document, order.user, lease)).toEqual({ send: "again" });
   expect(planOrder(document, order.user, { ...lease, phase: "FAILED" })).toEqual({ send: "again" });
   expect(planOrder(document, order.user, { ...lease, phase: "ENDED" })).toMatchObject({ send: "nothing" });
-  expect(planOrder(document, "somebody", lease)).toEqual({ send: "new" });
-  for (const other of [{ data: "1" }, { type: "zdb" }, { durationNs: 1n }, { engine: "two" }, { reference: "1-1" }])
-    expect(planOrder({ ...document, ...(other as Partial<LeaseDocument>) }, order.user, lease)).toEqual({
-      send: "new",
-    });
+  const refused = (because: string) => ({
+    send: "nothing",
+    because: `lease 4711-1 is there already, ${because}; an id is used once`,
+  });
+  expect(planOrder(document, "somebody", lease)).toEqual(refused(`of user ${order.user}`));
+  const others: readonly [Partial<LeaseDocument>, string][] = [
+    [{ data: "1" }, "with other data"],
+    [{ type: "zdb" }, "of type debug"],
+    [{ durationNs: 1n }, "for 2h"],
+    [{ engine: "two" }, "of engine main"],
+    [{ reference: "1-1" }, "with no reference"],
+  ];
+  for (const [other, because] of others)
+    expect(planOrder({ ...document, ...other }, order.user, lease)).toEqual(refused(because));
 });
 
 it("renews from the present end on, with the next sequence, and never beyond what never ends", () => {

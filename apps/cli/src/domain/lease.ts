@@ -1,4 +1,11 @@
-import { DURATION_NS_MAX, type EndRequest, type Order, type Renewal, type Result } from "@muster/leases";
+import {
+  DURATION_NS_MAX,
+  formatDurationNs,
+  type EndRequest,
+  type Order,
+  type Renewal,
+  type Result,
+} from "@muster/leases";
 import type { WaitVerdict, Wish } from "./decide-wait.ts";
 import type { LeaseDocument } from "./lease-document.ts";
 
@@ -61,23 +68,29 @@ export type OrderPlan =
   /** The order that is there is sent again: it has its answer told again, and one that failed is tried again. */
   { readonly send: "again" } | { readonly send: "new" } | { readonly send: "nothing"; readonly because: string };
 
-/** What to send for a document of which the id is known, where a lease of this id may be there. What is there as another thing the engine refuses. */
+/** What to send for a document of which the id is known, where a lease of this id may be there. */
 export function planOrder(document: LeaseDocument, user: string, found: Lease | undefined): OrderPlan {
-  if (found === undefined || !isOf(document, user, found.order)) return { send: "new" };
+  if (found === undefined) return { send: "new" };
+  const other = findDifference(document, user, found.order);
+  if (other !== undefined)
+    return { send: "nothing", because: `lease ${found.order.id} is there already, ${other}; an id is used once` };
   if (found.phase === "ENDED")
     return { send: "nothing", because: `lease ${found.order.id} has ended, and an id is used once` };
   return { send: "again" };
 }
 
-function isOf({ engine, type, durationNs, data, reference }: LeaseDocument, user: string, order: Order): boolean {
-  return (
-    order.user === user &&
-    order.engine === engine &&
-    order.type === type &&
-    order.durationNs === durationNs &&
-    order.data === data &&
-    order.reference === reference
-  );
+/** The first thing that is not as the document says; undefined: it is what the document orders. */
+function findDifference(
+  { engine, type, durationNs, data, reference }: LeaseDocument,
+  user: string,
+  order: Order,
+): string | undefined {
+  if (order.user !== user) return `of user ${order.user}`;
+  if (order.engine !== engine) return `of engine ${order.engine}`;
+  if (order.type !== type) return `of type ${order.type}`;
+  if (order.durationNs !== durationNs) return `for ${formatDurationNs(order.durationNs)}`;
+  if (order.data !== data) return "with other data";
+  return order.reference === reference ? undefined : `with ${order.reference ?? "no"} reference`;
 }
 
 /** What is to be signed so that a lease ends so much later than it would. */
@@ -101,8 +114,16 @@ export function isLeaseOver({ phase }: Pick<Lease, "phase">): boolean {
 /** Whether a lease is in the phase that is waited for, or out of it. `delete` waits until nothing of it is there. */
 export function decideLeaseCondition(lease: Pick<Lease, "phase">, wish: Wish): WaitVerdict {
   if (wish.for === "delete") return isLeaseOver(lease) ? "met" : "open";
-  if ((lease.phase === wish.type.toUpperCase()) === wish.is) return "met";
-  return isLeaseOver(lease) ? "never" : "open";
+  const wished = wish.type.toUpperCase();
+  if ((lease.phase === wished) === wish.is) return "met";
+  return isLeaseOver(lease) || (wish.is && isBehind(wished, lease.phase)) ? "never" : "open";
+}
+
+/** Through which every lease goes, and never back while it is not over. */
+const WAY: readonly string[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING"];
+
+function isBehind(phase: string, now: string): boolean {
+  return WAY.includes(phase) && WAY.indexOf(phase) < WAY.indexOf(now);
 }
 
 export type LeaseWish = "active" | "ended";

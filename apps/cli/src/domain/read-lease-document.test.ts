@@ -78,7 +78,7 @@ it.each<[what: string, spec: string, finding: RegExp, bySchema?: boolean]>([
   [
     "a reference that is no id",
     "{ type: debug, duration: 1h, reference: one }",
-    /^spec.reference: "one" has no hyphen/,
+    /^spec.reference: NUMBER-NUMBER is needed, such as 4711-1/,
   ],
   ["machines of no pool", "{ type: machine, duration: 1h, data: { machines: 2 } }", /^spec.data.pool: is missing$/],
   [
@@ -131,7 +131,7 @@ it.each<[what: string, spec: string, finding: RegExp, bySchema?: boolean]>([
 it("refuses names that are no ids, and documents of another kind or version", () => {
   const spec = "spec: { type: debug, duration: 1h }";
   expect(findingsOf(`${head}metadata: { name: web }\n${spec}`)).toEqual([
-    'metadata.name: "web" has no hyphen: <number>-<number> is needed',
+    'metadata.name: NUMBER-NUMBER is needed, such as 4711-1, each below 2^64, and not "web"',
   ]);
   expect(findingsOf(`apiVersion: v1\nkind: Leas\n${spec}`)).toHaveLength(2);
   expect(findingsOf("- 1")).toEqual([": must be a mapping, not a list"]);

@@ -49,8 +49,8 @@ function readId(reader: ValueReader, path: Path, value: unknown): string | undef
   try {
     splitId(id);
   } catch (error) {
-    const fault = faultOf(error);
-    reader.report(path, fault?.code === "invalid_request" ? fault.reason : String(error));
+    if (faultOf(error)?.code !== "invalid_request") throw error;
+    reader.report(path, `NUMBER-NUMBER is needed, such as 4711-1, each below 2^64, and not "${id.slice(0, 64)}"`);
   }
   return id;
 }

@@ -26,7 +26,7 @@ export function valueReader(): ValueReader {
     findings.push({ path, at, message });
   };
   const wrongType = (path: Path, value: unknown, wanted: string): void => {
-    report(path, `must be ${wanted}, not ${describeValue(value)}`);
+    report(path, `must be ${wanted}${value === undefined ? ", and is missing" : `, not ${describeValue(value)}`}`);
   };
   return {
     findings,

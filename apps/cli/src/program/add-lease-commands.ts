@@ -11,6 +11,7 @@ import { LEASE_PHASES } from "../domain/lease.ts";
 import { readLeaseDuration } from "../domain/lease-duration.ts";
 import { LEASE_TYPES } from "../domain/lease-document.ts";
 import { engineKeyOption, keyFileOption } from "./add-key-commands.ts";
+import { refuseWord } from "./add-roll-commands.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
 
 const ID = "id of the lease, also as lease/ID";
@@ -41,7 +42,20 @@ Examples:
   addHistory(lease, cli, answer);
   addVerify(lease, cli, answer);
   addCleanup(lease, cli, answer);
+  for (const [word, hint] of OTHERWISE) refuseWord(lease, word, hint);
 }
+
+/** What others may call it. */
+const OTHERWISE = [
+  ["create", "`muster lease order -f FILE` orders one"],
+  ...["list", "ls", "show", "describe"].map(
+    (word) => [word, "`muster lease get [ID]` lists them, or shows one"] as const,
+  ),
+  ...["delete", "cancel", "stop"].map((word) => [word, "`muster lease end ID` ends one, for good"] as const),
+  ...["extend", "prolong"].map((word) => [word, "`muster lease renew ID --for 2h` lets one end later"] as const),
+  ["explain", "`muster explain lease/ID` says why it is where it is"],
+  ["wait", "`muster wait lease/ID --for=condition=ACTIVE` waits for a phase"],
+] as const;
 
 function addOrder(lease: Command, cli: Cli, answer: Answer): void {
   type Options = OutputOption &
@@ -142,7 +156,7 @@ function addGet(lease: Command, cli: Cli, answer: Answer): void {
     .argument("[lease]", ID)
     .option("--mine", "only those of your key")
     .addOption(new Option("--type <type>", "only those of this type").choices(LEASE_TYPES))
-    .addOption(new Option("--phase <phase>", "only those in this phase").choices(LEASE_PHASES))
+    .addOption(new Option("--phase <phase>", "only those in this phase, in any letters").argParser(phaseArgument))
     .option("--secret <field>", "print only this of the result of one, opened with your key")
     .addOption(keyFileOption())
     .addOption(outputOption())
@@ -162,7 +176,14 @@ Examples:
             hint: `muster lease get ID --secret ${secret}; \`muster lease get --mine\` lists those of your key`,
           });
         const filter = { type, phase };
-        return getLeases(cli, { id: id && leaseIdOf(id), mine: mine === true, secret, filter, keyFile, output });
+        return getLeases(cli, {
+          id: id === undefined ? undefined : leaseIdOf(id),
+          mine: mine === true,
+          secret,
+          filter,
+          keyFile,
+          output,
+        });
       }),
     );
 }
@@ -254,6 +275,12 @@ function leaseDurationArgument(text: string): bigint {
   const read = readLeaseDuration(text);
   if ("trouble" in read) throw new InvalidArgumentError(`It ${read.trouble}.`);
   return read.ns;
+}
+
+function phaseArgument(text: string): string {
+  const phase = LEASE_PHASES.find((each) => each === text.toUpperCase());
+  if (phase === undefined) throw new InvalidArgumentError(`Allowed choices are ${LEASE_PHASES.join(", ")}.`);
+  return phase;
 }
 
 function countArgument(text: string): number {

@@ -5,6 +5,7 @@ import { apply } from "../commands/apply.ts";
 import { setNameOf } from "../commands/farm-questions.ts";
 import { auditSet, deleteSet, enableSet, holdSet, scaleSet, transferSet } from "../commands/replica-sets.ts";
 import { EXIT } from "../domain/decide-exit.ts";
+import { isLeaseWord } from "../domain/lease-document.ts";
 import { SET_REPLICAS_MAX } from "../domain/set-document.ts";
 import { engineKeyOption, keyFileOption } from "./add-key-commands.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
@@ -185,6 +186,10 @@ function addDelete(program: Command, cli: Cli, answer: Answer): void {
         if (work !== undefined)
           throw new CommandError(EXIT.usage, `a ${work.noun} is not deleted`, {
             hint: `\`muster cancel ${name === undefined ? set : `${set}/${name}`}\` ends it`,
+          });
+        if (isLeaseWord(set.split("/")[0] ?? ""))
+          throw new CommandError(EXIT.usage, "a lease is not deleted", {
+            hint: `\`muster lease end ${name ?? (set.split("/")[1] || "ID")}\` ends it, for good`,
           });
         const keepPods = orphan === true || cascade === "orphan";
         const flags = { force: force === true, keepPods, wait: wait === true, timeoutMs: timeout };

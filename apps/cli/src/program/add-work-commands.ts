@@ -96,7 +96,8 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
         const name = nameOf(resource, second);
         if (isSetWord(resource.word)) return getSets(cli, name, output);
         if (isRollWord(resource.word)) return showRoll(cli, name, { follow: false, timeoutMs: undefined, output });
-        if (isLeaseWord(resource.word)) return getLeases(cli, { id: name, ...ANY_LEASE, output });
+        if (isLeaseWord(resource.word))
+          return getLeases(cli, { id: name === undefined ? undefined : leaseIdOf(name), ...ANY_LEASE, output });
         const kind = findKind(cli.kinds, resource.word);
         if (kind !== undefined) return getWork(cli, { kind, name }, output);
         return resource.word.startsWith("pool") ? getPools(cli, name, output) : getReservations(cli, name, output);
@@ -117,7 +118,7 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
         const name = nameOf(resource, second);
         if (name === undefined) throw new CommandError(EXIT.usage, `the name of the ${resource.word} is missing`);
         if (isSetWord(resource.word)) return describeSet(cli, name, output);
-        if (isLeaseWord(resource.word)) return getLeases(cli, { id: name, ...ANY_LEASE, output });
+        if (isLeaseWord(resource.word)) return getLeases(cli, { id: leaseIdOf(name), ...ANY_LEASE, output });
         return describeWork(cli, findKind(cli.kinds, resource.word) ?? cli.kinds[0], name, output);
       }),
     );
