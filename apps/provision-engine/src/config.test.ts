@@ -70,3 +70,13 @@ it("knows what runs a store, and where users reach the cluster", () => {
   expect(() => readConfig({ ...env, PROVISION_ZDB_PORT: "0" })).toThrow("PROVISION_ZDB_PORT");
   expect(() => readConfig({ ...env, PROVISION_KUBERNETES_URL: "somewhere" })).toThrow("PROVISION_KUBERNETES_URL");
 });
+
+it.each(["PROVISION_HTTP_URL", "PROVISION_KUBERNETES_URL"])("takes no password in %s, and does not tell it", (name) => {
+  const env = { PROVISION_KEY: SEED, MUSTER_KUBECONFIG: "/k" };
+  const read = (url: string) => () => readConfig({ ...env, [name]: url });
+  const needed = `${name} is "https://...@k:1/"; a URL such as https://host:8080/path is needed, without a user and a password`;
+  expect(read("https://u:hush@k:1/")).toThrow(needed);
+  expect(read("https://u:hush@k:1/")).not.toThrow("hush");
+  expect(read("nats://k:1")).toThrow(name);
+  expect(read("https://k:1/a")).not.toThrow();
+});

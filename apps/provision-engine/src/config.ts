@@ -159,7 +159,7 @@ function readKube(read: EnvReader): KubeConfiguration | undefined {
     },
     slices: {
       role: read.text("PROVISION_KUBERNETES_ROLE", "muster-lease"),
-      url: read.optional("PROVISION_KUBERNETES_URL") && read.url("PROVISION_KUBERNETES_URL"),
+      url: read.optional("PROVISION_KUBERNETES_URL") && read.httpUrl("PROVISION_KUBERNETES_URL"),
     },
     zdb: readZdb(read),
   };
@@ -178,7 +178,7 @@ function readController(read: EnvReader): ControllerConfig | undefined {
   if (read.optional("PROVISION_HTTP_URL") === undefined) return undefined;
   return {
     address: {
-      url: read.url("PROVISION_HTTP_URL"),
+      url: read.httpUrl("PROVISION_HTTP_URL"),
       token: read.optional("PROVISION_HTTP_TOKEN"),
       timeoutMs: read.integer("PROVISION_HTTP_TIMEOUT_MS", { fallback: 30_000, min: 10, max: DAY_MS }),
       bytesMax: read.integer("PROVISION_HTTP_ANSWER_BYTES_MAX", { fallback: 33_554_432, min: 1024, max: 2 ** 30 }),

@@ -39,6 +39,8 @@ it("names every problem, with the value and what would be right, in one message"
 it("does not show the credentials of a URL that is wrong", () => {
   const env = { NAME: "a", MUSTER_NATS_URL: "nats//user:secret@host:4222" };
   expect(() => readEnv(env, build)).toThrow('MUSTER_NATS_URL is "nats//...@host:4222"');
+  const several = { NAME: "a", MUSTER_NATS_URL: "nats//user:se/cr@t@a:1, u:p@b" };
+  expect(() => readEnv(several, build)).toThrow('MUSTER_NATS_URL is "nats//...@a:1,...@b"');
 });
 
 it("never lets a number through that is not whole or not within its bounds", () => {

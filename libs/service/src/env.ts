@@ -5,7 +5,10 @@ export type EnvReader = {
   /** Text that is not empty; without a fallback the variable must be there. */
   text(name: string, fallback?: string): string;
   optional(name: string): string | undefined;
+  /** One or several with commas between them; a password may stand before the @. */
   url(name: string, fallback?: string): string;
+  /** One of http or https without a user and a password: errors and what is written for others have the URL in them. */
+  httpUrl(name: string): string;
   /** A whole number between min and max; the unit is the end of the name. */
   integer(name: string, options: { readonly fallback?: number; readonly min: number; readonly max: number }): number;
   flag(name: string, fallback: boolean): boolean;
@@ -52,9 +55,18 @@ function reader(env: Readonly<Record<string, string | undefined>>, problems: str
       const value = text(name, fallback);
       const parts = value.split(",").map((part) => part.trim());
       if (value === "" || parts.every((part) => URL.canParse(part))) return value;
-      // What stands before the @ may be a password.
-      const shown = value.replaceAll(/[^/,]*@/g, "...@");
-      return wrong(`${name} is "${shown}"; a URL such as ${fallback ?? "nats://host:4222"} is needed`, value);
+      return wrong(
+        `${name} is "${withoutPassword(value)}"; a URL such as ${fallback ?? "nats://host:4222"} is needed`,
+        value,
+      );
+    },
+    httpUrl: (name) => {
+      const value = text(name);
+      const parsed = URL.parse(value);
+      const needed = `is "${withoutPassword(value)}"; a URL such as https://host:8080/path is needed`;
+      if (parsed === null || !/^https?:$/.test(parsed.protocol)) return wrong(`${name} ${needed}`, value);
+      if (parsed.username === "" && parsed.password === "") return value;
+      return wrong(`${name} ${needed}, without a user and a password`, value);
     },
     integer: (name, { fallback, min, max }) => {
       const value = optional(name);
@@ -80,4 +92,9 @@ function reader(env: Readonly<Record<string, string | undefined>>, problems: str
       );
     },
   };
+}
+
+/** What stands before the @ may be one. */
+function withoutPassword(url: string): string {
+  return url.replaceAll(/([a-z]+:?\/\/)?[^,]*@/gi, (_, scheme: string | undefined) => `${scheme ?? ""}...@`);
 }
