@@ -1,4 +1,4 @@
-import { buildDataSchema, type LeaseType } from "@muster/leases/data";
+import { buildDataSchema, LEASE_DATA, type LeaseType } from "@muster/leases/data";
 import type { Schema } from "./build-session-schema.ts";
 import { API_VERSION } from "./session-document.ts";
 
@@ -10,15 +10,8 @@ export function isLeaseWord(word: string): boolean {
   return word === LEASE_NOUN || word === `${LEASE_NOUN}s`;
 }
 
-export const LEASE_TYPES: readonly LeaseType[] = [
-  "network",
-  "volume",
-  "container",
-  "zdb",
-  "kubernetes",
-  "machine",
-  "debug",
-];
+/** In the order in which their data are listed. */
+export const LEASE_TYPES = Object.keys(LEASE_DATA) as readonly LeaseType[];
 
 export const ENGINE_DEFAULT = "main";
 export const ENGINE_PATTERN = "^[a-z0-9][a-z0-9_-]{0,62}$";

@@ -19,9 +19,10 @@ export type Read<Value> =
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
 /** A type of workload as decisions know it. What provisions it is another matter. */
-export type WorkloadType<Data = unknown> = {
-  readonly type: string;
-  readonly counter: keyof ProvisionCounters;
+export type WorkloadType<Data = unknown, Type extends string = string> = {
+  readonly type: Type;
+  /** As what it is counted; undefined: as nothing. */
+  readonly counter?: keyof ProvisionCounters;
   /** Of the orders that come together, those of a lower rank are begun first. */
   readonly rank: number;
   readonly read: (json: string) => Read<Data>;
@@ -36,7 +37,7 @@ type Definition<Type extends LeaseType> = Pick<WorkloadType, "counter" | "rank">
 export function workloadType<Type extends LeaseType>({
   claimOf,
   ...rest
-}: Definition<Type>): WorkloadType<LeaseData<Type>> {
+}: Definition<Type>): WorkloadType<LeaseData<Type>, Type> {
   const read = (json: string): Read<LeaseData<Type>> => {
     const read = readData(rest.type, json);
     return read.ok ? { ok: true, value: read.data } : { ok: false, problems: read.problems.map(problemOf) };

@@ -1,4 +1,5 @@
 import type { Order } from "@muster/leases";
+import type { LeaseData, LeaseType } from "@muster/leases/data";
 import { CONTAINER } from "./type-container.ts";
 import { DEBUG } from "./type-debug.ts";
 import { KUBERNETES } from "./type-kubernetes.ts";
@@ -8,10 +9,18 @@ import { VOLUME } from "./type-volume.ts";
 import { ZDB } from "./type-zdb.ts";
 import type { Claim, Read, WorkloadType } from "./workload-type.ts";
 
-/** Every type of workload that there is. A new one is a file and a line here, and its data in libs/leases. */
-const TYPES: readonly WorkloadType[] = [NETWORK, VOLUME, CONTAINER, ZDB, KUBERNETES, MACHINE, DEBUG];
+/** Every type of workload that there is. A new one is a file and a line here, and its data in libs/leases: docs/checklists/new-lease-type.md. */
+const TYPES: { readonly [Type in LeaseType]: WorkloadType<LeaseData<Type>, Type> } = {
+  network: NETWORK,
+  volume: VOLUME,
+  container: CONTAINER,
+  zdb: ZDB,
+  kubernetes: KUBERNETES,
+  machine: MACHINE,
+  debug: DEBUG,
+};
 
-const BY_NAME: ReadonlyMap<string, WorkloadType> = new Map(TYPES.map((each) => [each.type, each]));
+const BY_NAME: ReadonlyMap<string, WorkloadType> = new Map(Object.entries(TYPES));
 
 export function findWorkloadType(type: string): WorkloadType | undefined {
   return BY_NAME.get(type);
@@ -36,6 +45,6 @@ function read(order: Pick<Order, "type" | "data">): Read<Claim> {
 
 /** Orders that came together, in the order in which they are best begun: what others need first, else as they came. Unknown types come last. */
 export function sortByRank<Item>(items: readonly Item[], typeOf: (item: Item) => string): Item[] {
-  const rank = (item: Item): number => findWorkloadType(typeOf(item))?.rank ?? TYPES.length + 1;
+  const rank = (item: Item): number => findWorkloadType(typeOf(item))?.rank ?? BY_NAME.size + 1;
   return items.toSorted((a, b) => rank(a) - rank(b));
 }

@@ -1,5 +1,6 @@
 import { client, type NatsBus } from "@muster/bus";
 import { nsFromMs } from "@muster/leases";
+import type { LeaseType } from "@muster/leases/data";
 import { ReservationService } from "@muster/proto";
 import type { Cluster } from "../adapters/cluster.ts";
 import { DEBUG_WORKLOAD } from "./debug.ts";
@@ -13,16 +14,14 @@ import { zdbWorkload } from "./zdb.ts";
 
 /** What makes each type that this engine serves; without a cluster those that live in none. A new one is a file and a line here. */
 export function makeWorkloads(bus: NatsBus, cluster: Cluster | undefined): readonly Workload[] {
-  const inCluster = cluster === undefined ? [] : clusterWorkloads(cluster);
-  return [DEBUG_WORKLOAD, machineWorkload(client(bus, ReservationService)), ...inCluster];
-}
-
-function clusterWorkloads(cluster: Cluster): readonly Workload[] {
-  return [
-    networkWorkload(cluster),
-    volumeWorkload(cluster),
-    containerWorkload(cluster),
-    zdbWorkload(cluster),
-    kubernetesWorkload(cluster, () => nsFromMs(Date.now())),
-  ];
+  const each: Readonly<Record<LeaseType, Workload | undefined>> = {
+    debug: DEBUG_WORKLOAD,
+    machine: machineWorkload(client(bus, ReservationService)),
+    network: cluster && networkWorkload(cluster),
+    volume: cluster && volumeWorkload(cluster),
+    container: cluster && containerWorkload(cluster),
+    zdb: cluster && zdbWorkload(cluster),
+    kubernetes: cluster && kubernetesWorkload(cluster, () => nsFromMs(Date.now())),
+  };
+  return Object.values(each).filter((workload) => workload !== undefined);
 }
