@@ -26,120 +26,129 @@ const ALL = {
   monitoring: { serviceMonitor: { enabled: true }, prometheusRule: { enabled: true } },
 };
 
-describe.skipIf(missing !== undefined)(`the Helm chart${missing === undefined ? "" : ` (skipped: ${missing})`}`, () => {
-  it("is what helm takes for a good one, and refuses values that it does not know", async () => {
-    expect(await helm(["lint", "--strict", CHART])).toContain("0 chart(s) failed");
-    const refused = [
-      { replicas: 3 },
-      { "services.watchr": {} },
-      { "services.watcher.env": { JOB_WORKERS: 1 } },
-      { "services.provision-engine.env": { PROVISION_KEY: "secret" } },
-      { "nats.replicas": 2 },
-      { "nats.enabled": false },
-      { workNamespace: "<work>" },
-    ];
-    for (const values of refused) {
-      await expect(render("here", values), JSON.stringify(values)).rejects.toThrow(/don't meet the specifications/);
-    }
-  });
+describe.skipIf(missing !== undefined)(
+  `the Helm chart${missing === undefined ? "" : ` (skipped: ${missing})`}`,
+  { timeout: 120_000 },
+  () => {
+    it("is what helm takes for a good one, and refuses values that it does not know", async () => {
+      expect(await helm(["lint", "--strict", CHART])).toContain("0 chart(s) failed");
+      const refused = [
+        { replicas: 3 },
+        { "services.watchr": {} },
+        { "services.watcher.env": { JOB_WORKERS: 1 } },
+        { "services.provision-engine.env": { PROVISION_KEY: "secret" } },
+        { "nats.replicas": 2 },
+        { "nats.enabled": false },
+        { workNamespace: "<work>" },
+        { "nats.syncInterval": "never" },
+      ];
+      for (const values of refused) {
+        await expect(render("here", values), JSON.stringify(values)).rejects.toThrow(/don't meet the specifications/);
+      }
+    });
 
-  it("has the names of the installation wherever deploy/kubernetes has its own", async () => {
-    const text = JSON.stringify(await render("here", ALL));
-    expect(text).not.toMatch(/muster-system|"namespace":"(default|machines)"/);
-    const standard = await render("muster-system");
-    expect(standard.filter(({ kind }) => kind === "Role").map(placeOf)).toContain("default/muster-job-controller");
-  });
+    it("has the names of the installation wherever deploy/kubernetes has its own", async () => {
+      const text = JSON.stringify(await render("here", ALL));
+      expect(text).not.toMatch(/muster-system|"namespace":"(default|machines)"/);
+      const standard = await render("muster-system");
+      expect(standard.filter(({ kind }) => kind === "Role").map(placeOf)).toContain("default/muster-job-controller");
+    });
 
-  it.each([
-    { release: "default", work: "work", machines: "machines" },
-    { release: "machines", work: "muster-system", machines: "default" },
-    { release: "muster-work", work: "machines", machines: "muster-system" },
-  ])("takes a name for a place, whatever places the files name: $release, $work, $machines", async (place) => {
-    const renderedAs = (names: typeof place) =>
-      render(names.release, { ...ALL, workNamespace: names.work, "nodeScaler.machinesNamespace": names.machines });
-    const unlike = { release: "name-of-release", work: "name-of-work", machines: "name-of-machines" };
-    const expected = JSON.stringify(await renderedAs(unlike)).replaceAll(
-      /name-of-(release|work|machines)/g,
-      (_, which: keyof typeof place) => place[which],
-    );
-    // Of what stands in ConfigMaps, which are hashed into annotations, only the names differ.
-    const withoutHashes = (text: string): string => text.replaceAll(/[0-9a-f]{64}/g, "");
-    expect(withoutHashes(JSON.stringify(await renderedAs(place)))).toEqual(withoutHashes(expected));
-  });
-
-  it("refuses to put the services beside the work", async () => {
-    const told = /workNamespace is "default", and so is the namespace of this release.*--namespace muster-system/;
-    await expect(render("default")).rejects.toThrow(told);
-    await expect(render("here", { workNamespace: "here" })).rejects.toThrow(/workNamespace is "here"/);
-  });
-
-  it(
-    "says that it is not whole where a file is missing, is empty, or is a link that became text",
-    { timeout: 60_000 },
-    async () => {
-      await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
-      const copy = join(directory.path, "muster");
-      await cp(CHART, copy, { recursive: true, dereference: true });
-      const files = (await readdir(join(copy, "files"), { recursive: true })).filter((name) => /\.\w+$/.test(name));
-      const used = files.filter(
-        (name) => !name.endsWith("compose.conf") && !/(namespace|prometheus.compose)\.yaml$/.test(name),
+    it.each([
+      { release: "default", work: "work", machines: "machines" },
+      { release: "machines", work: "muster-system", machines: "default" },
+      { release: "muster-work", work: "machines", machines: "muster-system" },
+    ])("takes a name for a place, whatever places the files name: $release, $work, $machines", async (place) => {
+      const renderedAs = (names: typeof place) =>
+        render(names.release, { ...ALL, workNamespace: names.work, "nodeScaler.machinesNamespace": names.machines });
+      const unlike = { release: "name-of-release", work: "name-of-work", machines: "name-of-machines" };
+      const expected = JSON.stringify(await renderedAs(unlike)).replaceAll(
+        /name-of-(release|work|machines)/g,
+        (_, which: keyof typeof place) => place[which],
       );
-      expect(used.length).toBeGreaterThan(15);
-      expect(await render("here", ALL, copy)).toEqual(await render("here", ALL));
-      for (const [index, name] of used.entries()) {
-        const file = join(copy, "files", name);
-        const text = await readFile(file, "utf8");
-        if (index % 3 === 0) await rm(file);
-        else await writeFile(file, index % 3 === 1 ? "\n" : `../../../${name}`);
-        await expect(render("here", ALL, copy), name).rejects.toThrow(`not whole: files/${name} is missing or empty`);
-        await writeFile(file, text);
-      }
-    },
-  );
+      // Of what stands in ConfigMaps, which are hashed into annotations, only the names differ.
+      const withoutHashes = (text: string): string => text.replaceAll(/[0-9a-f]{64}/g, "");
+      expect(withoutHashes(JSON.stringify(await renderedAs(place)))).toEqual(withoutHashes(expected));
+    });
 
-  it("gives each service the seed of its own user, and no variable that it does not know", async () => {
-    const deployments = (await render("here", ALL)).filter(isDeployment);
-    expect(deployments.map(({ metadata }) => metadata?.name).sort()).toEqual([...DEPLOYED].sort());
-    const known = await readFile(join(ROOT, "CONTRIBUTING.md"), "utf8");
-    for (const { metadata, spec } of deployments) {
-      const name = metadata?.name ?? "";
-      const config = await readFile(join(ROOT, `apps/${name}/src/config.ts`), "utf8");
-      const env = spec?.template.spec?.containers[0]?.env ?? [];
-      for (const { name: variable, valueFrom } of env) {
-        const isCommon = variable.startsWith("OTEL_") || /^MUSTER_NATS_URL$/.test(variable) || known.includes(variable);
-        expect(isCommon || config.includes(`"${variable}"`), `${name}: ${variable}`).toBe(true);
-        if (variable === "MUSTER_NATS_NKEY") expect(valueFrom?.secretKeyRef?.key).toBe(`${name}.nk`);
-      }
-    }
-  });
+    it("refuses to put the services beside the work", async () => {
+      const told = /workNamespace is "default", and so is the namespace of this release.*--namespace muster-system/;
+      await expect(render("default")).rejects.toThrow(told);
+      await expect(render("here", { workNamespace: "here" })).rejects.toThrow(/workNamespace is "here"/);
+    });
 
-  it("configures one NATS server, and three, as nats-server takes it", { timeout: 120_000 }, async () => {
-    const directory = await mkdtemp(join(tmpdir(), "muster-chart-"));
-    try {
-      const made = await signedCertificate(await certificateAuthority("test"), { commonName: "nats", use: "server" });
-      await writeFile(join(directory, "tls.crt"), made.cert);
-      await writeFile(join(directory, "tls.key"), made.key);
-      const { path } = await findNatsServer({ env: processEnv() });
-      const keys = NATS_USERS.map((user) => [keyVariable(user), makeNkey().publicKey] as const);
-      const env = { ...processEnv(), POD_NAME: "nats-0", ...Object.fromEntries(keys) };
-      for (const replicas of [1, 3]) {
-        const objects = await render("here", { "nats.replicas": replicas, "nats.maxFileStore": "7GB" });
-        const config = objects.find(
-          (each): each is V1ConfigMap => each.kind === "ConfigMap" && placeOf(each) === "here/nats",
+    it(
+      "says that it is not whole where a file is missing, is empty, or is a link that became text",
+      { timeout: 60_000 },
+      async () => {
+        await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
+        const copy = join(directory.path, "muster");
+        await cp(CHART, copy, { recursive: true, dereference: true });
+        const files = (await readdir(join(copy, "files"), { recursive: true })).filter((name) => /\.\w+$/.test(name));
+        const used = files.filter(
+          (name) => !name.endsWith("compose.conf") && !/(namespace|prometheus.compose)\.yaml$/.test(name),
         );
-        for (const [file, text] of Object.entries(config?.data ?? {})) {
-          const here = text.replaceAll("/etc/nats-tls/", `${directory}/`).replace("/data", join(directory, "data"));
-          await writeFile(join(directory, file), here);
+        expect(used.length).toBeGreaterThan(15);
+        expect(await render("here", ALL, copy)).toEqual(await render("here", ALL));
+        for (const [index, name] of used.entries()) {
+          const file = join(copy, "files", name);
+          const text = await readFile(file, "utf8");
+          if (index % 3 === 0) await rm(file);
+          else await writeFile(file, index % 3 === 1 ? "\n" : `../../../${name}`);
+          await expect(render("here", ALL, copy), name).rejects.toThrow(`not whole: files/${name} is missing or empty`);
+          await writeFile(file, text);
         }
-        expect(config?.data?.["nats.conf"]).toContain("max_file_store: 7GB");
-        const { stderr } = await promisify(execFile)(path, ["-t", "-c", join(directory, "nats.conf")], { env });
-        expect(stderr).toContain("is valid");
+      },
+    );
+
+    it("gives each service the seed of its own user, and no variable that it does not know", async () => {
+      const deployments = (await render("here", ALL)).filter(isDeployment);
+      expect(deployments.map(({ metadata }) => metadata?.name).sort()).toEqual([...DEPLOYED].sort());
+      const known = await readFile(join(ROOT, "CONTRIBUTING.md"), "utf8");
+      for (const { metadata, spec } of deployments) {
+        const name = metadata?.name ?? "";
+        const config = await readFile(join(ROOT, `apps/${name}/src/config.ts`), "utf8");
+        const env = spec?.template.spec?.containers[0]?.env ?? [];
+        for (const { name: variable, valueFrom } of env) {
+          const isCommon =
+            variable.startsWith("OTEL_") || /^MUSTER_NATS_URL$/.test(variable) || known.includes(variable);
+          expect(isCommon || config.includes(`"${variable}"`), `${name}: ${variable}`).toBe(true);
+          if (variable === "MUSTER_NATS_NKEY") expect(valueFrom?.secretKeyRef?.key).toBe(`${name}.nk`);
+        }
       }
-    } finally {
-      await rm(directory, { recursive: true, force: true });
-    }
-  });
-});
+    });
+
+    it("configures one NATS server, and three, as nats-server takes it", async () => {
+      const directory = await mkdtemp(join(tmpdir(), "muster-chart-"));
+      try {
+        const made = await signedCertificate(await certificateAuthority("test"), { commonName: "nats", use: "server" });
+        await writeFile(join(directory, "tls.crt"), made.cert);
+        await writeFile(join(directory, "tls.key"), made.key);
+        const { path } = await findNatsServer({ env: processEnv() });
+        const keys = NATS_USERS.map((user) => [keyVariable(user), makeNkey().publicKey] as const);
+        const env = { ...processEnv(), POD_NAME: "nats-0", ...Object.fromEntries(keys) };
+        for (const [replicas, syncs] of [[1], [3], [3, "1s"]] as const) {
+          const sync = syncs === undefined ? {} : { "nats.syncInterval": syncs };
+          const objects = await render("here", { "nats.replicas": replicas, "nats.maxFileStore": "7GB", ...sync });
+          const config = objects.find(
+            (each): each is V1ConfigMap => each.kind === "ConfigMap" && placeOf(each) === "here/nats",
+          );
+          for (const [file, text] of Object.entries(config?.data ?? {})) {
+            const here = text.replaceAll("/etc/nats-tls/", `${directory}/`).replace("/data", join(directory, "data"));
+            await writeFile(join(directory, file), here);
+          }
+          const conf = config?.data?.["nats.conf"] ?? "";
+          expect(conf).toContain("max_file_store: 7GB");
+          expect(/^ *sync_interval: .*$/m.exec(conf)?.[0].trim()).toBe(`sync_interval: "${syncs ?? "always"}"`);
+          const { stderr } = await promisify(execFile)(path, ["-t", "-c", join(directory, "nats.conf")], { env });
+          expect(stderr).toContain("is valid");
+        }
+      } finally {
+        await rm(directory, { recursive: true, force: true });
+      }
+    });
+  },
+);
 
 function isDeployment(object: KubeObject): object is V1Deployment {
   return object.kind === "Deployment";
