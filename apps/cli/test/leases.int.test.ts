@@ -187,6 +187,32 @@ it(
 );
 
 it(
+  "takes over what an older lease has, by the same file",
+  async () => {
+    const file = debug("6-1", "{ say: hello }");
+    expect((await muster("lease order --wait -f -", { file })).code).toBe(0);
+    const taken = await muster("lease order --reference lease/6-1 --wait -o json -f -", { file });
+    expect(taken.code).toBe(0);
+    const [heir] = JSON.parse(taken.out) as Record[];
+    expect(heir?.id).not.toBe("6-1");
+    const id = heir?.id ?? "";
+    expect((await muster(`lease get ${id}`)).out).toMatch(/instead of +6-1/);
+    const older = await muster("lease get 6-1");
+    expect(older.out).toContain("ENDED");
+    expect(older.out).toContain(`MIGRATED: to lease ${id}`);
+    expect((await muster(`lease history ${id}`)).out).toContain("from lease 6-1");
+    const again = await muster("lease order --reference 6-1 --wait -f -", { file });
+    expect(again.code).toBe(1);
+    expect(again.err).toContain(`upgrade refused: lease 6-1 was taken over by lease ${id}; refer to that one`);
+    const two = await muster("lease order --reference 6-1 -f -", { file: `${file}---\n${debug("6-3", "1")}` });
+    expect(two.code).toBe(2);
+    expect(two.err).toContain("--reference is for one lease, and the files have 2");
+    expect((await muster(`lease end ${id} --wait`)).code).toBe(0);
+  },
+  TEST_MS,
+);
+
+it(
   "seals what is secret in an order before it is sent, says so, and shows it to nobody",
   async () => {
     const said: string[] = [];

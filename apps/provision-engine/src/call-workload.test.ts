@@ -29,7 +29,7 @@ function calling(
   const stored = new Map<string, LeaseRecord>();
   const calls = callWorkloads({
     workloads: new Map([["debug", { type: "debug", provision, decommission }]]),
-    secrets: { open: (order) => order, seal: (_order, result) => result },
+    secrets: { open: (order) => order, seal: (_order, result) => result, isSame: () => true },
     nowNs: () => 0n,
     parallel: 1,
     deadlineMs: LONG_MS,

@@ -61,8 +61,11 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
     const work = async (signal: AbortSignal): Promise<string> => {
       const { order } = record;
       const opened = { ...record, order: secrets.open(order) };
-      if (doing === "provision" || workload.check === undefined)
+      if (doing === "provision" || workload.check === undefined) {
+        // What was on the disk of what it takes over is not to be made anew, and empty.
+        if (doing === "provision" && record.madeFor !== undefined) await workload.check?.(opened, signal);
         return secrets.seal(order, await workload.provision(opened, signal));
+      }
       const changed = await workload.check(opened, signal);
       // What stands in the record is sealed already.
       return changed === undefined ? (record.result?.data ?? "null") : secrets.seal(order, changed);

@@ -136,3 +136,25 @@ it("removes nothing once all records are lost, says so, and goes on when somebod
   stop.abort();
   await running;
 });
+
+it("asks for the lease that has taken over what it finds, however often that has changed hands", async () => {
+  const { cleaner, removed, records, wait } = cleaning(0);
+  const stop = new AbortController();
+  const running = cleaner.run(stop.signal);
+  const ended = { phase: "ENDED", run: 1 } as const;
+  records.set("1-1", { record: aLease({ ...ended, heir: "2-1" }), revision: 1 });
+  records.set("2-1", { record: aLease({ ...ended, order: { id: "2-1" }, heir: "3-1" }), revision: 2 });
+  const last = aLease({ order: { id: "3-1" }, madeFor: { id: "1-1", run: 1 } });
+  records.set("3-1", { record: last, revision: 3 });
+  const look = async (): Promise<string[]> => {
+    await cleaner.look(REAL, signal);
+    wait(1000);
+    await cleaner.look(REAL, signal);
+    return [...removed].sort();
+  };
+  expect(await look()).toEqual(["1-2", "1-3"]);
+  records.set("3-1", { record: { ...last, phase: "ENDED" }, revision: 4 });
+  expect(await look()).toEqual(["1-1", "1-2", "1-3"]);
+  stop.abort();
+  await running;
+});

@@ -11,6 +11,7 @@ import { openChecks, type Checks } from "./checks.ts";
 import type { EnginePolicy } from "./config.ts";
 import { mayHold, type LeaseRecord } from "./domain/lease.ts";
 import { decideAlert, isStuck } from "./domain/decide-stuck.ts";
+import { toReferenced, type Referenced } from "./domain/decide-take-over.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
 import { takeSnapshot, type LeaseSnapshot } from "./domain/lease-snapshot.ts";
 import { planLease, type LeasePlan } from "./domain/plan-lease.ts";
@@ -115,10 +116,11 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     // One that is not seen yet is looked at when it is.
     if (entry !== undefined && isOwn(ops, entry.value)) passes.wake(id);
   };
-  const stopWatching = crashes.onExit(wakeOwn);
+  const stopWatching = crashes.onExit((id) => wakeOwn(holderOf(ops, id)));
   const stopMissing = crashes.onGone((id) => {
-    checks.soon(id, nowNs());
-    wakeOwn(id);
+    const holder = holderOf(ops, id);
+    checks.soon(holder, nowNs());
+    wakeOwn(holder);
   });
   try {
     // The view may be behind what whoever led before has written.
@@ -225,19 +227,51 @@ function passOf(
         {
           isServed: workloads.has(record.order.type),
           around: holdings.around(record.order),
+          reference: referencedBy(ops, record),
           exits: ops.crashes.exitsOf(record),
+          keptFor: keptFor(ops, record),
         },
         policy,
       ),
     planned: (snapshot, plan, nowNs) => {
       const { id } = snapshot.lease;
       waiting.set(id, plan.do === "wait" ? plan.waitsFor : undefined);
-      if (plan.do === "change" && plan.change.kind === "provisioning") holdings.begin(id);
+      // What is taken over is counted already.
+      if (plan.do === "change" && plan.change.kind === "provisioning" && plan.change.takesOver === undefined)
+        holdings.begin(id);
       tell.planned(snapshot, plan, nowNs);
     },
     ...callWorkloads(calls),
     sign,
+    isSame: secrets.isSame,
   };
+}
+
+/** Of an order that is not begun yet, the lease that it refers to. */
+function referencedBy({ holdings, view, secrets }: EngineOps, { order, phase }: LeaseRecord): Referenced | undefined {
+  const { reference } = order;
+  if (reference === undefined || phase !== "ORDERED") return undefined;
+  const seen = view.get(reference)?.value;
+  if (seen !== undefined && !("record" in seen)) return { is: "unreadable", id: reference };
+  // What this process has written may not be seen yet; of other engines nothing else is known.
+  const found = holdings.find(reference) ?? seen?.record;
+  return found && toReferenced(order, found, secrets.isSame(order, found.order));
+}
+
+/** Of what was made for one lease, the one that has it. */
+function holderOf({ holdings }: EngineOps, id: string): string {
+  const passed = new Set([id]);
+  for (let holder = id; ;) {
+    const heir = holdings.find(holder)?.heir;
+    if (heir === undefined || passed.has(heir)) return holder;
+    passed.add(heir);
+    holder = heir;
+  }
+}
+
+function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undefined {
+  const found = heir === undefined ? undefined : holdings.find(heir);
+  return found !== undefined && (mayHold(found.phase) || found.heir !== undefined) ? heir : undefined;
 }
 
 function tellOf({ records, history, feedback, nowNs, policy, tell }: EngineOps, { token }: Lead): TellDeps {

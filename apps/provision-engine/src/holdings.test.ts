@@ -1,6 +1,6 @@
 import type { Order } from "@muster/leases";
 import fc from "fast-check";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { aLease, anOrder } from "./domain/a-lease.ts";
 import { sumHeldUnits } from "./domain/count-leases.ts";
 import { mayHold, type LeaseRecord, type Phase } from "./domain/lease.ts";
@@ -86,7 +86,7 @@ function checkAround(holdings: ReturnType<typeof openHoldings>, model: ReadonlyM
   const asked = [
     anOrder({ id: "1-1", user: "a", type: "volume", data: dataOf.volume(1) }),
     anOrder({ id: "9-2", user: "a", type: "network", data: dataOf.network("net") }),
-    anOrder({ id: "9-3", user: "a", type: "container", data: dataOf.container("other", "1-4"), reference: "1-5" }),
+    anOrder({ id: "9-3", user: "a", type: "container", data: dataOf.container("other", "1-4") }),
   ];
   for (const order of asked) {
     const others = [...model.values()].filter((each) => each.order.id !== order.id);
@@ -96,7 +96,7 @@ function checkAround(holdings: ReturnType<typeof openHoldings>, model: ReadonlyM
     const claim = readClaim(order);
     if (!claim.ok) throw new Error("the test's own order is wrong");
     const { network, needs } = claim.value;
-    const ids = [...needs.volumes, ...(order.reference === undefined ? [] : [order.reference])];
+    const ids = needs.volumes;
     const byId = own.filter((each) => ids.includes(each.order.id)).map((each) => each.order.id);
     expect(found.named.map((each) => each.id)).toEqual(expect.arrayContaining(byId));
     for (const name of network === undefined ? needs.networks : [network]) {
@@ -156,4 +156,44 @@ it("looks at no more leases of a user when many of them end than when few do", (
     return looks / count;
   };
   expect(looksPerLease(400)).toBeLessThan(1.1 * looksPerLease(100));
+});
+
+describe("while one lease takes over what another one has", () => {
+  const data = dataOf.volume(1);
+  const older = aLease({ order: { id: "1-1", type: "volume", data } });
+  const order = { id: "2-1", type: "volume", data, reference: "1-1" };
+  const claiming = aLease({ phase: "PROVISIONING", takesOver: "1-1", order });
+  const handed: LeaseRecord = { ...older, phase: "ENDED", heir: "2-1" };
+  const taken = aLease({ order, madeFor: { id: "1-1", run: 1 } });
+  const other = anOrder({ id: "9-9" });
+
+  it("counts what it takes once at each moment, whatever is learnt first", () => {
+    const holdings = openHoldings({}, {});
+    const moments = [older, claiming, handed, taken, { ...taken, phase: "ENDED" as const }];
+    const held = moments.map((record, at) => {
+      holdings.learn({ record, revision: at + 1 });
+      return holdings.around(other).held.sru;
+    });
+    expect(held).toEqual([GIB, GIB, GIB, GIB, 0n]);
+    const late = openHoldings({}, {});
+    late.learn({ record: claiming, revision: 2 });
+    late.learn({ record: handed, revision: 3 });
+    expect(late.around(other).held.sru).toBe(GIB);
+  });
+
+  it("protects a volume from going while it is mounted by any id that it has had", () => {
+    const holdings = openHoldings({}, {});
+    const last = { id: "3-1", type: "volume", data, reference: "2-1" };
+    const mounting = (id: string, mounted: string) =>
+      aLease({ order: { id, type: "container", data: dataOf.container("net", mounted) } });
+    const line = [
+      handed,
+      { ...taken, phase: "ENDED" as const, heir: "3-1" },
+      aLease({ order: last, madeFor: { id: "1-1", run: 1 } }),
+    ];
+    const all = [...line, mounting("5-1", "1-1"), mounting("5-2", "2-1"), mounting("5-3", "3-1")];
+    for (const [at, record] of all.entries()) holdings.learn({ record, revision: at + 1 });
+    expect(holdings.around(anOrder(last)).users).toEqual({ some: ["5-3", "5-2", "5-1"], count: 3 });
+    expect(["3-1", "1-1", "8-8"].map(holdings.nameOf)).toEqual(["1-1", "1-1", "8-8"]);
+  });
 });

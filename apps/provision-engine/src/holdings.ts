@@ -25,6 +25,10 @@ export type Holdings = {
   forget(id: string): void;
   /** Counts a lease as begun until a later record of it says what has become of it: others are decided about before that is written. */
   begin(id: string): void;
+  /** As it is known. */
+  find(id: string): LeaseRecord | undefined;
+  /** The lease that what this one has was made for first. */
+  nameOf(id: string): string;
   /** What there is beside a lease. However many leases its user has, no more of them are looked at than are named. */
   around(order: Order): Surroundings;
   /** How many leases are in each phase, how many of them cannot be taken down, and how many of these nobody could even begin to. */
@@ -53,24 +57,16 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
     const stored = known.get(id);
     const now = stored && seen(stored);
     index.set(id, now === undefined ? [] : keysOf(now));
-    const share = now === undefined ? NO_UNITS : sumHeldUnits([now], overheads);
+    const share = now === undefined || isAwaiting(known, id) ? NO_UNITS : sumHeldUnits([now], overheads);
     const before = shares.get(id) ?? NO_UNITS;
     if (share !== NO_UNITS) shares.set(id, share);
     else shares.delete(id);
     if (share !== before) held = addUnits(subtractUnits(held, before), share);
   };
-  const namedBy = ({ id, user, reference }: Order, { needs, network }: Claim): Neighbour[] => {
+  const namedBy = ({ id, user }: Order, { needs, network }: Claim): Neighbour[] => {
     const names = network === undefined ? needs.networks : [...needs.networks, network];
-    const networks = names.flatMap((name) =>
-      // Itself may be the first of them.
-      LIVE.flatMap((phase) =>
-        index
-          .some(networkKey(user, name, phase), 2)
-          .filter((each) => each !== id)
-          .slice(0, 1),
-      ),
-    );
-    const ids = new Set([...networks, ...needs.volumes, ...(reference === undefined ? [] : [reference])]);
+    const networks = names.flatMap((name) => networksOf(index, user, name, id));
+    const ids = new Set([...networks, ...needs.volumes]);
     return [...ids].flatMap((each) => {
       const stored = known.get(each);
       return each !== id && stored?.record.order.user === user ? [neighbourOf(seen(stored))] : [];
@@ -85,6 +81,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
       known.set(id, before === undefined ? stored : withOrderOf(before, stored));
       if (stored.revision > (begun.get(id) ?? 0)) begun.delete(id);
       count(id);
+      if (stored.record.heir !== undefined) count(stored.record.heir);
     },
     forget: (id) => {
       known.delete(id);
@@ -95,15 +92,20 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
       begun.set(id, known.get(id)?.revision ?? 0);
       count(id);
     },
+    find: (id) => known.get(id)?.record,
+    nameOf: (id) => known.get(id)?.record.madeFor?.id ?? id,
     around: (order) => {
       const claim = readClaim(order);
-      const users = usersKey(order);
+      const users = usersKeys(order, lineOf(known, order.id));
       return {
         capacity,
         overhead: overheads[order.type] ?? NO_UNITS,
         held: subtractUnits(held, shares.get(order.id) ?? NO_UNITS),
         named: claim.ok ? namedBy(order, claim.value) : [],
-        users: { some: index.some(users, NAMED_MOST), count: index.count(users) },
+        users: {
+          some: [...new Set(users.flatMap((key) => index.some(key, NAMED_MOST)))].slice(0, NAMED_MOST),
+          count: users.reduce((sum, key) => sum + index.count(key), 0),
+        },
       };
     },
     phases: (nowNs) => {
@@ -120,6 +122,32 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
   };
 }
 
+/** Of each phase one lease that is the network, beside this one, which may be the first of them. */
+function networksOf(index: ReturnType<typeof leaseIndex>, user: string, name: string, id: string): string[] {
+  const others = (found: readonly string[]) => found.filter((each) => each !== id);
+  return LIVE.flatMap((phase) => others(index.some(networkKey(user, name, phase), 2)).slice(0, 1));
+}
+
+type Known = ReadonlyMap<string, Stored>;
+
+/** What it is to take over is still the other lease's share. */
+function isAwaiting(known: Known, id: string): boolean {
+  const takesOver = known.get(id)?.record.takesOver;
+  return takesOver !== undefined && known.get(takesOver)?.record.heir !== id;
+}
+
+/** A lease and those whose workload it has, one after the other: others may know that by any of their ids. */
+function lineOf(known: Known, id: string): string[] {
+  const line = new Set([id]);
+  for (let at = known.get(id)?.record; at?.madeFor !== undefined;) {
+    const { reference } = at.order;
+    if (reference === undefined || line.has(reference)) break;
+    line.add(reference);
+    at = known.get(reference)?.record;
+  }
+  return [...line];
+}
+
 /** In which a network may be there, or be on its way. */
 const LIVE = ["ACTIVE", "PROVISIONING", "ORDERED", "DECOMMISSIONING"] as const satisfies readonly Phase[];
 
@@ -127,10 +155,10 @@ function networkKey(user: string, name: string, phase: Phase): string {
   return JSON.stringify(["network", user, name, phase]);
 }
 
-/** What those have that live in a network, or may mount a volume. */
-function usersKey(order: Order): string {
-  const network = networkOf(order);
-  return network === undefined ? mountKey(order.user, order.id) : withinKey(order.user, network);
+/** What those have that live in a network, or may mount a volume by any of the ids that it has had. */
+function usersKeys({ user, ...order }: Order, line: readonly string[]): string[] {
+  const network = networkOf({ user, ...order });
+  return network === undefined ? line.map((id) => mountKey(user, id)) : [withinKey(user, network)];
 }
 
 function withinKey(user: string, network: string): string {

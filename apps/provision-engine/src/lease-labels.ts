@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { labels } from "@muster/proto";
 import { base32nopad } from "@scure/base";
-import type { LeaseRecord } from "./domain/lease.ts";
+import { originOf, type LeaseRecord } from "./domain/lease.ts";
 
 /** What is made for a lease is found by these again, and known to be the lease's own. */
 export type Labels = Readonly<Record<string, string>>;
@@ -11,20 +11,22 @@ export type Owner = "this-run" | "earlier-run" | "later-run" | "other";
 
 const USER_BYTES = 20;
 
-export function leaseLabels({ order, run }: Pick<LeaseRecord, "order" | "run">): Labels {
+export function leaseLabels(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): Labels {
+  const { id, run } = originOf(lease);
   return {
     [labels.managedBy]: "muster",
-    [labels.lease]: order.id,
+    [labels.lease]: id,
     [labels.leaseRun]: String(run),
-    [labels.leaseUser]: userHash(order.user),
+    [labels.leaseUser]: userHash(lease.order.user),
   };
 }
 
-export function ownerOf(found: Labels | undefined, lease: Pick<LeaseRecord, "order" | "run">): Owner {
+export function ownerOf(found: Labels | undefined, lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): Owner {
+  const origin = originOf(lease);
   const run = Number(found?.[labels.leaseRun]);
-  if (!isOfUser(found, lease.order.id, lease.order.user) || !Number.isSafeInteger(run)) return "other";
-  if (run === lease.run) return "this-run";
-  return run < lease.run ? "earlier-run" : "later-run";
+  if (!isOfUser(found, origin.id, lease.order.user) || !Number.isSafeInteger(run)) return "other";
+  if (run === origin.run) return "this-run";
+  return run < origin.run ? "earlier-run" : "later-run";
 }
 
 /** Whether an object was made for this lease of this user, in whichever run. */

@@ -1,4 +1,4 @@
-import type { LeaseRecord } from "./domain/lease.ts";
+import { originOf, type LeaseRecord } from "./domain/lease.ts";
 
 /** Who holds the machines of one run of a lease, in the ledger. */
 export type LeaseOwner = { readonly kind: string; readonly id: string };
@@ -10,8 +10,9 @@ export const OWNER_KIND = "lease";
 const OWNER_ID = /^(\d+-\d+)-([1-9]\d{0,14})$/;
 
 /** Each run has a name of its own, so that what gives back an earlier one late gives back nothing of a later one. */
-export function leaseOwner({ order, run }: Pick<LeaseRecord, "order" | "run">): LeaseOwner {
-  return { kind: OWNER_KIND, id: `${order.id}-${run}` };
+export function leaseOwner(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): LeaseOwner {
+  const { id, run } = originOf(lease);
+  return { kind: OWNER_KIND, id: `${id}-${run}` };
 }
 
 /** The lease, and the run of it, that machines are held for; undefined: `id` is no owner's that an engine would name. */

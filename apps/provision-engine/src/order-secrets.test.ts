@@ -52,3 +52,13 @@ it("gives no secret to a user without a key, unless secrets may be open", () => 
   expect(reasonOf(() => secrets.seal(order, '{"kubeconfig":"token"}'))).toContain("data.kubeconfig cannot be sealed");
   expect(orderSecrets(engine, { unsealed: true }).seal(order, '{"kubeconfig":"token"}')).toBe('{"kubeconfig":"token"}');
 });
+
+it("takes two orders for the same by what they say, though each is sealed for itself", () => {
+  const other = { ...plain, id: "1-2" };
+  const changed = { ...other, data: '{"size":1,"password":"other"}' };
+  const pairs = [other, changed].map((each) => secrets.isSame(sealed(plain), sealed(each)));
+  expect(sealed(plain).data).not.toBe(sealed(other).data);
+  expect([...pairs, secrets.isSame(plain, other), secrets.isSame(plain, changed)]).toEqual([true, false, true, false]);
+  // What cannot be opened is the same as nothing.
+  expect(secrets.isSame(sealed(plain), { ...sealed(plain), data: sealed(other).data })).toBe(false);
+});

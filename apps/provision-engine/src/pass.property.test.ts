@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { DURATION_NS, leaseWorld, type Weather } from "../test/lease-world.ts";
+import { DURATION_NS, leaseWorld, REFERENCES, type Weather } from "../test/lease-world.ts";
 import { countLeases } from "./domain/count-leases.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
 
 type World = ReturnType<typeof leaseWorld>;
 type Step = { readonly name: string; readonly run: (world: World) => void | Promise<void> };
 
-const IDS = ["1-1", "1-2"];
+const IDS = ["1-1", "1-2", ...Object.keys(REFERENCES)];
 const id = fc.constantFrom(...IDS);
 const of = (name: string, run: (world: World, lease: string) => void | Promise<void>): fc.Arbitrary<Step> =>
   id.map((lease) => ({ name: `${name} ${lease}`, run: (world) => run(world, lease) }));
@@ -97,6 +97,64 @@ it("keeps what is active, and is left with nothing else after a sweep, also whil
     }),
     { numRuns: 150 },
   );
+});
+
+/** One lease is there, and a pass over the one that is to take it over has begun; both for long. */
+async function orderBoth(world: World): Promise<void> {
+  for (const [at, lease] of ["1-1", "1-3"].entries()) {
+    if (at > 0) await world.calm(["1-1"]);
+    world.order(lease);
+    for (let renewal = 0; renewal < 20; renewal += 1) world.renew(lease);
+  }
+  await world.pass("1-3");
+}
+
+it("hands a workload over from one lease to the other, whatever call of it an engine dies at, or is deposed at", async () => {
+  for (const interrupt of ["kill", "depose"] as const)
+    for (let calls = 0; calls < 12; calls += 1) {
+      const world = leaseWorld();
+      await orderBoth(world);
+      for (let step = 0; step < calls; step += 1) {
+        await world.step(0);
+        world.check();
+      }
+      world[interrupt]();
+      await settles(world);
+      const [older, heir] = ["1-1", "1-3"].map((each) => world.records.get(each)?.record);
+      expect(older).toMatchObject({ phase: "ENDED", heir: "1-3", ending: { cause: "MIGRATED" } });
+      expect(heir).toMatchObject({ phase: "ACTIVE", madeFor: { id: "1-1", run: 1 }, result: { id: "1-3" } });
+      expect([...world.copies]).toEqual([["1-1", 1]]);
+      const told = world.published.length;
+      world.end("1-1");
+      await world.calm(IDS);
+      expect([world.published.length, world.copies.has("1-1")]).toEqual([told, true]);
+      world.end("1-3");
+      await world.calm(IDS);
+      expect(world.copies.size).toBe(0);
+      await ends(world);
+    }
+});
+
+it("takes down nothing of the older lease when the order that was to take it over ends before", async () => {
+  for (let calls = 0; calls < 12; calls += 1) {
+    const world = leaseWorld();
+    await orderBoth(world);
+    for (let step = 0; step < calls; step += 1) await world.step(0);
+    world.depose();
+    world.end("1-3");
+    // The successor is through before what the one before still does arrives.
+    await world.pass("1-3");
+    for (let step = 0; step < 20; step += 1) {
+      await world.step(9);
+      world.check();
+    }
+    await settles(world);
+    const [older, heir] = ["1-1", "1-3"].map((each) => world.records.get(each)?.record);
+    expect(heir?.phase).toBe("ENDED");
+    expect(older?.phase === "ACTIVE", `after ${calls} calls`).toBe(older?.heir === undefined);
+    expect(world.copies.has("1-1")).toBe(older?.phase === "ACTIVE");
+    expect(world.broken).toEqual([]);
+  }
 });
 
 it("does not let a deposed leader, which still takes down a run that failed, take down the next one", async () => {

@@ -1,7 +1,8 @@
 import { assertNever, faultOf } from "@muster/faults";
-import type { Result } from "@muster/leases";
+import type { Order, Result } from "@muster/leases";
 import { buildResult } from "./domain/build-result.ts";
 import { decideRetry, type RetryPolicy } from "./domain/decide-retry.ts";
+import { decideTakeOver } from "./domain/decide-take-over.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
 import type { LeaseSnapshot } from "./domain/lease-snapshot.ts";
 import { planLease, type LeasePlan, type LeasePolicy } from "./domain/plan-lease.ts";
@@ -31,6 +32,8 @@ export type PassDeps = {
   /** Removes what is there of the lease, of this run or an earlier one; that nothing is there is success. */
   readonly decommission: (record: LeaseRecord) => Promise<Outcome>;
   readonly sign: (result: Omit<Result, "signature">) => Result;
+  /** Whether both orders have the same data. */
+  readonly isSame: (a: Order, b: Order) => boolean;
 };
 
 export type PassPolicy = LeasePolicy & {
@@ -71,7 +74,7 @@ export async function passLease(deps: PassDeps, policy: PassPolicy, id: string, 
     }
   }
   return stored === undefined
-    ? { againAfterNs: undefined, because: "there is no such lease" }
+    ? { againAfterNs: undefined, because: "there is no such lease, or it is another engine's" }
     : { againAfterNs: deps.now(), because: "it is not finished" };
 }
 
@@ -92,6 +95,8 @@ async function execute(
       const result = signed(deps, record, { error: plan.message });
       return apply(deps, stored, { kind: "ending", ending, result });
     }
+    case "take-over":
+      return takeOver(deps, stored);
     case "provision": {
       const outcome = await deps.provision(record);
       return note(deps, stored, (current) => changeBy(deps, policy, current, outcome));
@@ -110,13 +115,44 @@ async function execute(
   }
 }
 
+/** One step of handing over a workload, of which each is one write. */
+async function takeOver(deps: PassDeps, stored: Stored): Promise<Stored | undefined> {
+  const { record } = stored;
+  const { takesOver } = record;
+  const older = takesOver === undefined ? undefined : await deps.read(takesOver);
+  // Another engine leads, and goes on with it.
+  if (older !== undefined && older.record.fence > deps.fence) return undefined;
+  const seen = older && { record: older.record, isSame: deps.isSame(record.order, older.record.order) };
+  const step = decideTakeOver(record, seen, deps.fence, deps.now());
+  switch (step.do) {
+    case "hand-over":
+      if (older !== undefined) await apply(deps, older, step.change);
+      return stored;
+    case "fence":
+      if (older !== undefined) await deps.write(older, older.record);
+      return stored;
+    case "take":
+      return apply(deps, stored, step.change);
+    case "refuse": {
+      const error = `failed to apply provision: ${step.message}`;
+      return apply(deps, stored, { kind: "provision-failed", result: signed(deps, record, { error }) });
+    }
+    case "leave":
+      return apply(deps, stored, { kind: "decommissioned" });
+    default:
+      return assertNever(step);
+  }
+}
+
 function changeBy(deps: PassDeps, policy: PassPolicy, record: LeaseRecord, outcome: Outcome): LeaseChange {
   if (outcome.ok) return { kind: "provisioned", result: signed(deps, record, { data: outcome.data }) };
   if (outcome.waits === true) {
     const notBeforeNs = decideRetry(WAITING_FAILURES, deps.now(), policy.retry);
     return { kind: "delayed", message: outcome.message, notBeforeNs, waits: true };
   }
-  const again = outcome.retryable && record.attempts + 1 < policy.provisionAttemptsMax;
+  // What it has taken over is there, and not taken down for that.
+  const isThere = record.madeFor !== undefined;
+  const again = isThere || (outcome.retryable && record.attempts + 1 < policy.provisionAttemptsMax);
   if (again) return delay(deps, policy, record, outcome.message);
   return { kind: "provision-failed", result: signed(deps, record, { error: outcome.message }) };
 }

@@ -3,7 +3,7 @@ import { faultOf, isRetryable } from "@muster/faults";
 import { LeaseService, leaseServiceOf, type LeaseServiceOfEngine } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { lead, type Leadership } from "@muster/store";
-import { openCluster, type Cluster } from "./adapters/cluster.ts";
+import { openCluster } from "./adapters/cluster.ts";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import { routeHandlers } from "./adapters/route.ts";
@@ -13,7 +13,6 @@ import { consumeOrders } from "./order-stream.ts";
 import { pushStats } from "./push-stats.ts";
 import { takePolled } from "./take-polled.ts";
 import { makeWorkloads } from "./workloads/make-workloads.ts";
-import type { Workload } from "./workloads/workload.ts";
 
 /** Per method; most of them are long polls, which cost little while they wait. */
 const REQUESTS_AT_ONCE = 1024;
@@ -21,14 +20,14 @@ const REQUESTS_AT_ONCE = 1024;
 /** Takes orders, and serves them while this replica leads its engine id, until the signal. */
 export async function run(
   context: ServiceContext<Config>,
-  workloads: (bus: NatsBus, cluster: Cluster | undefined) => readonly Workload[] = makeWorkloads,
+  workloads: typeof makeWorkloads = makeWorkloads,
 ): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
   const onProblem = (error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, retryInMs }, "following pods is interrupted");
   await using cluster = config.kube && openCluster(config.kube, onProblem);
-  await using deps = await openDeps(context, bus, workloads(bus, cluster), cluster);
+  await using deps = await openDeps(context, bus, (nameOf) => workloads(bus, cluster, nameOf), cluster);
   await using _served = await serveRequests(context, bus, deps);
   await using _orders = await consumeOrders({
     bus,

@@ -139,6 +139,54 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       expect(await world.left("2-1")).toEqual([`PersistentVolumeClaim ${leaseName("2-1")}`]);
     });
 
+    it("hands a volume and the container on it over to other leases, and neither is made anew nor taken down", async () => {
+      const { calls, engines, left } = world;
+      const inDefault = (kind: (typeof KINDS)[keyof typeof KINDS]) => ({ ...kind, namespace: "default" });
+      const claim = () => calls.get<KubeObject>(inDefault(KINDS.volumeClaim), leaseName("20-1"));
+      const deployment = () => calls.get<KubeObject>(inDefault(KINDS.deployment), leaseName("20-2"));
+      const volume = { size: 1, type: "ssd" };
+      const container = {
+        image: "web:1",
+        secret_env: { B: "hush" },
+        mounts: [{ volume_id: "20-1", mountpoint: "/data" }],
+        capacity,
+      };
+      await active("20-1", "volume", volume);
+      await active("20-2", "container", container);
+      const before = [await claim(), await deployment()].map(({ metadata }) => metadata?.uid);
+      const takeOver = async (id: string, reference: string, type: string, data: object): Promise<void> => {
+        await order(engines, signedOrder(user, { id, type, data: JSON.stringify(data), reference }));
+        await until(`${id} is there`, async () => (await phase(engines, id)) === "ACTIVE", LONG);
+      };
+      await takeOver("21-1", "20-1", "volume", volume);
+      expect(await resultOf("21-1")).toEqual({ volume_id: "21-1", namespace: "default", claim: leaseName("20-1") });
+      await world.killAfterCall("21-2");
+      const sent = signedOrder(user, {
+        ...{ id: "21-2", type: "container", reference: "20-2" },
+        data: JSON.stringify(container),
+      });
+      await order(engines, sent);
+      await until("it has died", () => engine.hasEnded(), LONG);
+      engine = await world.startEngine();
+      await reaches(engines, "21-2", "ACTIVE");
+      expect([await lifeOf("20-2"), await lifeOf("21-2")]).toEqual([
+        ["ORDERED", "PROVISIONED", "MIGRATED"],
+        ["ORDERED", "MIGRATED", "PROVISIONED"],
+      ]);
+      expect((await leaseOf("20-1"))?.record?.ending?.cause).toBe("MIGRATED");
+
+      // A container may mount it by its new id, and what is mounted by either stays.
+      await active("21-3", "container", { ...container, mounts: [{ volume_id: "21-1", mountpoint: "/data" }] });
+      for (const id of ["20-1", "20-2"]) await end(id);
+      await end("21-1");
+      await waitsFor("21-1", "in use by 21-3, 21-2");
+      expect([await claim(), await deployment()].map(({ metadata }) => metadata?.uid)).toEqual(before);
+      expect([await left("21-1"), await left("21-2")]).toEqual([[], []]);
+      for (const id of ["21-2", "21-3"]) await end(id);
+      for (const id of ["21-1", "21-2", "21-3"]) await reaches(engines, id, "ENDED");
+      for (const id of ["20-1", "20-2", "21-3"]) await gone(id);
+    });
+
     it("fails for good what cannot be, with the words of whoever refuses it", async () => {
       await send("3-1", "container", { image: "i", capacity, env: { "A-B": "is no name" } });
       expect(await failure("3-1")).toContain("A-B");

@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import { FaultError } from "@muster/faults";
 import { isOver } from "@muster/leases";
 import { aLease, anOrder } from "../src/domain/a-lease.ts";
-import type { LeaseRecord, Phase } from "../src/domain/lease.ts";
+import { toReferenced } from "../src/domain/decide-take-over.ts";
+import { mayHold, originOf, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
 import { takeSnapshot } from "../src/domain/lease-snapshot.ts";
 import { planFeedback } from "../src/domain/plan-feedback.ts";
 import { planLease } from "../src/domain/plan-lease.ts";
@@ -23,13 +24,16 @@ const POLICY: PassPolicy = {
 /** Of an order, and so of its lease unless it is renewed. */
 export const DURATION_NS = 50n * NS_PER_MS;
 
+/** Which lease the order of another one refers to. */
+export const REFERENCES: Readonly<Record<string, string>> = { "1-3": "1-1", "1-4": "1-3", "1-5": "1-1" };
+
 export type Weather = "well" | "refused" | "failing" | "half-made";
 
 /** Where a lease may go from a phase in one write. */
 const EDGES: Readonly<Record<Phase, readonly Phase[]>> = {
   ORDERED: ["ORDERED", "PROVISIONING", "ENDED", "FAILED"],
   PROVISIONING: ["PROVISIONING", "ACTIVE", "DECOMMISSIONING"],
-  ACTIVE: ["ACTIVE", "DECOMMISSIONING"],
+  ACTIVE: ["ACTIVE", "DECOMMISSIONING", "ENDED"],
   DECOMMISSIONING: ["DECOMMISSIONING", "ENDED", "FAILED"],
   ENDED: ["ENDED"],
   FAILED: ["FAILED", "ORDERED", "ENDED"],
@@ -65,15 +69,37 @@ export function leaseWorld() {
     const { id } = next.order;
     if (before !== undefined)
       require(EDGES[before.phase].includes(next.phase), `${id}: ${before.phase} -> ${next.phase}`);
+    if (before?.phase === "ACTIVE" && next.phase === "ENDED") require(next.heir !== undefined, `${id} ends at once`);
     const stored = { record: next, revision: ++revision };
     records.set(id, stored);
     return stored;
   };
+  /** Leases that have what is there under a name, or may. */
+  const holdersOf = (name: string): string[] =>
+    [...records.values()].flatMap(({ record }) => {
+      const { order, takesOver, phase } = record;
+      const older = takesOver === undefined ? undefined : records.get(takesOver)?.record;
+      if (takesOver !== undefined && older?.heir !== order.id) return [];
+      return mayHold(phase) && originOf(older ?? record).id === name ? [order.id] : [];
+    });
   /** Somebody's change of a record as it stands, beside the engine. */
   const change = (id: string, made: LeaseChange): void => {
     const found = records.get(id)?.record;
     const next = found && transitionLease(found, made, nowNs).next;
     if (next !== undefined) put(next, found);
+  };
+
+  const referencedBy = ({ order, phase }: LeaseRecord) => {
+    const found = records.get(order.reference ?? "")?.record;
+    return phase === "ORDERED" && found !== undefined ? toReferenced(order, found, true) : undefined;
+  };
+  const keptFor = ({ heir }: LeaseRecord): string | undefined => {
+    const found = records.get(heir ?? "")?.record;
+    return found !== undefined && (mayHold(found.phase) || found.heir !== undefined) ? heir : undefined;
+  };
+  const workloadOf = (record: LeaseRecord): string => {
+    const { id, run } = originOf(record);
+    return `${id} ${run}`;
   };
 
   const depsOf = (own: number, id: string): PassDeps => {
@@ -89,7 +115,7 @@ export function leaseWorld() {
     return {
       fence: own,
       now: () => nowNs,
-      read: () => gate(() => records.get(id)),
+      read: (asked) => gate(() => records.get(asked)),
       write: (stored, next) =>
         gate(() => {
           current(stored);
@@ -102,6 +128,8 @@ export function leaseWorld() {
             stored.record.order.createdNs + stored.record.order.durationNs,
             nowNs,
           ), `${id} is forgotten early`);
+          const { heir } = stored.record;
+          require(heir === undefined || holdersOf(id).length === 0, `${id} is forgotten before ${heir ?? ""}`);
           records.delete(id);
         }),
       look: (record) =>
@@ -110,8 +138,10 @@ export function leaseWorld() {
           {
             isServed: true,
             around: { ...ALONE, held: NO_UNITS, capacity: {} },
-            exits: crashed.has(`${id} ${record.run}`)
-              ? [{ pod: `${id} ${record.run}`, startedNs: nowNs, exits: 4, lastNs: nowNs, how: "exit code 1 (Error)" }]
+            reference: referencedBy(record),
+            keptFor: keptFor(record),
+            exits: crashed.has(workloadOf(record))
+              ? [{ pod: workloadOf(record), startedNs: nowNs, exits: 4, lastNs: nowNs, how: "exit code 1 (Error)" }]
               : [],
           },
           { orderAgeMaxNs: DURATION_NS },
@@ -127,10 +157,11 @@ export function leaseWorld() {
       provision: (record) => {
         require(!isOver(record.expiresAtNs, nowNs), `${id} is begun after its end`);
         const made = weather;
+        const { id: name, run } = originOf(record);
         return gate((): Outcome => {
           if (made === "refused") return { ok: false, message: "no", retryable: false };
           if (made === "failing") return { ok: false, message: "not now", retryable: true };
-          copies.set(id, Math.max(record.run, copies.get(id) ?? 0));
+          copies.set(name, Math.max(run, copies.get(name) ?? 0));
           return made === "half-made"
             ? { ok: false, message: "half of it", retryable: false }
             : { ok: true, data: `"${id}"` };
@@ -138,13 +169,15 @@ export function leaseWorld() {
       },
       decommission: (record) => {
         const made = weather;
+        const { id: name, run } = originOf(record);
         return gate((): Outcome => {
           if (made === "failing") return { ok: false, message: "not now", retryable: true };
-          if ((copies.get(id) ?? 0) <= record.run) copies.delete(id);
+          if ((copies.get(name) ?? 0) <= run) copies.delete(name);
           return { ok: true, data: "null" };
         });
       },
       sign: (result) => ({ ...result, signature: new Uint8Array(64) }),
+      isSame: (a, b) => a.data === b.data,
     };
   };
 
@@ -161,7 +194,7 @@ export function leaseWorld() {
         return;
       }
       // Always the same order, as somebody who recorded it would send it.
-      const order = anOrder({ id, createdNs: 1_000n, durationNs: DURATION_NS });
+      const order = anOrder({ id, createdNs: 1_000n, durationNs: DURATION_NS, reference: REFERENCES[id] });
       if (isOver(order.createdNs + order.durationNs, nowNs)) return;
       put(withEvent(aLease({ order, phase: "ORDERED", fence: 0 }), "ORDERED", "", nowNs), undefined);
     },
@@ -179,7 +212,7 @@ export function leaseWorld() {
     /** Its container has ended so often that it is beyond repair; whoever passes over the lease next sees it. */
     crashWorkload: (id: string): void => {
       const found = records.get(id)?.record;
-      if (found?.phase === "ACTIVE") crashed.add(`${id} ${found.run}`);
+      if (found?.phase === "ACTIVE") crashed.add(workloadOf(found));
     },
     tell: (id: string, arrives: boolean, atNs = nowNs): void => {
       const found = records.get(id)?.record;
@@ -230,17 +263,15 @@ export function leaseWorld() {
     },
     /** What has no lease that may have it, looked at while nothing is under way. */
     sweep: (): void => {
-      for (const id of copies.keys()) {
-        const phase = records.get(id)?.record.phase;
-        if (phase === undefined || phase === "ENDED" || phase === "FAILED") copies.delete(id);
-      }
+      for (const name of copies.keys()) if (holdersOf(name).length === 0) copies.delete(name);
     },
     check: (): void => {
       for (const [id, { record }] of records) {
-        if (record.phase === "ACTIVE") require(copies.has(id), `${id} is ACTIVE and not there`);
-        const isToBeGone = record.phase === "ORDERED" || record.phase === "ENDED" || record.phase === "FAILED";
+        const holders = holdersOf(id);
+        require(holders.length <= 1, `${holders.join(" and ")} have what is there of ${id}`);
+        if (record.phase === "ACTIVE") require(copies.has(originOf(record).id), `${id} is ACTIVE and not there`);
         // An engine that was deposed in the middle of a call may still make something late: that is what the sweep is for.
-        if (isToBeGone && !zombies) require(!copies.has(id), `${id} is ${record.phase} and still there`);
+        if (holders.length === 0 && !zombies) require(!copies.has(id), `${id} is ${record.phase} and still there`);
       }
     },
     /** Everything on its way arrives, all is well, and passes are made until they change nothing more. */

@@ -24,6 +24,8 @@ export type OrderOptions = {
   readonly keyFile: string | undefined;
   /** Undefined: whatever key the engine says that it has. */
   readonly engineKey: string | undefined;
+  /** The older lease whose workload the one document takes over, whatever that says; undefined: what the documents say. */
+  readonly reference: string | undefined;
   readonly dryRun: boolean;
   readonly wait: boolean;
   readonly timeoutMs: number | undefined;
@@ -39,11 +41,12 @@ type Ordered = { readonly lease: Lease; readonly outcome: OrderOutcome };
 
 /** `muster lease order -f FILE`: signs what the files say, and sends it. Nothing is sent unless the engine has nothing against any of it. */
 export async function orderLeases(cli: Cli, files: readonly string[], options: OrderOptions): Promise<ExitCode> {
-  const documents = await readFiles(cli, files, {
+  const read = await readFiles(cli, files, {
     read: (document) => readLease(cli.kinds, document),
     titleOf: ({ id }) => id && leaseTitle(id),
     hint: NOT_ORDERED,
   });
+  const documents = options.reference === undefined ? read : referTo(options.reference, read);
   const signer = await cli.keys.read(options.keyFile);
   await using connected = await cli.connect();
   const { orders, problems } = await checkOrders(cli, connected, documents, { signer, engineKey: options.engineKey });
@@ -56,6 +59,18 @@ export async function orderLeases(cli: Cli, files: readonly string[], options: O
   if (options.output !== "table") print(cli.io, options.output, { table: () => [], data: () => records });
   if (failure !== undefined) throw failure;
   return code;
+}
+
+/** What was ordered by a file that names the older lease is ordered by the same file again, as a new one. */
+function referTo(reference: string, documents: readonly Placed<LeaseDocument>[]): Placed<LeaseDocument>[] {
+  if (documents.length > 1)
+    throw new CommandError(EXIT.usage, `--reference is for one lease, and the files have ${documents.length}`, {
+      hint: "each document may say spec.reference",
+    });
+  return documents.map(({ value, ...rest }) => ({
+    ...rest,
+    value: { ...value, reference, id: value.id === reference ? undefined : value.id },
+  }));
 }
 
 /** By which no two documents may be called. */

@@ -60,7 +60,12 @@ const OTHERWISE = [
 function addOrder(lease: Command, cli: Cli, answer: Answer): void {
   type Options = OutputOption &
     KeyOption &
-    Wait & { readonly filename: string[]; readonly dryRun?: true; readonly engineKey?: string };
+    Wait & {
+      readonly filename: string[];
+      readonly dryRun?: true;
+      readonly engineKey?: string;
+      readonly reference?: string;
+    };
   lease
     .command("order")
     .description("Sign what YAML files of kind Lease say, and order it.")
@@ -74,6 +79,7 @@ function addOrder(lease: Command, cli: Cli, answer: Answer): void {
       "--dry-run",
       "check the files and the signature with the engine, say what is sealed to it, and order nothing",
     )
+    .option("--reference <id>", "take over what this older lease of yours has, as it is; of one file", leaseIdOf)
     .addOption(engineKeyOption())
     .option("--wait", "wait until all of it is there; Ctrl-C leaves the lease as it is")
     .option("--timeout <duration>", "end with 1 when that takes longer, such as 5m", durationArgument)
@@ -84,23 +90,25 @@ function addOrder(lease: Command, cli: Cli, answer: Answer): void {
       `
 Without metadata.name each order is a new lease, and its id is printed. With it
 the same file may be sent again: one that is there stays as it is, and one that
-had failed is tried again. What only the order itself shows, --dry-run does not:
+had failed is tried again. With --reference it is always a new lease, where the
+file names the older one. What only the order itself shows, --dry-run does not:
 whether there is room, the pool, the network and the volumes that it names.
 
 Examples:
   muster lease order -f examples/leases/debug.yaml
+  muster lease order -f lease.yaml --reference 4711-1
   muster lease order -f lease.yaml --wait --timeout 10m
   muster lease order -f lease.yaml -o json | jq -r '.[].id'`,
     )
     .action(
-      answer((files: string[], { filename, dryRun, engineKey, wait, timeout, keyFile, output }: Options) => {
+      answer((files: string[], { filename, dryRun, reference, engineKey, wait, timeout, keyFile, output }: Options) => {
         const all = [...files, ...filename];
         if (all.length === 0)
           throw new CommandError(EXIT.usage, "no file is named", {
             hint: "muster lease order -f FILE; - is standard input",
           });
         const flags = { dryRun: dryRun === true, wait: wait === true };
-        return orderLeases(cli, all, { ...flags, engineKey, timeoutMs: timeout, keyFile, output });
+        return orderLeases(cli, all, { ...flags, reference, engineKey, timeoutMs: timeout, keyFile, output });
       }),
     );
 }

@@ -2,16 +2,16 @@ import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
 import { informer, listWatch } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { readExits, type PodExits } from "../domain/count-exits.ts";
-import type { LeaseRecord } from "../domain/lease.ts";
+import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { namespaceOf } from "../lease-place.ts";
 
 /** What is seen of the pods of leases; it may be behind, and never goes back. */
 export type CrashWatch = {
   /** Of this run of the lease; none while the API server has not been heard. */
-  exitsOf(lease: Pick<LeaseRecord, "order" | "run">): readonly PodExits[];
-  /** Told the id of each lease of which something has exited. Returns the way to stop. */
+  exitsOf(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): readonly PodExits[];
+  /** Told the id of each lease of whose workload, as it was made first, something has exited. Returns the way to stop. */
   onExit(listener: (lease: string) => void): () => void;
-  /** Told the id of each lease of which a pod has vanished, for whatever reason. Returns the way to stop. */
+  /** Told likewise of each of which a pod has vanished, for whatever reason. Returns the way to stop. */
   onGone(listener: (lease: string) => void): () => void;
 };
 
@@ -43,9 +43,10 @@ export function openCrashWatch(
     onError: onProblem,
   });
   return {
-    exitsOf: ({ order, run }) => {
-      const namespace = namespaceOf(order, own);
-      return pods.byIndex("lease", order.id).filter((each) => each.run === String(run) && each.namespace === namespace);
+    exitsOf: (lease) => {
+      const namespace = namespaceOf(lease.order, own);
+      const { id, run } = originOf(lease);
+      return pods.byIndex("lease", id).filter((each) => each.run === String(run) && each.namespace === namespace);
     },
     onExit: (listener) =>
       pods.onChange(({ before, after }) => {

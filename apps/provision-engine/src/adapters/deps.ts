@@ -17,6 +17,7 @@ import { openHoldings, type Holdings } from "../holdings.ts";
 import { orderSecrets } from "../order-secrets.ts";
 import type { TakePolledDeps } from "../take-polled.ts";
 import type { TellDeps } from "../tell-lease.ts";
+import type { NameOf } from "../workloads/container.ts";
 import type { Workload } from "../workloads/workload.ts";
 import { watchUnreadable } from "../unreadable-leases.ts";
 import { feedbackOver } from "./bus-feedback.ts";
@@ -48,7 +49,7 @@ const STALE_MS = 10_000;
 export async function openDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
-  workloads: readonly Workload[],
+  workloads: (nameOf: NameOf) => readonly Workload[],
   cluster: Pick<Cluster, "calls" | "crashes"> | undefined,
 ): Promise<Deps> {
   const { config, logger, signal } = context;
@@ -103,7 +104,7 @@ export async function openDeps(
       history,
       feedback,
       holdings,
-      workloads: new Map(workloads.map((each) => [each.type, each])),
+      workloads: new Map(workloads(holdings.nameOf).map((each) => [each.type, each])),
       secrets: orderSecrets(signer, { unsealed: config.order.unsealedSecrets }),
       crashes: cluster?.crashes ?? NO_PODS,
       sign,

@@ -6,6 +6,7 @@ import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
 import { decideAdmission, type Capacity } from "../domain/decide-admission.ts";
+import { decideReference, toReferenced } from "../domain/decide-take-over.ts";
 import { decideRelease } from "../domain/decide-release.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";
 import type { ResourceUnits } from "../domain/resource-units.ts";
@@ -21,7 +22,7 @@ import { phaseOf, toWireEvent, toWireRecord, type Readable } from "./messages.ts
 
 export type HandlerDeps = RequestDeps & {
   readonly view: Pick<View<Readable>, "entries" | "onChange">;
-  readonly holdings: Pick<Holdings, "around" | "counters" | "phases">;
+  readonly holdings: Pick<Holdings, "around" | "counters" | "find" | "phases">;
   readonly history: Pick<History, "page">;
   readonly capacity: Capacity;
   readonly cleaner: Pick<Cleaner, "look" | "brake">;
@@ -167,14 +168,18 @@ function leaseMessage(deps: HandlerDeps, { record, revision }: Stored): Properti
   return { record: toWireRecord(record), revision, waitingBecause: explainWait(deps, record) };
 }
 
-function explainWait({ holdings }: HandlerDeps, { order, phase, trouble }: Stored["record"]): string {
+function explainWait({ holdings, nowNs }: HandlerDeps, { order, phase, trouble }: Stored["record"]): string {
   if (phase === "DECOMMISSIONING") {
     const release = decideRelease(holdings.around(order));
     return release.release === "later" ? release.because : trouble;
   }
   if (phase !== "ORDERED") return trouble;
+  // What it refers to is shown as what it waits for; whether it may have it is told once it is there.
+  const older = order.reference === undefined ? undefined : holdings.find(order.reference);
+  const reference = older && decideReference(order, toReferenced(order, older, true), nowNs());
+  if (reference?.admit === "later") return reference.because;
   const claim = readClaim(order);
-  const admission = claim.ok ? decideAdmission(order, claim.value, holdings.around(order)) : undefined;
+  const admission = claim.ok ? decideAdmission(claim.value, holdings.around(order)) : undefined;
   return admission?.admit === "later" ? admission.because : "";
 }
 

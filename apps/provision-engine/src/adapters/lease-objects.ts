@@ -8,7 +8,7 @@ import {
   type KubeObject,
   type KubeResource,
 } from "@muster/kube";
-import type { LeaseRecord } from "../domain/lease.ts";
+import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { leaseLabels, leaseSelector, ownerOf } from "../lease-labels.ts";
 import { aside } from "../user-turns.ts";
 
@@ -23,7 +23,7 @@ export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {
 /** Its namespace is that of the object; apiVersion, kind and labels are added. */
 export type NewObject<Object> = Object & { readonly metadata: { readonly name: string; readonly namespace?: string } };
 
-export type Lease = Pick<LeaseRecord, "order" | "run">;
+export type Lease = Pick<LeaseRecord, "order" | "run" | "madeFor">;
 
 export type Look<Value> =
   { readonly is: "there"; readonly value: Value } | { readonly is: "awaited"; readonly because: string };
@@ -94,7 +94,7 @@ export function leaseObjects(calls: KubeCalls, patience: Patience = PATIENCE): L
   };
 
   const leftOf = async (lease: Lease, kind: ObjectKind, namespace: string | undefined, signal: AbortSignal) => {
-    const query = { labelSelector: leaseSelector(lease.order.id) };
+    const query = { labelSelector: leaseSelector(originOf(lease).id) };
     const { items } = await told(calls.list<KubeObject>(resourceOf(kind, namespace), { query, signal }));
     return items.filter(({ metadata }) => {
       const owner = ownerOf(metadata?.labels, lease);
@@ -125,7 +125,7 @@ export function leaseObjects(calls: KubeCalls, patience: Patience = PATIENCE): L
         if (owner === "other" && !isGoing) return throwFault({ code: "already_exists", kind: kind.kind, id: name });
         const id = `${kind.kind} ${name}`;
         if (owner === "later-run")
-          return throwFault({ code: "conflict", id, expectedRevision: lease.run, actualRevision: 0 });
+          return throwFault({ code: "conflict", id, expectedRevision: originOf(lease).run, actualRevision: 0 });
         if (found !== undefined && owner === "this-run" && !isGoing) return { is: "there", value: found };
         if (found !== undefined) await remove(kind, found, signal);
         return { is: "awaited", because: `the removal of an earlier ${id}` };
@@ -148,7 +148,7 @@ export function leaseObjects(calls: KubeCalls, patience: Patience = PATIENCE): L
       namespace: string,
       signal: AbortSignal,
     ): Promise<readonly Object[]> => {
-      const query = { labelSelector: leaseSelector(lease.order.id) };
+      const query = { labelSelector: leaseSelector(originOf(lease).id) };
       const { items } = await told(calls.list<Object>(resourceOf(kind, namespace), { query, signal }));
       return items.filter(({ metadata }) => ownerOf(metadata?.labels, lease) === "this-run");
     },

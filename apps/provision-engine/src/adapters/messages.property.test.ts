@@ -46,7 +46,7 @@ const record = fc.record({
   renewal: maybe(fc.record({ ...part, expiresAtNs: time, sequence: large })),
   ending: maybe(
     fc.record({
-      cause: fc.constantFrom("EXPIRED", "REQUESTED", "WITHDRAWN", "CRASHED", "PROVISION_FAILED"),
+      cause: fc.constantFrom("EXPIRED", "REQUESTED", "WITHDRAWN", "CRASHED", "PROVISION_FAILED", "MIGRATED"),
       message: text,
       atNs: time,
       request: maybe(fc.record({ ...part, createdNs: time })),
@@ -80,6 +80,7 @@ const record = fc.record({
         "DELAYED",
         "TROUBLED",
         "RESTORED",
+        "MIGRATED",
         "STUCK",
       ),
       message: text,
@@ -100,6 +101,9 @@ const record = fc.record({
       pods: fc.array(fc.record({ pod: text, exits: count, lastNs: time }), { maxLength: 3 }),
     }),
   ),
+  takesOver: maybe(fc.string({ minLength: 1 })),
+  madeFor: maybe(fc.record({ id: text, run: count })),
+  heir: maybe(fc.string({ minLength: 1 })),
 }) satisfies fc.Arbitrary<LeaseRecord>;
 
 /** Bytes as numbers: what is decoded is a Buffer, which equals no Uint8Array. */

@@ -3,7 +3,7 @@ import { textOf, toEnd, toNs, toOrder, toRenewal, toWireEnd, toWireOrder, toWire
 import { muster, type PropertiesOf } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
 import type { CrashWindow } from "../domain/count-exits.ts";
-import type { Ending, EndingCause, FeedbackPending, LeaseEvent, LeaseRecord, Phase } from "../domain/lease.ts";
+import type { Ending, EndingCause, FeedbackPending, LeaseEvent, LeaseRecord, Origin, Phase } from "../domain/lease.ts";
 
 const wire = muster.provision.v1;
 type WireResult = PropertiesOf<typeof wire.Result>;
@@ -39,6 +39,7 @@ const CAUSES: Readonly<Record<EndingCause, true>> = {
   WITHDRAWN: true,
   CRASHED: true,
   PROVISION_FAILED: true,
+  MIGRATED: true,
 };
 
 const records = protoCodec(wire.LeaseRecord);
@@ -94,7 +95,7 @@ export function phaseOf({ phase }: Pick<LeaseRecord, "phase">): number {
 export function toWireRecord(record: LeaseRecord): WireRecord {
   const { order, phase, result, expiresAtNs, renewal, ending, notBeforeNs, feedback, outbox, endedAtNs, ...more } =
     record;
-  const { crashes, ...rest } = more;
+  const { crashes, takesOver, madeFor, heir, ...rest } = more;
   return {
     ...rest,
     order: toWireOrder(order),
@@ -108,6 +109,9 @@ export function toWireRecord(record: LeaseRecord): WireRecord {
     outbox: outbox.map(toWireEvent),
     endedAt: endedAtNs === undefined ? null : timestampOf(endedAtNs),
     crashes: crashes ? toWireCrashes(crashes) : null,
+    takesOver: takesOver ?? "",
+    madeFor: madeFor ?? null,
+    heir: heir ?? "",
   };
 }
 
@@ -136,7 +140,15 @@ function toRecord(message: muster.provision.v1.LeaseRecord): LeaseRecord {
     requestId,
     traceparent,
     crashes: unlessMissing(message.crashes, toCrashes),
+    takesOver: message.takesOver === "" ? undefined : message.takesOver,
+    madeFor: unlessMissing(message.madeFor, toOrigin),
+    heir: message.heir === "" ? undefined : message.heir,
   };
+}
+
+function toOrigin(message: PropertiesOf<typeof wire.LeaseOrigin>): Origin {
+  const { id, run } = decoded(message);
+  return { id, run };
 }
 
 function toWireCrashes({ sinceNs, exits, pods }: CrashWindow): PropertiesOf<typeof wire.CrashWindow> {

@@ -27,6 +27,9 @@ export function aLease({
     requestId: "",
     traceparent: "",
     crashes: undefined,
+    takesOver: undefined,
+    madeFor: undefined,
+    heir: undefined,
     ...changes,
   };
 }

@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { anOrder } from "./a-lease.ts";
 import { decideAdmission, type Admission } from "./decide-admission.ts";
 import type { Phase } from "./lease.ts";
 import { NO_UNITS, type ResourceUnits } from "./resource-units.ts";
@@ -13,7 +12,7 @@ const claim = (units: Partial<ResourceUnits> = {}, needs: Partial<Claim["needs"]
   needs: { networks: [], volumes: [], ...needs },
 });
 const decide = (wanted: Claim, around: Partial<Surroundings>): Admission =>
-  decideAdmission(anOrder(), wanted, { ...ALONE, held: NO_UNITS, capacity: {}, ...around });
+  decideAdmission(wanted, { ...ALONE, held: NO_UNITS, capacity: {}, ...around });
 const other = (phase: Phase, changes: Partial<Neighbour>): Neighbour => {
   return { id: "1-2", type: "volume", phase, network: undefined, within: undefined, ...changes };
 };
@@ -120,17 +119,4 @@ it("never lets what is held exceed the capacity, and never refuses what fits", (
       expect(decide(claim(wanted), { held, capacity }).admit).toBe(fits ? "yes" : "no");
     }),
   );
-});
-
-it.each<[Phase, Admission["admit"]]>([
-  ["ORDERED", "no"],
-  ["PROVISIONING", "no"],
-  ["ACTIVE", "no"],
-  ["DECOMMISSIONING", "no"],
-  ["ENDED", "yes"],
-  ["FAILED", "yes"],
-])("an order that refers to a lease that is %s is admitted: %s", (phase, admit) => {
-  const order = anOrder({ id: "2-1", reference: "1-2" });
-  const around = { ...ALONE, held: NO_UNITS, capacity: {}, named: [volume(phase)] };
-  expect(decideAdmission(order, claim(), around).admit).toBe(admit);
 });

@@ -1,4 +1,3 @@
-import type { Order } from "@muster/leases";
 import { mayHold } from "./lease.ts";
 import { addUnits, type ResourceUnits } from "./resource-units.ts";
 import type { Neighbour, Surroundings } from "./surroundings.ts";
@@ -23,23 +22,9 @@ const WHAT = {
 const UNITS = ["mru", "cru", "sru", "hru"] as const;
 
 /** Whether a lease may be provisioned now: what it mounts and joins is there and belongs to its user, and what it takes is free. Exactly what is free is given. */
-export function decideAdmission(order: Pick<Order, "reference">, claim: Claim, around: Surroundings): Admission {
-  const need = decideReference(order, around) ?? decideNeeds(claim, around);
+export function decideAdmission(claim: Claim, around: Surroundings): Admission {
+  const need = decideNeeds(claim, around);
   return need.admit === "yes" ? decideCapacity(addUnits(claim.units, around.overhead), around) : need;
-}
-
-/**
- * What an earlier lease has is not handed over to another: whoever orders that gets nothing empty in its place, and the earlier lease stays. One that is not there any
- * more has nothing to hand over.
- */
-function decideReference({ reference }: Pick<Order, "reference">, { named }: Surroundings): Admission | undefined {
-  if (reference === undefined) return undefined;
-  const isThere = named.some(({ id, phase }) => id === reference && (mayHold(phase) || phase === "ORDERED"));
-  if (!isThere) return undefined;
-  return {
-    admit: "no",
-    because: `upgrade refused: lease ${reference} is there, and is not taken over; renew or end it`,
-  };
 }
 
 function decideNeeds({ needs, network }: Claim, { named }: Surroundings): Admission {

@@ -94,6 +94,7 @@ function checkFields(order: Order, { engine }: OrderPolicy): Fault | undefined {
     return wrong("data", `is larger than ${DATA_BYTES_MAX} bytes`);
   if ((order.reference?.length ?? 0) > REFERENCE_CHARACTERS_MAX)
     return wrong("reference", `is longer than ${REFERENCE_CHARACTERS_MAX} characters`);
+  if (order.reference === order.id) return wrong("reference", "is the lease itself; it names an older one");
   if (order.durationNs <= 0n) return wrong("duration", "is not above zero");
   if (order.durationNs > DURATION_NS_MAX) return wrong("duration", "is above 2^63 - 1 ns, which never end");
   if (order.createdNs <= 0n) return wrong("created", "is missing");
@@ -162,6 +163,9 @@ function newRecord(order: Order, { nowNs, source, requestId, traceparent }: Orde
     requestId,
     traceparent,
     crashes: undefined,
+    takesOver: undefined,
+    madeFor: undefined,
+    heir: undefined,
   };
   return withEvent(record, "ORDERED", `by ${source}`, nowNs);
 }

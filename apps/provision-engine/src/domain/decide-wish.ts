@@ -35,6 +35,8 @@ export function decideRenewal(
   if (sequence === last && stored.renewal?.expiresAtNs === expiresAtNs)
     return { do: "nothing", because: "it was renewed by this before" };
   if (sequence <= last) return refuse(wrong("sequence", `${sequence} is not above ${last}, the last one`));
+  if (stored.heir !== undefined)
+    return refuse(wrong("id", `lease ${renewal.id} was taken over by lease ${stored.heir}; renew that one`));
   if (!isRenewable(stored, context.nowNs)) return refuse(wrong("id", `lease ${renewal.id} is over, or ends`));
   if (expiresAtNs > stored.order.createdNs + DURATION_NS_MAX)
     return refuse(wrong("expires_at", "is beyond what never ends"));

@@ -1,5 +1,6 @@
 import type { PodExits } from "./count-exits.ts";
 import { takenUntilNs, type OrderPolicy } from "./decide-order.ts";
+import type { Referenced } from "./decide-take-over.ts";
 import type { EndingCause, LeaseRecord } from "./lease.ts";
 import type { Surroundings } from "./surroundings.ts";
 import type { Claim, Read } from "./workload-type.ts";
@@ -12,6 +13,8 @@ export type LeaseSnapshot = {
   readonly claim: Read<Claim>;
   /** Whether this engine has what makes its type. */
   readonly isServed: boolean;
+  /** The lease that its order refers to; undefined: nobody knows of one. */
+  readonly reference: Referenced | undefined;
   readonly around: Surroundings;
   /** What is seen of its pods. */
   readonly exits: readonly PodExits[];
@@ -20,7 +23,7 @@ export type LeaseSnapshot = {
 /** The part of a record that decides. */
 export type LeaseFacts = Pick<
   LeaseRecord,
-  "phase" | "expiresAtNs" | "notBeforeNs" | "trouble" | "endedAtNs" | "crashes"
+  "phase" | "expiresAtNs" | "notBeforeNs" | "trouble" | "endedAtNs" | "crashes" | "takesOver"
 > & {
   readonly id: string;
   readonly type: string;
@@ -28,16 +31,18 @@ export type LeaseFacts = Pick<
   /** So long its order would be taken, should it come again and nobody know of it. */
   readonly takenUntilNs: bigint;
   readonly endsBecause: EndingCause | undefined;
+  /** The lease that has its workload, or handed it on. */
+  readonly keptFor: string | undefined;
   /** Events that are not on their stream. */
   readonly unpublished: number;
 };
 
 export function takeSnapshot(
   record: LeaseRecord,
-  seen: Omit<LeaseSnapshot, "lease" | "claim">,
+  { keptFor, ...seen }: Omit<LeaseSnapshot, "lease" | "claim"> & Pick<LeaseFacts, "keptFor">,
   policy: Pick<OrderPolicy, "orderAgeMaxNs">,
 ): LeaseSnapshot {
-  const { order, phase, expiresAtNs, notBeforeNs, trouble, endedAtNs, crashes, ending, outbox } = record;
+  const { order, phase, expiresAtNs, notBeforeNs, trouble, endedAtNs, crashes, ending, outbox, takesOver } = record;
   const { id, type, reference } = order;
   return {
     lease: {
@@ -53,6 +58,8 @@ export function takeSnapshot(
       endsBecause: ending?.cause,
       unpublished: outbox.length,
       crashes,
+      takesOver,
+      keptFor,
     },
     claim: readClaim(order),
     ...seen,

@@ -7,8 +7,8 @@ import type { CrashWindow } from "./count-exits.ts";
  */
 export type Phase = "ORDERED" | "PROVISIONING" | "ACTIVE" | "DECOMMISSIONING" | "ENDED" | "FAILED";
 
-/** WITHDRAWN: by the source that the order came from. */
-export type EndingCause = "EXPIRED" | "REQUESTED" | "WITHDRAWN" | "CRASHED" | "PROVISION_FAILED";
+/** WITHDRAWN: by the source that the order came from. MIGRATED: another lease has its workload from here on. */
+export type EndingCause = "EXPIRED" | "REQUESTED" | "WITHDRAWN" | "CRASHED" | "PROVISION_FAILED" | "MIGRATED";
 
 export type Ending = {
   readonly cause: EndingCause;
@@ -35,7 +35,8 @@ export type FeedbackPending = {
 
 /**
  * DELAYED: the first attempt of a phase that failed; those that follow are in the trouble of the record. STUCK: it cannot be taken down for long. ANSWER_REFUSED: by the
- * source that is told what the lease came to. TROUBLED: what is there of an active lease is not as it should be; RESTORED: it is again, or its result is another one.
+ * source that is told what the lease came to. TROUBLED: what is there of an active lease is not as it should be; RESTORED: it is again, or its result is another one. MIGRATED: its workload is
+ * another lease's from here on, or it has that of another one.
  */
 export type LeaseEventType =
   | "ORDERED"
@@ -49,7 +50,8 @@ export type LeaseEventType =
   | "STUCK"
   | "DECOMMISSIONED"
   | "FAILED"
-  | "ANSWER_REFUSED";
+  | "ANSWER_REFUSED"
+  | "MIGRATED";
 
 /** One thing that happened to a lease, written together with what happened. */
 export type LeaseEvent = {
@@ -92,7 +94,21 @@ export type LeaseRecord = {
   readonly traceparent: string;
   /** Undefined: nothing of it has exited. */
   readonly crashes: CrashWindow | undefined;
+  /** The lease whose workload it is to take over, and has not yet. */
+  readonly takesOver: string | undefined;
+  /** Undefined: what is there of it was made for itself. */
+  readonly madeFor: Origin | undefined;
+  /** The lease that has taken over its workload. */
+  readonly heir: string | undefined;
 };
+
+/** The lease that a workload was made for first, and which run of it: its names and labels say so, whichever lease has it. */
+export type Origin = { readonly id: string; readonly run: number };
+
+/** By which names and labels what is there of a lease is found. */
+export function originOf({ order, run, madeFor }: Pick<LeaseRecord, "order" | "run" | "madeFor">): Origin {
+  return madeFor ?? { id: order.id, run };
+}
 
 /** Whether something of the lease is there, or may be. */
 export function mayHold(phase: Phase): boolean {

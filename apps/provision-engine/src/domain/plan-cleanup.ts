@@ -1,4 +1,4 @@
-import type { LeaseRecord } from "./lease.ts";
+import { originOf, type LeaseRecord, type Origin } from "./lease.ts";
 
 /** An object in the cluster, or a reservation in the ledger, that says that it is a lease's. */
 export type FoundObject = {
@@ -22,9 +22,9 @@ export type Found = {
   readonly unlisted: readonly string[];
 };
 
-/** What the record of a lease says. Unknown: it cannot be read, or asked for. */
+/** What the record of a lease says, of one that was taken over that of the lease that has its workload now. Unknown: it cannot be read, or asked for. */
 export type LeaseTruth =
-  | { readonly is: "record"; readonly record: Pick<LeaseRecord, "order" | "phase" | "run"> }
+  | { readonly is: "record"; readonly record: Pick<LeaseRecord, "order" | "phase" | "run" | "takesOver" | "madeFor"> }
   | { readonly is: "none" }
   | { readonly is: "unknown"; readonly because: string };
 
@@ -97,7 +97,7 @@ function planObject(object: FoundObject, snapshot: CleanupSnapshot, { engine, gr
   const { lease, kind, namespace, name, uid } = object;
   if (lease === undefined) return step("keep", "its labels are not those of a lease");
   if (object.isGoing) return step("keep", "it is being removed");
-  const left = decideLeftOver(lease.run, truth.get(lease.id), engine);
+  const left = decideLeftOver(lease, truth.get(lease.id), engine);
   if (!left.is) return step("keep", left.because);
   if (mayBeUsed(object)) {
     if (inUse === undefined) return step("keep", "nobody knows whether it is used");
@@ -112,7 +112,7 @@ function planObject(object: FoundObject, snapshot: CleanupSnapshot, { engine, gr
 }
 
 function decideLeftOver(
-  run: number,
+  { id, run }: Origin,
   truth: LeaseTruth | undefined,
   engine: string,
 ): { readonly is: boolean; readonly because: string } {
@@ -123,8 +123,12 @@ function decideLeftOver(
     case "none":
       return { is: true, because: "there is no such lease" };
     case "record": {
-      const { order, phase, run: current } = truth.record;
+      const { order, phase, takesOver } = truth.record;
       if (order.engine !== engine) return { is: false, because: `its lease is served by engine ${order.engine}` };
+      if (takesOver !== undefined) return { is: false, because: `lease ${order.id} takes it over` };
+      const { id: origin, run: current } = originOf(truth.record);
+      if (origin !== id && phase === "ACTIVE")
+        return { is: true, because: `its lease has what was made for lease ${origin}` };
       if (run > current) return { is: false, because: `its lease is at run ${current}, before that of the object` };
       if (phase === "ENDED" || phase === "FAILED") return { is: true, because: `its lease is ${phase}` };
       if (run < current && phase === "ACTIVE")

@@ -1,8 +1,9 @@
 import { DURATION_NS_MAX } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease, anOrder } from "./a-lease.ts";
 import { decideRetry } from "./decide-retry.ts";
+import { toReferenced } from "./decide-take-over.ts";
 import { takeSnapshot, type LeaseSnapshot } from "./lease-snapshot.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
 import { planLease, type LeasePlan, type LeasePolicy } from "./plan-lease.ts";
@@ -17,10 +18,21 @@ const AGE = { orderAgeMaxNs: END };
 const POLICY: LeasePolicy = { tombstoneNs: TOMBSTONE, crash: { windowNs: 100n } };
 const AROUND = { ...ALONE, held: NO_UNITS, capacity: {} };
 
-type Seen = Partial<Pick<LeaseSnapshot, "isServed" | "exits"> & LeaseSnapshot["around"]>;
+type Seen = Partial<
+  Pick<LeaseSnapshot, "isServed" | "exits" | "reference"> &
+    Pick<LeaseSnapshot["lease"], "keptFor"> &
+    LeaseSnapshot["around"]
+>;
 
-function plan(record: LeaseRecord, nowNs: bigint, { isServed = true, exits = [], ...around }: Seen = {}): LeasePlan {
-  return planTwice(takeSnapshot(record, { isServed, exits, around: { ...AROUND, ...around } }, AGE), nowNs);
+function plan(
+  record: LeaseRecord,
+  nowNs: bigint,
+  { isServed = true, exits = [], reference, keptFor, ...around }: Seen = {},
+): LeasePlan {
+  return planTwice(
+    takeSnapshot(record, { isServed, exits, reference, keptFor, around: { ...AROUND, ...around } }, AGE),
+    nowNs,
+  );
 }
 
 /** What is planned from a snapshot, and no other from its file. */
@@ -212,12 +224,51 @@ it("plans the same from a file as from the snapshot that was written into it", (
     pods: fc.array(fc.record({ pod: text, exits: fc.nat(), lastNs: ns })),
   });
   const record = fc
-    .record({ phase, expiresAtNs: ns, notBeforeNs: ns, trouble: text, endedAtNs: maybe(ns), crashes: maybe(crashes) })
+    .record({
+      ...{ phase, expiresAtNs: ns, notBeforeNs: ns, trouble: text, endedAtNs: maybe(ns), crashes: maybe(crashes) },
+      takesOver: maybe(text),
+    })
     .chain((changes) => fc.constantFrom({}, mounting, { type: "x" }).map((order) => aLease({ ...changes, order })));
-  const seen = fc.record({ isServed: fc.boolean(), around, exits: fc.array(pod, { maxLength: 3 }) });
+  const reference = fc.oneof(
+    fc.record({ is: fc.constant("unreadable" as const), id: text }),
+    fc.record({
+      ...{ is: fc.constant("lease" as const), id: text, type: text, phase, expiresAtNs: ns, heir: maybe(text) },
+      ...{ isOfUser: fc.boolean(), isOfEngine: fc.boolean(), isSame: fc.boolean() },
+    }),
+  );
+  const pods = fc.array(pod, { maxLength: 3 });
+  const told = { reference: maybe(reference), keptFor: maybe(text) };
+  const seen = fc.record({ isServed: fc.boolean(), around, exits: pods, ...told });
   fc.assert(
     fc.property(record, seen, ns, (lease, found, nowNs) => void planTwice(takeSnapshot(lease, found, AGE), nowNs)),
   );
+});
+
+it("begins nothing for an order that takes over, and looks first at what has become of the older lease while it ends", () => {
+  const order = { id: "2-1", reference: "1-1" };
+  const older = aLease();
+  const reference = toReferenced(anOrder(order), older, true);
+  expect(plan(aLease({ phase: "ORDERED", order }), 1n, { reference })).toMatchObject({
+    do: "change",
+    change: { kind: "provisioning", takesOver: "1-1" },
+  });
+  for (const phase of ["PROVISIONING", "DECOMMISSIONING"] as const)
+    expect(plan(aLease({ phase, order, takesOver: "1-1" }), 1n).do).toBe("take-over");
+  const taken = aLease({ phase: "PROVISIONING", order, madeFor: { id: "1-1", run: 1 } });
+  expect(plan(taken, 1n).do).toBe("provision");
+  expect(plan(aLease({ phase: "PROVISIONING", order, takesOver: "1-1" }), END + 1n)).toMatchObject({
+    change: { kind: "ending" },
+  });
+});
+
+it("keeps the record of a lease as long as another one has its workload", () => {
+  const record = aLease({ phase: "ENDED", endedAtNs: 1n, heir: "2-1" });
+  const later = END + TOMBSTONE + 1n;
+  expect(plan(record, later, { keptFor: "2-1" })).toMatchObject({
+    do: "wait",
+    waitsFor: { leases: ["2-1"], until: "over" },
+  });
+  expect(plan(record, later).do).toBe("remove");
 });
 
 it("doubles the pause after each failure, up to the longest", () => {

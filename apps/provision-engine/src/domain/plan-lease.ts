@@ -2,6 +2,7 @@ import { isOver } from "@muster/leases";
 import { countExits, type CrashPolicy } from "./count-exits.ts";
 import { decideAdmission, type Admission } from "./decide-admission.ts";
 import { decideRelease } from "./decide-release.ts";
+import { decideReference } from "./decide-take-over.ts";
 import type { LeaseFacts, LeaseSnapshot } from "./lease-snapshot.ts";
 import type { LeaseChange } from "./transition-lease.ts";
 import { describeProblems } from "./workload-type.ts";
@@ -17,6 +18,8 @@ export type LeasePlan =
   | { readonly do: "change"; readonly change: LeaseChange; readonly because: string }
   /** Its order can never be served: that is its result. */
   | { readonly do: "fail"; readonly message: string; readonly because: string }
+  /** What has become of the lease whose workload it is to have is looked at, and acted upon (`decide-take-over.ts`). */
+  | { readonly do: "take-over"; readonly because: string }
   | { readonly do: "provision"; readonly because: string }
   /** It is beyond repair: it ends, and that is its result. */
   | { readonly do: "give-up"; readonly message: string; readonly because: string }
@@ -39,14 +42,17 @@ export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: b
   const { lease } = snapshot;
   switch (lease.phase) {
     case "ORDERED":
-      return isOver(lease.expiresAtNs, nowNs) ? EXPIRE : planOrdered(snapshot);
+      return isOver(lease.expiresAtNs, nowNs) ? EXPIRE : planOrdered(snapshot, nowNs);
     case "PROVISIONING":
       if (isOver(lease.expiresAtNs, nowNs)) return EXPIRE;
-      return notBefore(lease, nowNs) ?? { do: "provision", because: "it is to be there" };
+      return (
+        notBefore(lease, nowNs) ??
+        takeOver(lease, "it is to have the workload of") ?? { do: "provision", because: "it is to be there" }
+      );
     case "ACTIVE":
       return isOver(lease.expiresAtNs, nowNs) ? EXPIRE : planActive(snapshot, policy);
     case "DECOMMISSIONING":
-      return notBefore(lease, nowNs) ?? planDown(snapshot);
+      return notBefore(lease, nowNs) ?? takeOver(lease, "it may have the workload of") ?? planDown(snapshot);
     case "ENDED":
     case "FAILED":
       return planTombstone(lease, policy, nowNs);
@@ -59,14 +65,22 @@ const EXPIRE: LeasePlan = {
   because: "its time is over",
 };
 
-function planOrdered({ lease, claim, isServed, around }: LeaseSnapshot): LeasePlan {
+function takeOver({ takesOver }: LeaseFacts, why: string): LeasePlan | undefined {
+  return takesOver === undefined ? undefined : { do: "take-over", because: `${why} lease ${takesOver}` };
+}
+
+function planOrdered(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
+  const { lease, claim, isServed, around } = snapshot;
   if (!claim.ok)
     return { do: "fail", message: describeProblems(claim.problems), because: "its order cannot be understood" };
   // Refused before anything of it can be there: nobody could take it down.
-  const admission = isServed ? decideAdmission(lease, claim.value, around) : notServed(lease);
+  const reference = decideReference(lease, snapshot.reference, nowNs);
+  const admission = isServed ? (reference ?? decideAdmission(claim.value, around)) : notServed(lease);
   switch (admission.admit) {
-    case "yes":
-      return { do: "change", change: { kind: "provisioning" }, because: admission.because };
+    case "yes": {
+      const takesOver = snapshot.reference && { takesOver: snapshot.reference.id };
+      return { do: "change", change: { kind: "provisioning", ...takesOver }, because: admission.because };
+    }
     case "later": {
       const { leases, because } = admission;
       return { do: "wait", untilNs: lease.expiresAtNs, waitsFor: { leases, until: "changed" }, because };
@@ -107,12 +121,17 @@ function notBefore({ notBeforeNs, expiresAtNs, phase, trouble }: LeaseFacts, now
 
 /** As long as its order would be taken if nobody knew of it, its record has to say that it has ended. */
 function planTombstone(
-  { takenUntilNs, endedAtNs, unpublished }: LeaseFacts,
+  { takenUntilNs, endedAtNs, unpublished, keptFor }: LeaseFacts,
   policy: LeasePolicy,
   nowNs: bigint,
 ): LeasePlan {
   const overNs = endedAtNs !== undefined && endedAtNs > takenUntilNs ? endedAtNs : takenUntilNs;
   const goesAfterNs = overNs + policy.tombstoneNs;
+  // Its id is not to be another order's, nor what bears its names nobody's, as long as its workload is there.
+  if (keptFor !== undefined) {
+    const waitsFor = { leases: [keptFor], until: "over" } as const;
+    return { do: "wait", untilNs: undefined, waitsFor, because: `lease ${keptFor} has its workload` };
+  }
   if (!isOver(goesAfterNs, nowNs)) return waitUntil(goesAfterNs, "its order is answered, should it come again");
   if (unpublished > 0) return waitUntil(undefined, "its history is not on the stream");
   return { do: "remove", because: "its order would be refused" };

@@ -50,8 +50,11 @@ const bigint = z
   .transform(BigInt);
 const text = z.string();
 const maybe = <Schema extends z.ZodType>(schema: Schema) => schema.nullable().transform((value) => value ?? undefined);
+/** Decisions of earlier versions do not have it. */
+const maybeLater = <Schema extends z.ZodType>(schema: Schema) =>
+  schema.nullish().transform((value) => value ?? undefined);
 const phase = z.enum(["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"]);
-const cause = z.enum(["EXPIRED", "REQUESTED", "WITHDRAWN", "CRASHED", "PROVISION_FAILED"]);
+const cause = z.enum(["EXPIRED", "REQUESTED", "WITHDRAWN", "CRASHED", "PROVISION_FAILED", "MIGRATED"]);
 const units = z.object({ cru: bigint, mru: bigint, hru: bigint, sru: bigint });
 const crashes = z.object({
   sinceNs: bigint,
@@ -72,7 +75,24 @@ const lease = z.object({
   endsBecause: maybe(cause),
   unpublished: z.int(),
   crashes: maybe(crashes),
+  takesOver: maybeLater(text),
+  keptFor: maybeLater(text),
 });
+
+const reference = z.discriminatedUnion("is", [
+  z.object({ is: z.literal("unreadable"), id: text }),
+  z.object({
+    is: z.literal("lease"),
+    id: text,
+    type: text,
+    phase,
+    expiresAtNs: bigint,
+    isOfUser: z.boolean(),
+    isOfEngine: z.boolean(),
+    isSame: z.boolean(),
+    heir: maybe(text),
+  }),
+]);
 
 const claim = z.discriminatedUnion("ok", [
   z.object({
@@ -107,6 +127,7 @@ const stored = z.object({
     lease,
     claim,
     isServed: z.boolean(),
+    reference: maybeLater(reference),
     around,
     exits: z.array(z.object({ pod: text, startedNs: bigint, exits: z.int(), lastNs: bigint, how: text })),
   }),

@@ -20,7 +20,7 @@ export type Surroundings = {
   readonly capacity: Capacity;
   /** What one of its type takes beside what its order says. */
   readonly overhead: ResourceUnits;
-  /** Those that its order names, by id or by network, and the networks of its own name: of a name and a phase no more than one. */
+  /** Those that its order needs, by id or by network, and the networks of its own name: of a name and a phase no more than one. */
   readonly named: readonly Neighbour[];
   /** Those that live in it or may mount it: ids of some of them, and how many there are. */
   readonly users: { readonly some: readonly string[]; readonly count: number };

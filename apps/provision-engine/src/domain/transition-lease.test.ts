@@ -67,6 +67,7 @@ const TABLE: readonly Row[] = [
   ],
   ["it crashed", ending("CRASHED"), { ORDERED: "ENDED", PROVISIONING: "DECOMMISSIONING", ACTIVE: "DECOMMISSIONING" }],
   ["it is begun", { kind: "provisioning" }, { ORDERED: "PROVISIONING" }],
+  ["it is handed over", { kind: "migrated", heir: "2-1" }, { ACTIVE: "ENDED" }],
   ["it is there", { kind: "provisioned", result: result("ok") }, { PROVISIONING: "ACTIVE" }],
   [
     "it failed",

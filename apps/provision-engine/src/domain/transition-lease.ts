@@ -3,7 +3,7 @@ import { isOver, type Renewal, type Result } from "@muster/leases";
 import type { CrashWindow } from "./count-exits.ts";
 import { decideRetry, type RetryPolicy } from "./decide-retry.ts";
 import { isStuck } from "./decide-stuck.ts";
-import type { Ending, FeedbackPending, LeaseEventType, LeaseRecord } from "./lease.ts";
+import type { Ending, FeedbackPending, LeaseEventType, LeaseRecord, Origin } from "./lease.ts";
 
 /** What happens to a lease. */
 export type LeaseChange =
@@ -12,7 +12,12 @@ export type LeaseChange =
   | { readonly kind: "renewed"; readonly renewal: Renewal }
   /** With CRASHED, the error that stays to be seen. */
   | { readonly kind: "ending"; readonly ending: Omit<Ending, "atNs">; readonly result?: Result }
-  | { readonly kind: "provisioning" }
+  /** Of an order that takes over the workload of another lease nothing is made. */
+  | { readonly kind: "provisioning"; readonly takesOver?: string }
+  /** Its workload is that of another lease from here on. */
+  | { readonly kind: "migrated"; readonly heir: string }
+  /** The workload of the lease that it was to take over is its own from here on, with the exits that were counted of it. */
+  | { readonly kind: "taken-over"; readonly madeFor: Origin; readonly crashes: CrashWindow | undefined }
   | { readonly kind: "provisioned"; readonly result: Result }
   | { readonly kind: "provision-failed"; readonly result: Result }
   | { readonly kind: "decommissioned" }
@@ -52,8 +57,12 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
       return transitionEnding(record, change, nowNs);
     case "provisioning":
       return record.phase === "ORDERED"
-        ? become({ ...fresh(record), phase: "PROVISIONING" }, "it is provisioned")
+        ? become({ ...fresh(record), phase: "PROVISIONING", takesOver: change.takesOver }, "it is provisioned")
         : nothing(record);
+    case "migrated":
+      return transitionMigrated(record, change.heir, nowNs);
+    case "taken-over":
+      return transitionTakenOver(record, change, nowNs);
     case "provisioned":
       return transitionProvisioned(record, change.result, nowNs);
     case "provision-failed":
@@ -87,7 +96,7 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
 export const HISTORY_MAX = 500;
 /** From here on only ends are told, until there are as many as a lease may have: an order that fails and is sent again and again uses them up. */
 const REPEATED_MAX = HISTORY_MAX - 20;
-const OF_ENDS: readonly LeaseEventType[] = ["ENDING", "STUCK", "DECOMMISSIONED", "FAILED"];
+const OF_ENDS: readonly LeaseEventType[] = ["ENDING", "STUCK", "DECOMMISSIONED", "FAILED", "MIGRATED"];
 
 /** Adds a thing that happened, to be published, unless the history of the lease is full. */
 export function withEvent(record: LeaseRecord, eventType: LeaseEventType, message: string, atNs: bigint): LeaseRecord {
@@ -120,6 +129,8 @@ function transitionResent(record: LeaseRecord, nowNs: bigint): LeaseTransition {
             result: undefined,
             ending: undefined,
             endedAtNs: undefined,
+            takesOver: undefined,
+            madeFor: undefined,
             // What the earlier run came to is not to arrive after what this one comes to.
             feedback: feedbackOf(record, { result: false, deleted: false }),
           },
@@ -189,7 +200,30 @@ function transitionProvisioned(record: LeaseRecord, result: Result, nowNs: bigin
   if (record.phase !== "PROVISIONING") return nothing(record);
   const feedback = feedbackOf(record, { result: true, deleted: false });
   const next: LeaseRecord = { ...fresh(record), phase: "ACTIVE", result, feedback };
-  return become(withEvent(next, "PROVISIONED", "", nowNs), "it is there");
+  const { reference } = record.order;
+  const isAnew = reference !== undefined && record.madeFor === undefined;
+  const message = isAnew ? `anew: lease ${reference}, which it was to take over, is not known` : "";
+  return become(withEvent(next, "PROVISIONED", message, nowNs), "it is there");
+}
+
+/** Nothing of it is taken down: from this write on, what is there is the other lease's. */
+function transitionMigrated(record: LeaseRecord, heir: string, nowNs: bigint): LeaseTransition {
+  if (record.phase !== "ACTIVE") return nothing(record);
+  const message = `to lease ${heir}`;
+  const ending: Ending = { cause: "MIGRATED", message, atNs: nowNs, request: undefined };
+  const gone = over({ ...record, ending, heir }, "ENDED", nowNs);
+  return become(withEvent(gone, "MIGRATED", message, nowNs), "its workload is another lease's");
+}
+
+function transitionTakenOver(
+  record: LeaseRecord,
+  { madeFor, crashes }: Extract<LeaseChange, { kind: "taken-over" }>,
+  nowNs: bigint,
+): LeaseTransition {
+  const { phase, takesOver } = record;
+  if ((phase !== "PROVISIONING" && phase !== "DECOMMISSIONING") || takesOver === undefined) return nothing(record);
+  const next: LeaseRecord = { ...fresh(record), takesOver: undefined, madeFor, crashes };
+  return become(withEvent(next, "MIGRATED", `from lease ${takesOver}`, nowNs), "the workload is its own");
 }
 
 function transitionFailed(record: LeaseRecord, result: Result, nowNs: bigint): LeaseTransition {
@@ -272,7 +306,10 @@ function end(record: LeaseRecord, nowNs: bigint): LeaseTransition {
   const { ending } = record;
   const phase = ending?.cause === "PROVISION_FAILED" ? "FAILED" : "ENDED";
   const message = ending === undefined ? "" : describeEnding(ending);
-  return become(withEvent(over(record, phase, nowNs), "DECOMMISSIONED", message, nowNs), "nothing of it is there");
+  return become(
+    withEvent(over({ ...record, takesOver: undefined }, phase, nowNs), "DECOMMISSIONED", message, nowNs),
+    "nothing of it is there",
+  );
 }
 
 function over(record: LeaseRecord, phase: "ENDED" | "FAILED", nowNs: bigint): LeaseRecord {

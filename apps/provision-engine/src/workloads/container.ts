@@ -12,7 +12,7 @@ import {
 import { CONTAINER } from "../domain/type-container.ts";
 import { describeHopelessStart, describePods } from "../domain/describe-pods.ts";
 import { EXITS_MAX, readExits } from "../domain/count-exits.ts";
-import type { LeaseRecord } from "../domain/lease.ts";
+import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { isOfUser, leaseLabels } from "../lease-labels.ts";
 import { leaseName, namespaceOf } from "../lease-place.ts";
 import { requireData } from "./require-data.ts";
@@ -20,8 +20,11 @@ import type { Workload } from "./workload.ts";
 
 const PARTS = [KINDS.deployment, KINDS.service, KINDS.secret];
 
+/** The lease that what another one has was made for first. */
+export type NameOf = (lease: string) => string;
+
 /** A container that is kept alive, in one pod. The result says where it is reached. */
-export function containerWorkload({ objects, namespace: own }: Cluster): Workload {
+export function containerWorkload({ objects, namespace: own }: Cluster, nameOf: NameOf): Workload {
   const requireVolumes = async (options: ContainerOptions, { order }: LeaseRecord, signal: AbortSignal) => {
     const { namespace } = options.place;
     for (const { volume_id } of options.data.mounts) {
@@ -29,7 +32,7 @@ export function containerWorkload({ objects, namespace: own }: Cluster): Workloa
       const claim = await objects.find<V1PersistentVolumeClaim>(KINDS.volumeClaim, at, signal);
       const isThere = claim !== undefined && claim.metadata?.deletionTimestamp === undefined;
       // The record of the volume was asked before; this is what would be mounted.
-      if (!isThere || !isOfUser(claim.metadata?.labels, volume_id, order.user))
+      if (!isThere || !isOfUser(claim.metadata?.labels, nameOf(volume_id), order.user))
         throwFault({ code: "not_found", kind: "volume of this user", id: volume_id });
     }
   };
@@ -52,8 +55,13 @@ export function containerWorkload({ objects, namespace: own }: Cluster): Workloa
     type: CONTAINER.type,
     provision: async (lease, signal) => {
       const data = requireData(CONTAINER, lease);
-      const place = { name: leaseName(lease.order.id), namespace: namespaceOf(lease.order, own) };
-      const options = { place, labels: leaseLabels(lease), data, claimOf: leaseName };
+      const place = { name: leaseName(originOf(lease).id), namespace: namespaceOf(lease.order, own) };
+      const options = {
+        place,
+        labels: leaseLabels(lease),
+        data,
+        claimOf: (volume: string) => leaseName(nameOf(volume)),
+      };
       await requireVolumes(options, lease, signal);
       const secret = buildContainerSecret(options);
       if (secret !== undefined) await objects.make(lease, KINDS.secret, secret, signal);

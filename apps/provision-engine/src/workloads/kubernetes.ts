@@ -17,7 +17,7 @@ import {
   tokenSeconds,
 } from "../domain/build-slice.ts";
 import { KUBERNETES } from "../domain/type-kubernetes.ts";
-import type { LeaseRecord } from "../domain/lease.ts";
+import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { requireData } from "./require-data.ts";
 import type { Workload } from "./workload.ts";
 
@@ -32,7 +32,7 @@ export function kubernetesWorkload(
   const make = async (lease: LeaseRecord, signal: AbortSignal): Promise<string> => {
     const { size } = requireData(KUBERNETES, lease);
     const { role } = slices;
-    const namespace = sliceNamespace(lease.order.id);
+    const namespace = sliceNamespace(originOf(lease).id);
     // A binding to a role that is not there would be taken, and give nothing.
     if ((await objects.find(KINDS.clusterRole, { name: role }, signal)) === undefined)
       throwFault({ code: "not_found", kind: "ClusterRole", id: role });

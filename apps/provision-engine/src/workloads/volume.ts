@@ -2,6 +2,7 @@ import type { Cluster } from "../adapters/cluster.ts";
 import { KINDS } from "../adapters/object-kinds.ts";
 import { buildVolumeClaim } from "../domain/build-volume.ts";
 import { VOLUME } from "../domain/type-volume.ts";
+import { originOf } from "../domain/lease.ts";
 import { requireClaim } from "./require-claim.ts";
 import { leaseName, namespaceOf } from "../lease-place.ts";
 import { requireData } from "./require-data.ts";
@@ -14,7 +15,7 @@ export function volumeWorkload({ objects, namespace: own, storageClasses }: Clus
     provision: async (lease, signal) => {
       const data = requireData(VOLUME, lease);
       const { id } = lease.order;
-      const place = { name: leaseName(id), namespace: namespaceOf(lease.order, own) };
+      const place = { name: leaseName(originOf(lease).id), namespace: namespaceOf(lease.order, own) };
       await objects.make(lease, KINDS.volumeClaim, buildVolumeClaim(place, data, storageClasses[data.type]), signal);
       return JSON.stringify({ volume_id: id, namespace: place.namespace, claim: place.name });
     },

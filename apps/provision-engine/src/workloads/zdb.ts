@@ -5,6 +5,7 @@ import type { Look } from "../adapters/lease-objects.ts";
 import { KINDS } from "../adapters/object-kinds.ts";
 import { buildVolumeClaim } from "../domain/build-volume.ts";
 import { buildZdbSecret, buildZdbService, buildZdbSet } from "../domain/build-zdb.ts";
+import { originOf } from "../domain/lease.ts";
 import { ZDB } from "../domain/type-zdb.ts";
 import { describePods } from "../domain/describe-pods.ts";
 import { leaseLabels } from "../lease-labels.ts";
@@ -28,7 +29,7 @@ export function zdbWorkload({
   const provision: Workload["provision"] = async (lease, signal) => {
     if (store === undefined) return throwFault({ code: "invalid_request", field: "type", reason: NOT_SERVED });
     const data = requireData(ZDB, lease);
-    const place = { name: leaseName(lease.order.id), namespace: namespaceOf(lease.order, own) };
+    const place = { name: leaseName(originOf(lease).id), namespace: namespaceOf(lease.order, own) };
     const options = { place, labels: leaseLabels(lease), data, store };
     const claim = buildVolumeClaim(place, { size: data.size }, storageClasses[data.disk_type]);
     await objects.make(lease, KINDS.volumeClaim, claim, signal);

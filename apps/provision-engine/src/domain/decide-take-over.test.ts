@@ -1,0 +1,97 @@
+import { describe, expect, it } from "vitest";
+import { aLease, anOrder } from "./a-lease.ts";
+import type { Admission } from "./decide-admission.ts";
+import { decideReference, decideTakeOver, toReferenced } from "./decide-take-over.ts";
+import type { LeaseRecord, Phase } from "./lease.ts";
+import { transitionLease } from "./transition-lease.ts";
+
+const NOW = 2_000n;
+const FENCE = 7;
+const order = anOrder({ id: "2-1", reference: "1-1" });
+
+function decide(older: LeaseRecord, isSame = true, wanted = order): Admission | undefined {
+  return decideReference(wanted, toReferenced(wanted, older, isSame), NOW);
+}
+
+describe("an order that refers to a lease", () => {
+  it.each<[Phase, Admission["admit"]]>([
+    ["ORDERED", "later"],
+    ["PROVISIONING", "later"],
+    ["ACTIVE", "yes"],
+    ["DECOMMISSIONING", "no"],
+    ["ENDED", "no"],
+    ["FAILED", "no"],
+  ])("which is %s is admitted: %s", (phase, admit) => {
+    expect(decide(aLease({ phase }))?.admit).toBe(admit);
+  });
+
+  it.each<[string, Admission | undefined, string]>([
+    ["another user", decide(aLease({ order: { user: "other" } })), "is of another user"],
+    ["another user, and is over", decide(aLease({ phase: "ENDED", order: { user: "other" } })), "is of another user"],
+    ["another engine", decide(aLease({ order: { engine: "two" } })), "is served by another engine"],
+    ["another type", decide(aLease({ order: { type: "zdb" } })), "is of type zdb, and this order of type debug"],
+    ["other data", decide(aLease(), false), "was ordered with other data"],
+    ["the past", decide(aLease({ expiresAtNs: NOW - 1n })), "is over"],
+    ["a lease that is over", decide(aLease({ phase: "ENDED" })), "is ENDED"],
+    ["an earlier heir", decide(aLease({ phase: "ENDED", heir: "3-1" })), "was taken over by lease 3-1"],
+    ["what nobody can read", decideReference(order, { is: "unreadable", id: "1-1" }, NOW), "cannot be read"],
+  ])("of %s is refused, and says so", (_what, verdict, because) => {
+    expect(verdict).toMatchObject({ admit: "no", because: expect.stringContaining(because) as string });
+    expect(verdict?.because).toMatch(/^upgrade refused: lease 1-1 /);
+  });
+
+  it("which nobody knows is decided about as if it did not", () => {
+    expect(decideReference(order, undefined, NOW)).toBeUndefined();
+  });
+});
+
+describe("a lease that is to have the workload of another one", () => {
+  const heir = (phase: Phase) => aLease({ order, phase, takesOver: "1-1" });
+  const step = (phase: Phase, older: LeaseRecord | undefined, isSame = true) =>
+    decideTakeOver(heir(phase), older && { record: older, isSame }, FENCE, NOW);
+  const handed = transitionLease(aLease({ run: 3 }), { kind: "migrated", heir: "2-1" }, NOW).next;
+
+  it("has it handed over first, takes it then, and takes it also when it ends meanwhile", () => {
+    expect(step("PROVISIONING", aLease()).do).toBe("hand-over");
+    for (const phase of ["PROVISIONING", "DECOMMISSIONING"] as const)
+      expect(step(phase, handed)).toMatchObject({ do: "take", change: { madeFor: { id: "1-1", run: 3 } } });
+  });
+
+  it("has the names that the first of several leases gave", () => {
+    const second = aLease({ heir: "2-1", phase: "ENDED", madeFor: { id: "0-1", run: 2 } });
+    expect(step("PROVISIONING", second)).toMatchObject({ change: { madeFor: { id: "0-1", run: 2 } } });
+  });
+
+  it("is refused what has ended, was handed to another, or has gone meanwhile", () => {
+    for (const older of [undefined, aLease({ phase: "DECOMMISSIONING" }), aLease({ phase: "ENDED", heir: "3-1" })])
+      expect(step("PROVISIONING", older).do).toBe("refuse");
+  });
+
+  it("that ends without it leaves it alone, once nobody who led before can hand it over any more", () => {
+    expect(step("DECOMMISSIONING", aLease({ fence: FENCE - 1 })).do).toBe("fence");
+    expect(step("DECOMMISSIONING", aLease({ fence: FENCE })).do).toBe("leave");
+    expect(step("DECOMMISSIONING", undefined).do).toBe("leave");
+  });
+
+  it("goes on counting the exits that were counted of it", () => {
+    const crashes = { sinceNs: 1n, exits: 2, pods: [{ pod: "p", exits: 2, lastNs: 1n }] };
+    const older = transitionLease(aLease({ crashes }), { kind: "migrated", heir: "2-1" }, NOW).next;
+    const taken = step("PROVISIONING", older);
+    expect(taken.do === "take" && transitionLease(heir("PROVISIONING"), taken.change, NOW).next).toMatchObject({
+      crashes,
+      takesOver: undefined,
+      outbox: [{ eventType: "MIGRATED", message: "from lease 1-1" }],
+    });
+  });
+});
+
+it("ends the older lease without anything to tell of its workload but that it has it no more", () => {
+  const { next } = transitionLease(aLease(), { kind: "migrated", heir: "2-1" }, NOW);
+  expect(next).toMatchObject({
+    phase: "ENDED",
+    heir: "2-1",
+    ending: { cause: "MIGRATED", message: "to lease 2-1" },
+    feedback: { result: false, deleted: true },
+    outbox: [{ eventType: "MIGRATED", message: "to lease 2-1" }],
+  });
+});

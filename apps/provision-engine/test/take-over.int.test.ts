@@ -1,0 +1,168 @@
+import { existsSync } from "node:fs";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { openView } from "@muster/store";
+import { until } from "@muster/testkit";
+import { describe, expect, it } from "vitest";
+import { openLeases } from "../src/adapters/records.ts";
+import type { LeaseRecord } from "../src/domain/lease.ts";
+import {
+  answersOf,
+  aUser,
+  engineWorld,
+  historyOf,
+  LONG,
+  order,
+  phase,
+  reaches,
+  ready,
+  signedEnd,
+  signedOrder,
+  signedRenewal,
+  nowNs,
+} from "./engine-world.ts";
+
+const MAIN = fileURLToPath(new URL("file-engine.process.ts", import.meta.url));
+const TEST_MS = 300_000;
+const user = aUser();
+
+/** Engines whose workloads are files, and what they write of leases as soon as it is written. */
+async function takeOverWorld() {
+  await using starting = new AsyncDisposableStack();
+  const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-take-over-"))).path;
+  const world = starting.use(await engineWorld());
+  const start = async () => {
+    const engine = await world.startEngine({ FILES: directory }, MAIN);
+    await ready(world);
+    return engine;
+  };
+  const first = await start();
+  const stop = new AbortController();
+  starting.defer(() => stop.abort());
+  const view = starting.use(
+    await openView(await openLeases(world.bus.connection), { signal: stop.signal, onProblem: () => undefined }),
+  );
+  const recordOf = (id: string): LeaseRecord | undefined => {
+    const value = view.get(id)?.value;
+    return value !== undefined && "record" in value ? value.record : undefined;
+  };
+  const all = starting.move();
+  return {
+    world,
+    first,
+    start,
+    recordOf,
+    exists: (name: string): boolean => existsSync(join(directory, name)),
+    spoil: (id: string): Promise<void> => writeFile(join(directory, `${id}.kill`), ""),
+    /** Called at each record that is written. */
+    onWrite: (listener: () => void) => view.onChange(listener),
+    end: (id: string) =>
+      world.leases.endLease({ requestId: `e-${id}`, end: signedEnd(user, id) }, { timeoutMs: 20_000 }),
+    resultOf: async (id: string) => (await world.leases.getLease({ id })).lease?.record?.result,
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+type World = Awaited<ReturnType<typeof takeOverWorld>>;
+
+/** The moments between the writes of a take-over, by what was written last. */
+const MOMENTS: readonly (readonly [string, (recordOf: World["recordOf"]) => boolean])[] = [
+  ["it is ordered", (recordOf) => recordOf("2-1")?.phase === "ORDERED"],
+  ["its record says what it takes over", (recordOf) => recordOf("2-1")?.takesOver === "1-1"],
+  ["the record of the older lease says who its heir is", (recordOf) => recordOf("1-1")?.heir === "2-1"],
+  ["its own record says that it has it", (recordOf) => recordOf("2-1")?.madeFor !== undefined],
+  ["it is ACTIVE", (recordOf) => recordOf("2-1")?.phase === "ACTIVE"],
+];
+
+describe("a lease that takes over what another one has", { timeout: TEST_MS }, () => {
+  it.each(MOMENTS)("has it, whatever engine dies once %s", async (_moment, isThen) => {
+    await using files = await takeOverWorld();
+    const { world, first, recordOf } = files;
+    await order(world, signedOrder(user, { id: "1-1" }));
+    await reaches(world, "1-1", "ACTIVE");
+    let dies = false;
+    const stop = files.onWrite(() => {
+      if (isThen(recordOf) && !dies) void first.kill();
+      dies ||= isThen(recordOf);
+      // Of both of them, one has it at each moment.
+      if (recordOf("1-1")?.heir === undefined) expect(recordOf("2-1")?.madeFor).toBeUndefined();
+    });
+    // Who answers may die before he does.
+    const ordered = order(world, signedOrder(user, { id: "2-1", reference: "1-1" })).catch(() => undefined);
+    await until("the first has died", () => first.hasEnded(), LONG);
+    stop();
+    await files.start();
+    await reaches(world, "2-1", "ACTIVE");
+    await ordered;
+    expect([await phase(world, "1-1"), files.exists("1-1"), files.exists("2-1")]).toEqual(["ENDED", true, false]);
+    expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "MIGRATED"]);
+    expect(await historyOf(world, "2-1")).toEqual(["ORDERED", "MIGRATED", "PROVISIONED"]);
+    await files.end("1-1");
+    expect(files.exists("1-1")).toBe(true);
+    await files.end("2-1");
+    await reaches(world, "2-1", "ENDED");
+    expect(files.exists("1-1")).toBe(false);
+  });
+
+  it("has it under its own id, and hands it on", async () => {
+    await using files = await takeOverWorld();
+    const { world } = files;
+    await order(world, signedOrder(user, { id: "1-1" }));
+    await reaches(world, "1-1", "ACTIVE");
+    await files.spoil("2-1");
+    await order(world, signedOrder(user, { id: "2-1", reference: "1-1" }));
+    await until("an engine has died at its call", () => files.first.hasEnded(), LONG);
+    await files.start();
+    await reaches(world, "2-1", "ACTIVE");
+    await order(world, signedOrder(user, { id: "3-1", reference: "2-1" }));
+    await reaches(world, "3-1", "ACTIVE");
+    expect(files.recordOf("3-1")?.madeFor).toEqual({ id: "1-1", run: 1 });
+    expect(await files.resultOf("3-1")).toMatchObject({ id: "3-1", state: 1 });
+    const counters = async () => (await world.leases.getCounters({ engine: "main" })).counters?.debug;
+    await until("it is counted once", async () => (await counters()) === 1, LONG);
+    const answers = async (id: string) => (await answersOf(world, id)).map(({ deleted }) => deleted);
+    await until("what became of both older ones is told", async () => {
+      const told = await Promise.all(["1-1", "2-1"].map(answers));
+      return told.every((each) => each.at(-1) === true);
+    });
+    expect((await answers("3-1")).includes(true)).toBe(false);
+    const renewing = world.leases.renewLease({
+      requestId: "r",
+      renewal: signedRenewal(user, "2-1", nowNs() * 2n, 1),
+    });
+    await expect(renewing).rejects.toThrow(/lease 2-1 was taken over by lease 3-1/);
+    await files.end("3-1");
+    await reaches(world, "3-1", "ENDED");
+    expect(files.exists("1-1")).toBe(false);
+  });
+
+  it("is refused what is another user's, of another type, over, or handed over before, and says so", async () => {
+    await using files = await takeOverWorld();
+    const { world } = files;
+    for (const id of ["1-1", "1-2", "1-3"]) {
+      await order(world, signedOrder(user, { id }));
+      await reaches(world, id, "ACTIVE");
+    }
+    await files.end("1-2");
+    await reaches(world, "1-2", "ENDED");
+    await order(world, signedOrder(user, { id: "1-4", reference: "1-3" }));
+    await reaches(world, "1-4", "ACTIVE");
+    const refused = [
+      [signedOrder(aUser(), { id: "2-1", reference: "1-1" }), "lease 1-1 is of another user"],
+      [signedOrder(user, { id: "2-2", reference: "1-1", data: "{}" }), "lease 1-1 was ordered with other data"],
+      [signedOrder(user, { id: "2-3", reference: "1-2" }), "lease 1-2 is ENDED; order without a reference"],
+      [signedOrder(user, { id: "2-4", reference: "1-3" }), "was taken over by lease 1-4; refer to that one"],
+    ] as const;
+    for (const [sent, because] of refused) {
+      await order(world, sent);
+      await reaches(world, sent.id, "FAILED");
+      expect((await files.resultOf(sent.id))?.message).toContain(because);
+    }
+    await expect(order(world, signedOrder(user, { id: "2-5", reference: "2-5" }))).rejects.toThrow(/reference/);
+    await order(world, signedOrder(user, { id: "2-6", reference: "8-8" }));
+    await reaches(world, "2-6", "ACTIVE");
+    expect([files.exists("2-6"), files.exists("1-1"), await phase(world, "1-1")]).toEqual([true, true, "ACTIVE"]);
+  });
+});
