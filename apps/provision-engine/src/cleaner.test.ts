@@ -67,9 +67,12 @@ it("looks at nothing before it leads, and before all that was ordered is known",
   const { cleaner } = cleaning(1);
   const stop = new AbortController();
   await expect(async () => cleaner.look(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  expect(() => cleaner.waitsFor()).toThrow("the leader of the engine");
   const running = cleaner.run(stop.signal);
   await expect(async () => cleaner.look(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  expect(cleaner.waitsFor()).toBe("what was ordered before");
   cleaner.historyTaken();
+  expect(cleaner.waitsFor()).toBe("");
   expect(await cleaner.look(DRY, signal)).toMatchObject({ steps: { length: 3 } });
   stop.abort();
   await running;

@@ -45,6 +45,8 @@ export type Cleaner = {
    * that was ordered before is not known yet. `confirmed`: so many objects may go even if that looks as if records were lost.
    */
   look(options: { readonly isDryRun: boolean; readonly confirmed: number }, signal: AbortSignal): Promise<Cleanup>;
+  /** What has to come before the first look; empty: nothing. Throws unavailable while this replica does not lead. */
+  waitsFor(): string;
   /** What the last look of this replica, while it leads, was held up by. Throws unavailable as `look` does. */
   brake(): Brake | undefined;
   /** Looks once all is known, again after the grace, and so each day, until the signal: this replica leads. */
@@ -67,9 +69,13 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
   let missing = sources;
   let turn: Promise<unknown> = Promise.resolve();
 
-  const requireLead = (): void => {
+  const waitsFor = (): string => {
     if (!leads) throwFault({ code: "unavailable", dependency: "the leader of the engine", retryAfterMs: RETRY_MS });
-    if (missing > 0) throwFault({ code: "unavailable", dependency: "what was ordered before", retryAfterMs: RETRY_MS });
+    return missing > 0 ? "what was ordered before" : "";
+  };
+  const requireLead = (): void => {
+    const dependency = waitsFor();
+    if (dependency !== "") throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS });
   };
   const look: Cleaner["look"] = (options, signal) => {
     requireLead();
@@ -80,6 +86,7 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
 
   return {
     look,
+    waitsFor,
     brake: () => {
       requireLead();
       return looks.brake();

@@ -2,7 +2,7 @@ import { client } from "@muster/bus";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { LeaseService, muster } from "@muster/proto";
-import type { EngineLoad, UnreadableLease } from "../domain/build-lease-checks.ts";
+import type { CleanupState, EngineLoad, UnreadableLease } from "../domain/build-lease-checks.ts";
 import type { Cleanup } from "../domain/build-cleanup-view.ts";
 import type { EngineIdentity } from "../domain/lease-engine.ts";
 import type { Lease, LeaseEvent } from "../domain/lease.ts";
@@ -40,8 +40,8 @@ export type LeaseCalls = {
   engine(id: string): Promise<EngineIdentity>;
   /** Of the engine that answers. */
   load(): Promise<EngineLoad>;
-  /** Why what leases have left behind is not removed until somebody confirms it; empty: nothing is held up. Of the engine that answers. */
-  cleanupHeld(): Promise<string>;
+  /** Whether what leases have left behind is looked for and removed. Of the engine that answers. */
+  cleanupState(): Promise<CleanupState>;
   /** Looks for what leases have left behind. `confirm`: so many may go even if that looks as if records were lost. */
   cleanUp(engine: string, dryRun: boolean, confirm: number): Promise<Cleanup>;
   /** The newest of what happened, the oldest first. */
@@ -67,7 +67,10 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
     end: async (request) => leaseOf(await leases.endLease({ ...again(), end: toWireEnd(request) }, options)),
     engine: async (engine) => engineFromMessage(await leases.getEngine({ engine }, options)),
     load: async () => engineLoadFromMessage(await leases.getCounters({}, options)),
-    cleanupHeld: async () => (await leases.getCleanup({}, options)).heldBecause,
+    cleanupState: async () => {
+      const { heldBecause, waitsFor } = await leases.getCleanup({}, options);
+      return { heldBecause, waitsFor };
+    },
     cleanUp: async (engine, dryRun, confirm) => {
       const request = { ...again(), engine, dryRun, confirm };
       return cleanupFromMessage(await leases.cleanupResources(request, { ...options, timeoutMs: CLEANUP_TIMEOUT_MS }));

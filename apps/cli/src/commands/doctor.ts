@@ -67,15 +67,15 @@ async function observe(cli: Cli): Promise<Observations> {
 async function leasesSeen({ link }: Connected): Promise<SeenLeases> {
   const calls = leaseCalls(link, STATUS_TIMEOUT_MS);
   const all = (phase: string): Promise<Lease[]> => calls.list({ user: undefined, type: undefined, phase });
-  const [load, ordered, provisioning, ending, cleanupHeld] = await Promise.all([
+  const [load, ordered, provisioning, ending, cleanup] = await Promise.all([
     calls.load(),
     all("ORDERED"),
     all("PROVISIONING"),
     all("DECOMMISSIONING"),
-    // Nobody leads, or its sources have not told all yet: then nothing is removed at all.
-    calls.cleanupHeld().catch(() => ""),
+    // Who answers does not lead.
+    calls.cleanupState().catch(() => ({ heldBecause: "", waitsFor: "" })),
   ]);
-  return { load, waiting: [...ordered, ...provisioning], ending, cleanupHeld };
+  return { load, waiting: [...ordered, ...provisioning], ending, cleanup };
 }
 
 async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {

@@ -27,8 +27,14 @@ export type SeenLeases = {
   readonly waiting: readonly Pick<Lease, "waitingBecause">[];
   /** Over, and not gone yet. */
   readonly ending: readonly Pick<Lease, "order" | "waitingBecause">[];
+  readonly cleanup: CleanupState;
+};
+
+export type CleanupState = {
   /** Why what leases have left behind waits for somebody to confirm it; empty: it does not. */
-  readonly cleanupHeld: string;
+  readonly heldBecause: string;
+  /** What has to be known before it is looked for; empty: nothing. */
+  readonly waitsFor: string;
 };
 
 /** One whose record the engines cannot read. */
@@ -38,14 +44,17 @@ export type UnreadableLease = { readonly id: string; readonly because: string };
 const SHOWN_MAX = 3;
 const GIB = 1024 ** 3;
 const NAME = "leases";
+const CLEANUP = "clean-up of leases";
+const WAITS =
+  "nothing that is left behind is removed until the controller has listed all of its orders: see what the log of the engine says of its polls";
 const CONFIRM =
   "see whether the records of leases are lost: nothing is removed meanwhile; `muster lease cleanup --dry-run` lists what would go, and with --confirm N up to N go";
 
 /** Whoever answers nothing about leases is told of among the services. */
 export function buildLeaseChecks(seen: Seen<SeenLeases>): Check[] {
   if ("trouble" in seen) return [];
-  const { load, waiting, ending, cleanupHeld } = seen.value;
-  const held = cleanupHeld === "" ? [] : [warning("clean-up of leases", plain(cleanupHeld), CONFIRM)];
+  const { load, waiting, ending, cleanup } = seen.value;
+  const held = buildCleanupChecks(cleanup);
   const stuck = ending.filter(({ waitingBecause }) => waitingBecause !== "");
   const wait = waiting.length === 0 ? [] : [`${waiting.length} not there yet`];
   const detail = [`engine ${load.engine}: ${load.active} active`, ...wait, ...describeUse(load)].join(", ");
@@ -62,6 +71,12 @@ export function buildLeaseChecks(seen: Seen<SeenLeases>): Check[] {
     ...overdue,
     ...held,
   ];
+}
+
+function buildCleanupChecks({ heldBecause, waitsFor }: CleanupState): Check[] {
+  if (heldBecause !== "") return [warning(CLEANUP, plain(heldBecause), CONFIRM)];
+  if (waitsFor === "") return [];
+  return [warning(CLEANUP, `it has not begun: ${plain(waitsFor)} is not all known`, WAITS)];
 }
 
 function buildOverdue({ engine, overdue }: EngineLoad): Check[] {

@@ -53,6 +53,7 @@ it("waits for any phase, in any letters, and no longer than it can come", () => 
 
 it("counts leases for the doctor, against what is limited, and warns of those that cannot be taken down", () => {
   const limit = Number.MAX_SAFE_INTEGER;
+  const cleanup = { heldBecause: "", waitsFor: "" };
   const seen: SeenLeases = {
     load: {
       engine: "main",
@@ -63,7 +64,7 @@ it("counts leases for the doctor, against what is limited, and warns of those th
     },
     waiting: [{ waitingBecause: "" }],
     ending: [aLease()],
-    cleanupHeld: "",
+    cleanup,
   };
   expect(buildLeaseChecks({ value: seen })).toMatchObject([
     { status: "ok", detail: "engine main: 3 active, 1 not there yet, 1.5 of 4 GiB memory" },
@@ -72,10 +73,12 @@ it("counts leases for the doctor, against what is limited, and warns of those th
   const [check] = buildLeaseChecks({ value: { ...seen, ending } });
   expect(check?.status).toBe("warning");
   expect(check?.detail).toMatch(/5 leases cannot be taken down: (4711-1: away; ){3}and 2 more$/);
-  const held = buildLeaseChecks({ value: { ...seen, cleanupHeld: "no record of any lease" } });
+  const held = buildLeaseChecks({ value: { ...seen, cleanup: { ...cleanup, heldBecause: "no record of any lease" } } });
   expect(held.map(({ status }) => status)).toEqual(["ok", "warning"]);
   expect(held[1]).toMatchObject({ detail: "no record of any lease" });
   expect(held[1]?.next).toContain("muster lease cleanup --dry-run");
+  const waits = buildLeaseChecks({ value: { ...seen, cleanup: { ...cleanup, waitsFor: "what was ordered" } } });
+  expect(waits[1]).toMatchObject({ status: "warning", detail: "it has not begun: what was ordered is not all known" });
   const overdue = buildLeaseChecks({ value: { ...seen, load: { ...seen.load, overdue: 2 } } });
   expect(overdue[1]).toMatchObject({
     status: "warning",

@@ -25,7 +25,7 @@ export type HandlerDeps = RequestDeps & {
   readonly holdings: Pick<Holdings, "around" | "counters" | "find" | "phases">;
   readonly history: Pick<History, "page">;
   readonly capacity: Capacity;
-  readonly cleaner: Pick<Cleaner, "look" | "brake">;
+  readonly cleaner: Pick<Cleaner, "look" | "brake" | "waitsFor">;
   /** The public key that results are signed with, in base58. */
   readonly key: string;
 };
@@ -102,8 +102,9 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
       };
     },
     getCleanup: () => {
-      const brake = deps.cleaner.brake();
-      return Promise.resolve({ heldBecause: brake?.because ?? "", held: brake?.left ?? 0 });
+      const waitsFor = deps.cleaner.waitsFor();
+      const brake = waitsFor === "" ? deps.cleaner.brake() : undefined;
+      return Promise.resolve({ waitsFor, heldBecause: brake?.because ?? "", held: brake?.left ?? 0 });
     },
   };
 }

@@ -2,13 +2,14 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { POLL_START, transitionPoll, type PollEvent, type PollState } from "./transition-poll.ts";
 
-const page = (lastId: bigint): PollEvent => ({ kind: "page", lastId });
+const page = (lastId: bigint): PollEvent => ({ kind: "page", lastId, isLast: false });
 const at = (from: bigint, lastId: bigint, historyRead = false): PollState => ({ from, lastId, historyRead });
 
 it.each<[string, PollState, PollEvent, PollState, tells: boolean]>([
   ["an empty controller has no history", POLL_START, page(0n), at(1n, 0n, true), true],
   ["a first page may not be all", POLL_START, page(7n), at(8n, 7n), false],
   ["nothing newer after it is all", at(8n, 7n), page(7n), at(8n, 7n, true), true],
+  ["the last page is all", at(8n, 7n), { kind: "page", lastId: 9n, isLast: true }, at(10n, 9n, true), true],
   ["that is told once", at(8n, 7n, true), page(7n), at(8n, 7n, true), false],
   ["older ones that come again do not turn the cursor back", at(8n, 7n), page(3n), at(8n, 7n, true), true],
   ["an answer without a last id is no answer from the beginning", at(8n, 7n, true), page(0n), at(8n, 7n, true), false],
@@ -37,6 +38,7 @@ it("never goes back, never passes over what it was not told of, and tells of the
   const id = fc.bigInt({ min: 0n, max: 30n });
   const event = fc.oneof<fc.Arbitrary<PollEvent>[]>(
     id.map(page),
+    id.map((lastId) => ({ kind: "page", lastId, isLast: true })),
     fc.option(id, { nil: undefined }).map((lastId) => ({ kind: "unreadable", lastId })),
     fc.constant({ kind: "failed" }),
   );

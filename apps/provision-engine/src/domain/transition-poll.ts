@@ -4,13 +4,13 @@ export type PollState = {
   readonly from: bigint;
   /** Last id of the poll before. */
   readonly lastId: bigint;
-  /** A poll has once brought nothing newer: all that was there at the start was seen. */
+  /** A poll has once brought nothing newer, or the last there is: all that was there at the start was seen. */
   readonly historyRead: boolean;
 };
 
 export type PollEvent =
-  /** `lastId` as the server says: not above the one before where it had nothing newer. */
-  | { readonly kind: "page"; readonly lastId: bigint }
+  /** `lastId` as the server says: not above the one before where it had nothing newer. `isLast`: there never is anything after it. */
+  | { readonly kind: "page"; readonly lastId: bigint; readonly isLast: boolean }
   /** An answer that cannot be read; undefined: not even its last id. */
   | { readonly kind: "unreadable"; readonly lastId: bigint | undefined }
   /** No answer, or one that says that it failed. */
@@ -33,7 +33,7 @@ export function transitionPoll(state: PollState, event: PollEvent): PollTransiti
   const isNewer = event.lastId > state.lastId;
   const lastId = isNewer ? event.lastId : state.lastId;
   const from = lastId + 1n > state.from ? lastId + 1n : state.from;
-  const tellHistoryRead = event.kind === "page" && !isNewer && !state.historyRead;
+  const tellHistoryRead = event.kind === "page" && (event.isLast || !isNewer) && !state.historyRead;
   return {
     state: { from, lastId, historyRead: state.historyRead || tellHistoryRead },
     tellHistoryRead,

@@ -165,6 +165,11 @@ it("brings what came with the end, and then ends", async () => {
   expect(shown(await all(polled([last]).source))).toEqual(["1-1", "history-read"]);
 });
 
+it("tells that all was brought also where the end comes with newer orders", async () => {
+  const last: PollAnswer = { ...page(5n, ["5-1", "debug"]), isLast: true };
+  expect(shown(await all(polled([last]).source))).toEqual(["5-1", "history-read"]);
+});
+
 it("brings nothing more of a page once it is stopped", async () => {
   const stop = new AbortController();
   const ids: string[] = [];
