@@ -1,11 +1,13 @@
-import { mkdtempDisposable, readdir, stat, truncate } from "node:fs/promises";
+import { mkdtempDisposable, readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNats } from "@muster/bus";
 import { buckets, subjects } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
 import { natsServer, type TestNats } from "@muster/testkit";
+import fc from "fast-check";
 import { expect, it } from "vitest";
+import { readBackup, writeBackup } from "../src/adapters/backup-file.ts";
 import { inProcess } from "./in-process.ts";
 
 const text = {
@@ -70,3 +72,93 @@ it("copies everything into one file, and makes of it the same on a server that h
     said: expect.stringMatching(/no whole backup/) as string,
   });
 });
+
+/** A backup of three streams, and the command of the user `backup`. */
+async function threeStreams(stack: AsyncDisposableStack) {
+  const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-backup-")));
+  const nats = stack.use(await natsServer({ users: true }));
+  const file = join(directory.path, "backup");
+  const run = async (...args: string[]): Promise<{ readonly code: number; readonly said: string }> => {
+    const { code, out, err } = await inProcess(args, { url: nats.url, token: "", nkey: nats.seedOf("backup") });
+    return { code, said: [...out, ...err].join("\n") };
+  };
+  const written = await sessionsOf(nats, stack);
+  await written.create("first", "a".repeat(2000));
+  for (const [user, name] of [
+    ["replication-farm", buckets.replicaSets],
+    ["reservation-manager", buckets.snapshots],
+  ] as const) {
+    const nkey = { seed: nats.seedOf(user) };
+    const bus = stack.use(await connectNats({ url: nats.url, nkey, name: "test", inboxPrefix: subjects.inbox(user) }));
+    await (await openBucket(bus.connection, { name, codec: text })).create("one", "b".repeat(2000));
+  }
+  expect(await run("backup", file)).toMatchObject({ code: 0 });
+  const empty = async (): Promise<void> => {
+    await nats.kill();
+    await nats.loseStore();
+    await nats.start();
+  };
+  return { directory: directory.path, file, run, empty };
+}
+
+it("knows a backup that is whole from one of which a bit has changed or an end is missing, and restores nothing of that", async () => {
+  await using stack = new AsyncDisposableStack();
+  const { directory, file, run, empty } = await threeStreams(stack);
+  expect(await run("backup", "--check", file)).toMatchObject({
+    code: 0,
+    said: expect.stringMatching(/is whole: 3 streams/) as string,
+  });
+  await empty();
+  const whole = await readFile(file);
+  const other = join(directory, "other");
+  // The first piece is the time of the backup alone, after its length of four bytes.
+  const from = 4 + whole.readUInt32BE();
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: from, max: whole.length - 1 }),
+      fc.nat(7),
+      fc.boolean(),
+      async (at, bit, cut) => {
+        const bytes = Buffer.from(cut ? whole.subarray(0, at) : whole);
+        if (!cut) bytes.writeUInt8(bytes.readUInt8(at) ^ (1 << bit), at);
+        await writeFile(other, bytes);
+        expect(await run("backup", "--check", other)).toMatchObject({ code: 2 });
+      },
+    ),
+    { numRuns: 200 },
+  );
+  await writeFile(other, Buffer.from(whole).fill(0, whole.length - 200, whole.length - 190));
+  expect(await run("restore", other)).toMatchObject({ code: 2 });
+  expect(await run("restore", file)).toMatchObject({ code: 0 });
+});
+
+it("says what NATS holds, and that no service may start, where a restore ends in the middle", async () => {
+  await using stack = new AsyncDisposableStack();
+  const { directory, file, run, empty } = await threeStreams(stack);
+  const bad = join(directory, "bad");
+  await copyDamaged(file, bad, 2);
+  expect(await run("backup", "--check", bad)).toMatchObject({ code: 0 });
+  await empty();
+  const ended = await run("restore", bad);
+  expect(ended.code).toBe(4);
+  expect(ended.said).toMatch(
+    /^error: restoring KV_\S+: NATS says: .*; NATS holds 2 of 3 streams\nhint: start no service/,
+  );
+  expect((await run("restore", file)).said).toMatch(/NATS has 2 streams .*\nhint: .*ended in the middle/);
+  await empty();
+  expect(await run("restore", file)).toMatchObject({ code: 0 });
+});
+
+/** The same backup, whole by its own sums, but for a stream that NATS will not take. */
+async function copyDamaged(from: string, to: string, which: number): Promise<void> {
+  await using reader = await readBackup(from);
+  await using writer = await writeBackup(to, 0);
+  let at = 0;
+  for await (const { head, chunks } of reader.streams()) {
+    await writer.head(head);
+    for await (const chunk of chunks) await writer.bytes(at === which ? chunk.map((byte) => byte ^ 0xff) : chunk);
+    await writer.endStream();
+    at += 1;
+  }
+  await writer.finish();
+}

@@ -1,10 +1,12 @@
+import { createHash } from "node:crypto";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { StreamHead } from "./backup-order.ts";
 
-/** Pieces, each after its length in four bytes: what the file is; of each stream its head, its bytes in pieces, and an empty piece; how many streams there were. */
-const FORM = "muster-backup/1";
+/** Pieces, each after its length in four bytes: what the file is; of each stream its head, its bytes in pieces, an empty piece, and the check sum of head and bytes; how many streams there were. */
+const FORM = "muster-backup/2";
+const CHECK_SUM = "sha256";
 const LENGTH_BYTES = 4;
 /** More than NATS sends at once. */
 const PIECE_BYTES_MAX = 8 * 1024 * 1024;
@@ -28,6 +30,7 @@ export async function writeBackup(path: string, atMs: number): Promise<BackupWri
   let at = 0;
   let count = 0;
   let finished = false;
+  let sum = createHash(CHECK_SUM);
   const write = async (bytes: Uint8Array): Promise<void> => {
     const length = Buffer.alloc(LENGTH_BYTES);
     length.writeUInt32BE(bytes.length);
@@ -39,11 +42,19 @@ export async function writeBackup(path: string, atMs: number): Promise<BackupWri
   await write(json({ form: FORM, at: new Date(atMs).toISOString() }));
   return {
     head: async (head) => {
-      await write(json(head));
+      const bytes = json(head);
+      sum = createHash(CHECK_SUM).update(bytes);
+      await write(bytes);
       count += 1;
     },
-    bytes: write,
-    endStream: () => write(new Uint8Array()),
+    bytes: async (bytes) => {
+      sum.update(bytes);
+      await write(bytes);
+    },
+    endStream: async () => {
+      await write(new Uint8Array());
+      await write(sum.digest());
+    },
     mark: () => {
       const before = { at, count };
       return {
@@ -89,8 +100,14 @@ export async function readBackup(path: string): Promise<BackupReader> {
     if (length > PIECE_BYTES_MAX) throw new CommandError(EXIT.usage, `${path} is no backup`);
     return read(length);
   };
-  async function* chunks(): AsyncGenerator<Uint8Array> {
-    for (let bytes = await piece(); bytes.length > 0; bytes = await piece()) yield bytes;
+  async function* chunks(stream: string, head: Uint8Array): AsyncGenerator<Uint8Array> {
+    const sum = createHash(CHECK_SUM).update(head);
+    for (let bytes = await piece(); bytes.length > 0; bytes = await piece()) {
+      sum.update(bytes);
+      yield bytes;
+    }
+    if (!sum.digest().equals(await piece()))
+      throw new CommandError(EXIT.usage, `${path} is damaged: ${stream} is not what was copied`);
   }
   try {
     const first = parsed(path, await piece());
@@ -100,8 +117,9 @@ export async function readBackup(path: string): Promise<BackupReader> {
       at: String(first.at),
       streams: async function* () {
         for (let count = 0; ; count += 1) {
-          const next = parsed(path, await piece());
-          if (isHead(next)) yield { head: next, chunks: chunks() };
+          const bytes = await piece();
+          const next = parsed(path, bytes);
+          if (isHead(next)) yield { head: next, chunks: chunks(next.config.name, bytes) };
           else if ("streams" in next && next.streams === count) return;
           else throw new CommandError(EXIT.usage, `${path} is damaged after ${count} streams`);
         }

@@ -63,34 +63,59 @@ async function lastOf(copies: StreamCopies, stream: string | undefined): Promise
   return stream === undefined ? undefined : (await copies.look(stream))?.state.last_seq;
 }
 
+/** `muster backup --check FILE`: whether it is whole, as a restore would find it; NATS is not asked. */
+export async function checkBackup(cli: Cli, file: string): Promise<ExitCode> {
+  const { at, streams } = await readThrough(file);
+  cli.io.out([`${file} is whole: ${plural(streams, "stream")} as of ${at}`]);
+  return EXIT.ok;
+}
+
 /** `muster restore FILE`: what a backup holds, into a NATS that has nothing of Muster's. */
 export async function restore(cli: Cli, file: string): Promise<ExitCode> {
   // Half of a backup restored would be worse than none.
-  await readThrough(file);
+  const { at, streams } = await readThrough(file);
   await using reader = await readBackup(file);
   await using copies = await cli.streamCopies();
+  await refuseFilled(copies);
+  let made = 0;
+  try {
+    for await (const { head, chunks } of reader.streams()) {
+      await copies.put(head, chunks);
+      made += 1;
+    }
+  } catch (error) {
+    throw error instanceof CommandError ? halfway(error, made, streams) : error;
+  }
+  cli.io.out([`${plural(made, "stream")} as of ${at}; start the services`]);
+  return EXIT.ok;
+}
+
+async function refuseFilled(copies: StreamCopies): Promise<void> {
   const there: string[] = [];
   for (const stream of backupOrder().flatMap((group) => group.streams)) {
     if ((await copies.look(stream)) !== undefined) there.push(stream);
   }
-  if (there.length > 0)
-    throw new CommandError(
-      EXIT.refused,
-      `NATS has ${plural(there.length, "stream")} of Muster's: ${there.join(", ")}`,
-      {
-        hint: "stop the services, which make their streams when they start, and give NATS an empty volume",
-      },
-    );
-  let streams = 0;
-  for await (const { head, chunks } of reader.streams()) {
-    await copies.put(head, chunks);
-    streams += 1;
-  }
-  cli.io.out([`${plural(streams, "stream")} as of ${reader.at}; start the services`]);
-  return EXIT.ok;
+  if (there.length === 0) return;
+  throw new CommandError(EXIT.refused, `NATS has ${plural(there.length, "stream")} of Muster's: ${there.join(", ")}`, {
+    hint: "stop the services, which make their streams when they start, and give NATS an empty volume; a restore that ended in the middle leaves some, too",
+  });
 }
 
-async function readThrough(file: string): Promise<void> {
+/** Services that started on it would take what is missing for what never was, and remove its pods. */
+function halfway(cause: CommandError, made: number, streams: number): CommandError {
+  return new CommandError(cause.exitCode, `${cause.message}; NATS holds ${made} of ${plural(streams, "stream")}`, {
+    hint: "start no service: give NATS an empty volume again, and restore into that",
+    cause,
+  });
+}
+
+/** Rejects with CommandError where not every byte is as it was written. */
+async function readThrough(file: string): Promise<{ readonly at: string; readonly streams: number }> {
   await using reader = await readBackup(file);
-  for await (const { chunks } of reader.streams()) for await (const _ of chunks);
+  let streams = 0;
+  for await (const { chunks } of reader.streams()) {
+    for await (const _ of chunks);
+    streams += 1;
+  }
+  return { at: reader.at, streams };
 }

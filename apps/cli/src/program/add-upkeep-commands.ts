@@ -1,6 +1,6 @@
 import { Argument, InvalidArgumentError, type Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { backup, restore } from "../commands/backup.ts";
+import { backup, checkBackup, restore } from "../commands/backup.ts";
 import { complete, completion, SHELLS, type Shell } from "../commands/completion.ts";
 import { dropDeadLetters, listDeadLetters, replayDeadLetters, showDeadLetter } from "../commands/dead-letters.ts";
 import { doctor } from "../commands/doctor.ts";
@@ -84,8 +84,16 @@ function addBackup(program: Command, cli: Cli, answer: Answer): void {
     .command("backup")
     .description("Copy all that NATS keeps for Muster into a file, while everything runs.")
     .argument("<file>", "a file that is not there yet; its owner alone may read it")
-    .addHelpText("after", `\nExamples:\n  MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster backup muster-$(date +%F)`)
-    .action(answer((file: string) => backup(cli, file)));
+    .option("--check", "copy nothing: say whether this file is a whole backup, without asking NATS")
+    .addHelpText(
+      "after",
+      `\nExamples:\n  MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster backup muster-$(date +%F)\n  muster backup --check muster-2026-01-31`,
+    )
+    .action(
+      answer((file: string, { check }: { check?: true }) =>
+        check === true ? checkBackup(cli, file) : backup(cli, file),
+      ),
+    );
   program
     .command("restore")
     .description("Put a backup into a NATS that has nothing of Muster's, with no service running.")
