@@ -19,19 +19,23 @@ const left = (id: string): FoundObject => ({
 });
 
 /** A cluster, records and a clock that only the test moves; a cleaner that leads until it is stopped. */
-function cleaning(sources: number) {
-  const objects = [left("1-1"), left("1-2"), left("1-3")];
+function cleaning(sources: number, objects: readonly FoundObject[] = [left("1-1"), left("1-2"), left("1-3")]) {
   const removed: string[] = [];
   const records = new Map<string, Stored | "unreadable">();
   let nowMs = 0;
   let recorded = 1;
+  let underWay = 0;
+  let most = 0;
   let asked: (id: string) => void = () => undefined;
   const leftovers: Leftovers = {
     find: () => Promise.resolve({ objects: objects.filter(({ uid }) => !removed.includes(uid)), unlisted: [] }),
     inUse: () => Promise.resolve(new Set<string>()),
-    remove: ({ uid }) => {
+    remove: async ({ uid }) => {
+      underWay += 1;
+      most = Math.max(most, underWay);
+      await new Promise(setImmediate);
+      underWay -= 1;
       removed.push(uid);
-      return Promise.resolve();
     },
   };
   const cleaner = openCleaner(
@@ -46,7 +50,7 @@ function cleaning(sources: number) {
       },
       nowMs: () => nowMs,
       census: () => Promise.resolve({ records: recorded, bucketMadeMs: 0 }),
-      policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000, mostObjects: 10, mostPercent: 100 },
+      policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000, mostObjects: 100, mostPercent: 100 },
       tell: { step: () => undefined, brake: () => undefined, failed: () => undefined },
     },
     sources,
@@ -54,6 +58,7 @@ function cleaning(sources: number) {
   return {
     cleaner,
     removed,
+    mostAtOnce: () => most,
     records,
     wait: (ms: number) => (nowMs += ms),
     census: (records: number) => (recorded = records),
@@ -158,6 +163,23 @@ it("asks for the lease that has taken over what it finds, however often that has
   expect(await look()).toEqual(["1-2", "1-3"]);
   records.set("3-1", { record: { ...last, phase: "ENDED" }, revision: 4 });
   expect(await look()).toEqual(["1-1", "1-2", "1-3"]);
+  stop.abort();
+  await running;
+});
+
+it("removes some of a kind at once, and what holds others after them", async () => {
+  const members = Array.from({ length: 20 }, (_, at) => left(`1-${at}`));
+  const holder = { ...left("2-1"), kind: "Holder" };
+  const world = cleaning(0, [...members, holder]);
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  await world.cleaner.look(REAL, signal);
+  world.wait(1000);
+  const { steps } = await world.cleaner.look(REAL, signal);
+  expect(steps.map(({ object }) => object.uid)).toEqual([...members, holder].map(({ uid }) => uid));
+  expect(world.removed.toSorted()).toEqual([...members, holder].map(({ uid }) => uid).toSorted());
+  expect(world.removed.at(-1)).toBe("2-1");
+  expect(world.mostAtOnce()).toBe(8);
   stop.abort();
   await running;
 });

@@ -58,6 +58,8 @@ export type Cleaner = {
 const READS_AT_ONCE = 32;
 /** Leases that may have had a workload, one after the other. */
 const HANDED_MOST = 1000;
+/** Each looks once more at all that lives in its place. */
+const REMOVALS_AT_ONCE = 8;
 const RETRY_MS = 1000;
 
 /** `sources`: how many have to have brought their history first. */
@@ -162,16 +164,32 @@ function startLooks({ leftovers, records, census, nowMs, policy, tell }: Cleaner
     tell.brake(held);
     const left = steps.filter((step) => step.do !== "keep");
     leftSince = new Map(left.map(({ object: { uid } }) => [uid, leftSince.get(uid) ?? nowMs()]));
-    const done: CleanupStep[] = [];
-    for (const step of steps) {
+    const take = async (step: CleanupStep): Promise<CleanupStep> => {
       const wanted = held === undefined || step.do !== "remove" ? step : hold(step, held);
       const taken = wanted.do !== "remove" || isDryRun ? wanted : await remove(wanted, signal);
       if (taken.do !== "keep") tell.step(taken, isDryRun);
-      done.push(taken);
-    }
+      return taken;
+    };
+    const done: CleanupStep[] = [];
+    // What holds others goes after them: kind by kind, as they were found.
+    for (const alike of Map.groupBy(steps, ({ object }) => object.kind).values())
+      done.push(...(await takeAll(alike, take)));
     return { steps: done, brake: held };
   };
   return { look, brake: () => brake };
+}
+
+/** Some at once. Rejects with what failed first, after all have been tried. */
+async function takeAll(
+  steps: readonly CleanupStep[],
+  take: (step: CleanupStep) => Promise<CleanupStep>,
+): Promise<CleanupStep[]> {
+  const taken = new Map<CleanupStep, CleanupStep>();
+  const failures: unknown[] = [];
+  const one = async (step: CleanupStep): Promise<unknown> => taken.set(step, await take(step));
+  await forEachSome(steps, REMOVALS_AT_ONCE, one, (_step, error) => failures.push(error));
+  if (failures.length > 0) throw failures[0];
+  return steps.map((step) => taken.get(step) ?? step);
 }
 
 function hold({ object, because }: CleanupStep, brake: Brake): CleanupStep {

@@ -29,28 +29,34 @@ const SELECTOR = `${labels.managedBy}=muster,${labels.lease},${labels.leaseRun},
 export function openLeftovers(calls: KubeCalls, failed: (kind: string, error: unknown) => void): Leftovers {
   return {
     find: async (signal, within) => {
-      const objects: FoundObject[] = [];
-      const unlisted: string[] = [];
       // All of a slice goes with its namespace.
-      if (within !== undefined && isSliceNamespace(within)) return { objects, unlisted };
-      for (const kind of within === undefined ? CLEANED : CLEANED.filter((each) => each !== KINDS.namespace)) {
-        try {
-          const query = { labelSelector: SELECTOR };
-          const { items } = await calls.list<KubeObject>(inPlace(kind, within), { query, signal });
-          const believed = items.filter(({ metadata }) => !isSliceNamespace(metadata?.namespace ?? ""));
-          objects.push(...believed.map((each) => toFound(kind, each)));
-        } catch (error) {
-          signal.throwIfAborted();
-          failed(kind.kind, error);
-          unlisted.push(kind.kind);
-        }
-      }
-      return { objects, unlisted };
+      if (within !== undefined && isSliceNamespace(within)) return { objects: [], unlisted: [] };
+      const kinds = within === undefined ? CLEANED : CLEANED.filter((each) => each !== KINDS.namespace);
+      const listed = await Promise.all(
+        kinds.map(async (kind): Promise<Found> => {
+          try {
+            const query = { labelSelector: SELECTOR };
+            const { items } = await calls.list<KubeObject>(inPlace(kind, within), { query, signal });
+            const believed = items.filter(({ metadata }) => !isSliceNamespace(metadata?.namespace ?? ""));
+            return { objects: believed.map((each) => toFound(kind, each)), unlisted: [] };
+          } catch (error) {
+            signal.throwIfAborted();
+            failed(kind.kind, error);
+            return { objects: [], unlisted: [kind.kind] };
+          }
+        }),
+      );
+      return {
+        objects: listed.flatMap(({ objects }) => objects),
+        unlisted: listed.flatMap(({ unlisted }) => unlisted),
+      };
     },
     inUse: async (signal, within) => {
       try {
-        const claims = await calls.list<KubeObject>(inPlace(KINDS.volumeClaim, within), { signal });
-        const pods = await calls.list<V1Pod & KubeObject>(inPlace(KINDS.pod, within), { signal });
+        const [claims, pods] = await Promise.all([
+          calls.list<KubeObject>(inPlace(KINDS.volumeClaim, within), { signal }),
+          calls.list<V1Pod & KubeObject>(inPlace(KINDS.pod, within), { signal }),
+        ]);
         return new Set([
           ...claims.items.filter((each) => !isOfLease(each)).map(holding),
           ...pods.items.flatMap(usedBy),
