@@ -1,8 +1,9 @@
 /**
- * The keys of an installation, made inside its cluster: `node install-keys.ts USERS_CONF`, by a Job of the Helm chart with a ServiceAccount of its own.
+ * The keys of an installation, made inside its cluster: `node install-keys.ts [USERS_CONF]`, by a Job of the Helm chart with a ServiceAccount of its own.
  *
- * Makes what is missing of the seeds of NATS' users, the certificate of NATS and the key of the provision-engine, as Secrets, and writes what is public of them into
- * ConfigMaps. Nothing that is there is changed, and nothing secret is said. It imports nothing but Node, because it runs from this one file.
+ * Makes what is missing of the key of the provision-engine and, with a file of users, of the seeds of NATS' users and NATS' certificate with the authority that signs it, as
+ * Secrets, and writes what is public of them into ConfigMaps. Nothing that is there is changed, and nothing secret is said. It imports nothing but Node, because it runs from
+ * this one file.
  */
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -10,51 +11,80 @@ import { readFile } from "node:fs/promises";
 const DAY_MS = 86_400_000;
 /** Ten years: nothing replaces it by itself. */
 const CERTIFICATE_DAYS = 3650;
+/** Longer than any certificate that it signs while it is less than twenty years old. */
+const AUTHORITY_DAYS = 3 * CERTIFICATE_DAYS;
+
+/** Contents of a Secret by key, as text; undefined: there is no such Secret. */
+type Contents = Readonly<Record<string, string>> | undefined;
 
 export type Found = {
-  /** Contents of Secrets by key, as text; undefined: there is no such Secret. */
-  readonly nkeys: Readonly<Record<string, string>> | undefined;
-  readonly tls: Readonly<Record<string, string>> | undefined;
-  readonly engine: Readonly<Record<string, string>> | undefined;
+  readonly nkeys: Contents;
+  readonly authority: Contents;
+  readonly tls: Contents;
+  readonly engine: Contents;
 };
 
 export type Wanted = {
   readonly kind: "Secret" | "ConfigMap";
   readonly name: string;
+  readonly because: "missing" | "incomplete" | "public";
   readonly type?: string;
   readonly stringData?: Readonly<Record<string, string>>;
   readonly data?: Readonly<Record<string, string>>;
 };
 
-/** What is to be written, in this order. `users`: those of users.conf. `namespace`: where NATS is asked for by its names. */
-export function planKeys(
-  found: Found,
-  asked: { readonly users: readonly string[]; readonly namespace: string; readonly nowMs: number },
-): readonly Wanted[] {
+type Asked = { readonly users: readonly string[]; readonly namespace: string; readonly nowMs: number };
+
+/** What is to be written, in this order. `users`: those of users.conf; none: NATS is somebody else's. `namespace`: where NATS is asked for by its names. */
+export function planKeys(found: Found, asked: Asked): readonly Wanted[] {
+  const ofNats = asked.users.length > 0;
+  return [
+    ...(ofNats ? planAuthority(found, asked) : []),
+    ...planEngine(found),
+    ...(ofNats ? planUsers(found, asked) : []),
+  ];
+}
+
+function planEngine({ engine }: Found): readonly Wanted[] {
+  if (engine?.["key"] !== undefined) return [];
+  const key = randomBytes(32).toString("hex");
+  return [{ kind: "Secret", name: "muster-provision-engine", because: "missing", stringData: { ...engine, key } }];
+}
+
+/** The seeds, and their public keys: also those of users that this version has no more, for an older configuration, after a rollback, names them. */
+function planUsers({ nkeys }: Found, { users }: Asked): readonly Wanted[] {
   const wanted: Wanted[] = [];
-  const seeds = new Map(asked.users.map((user) => [user, found.nkeys?.[`${user}.nk`]?.trim() ?? makeSeed()]));
-  const files = Object.fromEntries([...seeds].map(([user, seed]) => [`${user}.nk`, seed]));
-  if (Object.keys(files).some((file) => found.nkeys?.[file] === undefined)) {
-    wanted.push({ kind: "Secret", name: "muster-nats-nkeys", stringData: { ...found.nkeys, ...files } });
+  const made = users.filter((user) => nkeys?.[`${user}.nk`] === undefined).map((user) => [`${user}.nk`, makeSeed()]);
+  const all: Readonly<Record<string, string>> = { ...nkeys, ...Object.fromEntries(made) };
+  if (made.length > 0) {
+    const because = nkeys === undefined ? "missing" : "incomplete";
+    wanted.push({ kind: "Secret", name: "muster-nats-nkeys", because, stringData: all });
   }
-  const tls = found.tls ?? makeCertificate(natsNames(asked.namespace), asked.nowMs);
-  if (found.tls === undefined) {
-    wanted.push({ kind: "Secret", name: "muster-nats-tls", type: "kubernetes.io/tls", stringData: tls });
+  const keys = Object.entries(all)
+    .filter(([file]) => file.endsWith(".nk"))
+    .map(([file, seed]) => [keyVariable(file.slice(0, -".nk".length)), publicKeyOf(seed.trim())]);
+  const data = Object.fromEntries(keys) as Record<string, string>;
+  return [...wanted, { kind: "ConfigMap", name: "muster-nats-keys", because: "public", data }];
+}
+
+/** The certificate is signed by an authority that stays: a new one is trusted by whoever trusts the old one, servers of NATS that are exchanged one after another among them. */
+function planAuthority(found: Found, { namespace, nowMs }: Asked): readonly Wanted[] {
+  const wanted: Wanted[] = [];
+  let tls = found.tls;
+  const type = "kubernetes.io/tls";
+  if (tls === undefined) {
+    const authority = found.authority ?? makeAuthority(nowMs);
+    if (found.authority === undefined)
+      wanted.push({ kind: "Secret", name: "muster-nats-authority", because: "missing", type, stringData: authority });
+    tls = makeCertificate(natsNames(namespace), nowMs, authority);
+    wanted.push({ kind: "Secret", name: "muster-nats-tls", because: "missing", type, stringData: tls });
+  } else if (tls["ca.crt"] === undefined) {
+    // One that has signed itself.
+    tls = { ...tls, "ca.crt": tls["tls.crt"] ?? "" };
+    wanted.push({ kind: "Secret", name: "muster-nats-tls", because: "incomplete", type, stringData: tls });
   }
-  if (found.engine?.["key"] === undefined) {
-    const key = randomBytes(32).toString("hex");
-    wanted.push({ kind: "Secret", name: "muster-provision-engine", stringData: { ...found.engine, key } });
-  }
-  const keys = [...seeds].map(([user, seed]) => [keyVariable(user), publicKeyOf(seed)]);
-  wanted.push({
-    kind: "ConfigMap",
-    name: "muster-nats-keys",
-    data: Object.fromEntries(keys) as Record<string, string>,
-  });
-  // A certificate that somebody else's authority has signed comes with it.
-  const authority = tls["ca.crt"] ?? tls["tls.crt"] ?? "";
-  wanted.push({ kind: "ConfigMap", name: "muster-nats-ca", data: { "ca.crt": authority } });
-  return wanted;
+  const data = { "ca.crt": tls["ca.crt"] ?? "" };
+  return [...wanted, { kind: "ConfigMap", name: "muster-nats-ca", because: "public", data }];
 }
 
 /** The users that a users.conf has, by the names of their variables. */
@@ -124,15 +154,35 @@ function base32Bytes(text: string): Buffer {
   return Buffer.from((bits.match(/.{8}/g) ?? []).map((eight) => parseInt(eight, 2)));
 }
 
-/** A certificate that its own key has signed, as the files of a Secret of type kubernetes.io/tls. */
-export function makeCertificate(names: readonly string[], nowMs: number): Readonly<Record<string, string>> {
+/** An authority, as the files of a Secret of type kubernetes.io/tls: its key signs certificates for NATS and nothing else. */
+export function makeAuthority(nowMs: number): Readonly<Record<string, string>> {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const der = signedDer(names, nowMs, privateKey, publicKey);
-  const body = der.toString("base64").replaceAll(/.{64}/g, "$&\n").trimEnd();
+  const days = AUTHORITY_DAYS;
+  const der = signedDer({ subject: AUTHORITY, extensions: [IS_AUTHORITY], days, nowMs, publicKey, signer: privateKey });
+  return { "tls.crt": pemOf(der), "tls.key": privateKey.export({ format: "pem", type: "pkcs8" }).toString() };
+}
+
+/** A certificate for these names, signed by the authority, whose own is added as `ca.crt`. */
+export function makeCertificate(
+  names: readonly string[],
+  nowMs: number,
+  authority: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const signer = createPrivateKey(authority["tls.key"] ?? "");
+  const alternatives = names.map((each) => der(0x82, Buffer.from(each)));
+  const named = der(SEQUENCE, ALTERNATIVE_NAMES, der(OCTET_STRING, der(SEQUENCE, ...alternatives)));
+  const days = CERTIFICATE_DAYS;
   return {
-    "tls.crt": `-----BEGIN CERTIFICATE-----\n${body}\n-----END CERTIFICATE-----\n`,
+    "tls.crt": pemOf(signedDer({ subject: "nats", extensions: [named], days, nowMs, publicKey, signer })),
     "tls.key": privateKey.export({ format: "pem", type: "pkcs8" }).toString(),
+    "ca.crt": authority["tls.crt"] ?? "",
   };
+}
+
+function pemOf(der: Buffer): string {
+  const body = der.toString("base64").replaceAll(/.{64}/g, "$&\n").trimEnd();
+  return `-----BEGIN CERTIFICATE-----\n${body}\n-----END CERTIFICATE-----\n`;
 }
 
 /** Tags of ASN.1. */
@@ -149,14 +199,20 @@ const COMMON_NAME = Buffer.from("0603550403", "hex");
 const BASIC_CONSTRAINTS = Buffer.from("0603551d13", "hex");
 const ALTERNATIVE_NAMES = Buffer.from("0603551d11", "hex");
 
-function signedDer(names: readonly string[], nowMs: number, privateKey: KeyObject, publicKey: KeyObject): Buffer {
-  const name = der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, der(UTF8, Buffer.from("nats")))));
-  const alternatives = names.map((each) => der(0x82, Buffer.from(each)));
-  const extensions = der(
-    SEQUENCE,
-    der(SEQUENCE, BASIC_CONSTRAINTS, TRUE, der(OCTET_STRING, der(SEQUENCE, TRUE))),
-    der(SEQUENCE, ALTERNATIVE_NAMES, der(OCTET_STRING, der(SEQUENCE, ...alternatives))),
-  );
+/** Of the authority, which is the issuer of all. */
+const AUTHORITY = "nats authority";
+const IS_AUTHORITY = der(SEQUENCE, BASIC_CONSTRAINTS, TRUE, der(OCTET_STRING, der(SEQUENCE, TRUE)));
+
+function signedDer(of: {
+  readonly subject: string;
+  readonly extensions: readonly Buffer[];
+  readonly days: number;
+  readonly nowMs: number;
+  readonly publicKey: KeyObject;
+  readonly signer: KeyObject;
+}): Buffer {
+  const nameOf = (text: string): Buffer =>
+    der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, der(UTF8, Buffer.from(text)))));
   // Not negative, whatever its first bit would be.
   const serial = Buffer.concat([Buffer.from([1]), randomBytes(15)]);
   const content = der(
@@ -164,13 +220,13 @@ function signedDer(names: readonly string[], nowMs: number, privateKey: KeyObjec
     der(0xa0, der(INTEGER, Buffer.from([2]))),
     der(INTEGER, serial),
     ECDSA_WITH_SHA256,
-    name,
-    der(SEQUENCE, time(nowMs - DAY_MS), time(nowMs + CERTIFICATE_DAYS * DAY_MS)),
-    name,
-    publicKey.export({ format: "der", type: "spki" }),
-    der(0xa3, extensions),
+    nameOf(AUTHORITY),
+    der(SEQUENCE, time(of.nowMs - DAY_MS), time(of.nowMs + of.days * DAY_MS)),
+    nameOf(of.subject),
+    of.publicKey.export({ format: "der", type: "spki" }),
+    der(0xa3, der(SEQUENCE, ...of.extensions)),
   );
-  const signature = sign("sha256", content, privateKey);
+  const signature = sign("sha256", content, of.signer);
   return der(SEQUENCE, content, ECDSA_WITH_SHA256, der(BIT_STRING, Buffer.from([0]), signature));
 }
 
@@ -188,8 +244,8 @@ function der(tag: number, ...parts: readonly Buffer[]): Buffer {
 
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-async function main(usersFile: string): Promise<void> {
-  const users = usersOf(await readFile(usersFile, "utf8"));
+async function main(usersFile: string | undefined): Promise<void> {
+  const users = usersFile === undefined ? [] : usersOf(await readFile(usersFile, "utf8"));
   const namespace = await readFile(`${ACCOUNT}/namespace`, "utf8");
   const token = await readFile(`${ACCOUNT}/token`, "utf8");
   const call = async (method: string, path: string, body?: object): Promise<unknown> => {
@@ -204,7 +260,7 @@ async function main(usersFile: string): Promise<void> {
     if (!answer.ok) throw new Error(`${method} ${path}: the API server answers ${answer.status}`);
     return await answer.json();
   };
-  const secret = async (name: string): Promise<Readonly<Record<string, string>> | undefined> => {
+  const secret = async (name: string): Promise<Contents> => {
     const found = (await call("GET", `secrets/${name}`)) as { data?: Record<string, string> } | undefined;
     if (found === undefined) return undefined;
     const texts = Object.entries(found.data ?? {}).map(([key, value]) => [
@@ -215,15 +271,16 @@ async function main(usersFile: string): Promise<void> {
   };
   const found = {
     nkeys: await secret("muster-nats-nkeys"),
+    authority: await secret("muster-nats-authority"),
     tls: await secret("muster-nats-tls"),
     engine: await secret("muster-provision-engine"),
   };
-  for (const { name, kind, ...content } of planKeys(found, { users, namespace, nowMs: Date.now() })) {
+  for (const { name, kind, because, ...content } of planKeys(found, { users, namespace, nowMs: Date.now() })) {
     const metadata = { name, labels: { "app.kubernetes.io/part-of": "muster" } };
     const path = `${kind.toLowerCase()}s/${name}?fieldManager=muster-keys&force=true`;
     await call("PATCH", path, { apiVersion: "v1", kind, metadata, ...content });
-    process.stdout.write(`wrote ${kind} ${name}\n`);
+    process.stdout.write(`wrote ${kind} ${name}: ${because}\n`);
   }
 }
 
-if (import.meta.main) await main(process.argv[2] ?? "");
+if (import.meta.main) await main(process.argv[2]);

@@ -101,6 +101,30 @@ describe.skipIf(missing !== undefined)(
       },
     );
 
+    it("leaves the keys and the authority of a NATS of the user's alone", async () => {
+      const external = { "nats.enabled": false, "nats.url": "tls://nats.example.org:4222" };
+      const rightsOf = (objects: readonly KubeObject[]): string =>
+        JSON.stringify(objects.find((each) => each.kind === "Role" && each.metadata?.name === "muster-keys"));
+      const commandOf = (objects: readonly KubeObject[]): string =>
+        JSON.stringify(objects.find((each) => each.kind === "Job" && each.metadata?.name === "keys"));
+      const ours = await render("here");
+      const theirs = await render("here", external);
+      expect(rightsOf(ours)).toContain("muster-nats-ca");
+      expect(rightsOf(theirs)).toContain("muster-provision-engine");
+      expect(rightsOf(theirs)).not.toMatch(/configmaps|muster-nats/);
+      expect(commandOf(ours)).toContain("users.conf");
+      expect(commandOf(theirs)).not.toContain("users.conf");
+      const authorityOf = (objects: readonly KubeObject[]) =>
+        objects.filter(isDeployment).flatMap(({ spec }) => {
+          const volumes = spec?.template.spec?.volumes ?? [];
+          return volumes.filter(({ name }) => name === "nats-ca").map(({ configMap }) => configMap?.name);
+        });
+      expect(new Set(authorityOf(ours))).toEqual(new Set(["muster-nats-ca"]));
+      expect(authorityOf(theirs)).toEqual([]);
+      const named = await render("here", { ...external, "nats.caConfigMap": "nats-authority" });
+      expect(new Set(authorityOf(named))).toEqual(new Set(["nats-authority"]));
+    });
+
     it("gives each service the seed of its own user, and no variable that it does not know", async () => {
       const deployments = (await render("here", ALL)).filter(isDeployment);
       expect(deployments.map(({ metadata }) => metadata?.name).sort()).toEqual([...DEPLOYED].sort());
@@ -121,8 +145,10 @@ describe.skipIf(missing !== undefined)(
     it("configures one NATS server, and three, as nats-server takes it", async () => {
       const directory = await mkdtemp(join(tmpdir(), "muster-chart-"));
       try {
-        const made = await signedCertificate(await certificateAuthority("test"), { commonName: "nats", use: "server" });
+        const authority = await certificateAuthority("test");
+        const made = await signedCertificate(authority, { commonName: "nats", use: "server" });
         await writeFile(join(directory, "tls.crt"), made.cert);
+        await writeFile(join(directory, "ca.crt"), authority.cert);
         await writeFile(join(directory, "tls.key"), made.key);
         const { path } = await findNatsServer({ env: processEnv() });
         const keys = NATS_USERS.map((user) => [keyVariable(user), makeNkey().publicKey] as const);
@@ -140,6 +166,7 @@ describe.skipIf(missing !== undefined)(
           const conf = config?.data?.["nats.conf"] ?? "";
           expect(conf).toContain("max_file_store: 7GB");
           expect(/^ *sync_interval: .*$/m.exec(conf)?.[0].trim()).toBe(`sync_interval: "${syncs ?? "always"}"`);
+          if (replicas === 3) expect(conf).toContain("ca_file: /etc/nats-tls/ca.crt");
           const { stderr } = await promisify(execFile)(path, ["-t", "-c", join(directory, "nats.conf")], { env });
           expect(stderr).toContain("is valid");
         }

@@ -233,6 +233,7 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     expect((await left(SYSTEM)).filter((name) => !name.startsWith("persistentvolumeclaim/data-nats-"))).toEqual([
       "configmap/muster-nats-ca",
       "configmap/muster-nats-keys",
+      "secret/muster-nats-authority",
       "secret/muster-nats-nkeys",
       "secret/muster-nats-tls",
       "secret/muster-provision-engine",

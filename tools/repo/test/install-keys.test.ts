@@ -8,42 +8,62 @@ import { connect, createServer } from "node:tls";
 import { promisify } from "node:util";
 import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
 import { expect, it } from "vitest";
-import { makeCertificate, planKeys, publicKeyOf, usersOf } from "../install-keys.ts";
+import { makeAuthority, makeCertificate, planKeys, publicKeyOf, usersOf } from "../install-keys.ts";
 import { usersConf } from "../nats-users.ts";
 
-const NOTHING = { nkeys: undefined, tls: undefined, engine: undefined };
+const NOTHING = { nkeys: undefined, authority: undefined, tls: undefined, engine: undefined };
 const asked = { users: usersOf(usersConf()), namespace: "muster-system", nowMs: Date.UTC(2026, 0, 1) };
 
 it("makes a key for each user of NATS, a certificate and the engine's key, and tells what is public", () => {
   const made = planKeys(NOTHING, asked);
-  expect(made.map(({ kind, name }) => `${kind} ${name}`)).toEqual([
-    "Secret muster-nats-nkeys",
-    "Secret muster-nats-tls",
-    "Secret muster-provision-engine",
-    "ConfigMap muster-nats-keys",
-    "ConfigMap muster-nats-ca",
+  expect(made.map(({ kind, name, because }) => `${kind} ${name}: ${because}`)).toEqual([
+    "Secret muster-nats-authority: missing",
+    "Secret muster-nats-tls: missing",
+    "ConfigMap muster-nats-ca: public",
+    "Secret muster-provision-engine: missing",
+    "Secret muster-nats-nkeys: missing",
+    "ConfigMap muster-nats-keys: public",
   ]);
-  const [seeds, tls, engine, keys, authority] = made;
+  const [authority, tls, trusted, engine, seeds, keys] = made;
   expect(Object.keys(seeds?.stringData ?? {})).toEqual(NATS_USERS.map((user) => `${user}.nk`));
   for (const user of NATS_USERS) {
     const seed = seeds?.stringData?.[`${user}.nk`] ?? "";
     expect(keys?.data?.[keyVariable(user)]).toBe(publicKeyOf(seed));
   }
   expect(engine?.stringData?.["key"]).toMatch(/^[0-9a-f]{64}$/);
-  expect(authority?.data).toEqual({ "ca.crt": tls?.stringData?.["tls.crt"] });
+  expect(trusted?.data).toEqual({ "ca.crt": authority?.stringData?.["tls.crt"] });
+  expect(tls?.stringData?.["ca.crt"]).toBe(authority?.stringData?.["tls.crt"]);
 });
 
-it("keeps what is there, and adds the key of a user that is new", () => {
+it("makes the key of the engine alone where NATS is somebody else's, whose authority is not to be written over", () => {
+  const made = planKeys(NOTHING, { ...asked, users: [] });
+  expect(made.map(({ name }) => name)).toEqual(["muster-provision-engine"]);
+  expect(planKeys({ ...NOTHING, engine: { key: "kept" } }, { ...asked, users: [] })).toEqual([]);
+});
+
+it("keeps what is there, adds the key of a user that is new, and tells that of one whom an older version has", () => {
   const kept = makeNkey();
+  const old = makeNkey();
   const tls = { "tls.crt": "ours", "tls.key": "secret", "ca.crt": "authority" };
-  const found = { nkeys: { "watcher.nk": `${kept.seed}\n`, "old.nk": "left alone" }, tls, engine: { key: "kept" } };
-  const [seeds, keys, authority, ...more] = planKeys(found, { ...asked, users: ["watcher", "job-controller"] });
+  const nkeys = { "watcher.nk": `${kept.seed}\n`, "old-user.nk": old.seed, note: "left alone" };
+  const found = { ...NOTHING, nkeys, tls, engine: { key: "kept" } };
+  const [trusted, seeds, keys, ...more] = planKeys(found, { ...asked, users: ["watcher", "job-controller"] });
   expect(more).toEqual([]);
-  expect(seeds?.stringData).toMatchObject({ "watcher.nk": kept.seed, "old.nk": "left alone" });
-  expect(keys?.data?.["MUSTER_NATS_KEY_WATCHER"]).toBe(kept.publicKey);
-  expect(authority?.data).toEqual({ "ca.crt": "authority" });
+  expect(seeds?.stringData).toMatchObject(nkeys);
+  expect(keys?.data).toMatchObject({
+    MUSTER_NATS_KEY_WATCHER: kept.publicKey,
+    MUSTER_NATS_KEY_OLD_USER: old.publicKey,
+  });
+  expect(trusted?.data).toEqual({ "ca.crt": "authority" });
   const again = planKeys({ ...found, nkeys: seeds?.stringData }, { ...asked, users: ["watcher", "job-controller"] });
   expect(again.map(({ kind }) => kind)).toEqual(["ConfigMap", "ConfigMap"]);
+});
+
+it("takes a certificate without an authority for its own, and says so to the servers, which look for one", () => {
+  const found = { ...NOTHING, tls: { "tls.crt": "ours", "tls.key": "secret" } };
+  const [tls, trusted] = planKeys(found, asked);
+  expect(tls).toMatchObject({ name: "muster-nats-tls", because: "incomplete", stringData: { "ca.crt": "ours" } });
+  expect(trusted?.data).toEqual({ "ca.crt": "ours" });
 });
 
 it("gives NATS what its users need when an installation from before the user for backups is upgraded", async () => {
@@ -59,13 +79,14 @@ it("gives NATS what its users need when an installation from before the user for
   const contentOf = (secret: string) => before.find(({ name }) => name === secret)?.stringData;
   const found = {
     nkeys: contentOf("muster-nats-nkeys"),
+    authority: contentOf("muster-nats-authority"),
     tls: contentOf("muster-nats-tls"),
     engine: contentOf("muster-provision-engine"),
   };
   await expect(check(before)).rejects.toThrow(/MUSTER_NATS_KEY_BACKUP/);
   const after = planKeys(found, asked);
   expect(await check(after)).toContain("is valid");
-  expect(after[0]?.stringData).toMatchObject(found.nkeys ?? {});
+  expect(after.find(({ name }) => name === "muster-nats-nkeys")?.stringData).toMatchObject(found.nkeys ?? {});
 });
 
 it("tells of each seed the public key that NATS' own library does, and takes no other text", () => {
@@ -77,15 +98,18 @@ it("tells of each seed the public key that NATS' own library does, and takes no 
 });
 
 it("makes a certificate that TLS takes for each of its names, and for no other", async () => {
-  const { "tls.crt": cert = "", "tls.key": key = "" } = makeCertificate(["nats", "*.nats-servers.here"], Date.now());
-  expect(new X509Certificate(cert)).toMatchObject({ ca: true, subjectAltName: "DNS:nats, DNS:*.nats-servers.here" });
+  const nowMs = Date.now();
+  const made = makeCertificate(["nats", "*.nats-servers.here"], nowMs, makeAuthority(nowMs));
+  const { "tls.crt": cert = "", "tls.key": key = "", "ca.crt": authority = "" } = made;
+  expect(new X509Certificate(cert)).toMatchObject({ ca: false, subjectAltName: "DNS:nats, DNS:*.nats-servers.here" });
+  expect(new X509Certificate(authority)).toMatchObject({ ca: true });
   const server = createServer({ cert, key }, (socket) => socket.end("hello")).listen(0, "127.0.0.1");
   server.on("tlsClientError", () => undefined);
   await once(server, "listening");
   const address = server.address();
   const port = address !== null && typeof address === "object" ? address.port : 0;
   const greeting = async (servername: string): Promise<string> => {
-    const socket = connect({ host: "127.0.0.1", port, servername, ca: cert });
+    const socket = connect({ host: "127.0.0.1", port, servername, ca: authority });
     return (await socket.setEncoding("utf8").toArray()).join("");
   };
   try {
