@@ -198,6 +198,17 @@ it("takes what an active lease has lost for its trouble, though it may wait in a
   expect(outcome).toMatchObject({ ok: false, waits: false });
 });
 
+it("tells of a look what it has made again, and nothing of what was made for the first time", async () => {
+  const { check, provision, stored } = calling((lease) => {
+    lease.made?.("Deployment lease-1-1");
+    return Promise.resolve("1");
+  });
+  expect(await provision(forEver)).toEqual({ ok: true, data: "1" });
+  const active = aLease({ order: { durationNs: DURATION_NS_MAX } });
+  stored.set("1-1", active);
+  expect(await check(active)).toEqual({ ok: true, data: "1", remade: ["Deployment lease-1-1"] });
+});
+
 it("leaves nothing in memory of the calls that it has made", async () => {
   setFlagsFromString("--expose-gc");
   const gc: unknown = runInNewContext("gc");

@@ -58,9 +58,10 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
     const workload = workloads.get(record.order.type);
     if (workload === undefined)
       return { ...failed(`type of reservation not served: ${record.order.type}`, true), waits: doing === "check" };
+    const remade: string[] = [];
     const work = async (signal: AbortSignal): Promise<string> => {
       const { order } = record;
-      const opened = { ...record, order: secrets.open(order) };
+      const opened = { ...record, order: secrets.open(order), made: (what: string) => void remade.push(what) };
       if (doing === "provision" || workload.check === undefined) {
         // What was on the disk of what it takes over is not to be made anew, and empty.
         if (doing === "provision" && record.madeFor !== undefined) await workload.check?.(opened, signal);
@@ -70,7 +71,8 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
       // What stands in the record is sealed already.
       return changed === undefined ? (record.result?.data ?? "null") : secrets.seal(order, changed);
     };
-    return call(options, record, doing, work, cut);
+    const outcome = await call(options, record, doing, work, cut);
+    return outcome.ok && doing === "check" ? { ...outcome, remade } : outcome;
   };
   const untilOver = async (doing: Doing, record: LeaseRecord, cut: AbortSignal): Promise<Outcome> => {
     const { order, run, expiresAtNs } = record;

@@ -59,6 +59,17 @@ it("writes down what is wrong with an active lease, and once that it is well aga
   expect(lines()).toEqual(["TROUBLED", "RESTORED"]);
 });
 
+it("tells what was missing of an active lease, and was made again within one look", async () => {
+  const { check, now } = world();
+  await check({ ok: true, data: "1", remade: ["Deployment lease-1-1", "Service lease-1-1"] });
+  expect(now()).toMatchObject({ trouble: "", result });
+  expect(now().outbox).toMatchObject([
+    { eventType: "RESTORED", message: "made again: Deployment lease-1-1, Service lease-1-1" },
+  ]);
+  await check({ ok: true, data: "2", remade: ["Deployment lease-1-1"] });
+  expect(now().outbox.at(-1)?.message).toBe("made again: Deployment lease-1-1; with another result");
+});
+
 it("says nothing of a lease that could not be looked at, as nobody answered", async () => {
   const { check, now, lines } = world();
   const away: Outcome = { ok: false, message: "kubernetes is unavailable", retryable: true, waits: true };

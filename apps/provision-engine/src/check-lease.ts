@@ -44,5 +44,11 @@ async function activeLease({ fence, now, read }: CheckDeps, id: string) {
 function changeBy({ sign, now }: CheckDeps, { order, result }: LeaseRecord, outcome: Outcome) {
   if (!outcome.ok) return { kind: "checked", trouble: outcome.message, result: undefined } as const;
   const changed = (): Result => sign(buildResult(order, { data: outcome.data }, now()));
-  return { kind: "checked", trouble: "", result: outcome.data === result?.data ? undefined : changed() } as const;
+  const { remade = [] } = outcome;
+  return {
+    kind: "checked",
+    trouble: "",
+    result: outcome.data === result?.data ? undefined : changed(),
+    remade,
+  } as const;
 }

@@ -10,7 +10,8 @@ import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts"
 
 /** What came of one call for a workload. `retryable`: the same call may succeed later. `waits`: it has not failed, however often it is asked: it stands in a queue, or its time was over first. */
 export type Outcome =
-  | { readonly ok: true; readonly data: string }
+  /** `remade`: of a lease that was there, what was not, and has been made again. */
+  | { readonly ok: true; readonly data: string; readonly remade?: readonly string[] }
   | { readonly ok: false; readonly message: string; readonly retryable: boolean; readonly waits?: boolean };
 
 export type Stored = { readonly record: LeaseRecord; readonly revision: number };

@@ -242,6 +242,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await calls.delete(deployments, leaseName("7-1"));
       const isMade = async (): Promise<boolean> => ![undefined, before].includes(await uidOf());
       await until("it is made again", isMade, LONG);
+      await until("that is told", async () => (await historyOf(world.engines, "7-1")).includes("RESTORED"), LONG);
       await calls.delete({ ...KINDS.volumeClaim, namespace }, leaseName("7-2"));
       await waitsFor("7-2", "does not exist");
       expect(await phase(world.engines, "7-2")).toBe("ACTIVE");

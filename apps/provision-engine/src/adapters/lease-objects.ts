@@ -11,6 +11,7 @@ import {
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { leaseLabels, leaseSelector, ownerOf } from "../lease-labels.ts";
 import { aside } from "../user-turns.ts";
+import type { AskedLease } from "../workloads/workload.ts";
 
 export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {
   readonly kind: string;
@@ -23,7 +24,7 @@ export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {
 /** Its namespace is that of the object; apiVersion, kind and labels are added. */
 export type NewObject<Object> = Object & { readonly metadata: { readonly name: string; readonly namespace?: string } };
 
-export type Lease = Pick<LeaseRecord, "order" | "run" | "madeFor">;
+export type Lease = Pick<LeaseRecord, "order" | "run" | "madeFor"> & Pick<AskedLease, "made">;
 
 export type Look<Value> =
   { readonly is: "there"; readonly value: Value } | { readonly is: "awaited"; readonly because: string };
@@ -118,7 +119,10 @@ export function leaseObjects(calls: KubeCalls, patience: Patience = PATIENCE): L
       return until(async () => {
         const creation = calls.create<Object>(resourceOf(kind, namespace), wanted, { signal });
         const made = await told(unlessFault(creation, "already_exists"));
-        if (made !== undefined) return { is: "there", value: made };
+        if (made !== undefined) {
+          lease.made?.(`${kind.kind} ${name}`);
+          return { is: "there", value: made };
+        }
         const found = await find<Object>(kind, { name, ...(namespace !== undefined && { namespace }) }, signal);
         const owner = found && ownerOf(found.metadata?.labels, lease);
         const isGoing = found?.metadata?.deletionTimestamp !== undefined;

@@ -25,8 +25,13 @@ export type LeaseChange =
   | { readonly kind: "exited"; readonly crashes: CrashWindow }
   /** An attempt of the present phase failed, or stands in a queue, which is no failure; it is made again. */
   | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint; readonly waits: boolean }
-  /** An active lease was looked at for what is missing of it. No trouble: it is as it should be. `result`: it has changed. */
-  | { readonly kind: "checked"; readonly trouble: string; readonly result: Result | undefined }
+  /** An active lease was looked at for what is missing of it. No trouble: it is as it should be. `result`: it has changed. `remade`: what was missing, and is there again. */
+  | {
+      readonly kind: "checked";
+      readonly trouble: string;
+      readonly result: Result | undefined;
+      readonly remade?: readonly string[];
+    }
   /** The feedback of this number has arrived. */
   | { readonly kind: "told"; readonly number: number }
   | { readonly kind: "telling-delayed"; readonly number: number; readonly notBeforeNs: bigint }
@@ -254,20 +259,21 @@ function transitionDelayed(
 
 function transitionChecked(
   record: LeaseRecord,
-  { trouble, result }: Extract<LeaseChange, { kind: "checked" }>,
+  { trouble, result, remade = [] }: Extract<LeaseChange, { kind: "checked" }>,
   nowNs: bigint,
 ): LeaseTransition {
   if (record.phase !== "ACTIVE") return nothing(record);
-  if (trouble === record.trouble && result === undefined) return stay("it is as it was");
+  if (trouble === record.trouble && result === undefined && remade.length === 0) return stay("it is as it was");
   const next: LeaseRecord = { ...record, trouble };
   if (trouble !== "") {
     const because = "it is not as it should be";
     return become(record.trouble === "" ? withEvent(next, "TROUBLED", trouble, nowNs) : next, because);
   }
   const because = "it is as it should be again";
-  if (result === undefined) return become(withEvent(next, "RESTORED", "", nowNs), because);
+  const again = remade.length === 0 ? "" : `made again: ${remade.join(", ")}`;
+  if (result === undefined) return become(withEvent(next, "RESTORED", again, nowNs), because);
   const told: LeaseRecord = { ...next, result, feedback: feedbackOf(record, { result: true, deleted: false }) };
-  return become(withEvent(told, "RESTORED", "with another result", nowNs), because);
+  return become(withEvent(told, "RESTORED", [again, "with another result"].filter(Boolean).join("; "), nowNs), because);
 }
 
 function transitionFeedback(

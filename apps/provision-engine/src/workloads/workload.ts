@@ -1,5 +1,8 @@
 import type { LeaseRecord } from "../domain/lease.ts";
 
+/** A lease that something is made for. `made` is told of each thing that was not there. */
+export type AskedLease = LeaseRecord & { readonly made?: (what: string) => void };
+
 /**
  * What makes one type of workload. Both are called again after whatever happened in between, by this process or another: what is there already is found and not made
  * twice, and what is not there any more is no error. They stop at the signal.
@@ -9,11 +12,11 @@ export type Workload = {
   readonly provision: ProvisionerFunc;
   readonly decommission: DecomissionerFunc;
   /** Called now and then while the lease is active: makes again what is missing, and rejects with what is wrong, with unavailable if it cannot tell. Undefined: its result is as it was. Without it the provisioner is called. */
-  readonly check?: (lease: LeaseRecord, signal: AbortSignal) => Promise<string | undefined>;
+  readonly check?: (lease: AskedLease, signal: AbortSignal) => Promise<string | undefined>;
 };
 
 /** Resolves with JSON for the user. Rejects with pool_availability or unavailable to be called until its turn has come, with another fault that is retryable to be called some times more, with any other to have failed. */
-export type ProvisionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<string>;
+export type ProvisionerFunc = (lease: AskedLease, signal: AbortSignal) => Promise<string>;
 
 /** Removes what is there of this run of the lease and of earlier ones. Is called again when it rejects. */
 export type DecomissionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
