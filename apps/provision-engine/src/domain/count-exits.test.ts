@@ -44,6 +44,30 @@ describe("a container that ends and is started again", () => {
     if (typeof told === "string") expect(told).toBe("exited 4 times, last with exit code 1 (Error)");
   });
 
+  it("counts each pod once, however many have ended long ago and stay", () => {
+    const times = fc.uniqueArray(fc.bigInt({ min: 1n, max: 60n * WINDOW_NS }), { minLength: 20, maxLength: 40 });
+    fc.assert(
+      fc.property(times, (unsorted) => {
+        const ends = unsorted.toSorted((a, b) => Number(a - b));
+        const pods = ends.map((lastNs) => pod(1, lastNs, { pod: `p${lastNs}`, startedNs: lastNs }));
+        let crashes: CrashWindow | undefined;
+        for (const [at, lastNs] of ends.entries()) {
+          // Whatever came of a look, the next one has nothing new.
+          for (let look = 0; look < 2; look += 1) {
+            const verdict = countExits(crashes, pods.slice(0, at + 1), policy);
+            const inReach = ends.filter((each) => each <= lastNs && lastNs - each <= WINDOW_NS).length;
+            if (verdict.do === "give-up") {
+              expect(inReach).toBeGreaterThanOrEqual(EXITS_MAX);
+              return;
+            }
+            expect(verdict.do).toBe(look === 0 ? "count" : "nothing");
+            if (verdict.do === "count") crashes = verdict.crashes;
+          }
+        }
+      }),
+    );
+  });
+
   it("counts the same exits whatever looks an engine that was away has missed, and none twice", () => {
     const times = fc.uniqueArray(fc.bigInt({ min: 1n, max: 3n * WINDOW_NS }), { maxLength: 12 });
     fc.assert(

@@ -47,6 +47,7 @@ export type CrashVerdict =
 /** So many exits within the window are too many. */
 export const EXITS_MAX = 4;
 
+/** More than can have ended within one window. */
 const PODS_REMEMBERED = 20;
 const NS_PER_MS = 1_000_000n;
 
@@ -86,6 +87,8 @@ export function countExits(
   { windowNs }: CrashPolicy,
 ): CrashVerdict {
   const fresh = pods
+    // What is older than the window was counted before it, also where that is not remembered any more: pods that have failed may stay for long.
+    .filter(({ lastNs }) => crashes === undefined || lastNs >= crashes.sinceNs)
     .filter(({ pod, exits }) => exits > (crashes?.pods.find((each) => each.pod === pod)?.exits ?? 0))
     .toSorted((a, b) => Number(a.lastNs - b.lastNs));
   let next = crashes;

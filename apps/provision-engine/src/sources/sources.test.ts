@@ -122,7 +122,8 @@ function polled(answers: readonly PollAnswer[], pollMs = 0) {
   });
   return { source, asked, began };
 }
-const page = (lastId: bigint, ...orders: readonly [id: string, type: string][]): PollAnswer => ({
+type Page = Extract<PollAnswer, { kind: "page" }>;
+const page = (lastId: bigint, ...orders: readonly [id: string, type: string][]): Page => ({
   kind: "page",
   orders: orders.map(([id, type]) => ({ order: anOrder({ id, type }), withdrawn: false, isAnswered: false })),
   unreadable: [],
