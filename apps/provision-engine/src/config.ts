@@ -8,6 +8,7 @@ import { CLEANUP_MODES, type CleanupMode } from "./cleaner.ts";
 import type { ZdbImage } from "./domain/build-zdb.ts";
 import type { Capacity } from "./domain/decide-admission.ts";
 import type { OrderPolicy } from "./domain/decide-order.ts";
+import type { QuotaPolicy } from "./domain/decide-quota.ts";
 import type { TellPolicy } from "./domain/decide-telling.ts";
 import type { DiskType } from "./domain/resource-units.ts";
 import type { PassPolicy } from "./pass.ts";
@@ -17,6 +18,8 @@ export type Config = {
   /** What results are signed with. */
   readonly key: Signer | { readonly file: string };
   readonly order: OrderPolicy;
+  /** Of one user. */
+  readonly quota: QuotaPolicy;
   readonly engine: EnginePolicy;
   readonly capacity: Capacity;
   /** Undefined: there is no cluster, and the types that live in one are not served. */
@@ -99,6 +102,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         legacySignatures: read.flag("PROVISION_LEGACY_SIGNATURES", false),
         orderAgeMaxNs,
         unsealedSecrets: read.flag("PROVISION_UNSEALED_SECRETS", false),
+      },
+      quota: {
+        leasesMax: read.integer("PROVISION_USER_LEASES", { fallback: 10_000, min: 1, max: 10_000_000 }),
+        bytesMax: read.integer("PROVISION_USER_BYTES", { fallback: 33_554_432, min: 65_536, max: 2 ** 40 }),
       },
       engine: {
         orderAgeMaxNs,

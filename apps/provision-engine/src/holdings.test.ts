@@ -2,7 +2,9 @@ import type { Order } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aLease, anOrder } from "./domain/a-lease.ts";
-import { sumHeldUnits } from "./domain/count-leases.ts";
+import { countLeases, sumActiveUnits, sumHeldUnits } from "./domain/count-leases.ts";
+import { isAlive, promisedBytes, recordBytes } from "./domain/decide-quota.ts";
+import { isOverdue, isStuck } from "./domain/decide-stuck.ts";
 import { mayHold, type LeaseRecord, type Phase } from "./domain/lease.ts";
 import { readClaim } from "./domain/workload-types.ts";
 import { openHoldings } from "./holdings.ts";
@@ -54,7 +56,14 @@ it("knows at every moment what a look at all leases would find: the sum, who is 
   );
   const phase = fc.constantFrom<Phase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
   const step = fc.oneof(
-    fc.record({ do: fc.constant("learn"), id, phase, order, user: fc.constantFrom("a", "b") }),
+    fc.record({
+      do: fc.constant("learn"),
+      id,
+      phase,
+      order,
+      user: fc.constantFrom("a", "b"),
+      attempts: fc.nat({ max: 12 }),
+    }),
     fc.record({ do: fc.constant("forget"), id }),
     fc.record({ do: fc.constant("begin"), id }),
   );
@@ -62,22 +71,31 @@ it("knows at every moment what a look at all leases would find: the sum, who is 
     fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
       const holdings = openHoldings({}, {});
       const model = new Map<string, LeaseRecord>();
+      const records = new Map<string, LeaseRecord>();
       let revision = 0;
       for (const each of steps) {
         const known = model.get(each.id);
         if (each.do === "learn") {
-          const record = aLease({ phase: each.phase, order: { ...each.order, id: each.id, user: each.user } });
+          const { attempts } = each;
+          const record = aLease({
+            phase: each.phase,
+            attempts,
+            order: { ...each.order, id: each.id, user: each.user },
+          });
           holdings.learn({ record, revision: ++revision });
           model.set(each.id, record);
+          records.set(each.id, record);
         } else if (each.do === "forget") {
           holdings.forget(each.id);
           model.delete(each.id);
+          records.delete(each.id);
         } else if (known !== undefined) {
           holdings.begin(each.id);
           model.set(each.id, { ...known, phase: "PROVISIONING" });
         }
       }
       checkAround(holdings, model);
+      checkSums(holdings, [...records.values()]);
     }),
   );
 });
@@ -107,6 +125,23 @@ function checkAround(holdings: ReturnType<typeof openHoldings>, model: ReadonlyM
     const users = own.filter((each) => mayHold(each.phase) && usesIt(each, order, network));
     expect(found.users.count).toBe(users.length);
     expect([...found.users.some].sort()).toEqual(users.map((each) => each.order.id).sort());
+  }
+}
+
+function checkSums(holdings: ReturnType<typeof openHoldings>, records: readonly LeaseRecord[]): void {
+  expect(holdings.counters()).toEqual({ counters: countLeases(records), used: sumActiveUnits(records, {}) });
+  for (const user of ["a", "b", "c"]) {
+    const own = records.filter(({ order }) => order.user === user);
+    const bytes = own.reduce((sum, each) => sum + recordBytes(each) + promisedBytes(each), 0);
+    expect(holdings.usageOf(user)).toEqual({ leases: own.filter(isAlive).length, bytes });
+  }
+  expect(holdings.promised()).toBe(records.reduce((sum, each) => sum + promisedBytes(each), 0));
+  for (const nowNs of [0n, 10n ** 15n]) {
+    const { phases, stuck, overdue } = holdings.phases(nowNs);
+    const byPhase = [...Map.groupBy(records, ({ phase }) => phase)].map(([phase, all]) => [phase, all.length] as const);
+    expect(phases).toEqual(new Map(byPhase));
+    expect(stuck).toBe(records.filter((each) => isStuck(each, nowNs)).length);
+    expect(overdue).toBe(records.filter((each) => isOverdue(each, nowNs)).length);
   }
 }
 
@@ -196,4 +231,22 @@ describe("while one lease takes over what another one has", () => {
     expect(holdings.around(anOrder(last)).users).toEqual({ some: ["5-3", "5-2", "5-1"], count: 3 });
     expect(["3-1", "1-1", "8-8"].map(holdings.nameOf)).toEqual(["1-1", "1-1", "8-8"]);
   });
+});
+
+it("tells counters and phases of many leases without a look at any", () => {
+  let looks = 0;
+  const holdings = openHoldings({}, {});
+  for (let at = 0; at < 100; at++) {
+    const record = new Proxy(aLease({ order: { id: `1-${at}`, type: "volume", data: dataOf.volume(1) } }), {
+      get: (target, name, receiver): unknown => {
+        looks += 1;
+        return Reflect.get(target, name, receiver);
+      },
+    });
+    holdings.learn({ record, revision: at + 1 });
+  }
+  looks = 0;
+  expect(holdings.counters()).toMatchObject({ counters: { volume: 100 }, used: { sru: 100n * GIB } });
+  expect(holdings.phases(0n).phases).toEqual(new Map([["ACTIVE", 100]]));
+  expect(looks).toBe(0);
 });

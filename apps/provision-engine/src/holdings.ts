@@ -1,25 +1,18 @@
 import type { Order } from "@muster/leases";
-import {
-  countLeases,
-  networkOf,
-  sumActiveUnits,
-  sumHeldUnits,
-  type Overheads,
-  type ProvisionCounters,
-} from "./domain/count-leases.ts";
+import { networkOf, sumHeldUnits, type Overheads } from "./domain/count-leases.ts";
 import type { Capacity } from "./domain/decide-admission.ts";
 import { NAMED_MOST } from "./domain/decide-release.ts";
-import { isOverdue, isStuck } from "./domain/decide-stuck.ts";
 import { mayHold, type LeaseRecord, type Phase } from "./domain/lease.ts";
 import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits } from "./domain/resource-units.ts";
 import type { Neighbour, Surroundings } from "./domain/surroundings.ts";
 import type { Claim } from "./domain/workload-type.ts";
 import { readClaim } from "./domain/workload-types.ts";
 import { leaseIndex } from "./lease-index.ts";
+import { leaseSums, type LeaseSums } from "./lease-sums.ts";
 import type { Stored } from "./pass.ts";
 
 /** What all leases of an engine hold, as far as this process knows. */
-export type Holdings = {
+export type Holdings = Omit<LeaseSums, "set"> & {
   /** A record as it was read or written; an older one than is known says nothing. */
   learn(stored: Stored): void;
   forget(id: string): void;
@@ -31,18 +24,12 @@ export type Holdings = {
   nameOf(id: string): string;
   /** What there is beside a lease. However many leases its user has, no more of them are looked at than are named. */
   around(order: Order): Surroundings;
-  /** How many leases are in each phase, how many of them cannot be taken down, and how many of these nobody could even begin to. */
-  phases(nowNs: bigint): {
-    readonly phases: ReadonlyMap<Phase, number>;
-    readonly stuck: number;
-    readonly overdue: number;
-  };
-  counters(): { readonly counters: ProvisionCounters; readonly used: ResourceUnits };
 };
 
 export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings {
   const known = new Map<string, Stored>();
   const index = leaseIndex();
+  const { set: setSums, ...sums } = leaseSums(overheads);
   /** Begun, and not known to have been written; each with the revision that it was begun at. */
   const begun = new Map<string, number>();
   /** What each lease is held to take, and the sum of it. */
@@ -55,6 +42,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
   /** After whatever has changed of a lease: where it is found and its share follow from what is known of it, and the sum from the shares. */
   const count = (id: string): void => {
     const stored = known.get(id);
+    setSums(id, stored?.record);
     const now = stored && seen(stored);
     index.set(id, now === undefined ? [] : keysOf(now));
     const share = now === undefined || isAwaiting(known, id) ? NO_UNITS : sumHeldUnits([now], overheads);
@@ -72,8 +60,8 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
       return each !== id && stored?.record.order.user === user ? [neighbourOf(seen(stored))] : [];
     });
   };
-  const records = () => [...known.values()].map(({ record }) => record);
   return {
+    ...sums,
     learn: (stored) => {
       const { id } = stored.record.order;
       const before = known.get(id);
@@ -108,17 +96,6 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
         },
       };
     },
-    phases: (nowNs) => {
-      const phases = new Map<Phase, number>();
-      let [stuck, overdue] = [0, 0];
-      for (const { record } of known.values()) {
-        phases.set(record.phase, (phases.get(record.phase) ?? 0) + 1);
-        if (isStuck(record, nowNs)) stuck += 1;
-        if (isOverdue(record, nowNs)) overdue += 1;
-      }
-      return { phases, stuck, overdue };
-    },
-    counters: () => ({ counters: countLeases(records()), used: sumActiveUnits(records(), overheads) }),
   };
 }
 

@@ -2,18 +2,22 @@ import { faultOf, throwFault } from "@muster/faults";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import type { Records } from "./adapters/records.ts";
 import { decideOrder, type OrderContext, type OrderPolicy, type OrderVerdict } from "./domain/decide-order.ts";
+import { decideQuota, promisedBytes, recordBytes, type QuotaPolicy } from "./domain/decide-quota.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "./domain/decide-wish.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
 import type { Verify } from "./domain/verify-signed.ts";
+import type { Holdings } from "./holdings.ts";
 import type { Stored } from "./pass.ts";
 
 /** What answering users needs; any replica has it. */
 export type RequestDeps = {
   readonly records: Pick<Records, "get" | "create" | "change">;
+  readonly holdings: Pick<Holdings, "usageOf" | "learn">;
   readonly nowNs: () => bigint;
   readonly verify: Verify;
   readonly policy: OrderPolicy;
+  readonly quota: QuotaPolicy;
   readonly traceparent: () => string;
 };
 
@@ -38,10 +42,12 @@ export function takeOrder(deps: RequestDeps, { order, requestId, source, dryRun 
     const stored = await records.get(order.id);
     const traceparent = deps.traceparent();
     const context: OrderContext = { nowNs: nowNs(), verify, source, requestId, traceparent };
-    const verdict = decideOrder(order, stored?.record, context, policy);
+    const verdict = withinQuota(deps, decideOrder(order, stored?.record, context, policy), stored?.record);
     if (verdict.do === "refuse") return verdict;
     if (verdict.do === "create") {
       const created = dryRun ? { record: verdict.record, revision: 0 } : await records.create(verdict.record);
+      // The next order of this user is decided on at once, and may be sent at the same time.
+      if (!dryRun) deps.holdings.learn(created);
       return { is: "taken", stored: created, outcome: "ORDERED" };
     }
     if (stored === undefined) return throwFault({ code: "not_found", kind: "lease", id: order.id });
@@ -49,6 +55,22 @@ export function takeOrder(deps: RequestDeps, { order, requestId, source, dryRun 
     const retried = stored.record.phase === "FAILED" && changed.record.phase === "ORDERED";
     return { is: "taken", stored: changed, outcome: retried ? "RETRIED" : "RESENT" };
   });
+}
+
+/** The verdict, unless its user would have more than one may have. What another replica takes at this moment is not counted yet. */
+function withinQuota(
+  { holdings, quota }: RequestDeps,
+  verdict: OrderVerdict,
+  stored: LeaseRecord | undefined,
+): OrderVerdict {
+  const record = verdict.do === "create" ? verdict.record : stored;
+  // Of leases that are there only one that had failed is begun anew.
+  if (record === undefined || verdict.do === "refuse" || (verdict.do === "change" && record.phase !== "FAILED"))
+    return verdict;
+  const bytes = verdict.do === "create" ? recordBytes(record) + promisedBytes(record) : 0;
+  const { user } = record.order;
+  const fault = decideQuota(user, { leases: 1, bytes }, holdings.usageOf(user), quota);
+  return fault === undefined ? verdict : { do: "refuse", fault, answer: "nothing" };
 }
 
 export function renew(deps: RequestDeps, requestId: string, renewal: Renewal): Promise<Stored> {

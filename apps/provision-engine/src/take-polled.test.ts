@@ -2,6 +2,7 @@ import { FaultError, type Fault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { anOrder } from "./domain/a-lease.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
+import { openHoldings } from "./holdings.ts";
 import type { LeaseSource } from "./sources/lease-source.ts";
 import { takePolled } from "./take-polled.ts";
 import type { Answer } from "./tell-lease.ts";
@@ -37,6 +38,8 @@ async function take(fault: Fault) {
         verify: () => true,
         traceparent: () => "",
         policy,
+        quota: { leasesMax: 1, bytesMax: 65_536 },
+        holdings: openHoldings({}, {}),
       },
       feedback: (answer) => Promise.resolve(void told.push(answer)),
       sign: (result) => ({ ...result, signature: new Uint8Array() }),

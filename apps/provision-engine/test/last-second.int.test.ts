@@ -31,6 +31,8 @@ it("a lease that is renewed in its last nanosecond lasts until its new end, stri
     nowNs: () => nowNs,
     verify: verifySignature,
     policy: config.order,
+    quota: config.quota,
+    holdings: openHoldings({}, {}),
     traceparent: () => "",
   };
   const stop = new AbortController();

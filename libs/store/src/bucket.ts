@@ -132,6 +132,21 @@ export async function openBucket<Value, Input>(
   };
 }
 
+/** How full the bucket of this name is, by all that is in it; `bytesMax` is undefined where it has no limit. Rejects as a bucket does. */
+export async function bucketFill(
+  connection: NatsConnection,
+  name: string,
+  timeoutMs = TIMEOUT_MS,
+): Promise<{ readonly bytes: number; readonly bytesMax: number | undefined }> {
+  try {
+    const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
+    const { state, config } = await ask(connection, timeoutMs, () => manager.streams.info(`KV_${name}`));
+    return { bytes: state.bytes, bytesMax: config.max_bytes > 0 ? config.max_bytes : undefined };
+  } catch (error) {
+    throw toFault(error, `looking at bucket ${name}`);
+  }
+}
+
 /** When the bucket of this name was made, by the server's clock: what is older than that it has never known. Rejects as a bucket does. */
 export async function bucketMadeMs(connection: NatsConnection, name: string, timeoutMs = TIMEOUT_MS): Promise<number> {
   try {

@@ -1,6 +1,6 @@
 export type { Codec, ListCodec } from "./codec.ts";
 export { protoCodec } from "./codec.ts";
-export { bucketMadeMs, openBucket } from "./bucket.ts";
+export { bucketFill, bucketMadeMs, openBucket } from "./bucket.ts";
 export type { Bucket, BucketConfig, Change, Entry, WatchOptions } from "./bucket.ts";
 export { openView } from "./view.ts";
 export type { View, ViewOptions, Watchable } from "./view.ts";

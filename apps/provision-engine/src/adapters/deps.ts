@@ -4,7 +4,7 @@ import { readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
 import type { KubeCalls } from "@muster/kube";
 import { buckets, ReservationService, streams } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
-import { bucketMadeMs, openView, type View } from "@muster/store";
+import { bucketFill, bucketMadeMs, openView, type View } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
 import { openCleaner, type Cleaner } from "../cleaner.ts";
 import type { Config } from "../config.ts";
@@ -20,6 +20,7 @@ import type { TellDeps } from "../tell-lease.ts";
 import type { NameOf } from "../workloads/container.ts";
 import type { Workload } from "../workloads/workload.ts";
 import { watchUnreadable } from "../unreadable-leases.ts";
+import { openRoom } from "./bucket-room.ts";
 import { feedbackOver } from "./bus-feedback.ts";
 import type { Cluster } from "./cluster.ts";
 import { NO_PODS } from "./crash-watch.ts";
@@ -65,10 +66,12 @@ export async function openDeps(
       onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following leases is interrupted"),
     }),
   );
-  const records = makeRecords(bucket);
-  const history = openHistory(bus);
   const { capacity } = config;
   const holdings = openHoldings(capacity, overheadsOf(config));
+  const fill = () => bucketFill(bus.connection, bucket.name);
+  const room = openRoom({ name: bucket.name, fill, promised: holdings.promised, nowMs: Date.now });
+  const records = makeRecords(bucket, room);
+  const history = openHistory(bus);
   undo.defer(follow(view, holdings, config.order.engine));
   const unreadable = undo.use(
     watchUnreadable(view, ({ id, because }) =>
@@ -83,6 +86,7 @@ export async function openDeps(
     verify: verifySignature,
     key: signer.userId,
     policy: config.order,
+    quota: config.quota,
     traceparent: traceparentOf,
     view,
     holdings,

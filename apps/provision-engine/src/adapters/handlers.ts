@@ -22,7 +22,7 @@ import { phaseOf, toWireEvent, toWireRecord, type Readable } from "./messages.ts
 
 export type HandlerDeps = RequestDeps & {
   readonly view: Pick<View<Readable>, "entries" | "onChange">;
-  readonly holdings: Pick<Holdings, "around" | "counters" | "find" | "phases">;
+  readonly holdings: RequestDeps["holdings"] & Pick<Holdings, "around" | "counters" | "find" | "phases">;
   readonly history: Pick<History, "page">;
   readonly capacity: Capacity;
   readonly cleaner: Pick<Cleaner, "look" | "brake" | "waitsFor">;

@@ -2,8 +2,10 @@ import { throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
 import { buildStorable } from "../domain/build-storable.ts";
+import { isAlive, promisedBytes } from "../domain/decide-quota.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { Stored } from "../pass.ts";
+import { ENDLESS, type Room } from "./bucket-room.ts";
 import { recordCodec, type Readable } from "./messages.ts";
 
 /** Events of a lease that wait for their stream; beyond it its user can change nothing of it until the stream has taken them. */
@@ -25,9 +27,9 @@ export type Records = {
   get(id: string): Promise<Stored | undefined>;
   /** All that can be read, as they are stored now. */
   list(): Promise<Stored[]>;
-  /** Rejects with limit_exceeded also where the record leaves no room for what the engine will write. */
+  /** Rejects with limit_exceeded also where the record, or all of them, leave no room for what the engine will write. */
   create(record: LeaseRecord): Promise<Stored>;
-  /** A user's change: the record keeps the fence of its engine. Rejects with conflict when somebody else was faster, limit_exceeded while its history cannot be published, or where the record leaves no room. */
+  /** A user's change: the record keeps the fence of its engine. Rejects with conflict when somebody else was faster, limit_exceeded while its history cannot be published, or where no room is left for what the engine will write. An end is always taken. */
   change(stored: Stored, next: LeaseRecord): Promise<Stored>;
   /** A change by the engine, whose fence the record carries from then on. Rejects with conflict also when a later leader has written. Of a record that is too large what is needed is written. */
   own(stored: Stored, next: LeaseRecord, fence: number): Promise<Stored>;
@@ -43,7 +45,8 @@ export function openLeases(connection: Parameters<typeof openBucket>[0]): Promis
   });
 }
 
-export function makeRecords(bucket: LeaseBucket): Records {
+/** `room`: what users may fill of the bucket. */
+export function makeRecords(bucket: LeaseBucket, room: Room = ENDLESS): Records {
   const write = async ({ revision }: Stored, record: LeaseRecord): Promise<Stored> => ({
     record,
     revision: await bucket.update(record.order.id, record, revision),
@@ -62,7 +65,7 @@ export function makeRecords(bucket: LeaseBucket): Records {
         "record" in value ? [{ record: value.record, revision }] : [],
       ),
     create: async (record) => {
-      checkRoom(record);
+      await room.take(checkSize(record) + promisedBytes(record));
       return { record, revision: await bucket.create(record.order.id, record) };
     },
     change: async (stored, next) => {
@@ -70,7 +73,8 @@ export function makeRecords(bucket: LeaseBucket): Records {
         const what = `number of events of lease ${next.order.id} that are not on their stream`;
         throwFault({ code: "limit_exceeded", what, limit: OUTBOX_MAX, retryAfterMs: FULL_RETRY_MS });
       }
-      checkRoom(next);
+      const bytes = checkSize(next);
+      if (isAlive(next) && next.phase !== "DECOMMISSIONING") await room.take(growth(stored.record, next, bytes));
       return write(stored, next);
     },
     own: async (stored, next, fence) => {
@@ -84,13 +88,17 @@ export function makeRecords(bucket: LeaseBucket): Records {
   };
 }
 
-function checkRoom(record: LeaseRecord): void {
+function checkSize(record: LeaseRecord): number {
   const bytes = bytesOf(record);
-  if (bytes <= USERS_BYTES_MAX) return;
+  if (bytes <= USERS_BYTES_MAX) return bytes;
   const what = `size of ${bytes} bytes of the record of lease ${record.order.id}`;
   // Once its history is published, it is smaller.
   const retryAfterMs = record.outbox.length > 1 ? FULL_RETRY_MS : 0;
-  throwFault({ code: "limit_exceeded", what, limit: USERS_BYTES_MAX, retryAfterMs });
+  return throwFault({ code: "limit_exceeded", what, limit: USERS_BYTES_MAX, retryAfterMs });
+}
+
+function growth(before: LeaseRecord, next: LeaseRecord, bytes: number): number {
+  return Math.max(0, bytes - bytesOf(before) + promisedBytes(next) - promisedBytes(before));
 }
 
 function bytesOf(record: LeaseRecord): number {

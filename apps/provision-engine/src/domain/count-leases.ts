@@ -27,14 +27,23 @@ const NONE: ProvisionCounters = { container: 0, volume: 0, network: 0, zdb: 0, v
 export function countLeases(records: Iterable<Counted>): ProvisionCounters {
   const counters = { ...NONE };
   const networks = new Set<string>();
-  for (const { order, phase } of records) {
-    if (phase !== "ACTIVE") continue;
-    const counter = findWorkloadType(order.type)?.counter;
-    if (counter === undefined) continue;
-    if (counter === "network") networks.add(JSON.stringify([order.user, networkOf(order)]));
-    else counters[counter] += 1;
+  for (const record of records) {
+    const counted = countedAs(record);
+    if (counted?.network !== undefined) networks.add(counted.network);
+    else if (counted !== undefined) counters[counted.counter] += 1;
   }
   return { ...counters, network: networks.size };
+}
+
+/** What a lease is counted as; undefined: as nothing. Of those with one `network` only one counts. */
+export function countedAs({
+  order,
+  phase,
+}: Counted): { readonly counter: keyof ProvisionCounters; readonly network: string | undefined } | undefined {
+  const counter = phase === "ACTIVE" ? findWorkloadType(order.type)?.counter : undefined;
+  if (counter === undefined) return undefined;
+  const network = counter === "network" ? JSON.stringify([order.user, networkOf(order)]) : undefined;
+  return { counter, network };
 }
 
 /** What active leases take: what is reported. */

@@ -10,14 +10,25 @@ const REPEAT_NS = 3_600_000_000_000n;
 type Lasting = Pick<LeaseRecord, "phase" | "attempts" | "expiresAtNs">;
 
 /** Whether a lease goes on though it is over: for minutes nobody could write down that it ends. */
-export function isOverdue({ phase, expiresAtNs }: Pick<Lasting, "phase" | "expiresAtNs">, nowNs: bigint): boolean {
+export function isOverdue(lease: Pick<Lasting, "phase" | "expiresAtNs">, nowNs: bigint): boolean {
+  const afterNs = overdueAfterNs(lease);
+  return afterNs !== undefined && nowNs > afterNs;
+}
+
+/** Strictly after this time it goes on though it is over; undefined: never, it ends or has ended. */
+export function overdueAfterNs({ phase, expiresAtNs }: Pick<Lasting, "phase" | "expiresAtNs">): bigint | undefined {
   const isOn = phase === "ORDERED" || phase === "PROVISIONING" || phase === "ACTIVE";
-  return isOn && nowNs - expiresAtNs > OVERDUE_NS;
+  return isOn ? expiresAtNs + OVERDUE_NS : undefined;
+}
+
+/** Whether it was tried in vain to take it down so often that it is somebody's business. */
+export function cannotGo({ phase, attempts }: Pick<Lasting, "phase" | "attempts">): boolean {
+  return phase === "DECOMMISSIONING" && attempts >= FAILURES;
 }
 
 /** Whether something of a lease is still there because it cannot be taken down. It is tried on. */
 export function isStuck(lease: Lasting, nowNs: bigint): boolean {
-  return (lease.phase === "DECOMMISSIONING" && lease.attempts >= FAILURES) || isOverdue(lease, nowNs);
+  return cannotGo(lease) || isOverdue(lease, nowNs);
 }
 
 /** Whether people are told of a lease now; undefined: they were not yet. */

@@ -47,6 +47,8 @@ export const ENGINE_SIGNER = readSigner("PROVISION_KEY", "11".repeat(32));
 
 type Watched = { readonly tamper: TamperEngine; readonly watch: WatchWorkload };
 
+const nowNs = (): bigint => nsFromMs(Date.now());
+
 /** The service as its own composition has it, with the world's simulated parts behind its ports. */
 export async function runProvisionEngine(world: World, replica: Replica, watched: Watched): Promise<void> {
   const { process, gone, stop, bus } = replica;
@@ -63,13 +65,13 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   view.onChange(learn);
   const cleaner = cleanerOf(world, replica, records);
   const history = openHistory(bus);
-  const nowNs = (): bigint => nsFromMs(Date.now());
   const requests = {
     records,
     nowNs,
     verify: verifySignature,
     key: ENGINE_SIGNER.userId,
     policy: ENGINE.order,
+    quota: ENGINE.quota,
     traceparent: () => "",
     view,
     holdings,

@@ -1,0 +1,48 @@
+import { describeFault } from "@muster/faults";
+import { expect, it } from "vitest";
+import { recordCodec } from "../adapters/messages.ts";
+import { aLease } from "./a-lease.ts";
+import { decideQuota, isAlive, promisedBytes, recordBytes } from "./decide-quota.ts";
+import type { Phase } from "./lease.ts";
+
+const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
+const POLICY = { leasesMax: 3, bytesMax: 1000 };
+
+it.each([
+  ["the last lease and the last byte", { leases: 2, bytes: 900 }, undefined],
+  [
+    "one lease too many",
+    { leases: 3, bytes: 0 },
+    "number of leases (PROVISION_USER_LEASES) of user u is over its limit of 3; try again in 60 s",
+  ],
+  [
+    "one byte too many",
+    { leases: 0, bytes: 901 },
+    "size of 1001 bytes of records of leases (PROVISION_USER_BYTES) of user u is over its limit of 1000; try again in 60 s",
+  ],
+])("decides about %s", (_title, usage, text) => {
+  const fault = decideQuota("u", { leases: 1, bytes: 100 }, usage, POLICY);
+  expect(fault && describeFault(fault)).toBe(text);
+});
+
+it("weighs records by their texts, and not below what is stored of them", () => {
+  const small = aLease();
+  const large = aLease({ order: { data: "ü".repeat(30_000) }, trouble: "t".repeat(2000) });
+  expect(recordBytes(large) - recordBytes(small)).toBeGreaterThanOrEqual(62_000 - small.order.data.length);
+  for (const each of [small, large]) {
+    const stored = recordCodec.encode(each).length;
+    expect(recordBytes(each)).toBeGreaterThanOrEqual(stored);
+    expect(recordBytes(each)).toBeLessThan(stored + 1000);
+  }
+});
+
+it("counts as alive what is not over, and promises a result where there is none yet", () => {
+  expect(PHASES.filter((phase) => isAlive({ phase }))).toEqual([
+    "ORDERED",
+    "PROVISIONING",
+    "ACTIVE",
+    "DECOMMISSIONING",
+  ]);
+  const promising = PHASES.filter((phase) => promisedBytes(aLease({ phase, order: { data: "12345" } })) === 5);
+  expect(promising).toEqual(["ORDERED", "PROVISIONING"]);
+});

@@ -1,0 +1,96 @@
+import { faultOf } from "@muster/faults";
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import {
+  aUser,
+  engineWorld,
+  historyOf,
+  LONG,
+  NS_PER_MS,
+  order,
+  reaches,
+  ready,
+  signedEnd,
+  signedOrder,
+  type EngineWorld,
+} from "./engine-world.ts";
+
+const BUCKET_BYTES = 2 * 1024 * 1024;
+/** What a record may still grow by that has no result yet has to have room, too. */
+const LARGE = JSON.stringify("y".repeat(40_000));
+const AT_ONCE = 8;
+const TEST_MS = 120_000;
+
+it(
+  "ends leases whose time is over, or whose users want it, however much others have ordered",
+  async () => {
+    await using world = await engineWorld();
+    const [own, others] = [aUser(), aUser()];
+    await world.startEngine();
+    await ready(world);
+    await shrink(world);
+    await order(world, signedOrder(own, { id: "1-1", durationNs: 20_000n * NS_PER_MS }));
+    await order(world, signedOrder(own, { id: "1-2" }));
+    for (const id of ["1-1", "1-2"]) await reaches(world, id, "ACTIVE");
+    const taken: string[] = [];
+    const refusals: unknown[] = [];
+    const fill = async (at: number): Promise<void> => {
+      for (let next = at; refusals.length < AT_ONCE; next += AT_ONCE) {
+        const id = `2-${next}`;
+        await order(world, signedOrder(others, { id, data: LARGE })).then(
+          () => taken.push(id),
+          (error: unknown) => refusals.push(faultOf(error)),
+        );
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, (_, at) => fill(at)));
+    expect(refusals).toContainEqual({
+      code: "limit_exceeded",
+      what: "size of bucket muster-leases without what is kept for the ends of leases",
+      limit: Math.floor(BUCKET_BYTES * 0.9),
+      retryAfterMs: expect.any(Number) as number,
+    });
+    for (const id of taken) await reaches(world, id, "ACTIVE");
+    await world.leases.endLease({ requestId: "e", end: signedEnd(own, "1-2") }, { timeoutMs: 20_000 });
+    for (const id of ["1-1", "1-2"]) await reaches(world, id, "ENDED");
+    expect((await historyOf(world, "1-1")).at(-1)).toBe("DECOMMISSIONED");
+  },
+  TEST_MS,
+);
+
+it(
+  "lets each user have so many leases and bytes, and says which limit was reached",
+  async () => {
+    await using world = await engineWorld();
+    const [one, other] = [aUser(), aUser()];
+    await world.startEngine({ PROVISION_USER_LEASES: "2", PROVISION_USER_BYTES: "150000" });
+    await ready(world);
+    await order(world, signedOrder(one, { id: "1-1" }));
+    await order(world, signedOrder(one, { id: "1-2" }));
+    const third = () => order(world, signedOrder(one, { id: "1-3" }));
+    const what = `number of leases (PROVISION_USER_LEASES) of user ${one.userId}`;
+    expect(await third().catch(faultOf)).toMatchObject({ code: "limit_exceeded", what, limit: 2 });
+    const large = (id: string) => order(world, signedOrder(other, { id, data: LARGE }));
+    await large("1-4");
+    expect(await large("1-5").catch(faultOf)).toMatchObject({ code: "limit_exceeded", limit: 150_000 });
+    await world.leases.endLease({ requestId: "e", end: signedEnd(one, "1-1") }, { timeoutMs: 20_000 });
+    await reaches(world, "1-1", "ENDED");
+    await until(
+      "there is room for the third",
+      () =>
+        third().then(
+          () => true,
+          () => false,
+        ),
+      LONG,
+    );
+  },
+  TEST_MS,
+);
+
+async function shrink({ bus }: EngineWorld): Promise<void> {
+  const ask = async (subject: string, body: object): Promise<{ readonly config: object }> =>
+    (await bus.connection.request(subject, JSON.stringify(body), { timeout: 10_000 })).json();
+  const { config } = await ask("$JS.API.STREAM.INFO.KV_muster-leases", {});
+  await ask("$JS.API.STREAM.UPDATE.KV_muster-leases", { ...config, max_bytes: BUCKET_BYTES });
+}
