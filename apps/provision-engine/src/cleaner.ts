@@ -4,6 +4,7 @@ import type { Records } from "./adapters/records.ts";
 import type { Leftovers } from "./adapters/leftovers.ts";
 import { decideBrake, type Brake, type BrakePolicy, type Census } from "./domain/decide-brake.ts";
 import {
+  isGivenBack,
   isNamespace,
   mayBeUsed,
   placeOf,
@@ -15,7 +16,7 @@ import {
   type LeaseTruth,
 } from "./domain/plan-cleanup.ts";
 
-/** What clean-up does by itself: nothing, tell what it would remove, or remove it. */
+/** What clean-up does by itself: nothing, tell what it would remove, and give back the machines of leases that are over, or remove it all. */
 export type CleanupMode = (typeof CLEANUP_MODES)[number];
 
 export const CLEANUP_MODES = ["off", "dry-run", "on"] as const;
@@ -42,9 +43,13 @@ export type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: 
 export type Cleaner = {
   /**
    * Steps for all that was found; removes what may go, unless it is a dry run, which counts as a look too. Rejects with unavailable while this replica does not lead, or all
-   * that was ordered before is not known yet. `confirmed`: so many objects may go even if that looks as if records were lost.
+   * that was ordered before is not known yet. `confirmed`: so many objects may go even if that looks as if records were lost. `givesBack`: also in a dry run machines go
+   * that are held for leases whose records say that they are over.
    */
-  look(options: { readonly isDryRun: boolean; readonly confirmed: number }, signal: AbortSignal): Promise<Cleanup>;
+  look(
+    options: { readonly isDryRun: boolean; readonly confirmed: number; readonly givesBack?: boolean },
+    signal: AbortSignal,
+  ): Promise<Cleanup>;
   /** What has to come before the first look; empty: nothing. Throws unavailable while this replica does not lead. */
   waitsFor(): string;
   /** What the last look of this replica, while it leads, was held up by. Throws unavailable as `look` does. */
@@ -108,7 +113,7 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
         if (!signal.aborted) await Promise.race([known.promise, ended]);
         const { mode, everyMs, graceMs } = policy;
         for (let looked = 0; !signal.aborted; looked += 1) {
-          const options = { isDryRun: mode === "dry-run", confirmed: 0 };
+          const options = { isDryRun: mode === "dry-run", confirmed: 0, givesBack: true };
           if (mode !== "off") await look(options, signal).catch((error: unknown) => tell.failed(error));
           // The second look is what removes.
           await pause(looked % 2 === 0 ? graceMs : everyMs, signal);
@@ -147,7 +152,7 @@ function startLooks({ leftovers, records, census, nowMs, policy, tell }: Cleaner
     await leftovers.remove(object, signal);
     return step;
   };
-  const look: Cleaner["look"] = async ({ isDryRun, confirmed }, signal) => {
+  const look: Cleaner["look"] = async ({ isDryRun, confirmed, givesBack = false }, signal) => {
     const { objects, unlisted } = await leftovers.find(signal);
     const inUse = await leftovers.inUse(signal);
     const ids = [...new Set(objects.flatMap(({ lease }) => lease?.id ?? []))];
@@ -165,9 +170,11 @@ function startLooks({ leftovers, records, census, nowMs, policy, tell }: Cleaner
     const left = steps.filter((step) => step.do !== "keep");
     leftSince = new Map(left.map(({ object: { uid } }) => [uid, leftSince.get(uid) ?? nowMs()]));
     const take = async (step: CleanupStep): Promise<CleanupStep> => {
-      const wanted = held === undefined || step.do !== "remove" ? step : hold(step, held);
-      const taken = wanted.do !== "remove" || isDryRun ? wanted : await remove(wanted, signal);
-      if (taken.do !== "keep") tell.step(taken, isDryRun);
+      const goes = givesBack && isGivenBack(step, { truth });
+      const wanted = held === undefined || step.do !== "remove" || goes ? step : hold(step, held);
+      const isOnlyTold = isDryRun && !goes;
+      const taken = wanted.do !== "remove" || isOnlyTold ? wanted : await remove(wanted, signal);
+      if (taken.do !== "keep") tell.step(taken, isOnlyTold);
       return taken;
     };
     const done: CleanupStep[] = [];

@@ -15,6 +15,16 @@ export function leaseOwner(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">
   return { kind: OWNER_KIND, id: `${id}-${run}` };
 }
 
+/** Of more runs, those before are clean-up's: at the end of a lease each costs a call. */
+const RUNS_MOST = 20;
+
+/** Those of this run and of earlier ones, the latest first: what was asked for in an earlier run may have been granted after that was over. */
+export function leaseOwners(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): LeaseOwner[] {
+  const { id, run } = originOf(lease);
+  const runs = Array.from({ length: Math.min(run, RUNS_MOST) }, (_, before) => run - before);
+  return runs.map((each) => ({ kind: OWNER_KIND, id: `${id}-${each}` }));
+}
+
 /** The lease, and the run of it, that machines are held for; undefined: `id` is no owner's that an engine would name. */
 export function leaseOfOwner(id: string): { readonly id: string; readonly run: number } | undefined {
   const [, lease, run] = OWNER_ID.exec(id) ?? [];

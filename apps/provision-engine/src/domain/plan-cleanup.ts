@@ -78,6 +78,14 @@ export function useKey(kind: string, namespace: string, name: string): string {
 }
 
 /**
+ * Whether nothing can be lost by removing it: machines, in the ledger, that are held for a lease whose record is there and says that they are not its own. It is
+ * given back whether or not clean-up removes anything else.
+ */
+export function isGivenBack({ do: what, object }: CleanupStep, { truth }: Pick<CleanupSnapshot, "truth">): boolean {
+  return what === "remove" && object.kind === RESERVATION && truth.get(object.lease?.id ?? "")?.is === "record";
+}
+
+/**
  * What is left of leases that are over, and may go: of every object one step. It stays on any doubt: while its record cannot be read, as long as something mounts it or lives
  * in it, or nobody knows all that does, and as long as it has not looked left over for some time.
  */

@@ -3,7 +3,7 @@ import type { Client } from "@muster/bus";
 import { throwFault, unlessMissing } from "@muster/faults";
 import { muster, type ReservationService } from "@muster/proto";
 import { MACHINE } from "../domain/type-machine.ts";
-import { leaseOwner } from "../lease-owner.ts";
+import { leaseOwner, leaseOwners } from "../lease-owner.ts";
 import { requireData } from "./require-data.ts";
 import type { Workload } from "./workload.ts";
 
@@ -13,7 +13,9 @@ const BROKEN: ReadonlySet<string> = new Set(["NOT_READY", "LOST"]);
 const GRANTED: number = muster.reservation.v1.ReservationState.RESERVATION_STATE_GRANTED;
 
 /** Whole machines of a pool: held in the ledger, which gives all of them at once, and for which the node scaler makes nodes. The result names the nodes. */
-export function machineWorkload(ledger: Client<typeof ReservationService>): Workload {
+export function machineWorkload(
+  ledger: Pick<Client<typeof ReservationService>, "reserve" | "listMachines" | "getReservation" | "unreserve">,
+): Workload {
   const provision: Workload["provision"] = async (lease, signal) => {
     const { pool, machines: requested } = requireData(MACHINE, lease);
     const needs = Array.from({ length: requested }, (_, at) => ({ component: `machine-${at}`, pool }));
@@ -48,11 +50,11 @@ export function machineWorkload(ledger: Client<typeof ReservationService>): Work
       }
     },
     decommission: async (lease, signal) => {
-      const owner = leaseOwner(lease);
-      const found = await unlessMissing(ledger.getReservation({ owner }, { signal }));
-      const reservationId = found?.reservation?.id ?? "";
-      if (reservationId === "") return;
-      await ledger.unreserve({ requestId: randomUUID(), owner, reservationId }, { signal });
+      for (const owner of leaseOwners(lease)) {
+        const found = await unlessMissing(ledger.getReservation({ owner }, { signal }));
+        const reservationId = found?.reservation?.id ?? "";
+        if (reservationId !== "") await ledger.unreserve({ requestId: randomUUID(), owner, reservationId }, { signal });
+      }
     },
   };
 }
