@@ -10,8 +10,10 @@ it("shows what is left over, how much more, and how to confirm what is held up",
   expect(text).toContain("default/s");
   expect(text).toContain("and 2 more");
   expect(text).toContain("4 objects of leases: 0 would be removed, 3 suspected to be left over");
-  expect(text).not.toContain("next:");
+  expect(text).toMatch(/\nnext: what still looks left over after .* is removed by `muster lease cleanup`/);
+  expect(buildCleanupView({ ...cleanup, suspected: 0 }, true, style).join()).not.toContain("next:");
   const held = buildCleanupView({ ...cleanup, heldBecause: "no record" }, false, style);
   expect(held.at(-2)).toBe("nothing is removed: no record");
   expect(held.at(-1)).toContain("--confirm 3");
+  expect(held.join()).not.toContain("what still looks left over");
 });

@@ -21,6 +21,9 @@ export type Cleanup = {
   readonly heldBecause: string;
 };
 
+const LATER =
+  "next: what still looks left over after PROVISION_CLEANUP_GRACE_MS (10 minutes) is removed by `muster lease cleanup`; the engine does so by itself only where PROVISION_CLEANUP is on";
+
 export function buildCleanupView(cleanup: Cleanup, dryRun: boolean, style: TableStyle): string[] {
   const { steps, found, removed, suspected, heldBecause } = cleanup;
   const rows = steps.map(({ action, kind, namespace, name, lease, because }): Cell[] => [
@@ -35,6 +38,7 @@ export function buildCleanupView(cleanup: Cleanup, dryRun: boolean, style: Table
     ...(rows.length === 0 ? [] : buildTable(["ACTION", "KIND", "NAME", "LEASE", "WHY"], rows, style)),
     ...(more > 0 ? [`and ${more} more`] : []),
     `${plural(found, "object")} of leases: ${removed} ${dryRun ? "would be removed" : "removed"}, ${suspected} suspected to be left over`,
+    ...(suspected > 0 && heldBecause === "" ? [LATER] : []),
     ...(heldBecause === "" ? [] : [`nothing is removed: ${plain(heldBecause)}`]),
     ...(heldBecause === "" ? [] : [`next: if that is right, \`muster lease cleanup --confirm ${suspected}\``]),
   ];

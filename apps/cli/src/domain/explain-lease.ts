@@ -49,7 +49,11 @@ export function explainLease(
         next: "order another one: an id is used once",
       };
     case "FAILED":
-      return { code: "FAILED", message: whyOf(lease), next: "the same order, sent again, is tried again" };
+      return {
+        code: "FAILED",
+        message: whyOf(lease),
+        next: "its order, sent again, is tried again: the same file with this id as metadata.name",
+      };
     default:
       return { code: phase, message: "this version of the command does not know the phase", next: "" };
   }

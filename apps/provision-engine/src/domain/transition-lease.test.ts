@@ -121,6 +121,17 @@ it.each<[from: Phase, LeaseChange, tells: { result: string | undefined; deleted:
   if (plan.tell === "now") expect({ result: plan.result?.state, deleted: plan.deleted }).toEqual(tells);
 });
 
+it("keeps of one that ends before it was there what it has waited for", () => {
+  const waiting = aLease({ phase: "PROVISIONING", trouble: "0/8 nodes are available" });
+  const { next } = transitionLease(waiting, ending("EXPIRED"), NOW);
+  expect(next).toMatchObject({
+    phase: "DECOMMISSIONING",
+    trouble: "",
+    ending: { cause: "EXPIRED", message: "it was not ACTIVE yet: 0/8 nodes are available" },
+  });
+  expect(next?.outbox.at(-1)?.message).toBe("EXPIRED: it was not ACTIVE yet: 0/8 nodes are available");
+});
+
 it("tells nothing of an earlier run once the order runs again", () => {
   const { next } = transitionLease(inPhase("FAILED"), { kind: "resent" }, NOW);
   expect(next).toMatchObject({ run: 2, result: undefined, ending: undefined, endedAtNs: undefined, attempts: 0 });

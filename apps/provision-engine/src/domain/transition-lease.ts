@@ -177,7 +177,8 @@ function transitionEnding(
   change: Extract<LeaseChange, { kind: "ending" }>,
   nowNs: bigint,
 ): LeaseTransition {
-  const ending: Ending = { ...change.ending, atNs: nowNs };
+  const message = change.ending.message || neverThere(record);
+  const ending: Ending = { ...change.ending, message, atNs: nowNs };
   const isWanted = ending.cause === "REQUESTED" || ending.cause === "WITHDRAWN";
   switch (record.phase) {
     case "ORDERED":
@@ -338,6 +339,11 @@ function fresh(record: LeaseRecord): LeaseRecord {
 
 function isError({ result }: LeaseRecord): boolean {
   return result?.state === "error";
+}
+
+/** What has kept it from becoming ACTIVE: once it is over nothing else would tell. */
+function neverThere({ phase, trouble }: LeaseRecord): string {
+  return phase === "PROVISIONING" && trouble !== "" ? `it was not ACTIVE yet: ${trouble}` : "";
 }
 
 function describeEnding({ cause, message }: Ending): string {
