@@ -87,8 +87,17 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
         id: id ?? "",
         because: because ?? "",
       })),
-    history: async (id, limit) =>
-      (await leases.listLeaseHistory({ id, limit, continue: "" }, options)).events.map(leaseEventFromMessage),
+    history: async (id, limit) => {
+      let events: LeaseEvent[] = [];
+      let page = "";
+      do {
+        const query = { id, limit: limit - events.length, continue: page };
+        const reply = await leases.listLeaseHistory(query, options);
+        events = [...reply.events.map(leaseEventFromMessage), ...events];
+        page = reply.continue;
+      } while (page !== "" && events.length < limit);
+      return events;
+    },
   };
 }
 

@@ -67,15 +67,15 @@ async function observe(cli: Cli): Promise<Observations> {
 async function leasesSeen({ link }: Connected): Promise<SeenLeases> {
   const calls = leaseCalls(link, STATUS_TIMEOUT_MS);
   const all = (phase: string): Promise<Lease[]> => calls.list({ user: undefined, type: undefined, phase });
-  const [load, ordered, provisioning, ending, cleanup] = await Promise.all([
+  const [load, listed, cleanup] = await Promise.all([
     calls.load(),
-    all("ORDERED"),
-    all("PROVISIONING"),
-    all("DECOMMISSIONING"),
+    see(Promise.all([all("ORDERED"), all("PROVISIONING"), all("DECOMMISSIONING")])),
     // Who answers does not lead.
     calls.cleanupState().catch(() => ({ heldBecause: "", waitsFor: "" })),
   ]);
-  return { load, waiting: [...ordered, ...provisioning], ending, cleanup };
+  if ("trouble" in listed) return { load, waiting: [], ending: [], unlisted: listed.trouble, cleanup };
+  const [ordered, provisioning, ending] = listed.value;
+  return { load, waiting: [...ordered, ...provisioning], ending, unlisted: "", cleanup };
 }
 
 async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {

@@ -27,6 +27,8 @@ export type SeenLeases = {
   readonly waiting: readonly Pick<Lease, "waitingBecause">[];
   /** Over, and not gone yet. */
   readonly ending: readonly Pick<Lease, "order" | "waitingBecause">[];
+  /** Why nobody can say which these are; empty: they are all here. */
+  readonly unlisted: string;
   readonly cleanup: CleanupState;
 };
 
@@ -44,6 +46,7 @@ export type UnreadableLease = { readonly id: string; readonly because: string };
 const SHOWN_MAX = 3;
 const GIB = 1024 ** 3;
 const NAME = "leases";
+const UNLISTED = "whether one of them cannot be taken down is not known: `muster lease get` says more";
 const CLEANUP = "clean-up of leases";
 const WAITS =
   "nothing that is left behind is removed until the controller has listed all of its orders: see what the log of the engine says of its polls";
@@ -53,12 +56,14 @@ const CONFIRM =
 /** Whoever answers nothing about leases is told of among the services. */
 export function buildLeaseChecks(seen: Seen<SeenLeases>): Check[] {
   if ("trouble" in seen) return [];
-  const { load, waiting, ending, cleanup } = seen.value;
+  const { load, waiting, ending, unlisted, cleanup } = seen.value;
   const held = buildCleanupChecks(cleanup);
   const stuck = ending.filter(({ waitingBecause }) => waitingBecause !== "");
   const wait = waiting.length === 0 ? [] : [`${waiting.length} not there yet`];
   const detail = [`engine ${load.engine}: ${load.active} active`, ...wait, ...describeUse(load)].join(", ");
   const overdue = buildOverdue(load);
+  if (unlisted !== "")
+    return [warning(NAME, `${detail}; cannot be listed: ${plain(unlisted)}`, UNLISTED), ...overdue, ...held];
   if (stuck.length === 0) return [ok(NAME, detail), ...overdue, ...held];
   const told = stuck.slice(0, SHOWN_MAX).map(({ order, waitingBecause }) => `${order.id}: ${plain(waitingBecause)}`);
   const more = stuck.length - told.length;

@@ -64,6 +64,7 @@ it("counts leases for the doctor, against what is limited, and warns of those th
     },
     waiting: [{ waitingBecause: "" }],
     ending: [aLease()],
+    unlisted: "",
     cleanup,
   };
   expect(buildLeaseChecks({ value: seen })).toMatchObject([
@@ -83,6 +84,11 @@ it("counts leases for the doctor, against what is limited, and warns of those th
   expect(overdue[1]).toMatchObject({
     status: "warning",
     detail: "engine main: 2 leases still there, and over minutes ago",
+  });
+  const [unlisted] = buildLeaseChecks({ value: { ...seen, ending: [], unlisted: "too large" } });
+  expect(unlisted).toMatchObject({
+    status: "warning",
+    detail: expect.stringContaining("cannot be listed: too large") as string,
   });
   expect(buildLeaseChecks({ trouble: "no engine" })).toEqual([]);
 });

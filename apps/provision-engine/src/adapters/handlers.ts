@@ -7,6 +7,7 @@ import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
 import { decideAdmission, type Capacity } from "../domain/decide-admission.ts";
 import { decideReference, toReferenced } from "../domain/decide-take-over.ts";
+import { eventBytes, recordBytes } from "../domain/decide-quota.ts";
 import { decideRelease } from "../domain/decide-release.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";
 import type { ResourceUnits } from "../domain/resource-units.ts";
@@ -32,6 +33,8 @@ export type HandlerDeps = RequestDeps & {
 
 const PAGE_MAX = 500;
 const UNREADABLE_MAX = 100;
+/** Of leases, or of their history: whatever they weigh, a reply is no larger than NATS takes. One alone may be larger than this. */
+const PAGE_BYTES = 512 * 1024;
 const EVENTS = { fallback: 100, max: 500 };
 const POLL_MS = 20_000;
 /** Between two counts of a stream of them. */
@@ -54,20 +57,24 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
     listLeases: ({ limit, continue: after, user, type, phase }) => {
       const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
       const wanted: number = phase;
-      const found: Stored[] = [];
+      const page: Stored[] = [];
+      let bytes = 0;
+      let isMore = false;
       for (const { key, value, revision } of deps.view.entries()) {
         if (key <= after || !("record" in value)) continue;
         const { record } = value;
         if (user !== "" && record.order.user !== user) continue;
         if (type !== "" && record.order.type !== type) continue;
         if (wanted !== ANY_PHASE && phaseOf(record) !== wanted) continue;
-        found.push({ record, revision });
-        if (found.length > size) break;
+        const weight = recordBytes(record);
+        isMore = page.length === size || (page.length > 0 && bytes + weight > PAGE_BYTES);
+        if (isMore) break;
+        page.push({ record, revision });
+        bytes += weight;
       }
-      const page = found.slice(0, size);
       return Promise.resolve({
         leases: page.map((each) => leaseMessage(deps, each)),
-        continue: found.length > size ? (page.at(-1)?.record.order.id ?? "") : "",
+        continue: isMore ? (page.at(-1)?.record.order.id ?? "") : "",
         unreadable: after === "" ? unreadableLeases(deps.view).slice(0, UNREADABLE_MAX) : [],
       });
     },
@@ -75,8 +82,11 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
       if (!/^\d*$/.test(token)) refuse("continue", `"${token}" is not from the previous reply`);
       const most = limit === 0 ? EVENTS.fallback : Math.min(limit, EVENTS.max);
       const before = token === "" ? undefined : Number(token);
-      const page = await deps.history.page(id, { limit: most, before }, signal);
-      return { events: page.items.map(toWireEvent), continue: String(page.before ?? "") };
+      for (let limit = most; ; limit = Math.ceil(limit / 2)) {
+        const page = await deps.history.page(id, { limit, before }, signal);
+        if (page.items.length > 1 && eventBytes(page.items) > PAGE_BYTES) continue;
+        return { events: page.items.map(toWireEvent), continue: String(page.before ?? "") };
+      }
     },
     getEngine: ({ engine }) => {
       const own = ownEngine(deps, engine);

@@ -1,5 +1,5 @@
 import type { Fault } from "@muster/faults";
-import type { LeaseRecord } from "./lease.ts";
+import type { LeaseEvent, LeaseRecord } from "./lease.ts";
 
 /** What one user may have at once. */
 export type QuotaPolicy = {
@@ -42,7 +42,12 @@ export function isAlive({ phase }: Pick<LeaseRecord, "phase">): boolean {
 export function recordBytes({ order, result, trouble, ending, outbox }: LeaseRecord): number {
   const texts = [order.data, result?.data ?? "", result?.message ?? "", ending?.message ?? "", trouble];
   const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), RECORD_BYTES);
-  return outbox.reduce((sum, { message }) => sum + EVENT_BYTES + Buffer.byteLength(message), bytes);
+  return bytes + eventBytes(outbox);
+}
+
+/** About what events weigh. */
+export function eventBytes(events: readonly Pick<LeaseEvent, "message">[]): number {
+  return events.reduce((sum, { message }) => sum + EVENT_BYTES + Buffer.byteLength(message), 0);
 }
 
 /** What the record of a lease that has no result yet may still grow by: a result may have all that its order has. */

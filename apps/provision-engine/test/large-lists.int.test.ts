@@ -1,0 +1,41 @@
+import { streams } from "@muster/proto";
+import { expect, it } from "vitest";
+import { openHistory } from "../src/adapters/history.ts";
+import { aLease } from "../src/domain/a-lease.ts";
+import { withEvent } from "../src/domain/transition-lease.ts";
+import { aUser, engineWorld, order, ready, signedOrder } from "./engine-world.ts";
+
+const LARGE = JSON.stringify("y".repeat(60_000));
+const TEST_MS = 120_000;
+
+it(
+  "lists leases and their history in pages that NATS takes, however large each is",
+  async () => {
+    await using world = await engineWorld();
+    const user = aUser();
+    await world.startEngine();
+    await ready(world);
+    const ids = Array.from({ length: 20 }, (_, at) => `1-${at + 10}`);
+    for (const id of ids) await order(world, signedOrder(user, { id, data: LARGE }));
+    const listed: string[] = [];
+    for (let page = "", isFirst = true; isFirst || page !== ""; isFirst = false) {
+      const reply = await world.leases.listLeases({ continue: page });
+      listed.push(...reply.leases.map(({ record }) => record?.order?.id ?? ""));
+      page = reply.continue;
+    }
+    expect(listed).toEqual(ids);
+
+    await world.bus.ensureStream(streams.audit);
+    let told = aLease({ order: { id: "7-7" } });
+    for (let count = 0; count < 300; count++) told = withEvent(told, "TROUBLED", "ü".repeat(2000), 1n);
+    await openHistory(world.bus).publish(told.outbox);
+    const events: string[] = [];
+    for (let page = "", isFirst = true; isFirst || page !== ""; isFirst = false) {
+      const reply = await world.leases.listLeaseHistory({ id: "7-7", limit: 300, continue: page });
+      events.unshift(...reply.events.map(({ id }) => id ?? ""));
+      page = reply.continue;
+    }
+    expect(events).toEqual(told.outbox.map(({ id }) => id));
+  },
+  TEST_MS,
+);
