@@ -13,10 +13,15 @@ export function tellTrouble({ alerts }: Pick<PassDeps, "alerts">, before: Replic
   alerts.raise({
     incidentKey: incidentOf(code, name),
     description: `replica set ${name}: ${message}`,
-    urgency: code === "NO_ELIGIBLE_NODES" || code === "MACHINES_GONE" ? "HIGH" : "LOW",
+    urgency: urgencyOf(code),
     details: { code },
     replicaSet: name,
   });
+}
+
+/** HIGH: the set has no place for its replicas, and nothing that it does by itself gives it one. */
+export function urgencyOf(code: Trouble["code"]): "HIGH" | "LOW" {
+  return code === "NO_ELIGIBLE_NODES" || code === "MACHINES_GONE" ? "HIGH" : "LOW";
 }
 
 /** The set says that its rolling update is missing, and until that is there nothing is done: how many replicas it should have stands nowhere else. */

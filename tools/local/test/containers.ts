@@ -83,7 +83,7 @@ export async function composeStack(): Promise<ComposeStack> {
 }
 
 /** Ports that nobody has at the moment: compose has to be told which. */
-async function freePorts(count: number): Promise<readonly number[]> {
+export async function freePorts(count: number): Promise<readonly number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
   await Promise.all(servers.map((server) => once(server, "listening")));
   const ports = servers.map((server) => (server.address() as AddressInfo).port);

@@ -11,12 +11,13 @@ import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
 import { decideFailsafe } from "../domain/decide-failsafe.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
 import { makeFarm, type Farm } from "../farm.ts";
+import { urgencyOf } from "../pass-trouble.ts";
 import type { PassDeps } from "../pass.ts";
 import type { RequestDeps } from "../requests.ts";
 import { openAlerts, type Alerts } from "./alerts.ts";
 import { openAuditLog } from "./audit-log.ts";
 import { rollCodec, setCodec } from "./messages.ts";
-import { startMetrics, type FarmMetrics } from "./metrics.ts";
+import { startMetrics, type FarmMetrics, type FarmGauges } from "./metrics.ts";
 import { openPoolScheduler } from "./pool-scheduler.ts";
 import { kubePods, type Made, type Pods } from "./pods.ts";
 import { makeRecords, openRecords } from "./records.ts";
@@ -52,12 +53,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const world = undo.use(await openWorld({ connection, sets, rolls, ...freshness, now, onProblem }));
   const toldOf = (error: unknown, retryInMs: number): void => onProblem("the ledger", error, retryInMs);
   const scheduler = undo.use(await openScheduler(bus, resyncMs, toldOf));
-  const metrics = undo.use(
-    startMetrics(
-      () => farm.owned(),
-      () => [...world.sets(), ...world.rolls()].filter(({ read }) => "unreadable" in read).length,
-    ),
-  );
+  const metrics = undo.use(startMetrics(gaugesOf(world, () => farm.owned())));
   const alerts = undo.use(openAlerts({ bus, logger, webhook: config.webhook, counted: metrics.alerted, now }));
   undo.defer(alertUnreadable(world, alerts));
   const policy: PodPolicy = {
@@ -183,6 +179,16 @@ function watchFailsafe(world: World, alerts: Alerts): () => boolean {
       replicaSet: "",
     });
     return true;
+  };
+}
+
+function gaugesOf(world: World, owned: () => number): FarmGauges {
+  const troubles = () => world.sets().map(({ read }) => ("record" in read ? read.record.trouble : undefined));
+  return {
+    owned,
+    unreadable: () => [...world.sets(), ...world.rolls()].filter(({ read }) => "unreadable" in read).length,
+    troubled: (urgency) =>
+      troubles().filter((trouble) => trouble !== undefined && urgencyOf(trouble.code) === urgency).length,
   };
 }
 

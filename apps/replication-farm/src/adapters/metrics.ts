@@ -7,8 +7,17 @@ export type FarmMetrics = Disposable & {
   alerted(urgency: "HIGH" | "LOW"): void;
 };
 
-/** `owned`: how many sets this farm owns now; `unreadable`: how many records nobody can read, as far as it sees. */
-export function startMetrics(owned: () => number, unreadable: () => number): FarmMetrics {
+/** What is asked for whenever somebody looks; every farm sees all sets. */
+export type FarmGauges = {
+  /** How many sets this farm owns now. */
+  readonly owned: () => number;
+  /** How many records nobody can read. */
+  readonly unreadable: () => number;
+  /** How many sets are in a trouble of this urgency, whoever owns them. */
+  readonly troubled: (urgency: "HIGH" | "LOW") => number;
+};
+
+export function startMetrics({ owned, unreadable, troubled }: FarmGauges): FarmMetrics {
   const meter = metrics.getMeter("@muster/replication-farm");
   const steps = meter.createCounter("muster.farm.steps", { description: "What was planned, by kind and reason" });
   const failures = meter.createCounter("muster.farm.failures", { description: "What did not work, by kind" });
@@ -17,15 +26,20 @@ export function startMetrics(owned: () => number, unreadable: () => number): Far
   const corrupt = meter.createObservableGauge("muster.farm.unreadable", {
     description: "Records of sets and rolling updates that cannot be read",
   });
+  const troubles = meter.createObservableGauge("muster.farm.troubled", {
+    description: "Replica sets that are in trouble, by urgency",
+  });
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
     result.observe(sets, owned());
     result.observe(corrupt, unreadable());
+    for (const urgency of ["HIGH", "LOW"] as const) result.observe(troubles, troubled(urgency), { urgency });
   };
-  meter.addBatchObservableCallback(observe, [sets, corrupt]);
+  const observed = [sets, corrupt, troubles];
+  meter.addBatchObservableCallback(observe, observed);
   return {
     planned: (what, because) => steps.add(1, { do: what, because }),
     failed: (what) => failures.add(1, { do: what }),
     alerted: (urgency) => alerts.add(1, { urgency }),
-    [Symbol.dispose]: () => meter.removeBatchObservableCallback(observe, [sets, corrupt]),
+    [Symbol.dispose]: () => meter.removeBatchObservableCallback(observe, observed),
   };
 }

@@ -1,0 +1,26 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { startTelemetry } from "@muster/tracing";
+import { expect, it } from "vitest";
+import { startMetrics } from "./metrics.ts";
+
+it("tells of sets in trouble by urgency, none included, so that an alert on it ends", async () => {
+  await using telemetry = startTelemetry({ service: "replication-farm", version: "test", env: {} });
+  const troubled = { HIGH: 1, LOW: 0 };
+  using _metrics = startMetrics({ owned: () => 2, unreadable: () => 0, troubled: (urgency) => troubled[urgency] });
+  const server = createServer((request, response) => {
+    telemetry.answerScrape(request, response);
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const scraped = async (): Promise<string[]> => {
+    const answer = await fetch(`http://127.0.0.1:${port}/`, { headers: { connection: "close" } });
+    const lines = (await answer.text()).matchAll(/^muster_farm_troubled\{.*urgency="(\w+)".*\} (\d+)/gm);
+    return [...lines].map(([, urgency, count]) => `${urgency ?? ""} ${count ?? ""}`);
+  };
+  expect(await scraped()).toEqual(["HIGH 1", "LOW 0"]);
+  troubled.HIGH = 0;
+  expect(await scraped()).toEqual(["HIGH 0", "LOW 0"]);
+  server.close();
+});

@@ -1,0 +1,92 @@
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { parse } from "yaml";
+import { ROOT } from "../src/stack.ts";
+import { freePorts, whatContainersLack } from "./containers.ts";
+
+const IMAGE = "prom/prometheus:v2.42.0";
+const lack = whatContainersLack([IMAGE]);
+
+/** Each the first event that a process ever counts, or a gauge at the value that is trouble. */
+const TROUBLE = {
+  MusterStoreRefuses: `db_client_operation_duration_count{error_type="limit_exceeded",db_collection_name="sessions"} 1`,
+  MusterNatsRefuses: `muster_bus_refusals_total{muster_bus_refused="publish"} 1`,
+  MusterRequestsRefused: `muster_bus_requests_refused_total{rpc_service="session",muster_bus_user="cli",muster_bus_reason="rate"} 1`,
+  MusterRecordUnreadable: `muster_session_unreadable_total 1`,
+  MusterSetInTrouble: `muster_farm_troubled{urgency="HIGH"} 1`,
+  MusterLeaseStuck: `muster_lease_stuck 1`,
+};
+const WELL = `muster_farm_troubled{urgency="HIGH"} 0\nmuster_farm_troubled{urgency="LOW"} 3\nmuster_lease_stuck 0`;
+
+type Alerts = { readonly data: { readonly alerts: readonly { readonly labels: { readonly alertname: string } }[] } };
+
+it.skipIf(lack !== undefined)(
+  `hears in Prometheus of what happens for the first time, and of nothing before${lack === undefined ? "" : ` (skipped: ${lack})`}`,
+  { timeout: 120_000 },
+  async () => {
+    await using stack = new AsyncDisposableStack();
+    const { path } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-rules-")));
+    let exported = WELL;
+    const exporter = createServer((_, response) => response.end(`${exported}\n`)).listen(0, "127.0.0.1");
+    stack.defer(() => void exporter.close());
+    await once(exporter, "listening");
+    const target = `127.0.0.1:${(exporter.address() as AddressInfo).port}`;
+    const [port = 0] = await freePorts(1);
+    await writeFile(join(path, "prometheus.json"), JSON.stringify(configOf(target)));
+    await writeFile(join(path, "rules.yaml"), await readFile(join(ROOT, "deploy/prometheus/rules.yaml")));
+    execFileSync("chmod", ["-R", "a+rX", path]);
+    const where = ["--detach", "--rm", "--network", "host", "--volume", `${path}:/rules:ro`, IMAGE];
+    const flags = [
+      "--config.file=/rules/prometheus.json",
+      "--storage.tsdb.path=/tmp/prometheus",
+      `--web.listen-address=127.0.0.1:${port}`,
+    ];
+    const id = execFileSync("docker", ["run", ...where, ...flags], { encoding: "utf8" }).trim();
+    stack.defer(() => void execFileSync("docker", ["kill", id]));
+
+    const ask = async <Answer>(question: string): Promise<Answer> =>
+      (await (await fetch(`http://127.0.0.1:${port}/api/v1/${question}`)).json()) as Answer;
+    const ringing = async (): Promise<ReadonlySet<string>> =>
+      new Set((await ask<Alerts>("alerts")).data.alerts.map(({ labels }) => labels.alertname));
+    await until(
+      "what is missing rings",
+      () =>
+        ringing()
+          .then((names) => names.has("MusterNoLedger"))
+          .catch(() => false),
+      {
+        timeoutMs: 60_000,
+      },
+    );
+    expect([...(await ringing())].filter((name) => name in TROUBLE)).toEqual([]);
+    exported = Object.values(TROUBLE).join("\n");
+    const wanted = Object.keys(TROUBLE).toSorted();
+    const heard = async (): Promise<string[]> => [...(await ringing())].filter((name) => name in TROUBLE).toSorted();
+    await until("all of it rings", async () => (await heard()).length === wanted.length, { timeoutMs: 30_000 }).catch(
+      async (cause: unknown) => {
+        throw new Error(`only these ring: ${(await heard()).join(", ")}`, { cause });
+      },
+    );
+    const all = parse(await readFile(join(ROOT, "deploy/prometheus/rules.yaml"), "utf8")) as {
+      groups: { rules: object[] }[];
+    };
+    const { data } = await ask<{ data: { groups: { rules: { health: string }[] }[] } }>("rules");
+    const health = data.groups.flatMap(({ rules }) => rules.map((rule) => rule.health));
+    expect(health).toEqual(all.groups.flatMap(({ rules }) => rules.map(() => "ok")));
+  },
+);
+
+function configOf(target: string): object {
+  return {
+    global: { scrape_interval: "1s", evaluation_interval: "1s" },
+    rule_files: ["/rules/rules.yaml"],
+    scrape_configs: [{ job_name: "muster", static_configs: [{ targets: [target] }] }],
+  };
+}
