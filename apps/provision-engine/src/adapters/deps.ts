@@ -16,7 +16,6 @@ import type { EngineOps } from "../engine.ts";
 import { openHoldings, type Holdings } from "../holdings.ts";
 import { orderSecrets } from "../order-secrets.ts";
 import type { TakePolledDeps } from "../take-polled.ts";
-import type { TellDeps } from "../tell-lease.ts";
 import type { NameOf } from "../workloads/container.ts";
 import type { Workload } from "../workloads/workload.ts";
 import { watchUnreadable } from "../unreadable-leases.ts";
@@ -32,6 +31,7 @@ import type { Readable } from "./messages.ts";
 import { startMetrics, type LeaseMetrics } from "./metrics.ts";
 import { openPolling, type Polled } from "./polling.ts";
 import { makeRecords, openLeases, type Records } from "./records.ts";
+import { routeAnswers } from "./route-answers.ts";
 
 export type Deps = AsyncDisposable & {
   readonly engine: EngineOps;
@@ -97,8 +97,7 @@ export async function openDeps(
   const sign = signResult(signer);
   const http = openPolling(context, metrics);
   const overNats = feedbackOver(bus, config.order.engine);
-  const feedback: TellDeps["feedback"] = (answer) =>
-    answer.source === http?.name ? http.tell(answer) : overNats(answer);
+  const feedback = routeAnswers(overNats, http?.tell);
   const opened = undo.move();
   return {
     engine: {

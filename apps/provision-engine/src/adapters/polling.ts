@@ -23,8 +23,6 @@ export type Polled = {
 };
 
 export type Polling = {
-  /** Of the source of its orders. */
-  readonly name: string;
   readonly tell: (answer: Answer) => Promise<void>;
   readonly open: (
     deps: Pick<TakePolledDeps, "feedback" | "sign" | "seen"> & {
@@ -55,7 +53,6 @@ export function openPolling(
     },
   });
   return {
-    name: HTTP,
     tell: (answer) => tell(answer, signal),
     open: ({ requests, cleaner, ...rest }) => ({
       source: pollSource({ name: HTTP, poll, nowMs: Date.now, pause, everyMs: pollMs }),
