@@ -1,0 +1,26 @@
+import type { Client, Handlers } from "@muster/bus";
+import { FaultError } from "@muster/faults";
+import { LeaseService, leaseServiceOf, muster, type LeaseServiceOfEngine } from "@muster/proto";
+import { expect, it } from "vitest";
+import { routeHandlers } from "./route.ts";
+
+const { CleanupResourcesRequest } = muster.provision.v1;
+const call = { deadlineMs: 1000, signal: new AbortController().signal };
+
+/** All methods of a service, of which each says the same. */
+function saying(dependency: string): Handlers<typeof LeaseService> & Client<LeaseServiceOfEngine> {
+  const refuse = () => Promise.reject(new FaultError({ code: "unavailable", dependency, retryAfterMs: 1 }));
+  const methods = Object.keys(LeaseService.methods).map((name) => [name, refuse]);
+  // The entries have the keys of the descriptor, which Object.fromEntries cannot express.
+  return Object.fromEntries(methods) as Handlers<typeof LeaseService> & Client<LeaseServiceOfEngine>;
+}
+
+it.each([
+  { what: "its own word", engine: "a", elsewhere: "nobody asks", says: "own" },
+  { what: "another's word", engine: "b", elsewhere: "what was ordered before", says: "what was ordered before" },
+  { what: "that nobody serves another", engine: "b", elsewhere: leaseServiceOf("b").area, says: 'engine "b", which' },
+])("tells $what of what is not there", async ({ engine, elsewhere, says }) => {
+  const handlers = routeHandlers({ engine: "a", own: saying("own"), other: () => saying(elsewhere), nowMs: () => 0 });
+  const asked = handlers.cleanupResources(CleanupResourcesRequest.create({ engine }), call);
+  await expect(asked).rejects.toMatchObject({ fault: { dependency: expect.stringContaining(says) as unknown } });
+});
