@@ -56,7 +56,14 @@ export async function consumeOrders({
       if (!("fault" in ordered)) return;
       // Nothing was stored of it, so that no later answer can have the number of this one.
       if (ordered.answer === "deleted")
-        await feedback({ id: order.id, source: SOURCE, number: 0, result: undefined, deleted: true });
+        await feedback({
+          id: order.id,
+          createdNs: order.createdNs,
+          source: SOURCE,
+          number: 0,
+          result: undefined,
+          deleted: true,
+        });
       // Whatever it is refused for: dead letters are read by many.
       const keep = findUnsealed("order", order) === undefined ? "message" : "reason";
       delivery.giveUp(describeFault(ordered.fault), keep);

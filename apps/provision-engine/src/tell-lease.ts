@@ -11,6 +11,8 @@ import { inLeaseTrace } from "./lease-trace.ts";
 /** What the source of a lease is told. */
 export type Answer = {
   readonly id: string;
+  /** Of its order, which may have the id of one that is forgotten; absent: it came from a controller, and nothing is stored of it. */
+  readonly createdNs?: bigint;
   /** Name of the source that is told. */
   readonly source: string;
   /** Grows with each thing that is told of the lease. */
@@ -77,7 +79,8 @@ async function tell(
   const { order, source } = record;
   const { id } = order;
   try {
-    await inLeaseTrace(record, "answer", () => feedback({ id, source, number, result, deleted }));
+    const answer = { id, createdNs: order.createdNs, source, number, result, deleted };
+    await inLeaseTrace(record, "answer", () => feedback(answer));
   } catch (error) {
     failed(id, error);
     const change = decideTelling(faultOf(error), record.feedback, nowNs(), policy);

@@ -49,7 +49,9 @@ describe("an order", () => {
     const verdict = decide(order);
     expect(verdict).toMatchObject({ do: "create", record: { order, phase: "ORDERED", run: 1, source: "nats" } });
     expect(verdict).toMatchObject({ record: { expiresAtNs: endOf(order), requestId: "r", traceparent: "t" } });
-    expect(verdict).toMatchObject({ record: { outbox: [{ id: "1-1.1", eventType: "ORDERED", atNs: NOW }] } });
+    expect(verdict).toMatchObject({
+      record: { outbox: [{ id: `1-1.${order.createdNs}.1`, eventType: "ORDERED", atNs: NOW }] },
+    });
   });
 
   it("of an unknown type or with wrong data is taken, so that it gets an answer", () => {

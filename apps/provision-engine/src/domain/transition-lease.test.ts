@@ -99,7 +99,9 @@ describe.each(TABLE)("when %s", (_title, change, phases) => {
     if (next === undefined) return;
     const added = next.outbox.slice(before.outbox.length);
     expect(next.events - before.events).toBe(added.length);
-    expect(added.map(({ id }) => id)).toEqual(added.map((_event, at) => `1-1.${before.events + 1 + at}`));
+    expect(added.map(({ id }) => id)).toEqual(
+      added.map((_event, at) => `1-1.${before.order.createdNs}.${before.events + 1 + at}`),
+    );
     expect(next.order).toBe(before.order);
     const isLate = (feedback: FeedbackPending) => feedback.attempts > 0;
     // What is new to be told is told at once, under a number of its own.
@@ -179,8 +181,8 @@ it.each<[string, Partial<Renewal>, bigint]>([
 
 it("takes from the outbox what is on the stream, and what came before it", () => {
   const record = withEvent(withEvent(withEvent(aLease(), "ORDERED", "", 1n), "PROVISIONED", "", 2n), "ENDING", "", 3n);
-  const { next } = transitionLease(record, { kind: "published", upTo: "1-1.2" }, NOW);
-  expect(next?.outbox.map(({ id }) => id)).toEqual(["1-1.3"]);
+  const { next } = transitionLease(record, { kind: "published", upTo: record.outbox[1]!.id }, NOW);
+  expect(next?.outbox.map(({ id }) => id)).toEqual([record.outbox[2]?.id]);
 });
 
 it("tries feedback that could not be sent again later", () => {
@@ -254,4 +256,9 @@ it("has so many lines of history at most, whatever is repeated, and its end is a
   }
   expect(record.events).toBe(HISTORY_MAX);
   expect(new Set(record.outbox.map(({ id }) => id)).size).toBe(HISTORY_MAX);
+});
+
+it("gives the events of two orders of one id other ids", () => {
+  const idOf = (createdNs: bigint) => withEvent(aLease({ order: { createdNs } }), "ORDERED", "", 1n).outbox[0]?.id;
+  expect(idOf(1n)).not.toBe(idOf(2n));
 });

@@ -108,7 +108,9 @@ export function withEvent(record: LeaseRecord, eventType: LeaseEventType, messag
   const { order, traceparent } = record;
   if (record.events >= (OF_ENDS.includes(eventType) ? HISTORY_MAX : REPEATED_MAX)) return record;
   const events = record.events + 1;
-  const event = { id: `${order.id}.${events}`, lease: order.id, eventType, message, atNs, traceparent };
+  // Once a record is gone, another order may have its id.
+  const id = `${order.id}.${order.createdNs}.${events}`;
+  const event = { id, lease: order.id, eventType, message, atNs, traceparent };
   return { ...record, events, outbox: [...record.outbox, event] };
 }
 
