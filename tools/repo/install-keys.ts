@@ -54,7 +54,9 @@ function planEngine({ engine }: Found): readonly Wanted[] {
 /** The seeds, and their public keys: also those of users that this version has no more, for an older configuration, after a rollback, names them. */
 function planUsers({ nkeys }: Found, { users }: Asked): readonly Wanted[] {
   const wanted: Wanted[] = [];
-  const made = users.filter((user) => nkeys?.[`${user}.nk`] === undefined).map((user) => [`${user}.nk`, makeSeed()]);
+  const made = users
+    .filter((user) => nkeys?.[`${user}.nk`] === undefined)
+    .map((user) => [`${user}.nk`, makeSeed()] as const);
   const all: Readonly<Record<string, string>> = { ...nkeys, ...Object.fromEntries(made) };
   if (made.length > 0) {
     const because = nkeys === undefined ? "missing" : "incomplete";

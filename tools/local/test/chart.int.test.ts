@@ -1,11 +1,12 @@
 import { execFile } from "node:child_process";
-import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { V1StatefulSet } from "@kubernetes/client-node";
 import { kubeApiServer, kubeAssets, processEnv, type TestKubeApiServer } from "@muster/testkit";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { ROOT } from "../src/stack.ts";
 import { CHART, given, helm, helmMissing, render } from "./helm.ts";
 
 const assets = kubeAssets();
@@ -29,6 +30,7 @@ describe.skipIf(missing !== undefined)(
       env = { ...processEnv(), KUBECONFIG: server.kubeconfig };
       await kubectl(`create namespace ${SYSTEM}`);
     }, 120_000);
+    afterEach(() => helm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks", "--ignore-not-found"], env));
     afterAll(() => server[Symbol.asyncDispose]());
 
     it("refuses another number of servers of NATS than there are, and goes there by the steps of the docs", async () => {
@@ -51,7 +53,23 @@ describe.skipIf(missing !== undefined)(
       await expect(install("upgrade", { "nats.replicas": 1 })).rejects.toThrow(
         /nats.replicas is 1, and NATS was installed with 3/,
       );
+    });
+
+    it("is installed as the docs say where the definitions are there already, and again in another namespace", async () => {
+      const docs = await readFile(join(ROOT, "docs/real-cluster.md"), "utf8");
+      const [line = ""] = /^helm install muster .*$/m.exec(docs) ?? [];
+      const words = line.replace("deploy/helm/muster", CHART).replace(" --wait", "").split(" ").slice(1);
+      await kubectl("delete crd jobs.muster.dev --ignore-not-found");
+      await kubectl(`apply --server-side --force-conflicts -f ${join(ROOT, "deploy/crds")}`);
+      const unasked = words.filter((word) => word !== "--take-ownership");
+      await expect(helm([...unasked, "--no-hooks"], env)).rejects.toThrow(/invalid ownership metadata/);
+      await helm([...words, "--no-hooks"], env);
       await helm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks"], env);
+
+      await kubectl("create namespace other");
+      const elsewhere = words.map((word) => (word === SYSTEM ? "other" : word));
+      await helm([...elsewhere, "--no-hooks"], env);
+      await helm(["uninstall", "muster", "--namespace", "other", "--no-hooks"], env);
     });
 
     it.each([

@@ -8,9 +8,12 @@ import type { KubeObject } from "@muster/kube";
 import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
 import { certificateAuthority, processEnv, signedCertificate } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import { ROOT } from "../src/stack.ts";
 import { CHART, helm, helmMissing, render } from "./helm.ts";
 import { DEPLOYED } from "./rights.ts";
+
+type RulesFile = { readonly groups: readonly { readonly rules: readonly { alert: string; expr: string }[] }[] };
 
 const missing = await helmMissing();
 /** Everything that can be asked for. */
@@ -100,6 +103,41 @@ describe.skipIf(missing !== undefined)(
         }
       },
     );
+
+    it.each([
+      [{}, true],
+      [{ "nats.maxFileStore": "9GB" }, true],
+      [{ "nats.maxFileStore": "10GB" }, false],
+      [{ "nats.persistence.size": "5Gi" }, false],
+      [{ "nats.persistence.size": "8G" }, false],
+      [{ "nats.persistence.size": "0.5Ti", "nats.maxFileStore": "400GB" }, true],
+      [{ "nats.persistence.size": 20000000000 }, true],
+      [{ "nats.persistence.size": "5Gi", "nats.persistence.enabled": false }, true],
+    ])("lets JetStream take no more than its volume has: %j", async (values, fits) => {
+      const rendered = render("here", values);
+      if (fits) expect((await rendered).length).toBeGreaterThan(0);
+      else await expect(rendered).rejects.toThrow(/nats.maxFileStore is .*, of nats.persistence.size/);
+    });
+
+    it("misses the services that are installed, and no other", async () => {
+      const missed = async (values: object) => {
+        const monitoring = { prometheusRule: { enabled: true } };
+        const objects = await render("here", { monitoring, ...values });
+        const file = objects.find(({ kind }) => kind === "PrometheusRule") as KubeObject & { spec: RulesFile };
+        const shared = parse(await readFile(join(ROOT, "deploy/prometheus/rules.yaml"), "utf8")) as RulesFile;
+        const rulesOf = ({ groups }: RulesFile) => groups.flatMap(({ rules }) => rules);
+        const others = (from: RulesFile) => rulesOf(from).filter(({ alert }) => alert !== "MusterServiceMissing");
+        expect(others(file.spec)).toEqual(others(shared));
+        const { expr = "" } = rulesOf(file.spec).find(({ alert }) => alert === "MusterServiceMissing") ?? {};
+        expect(expr.replaceAll(/absent\(target_info\{service_name="[a-z-]+"\}\)/g, "x")).toMatch(/^x( or x)*$/);
+        return [...expr.matchAll(/service_name="([a-z-]+)"/g)].map(([, name]) => name);
+      };
+      const standard = DEPLOYED.filter((name) => name !== "node-scaler").toSorted();
+      expect(await missed({})).toEqual(standard);
+      expect(await missed({ "services.node-scaler.enabled": true })).toEqual([...DEPLOYED].toSorted());
+      const without = standard.filter((name) => name !== "provision-engine");
+      expect(await missed({ "services.provision-engine.enabled": false })).toEqual(without);
+    });
 
     it("leaves the keys and the authority of a NATS of the user's alone", async () => {
       const external = { "nats.enabled": false, "nats.url": "tls://nats.example.org:4222" };

@@ -78,3 +78,18 @@ tls://nats.{{ .Release.Namespace }}:4222
 {{- define "muster.natsVolume" -}}
 {{ ternary "data-of-three" "data" (gt (int .Values.nats.replicas) 1) }}
 {{- end -}}
+
+{{/* Bytes of a quantity of Kubernetes, or of a size of NATS, whose GB are Gi. */}}
+{{- define "muster.bytes" -}}
+{{- $text := toString . -}}
+{{- $units := dict "" 1 "k" 1000 "K" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 -}}
+{{- range $letter, $power := dict "K" 1 "M" 2 "G" 3 "T" 4 -}}
+{{- $bytes := 1 -}}
+{{- range until $power }}{{ $bytes = mul $bytes 1024 }}{{ end -}}
+{{- $_ := set $units (print $letter "i") $bytes -}}
+{{- $_ := set $units (print $letter "B") $bytes -}}
+{{- end -}}
+{{- $unit := regexFind "[A-Za-z]*$" $text -}}
+{{- if not (hasKey $units $unit) }}{{ fail (printf "%q is no size: a number, and one of Mi, Gi, Ti" $text) }}{{ end -}}
+{{- printf "%.0f" (mulf (trimSuffix $unit $text | float64) (get $units $unit | float64)) -}}
+{{- end -}}
