@@ -1,4 +1,5 @@
 import { WORK } from "./installed-world.ts";
+import { FOR_EVER } from "./lease-programs.ts";
 
 const IMAGE = "node:24-bookworm-slim";
 /** Goes on until the file is there, and ends well. */
@@ -6,8 +7,6 @@ const UNTIL_TOLD = `
   process.once("SIGTERM", () => process.exit(0));
   setInterval(() => { if (require("node:fs").existsSync("/tmp/end")) process.exit(0); }, 200);
 `;
-/** Goes on until it is ended. */
-const FOR_EVER = `process.once("SIGTERM", () => process.exit(0)); setInterval(() => {}, 1000);`;
 
 const container = (program: string) => ({
   name: "main",
@@ -50,34 +49,4 @@ export function replicaSet(name: string, pool: string) {
   const template = { spec: { terminationGracePeriodSeconds: 2, containers: [container(FOR_EVER)] } };
   const spec = { podId: name, replicas: 1, nodeSelector: `pool=${pool}`, allocationStrategy: "Dynamic", template };
   return { apiVersion: "muster.dev/v1", kind: "PinnedReplicaSet", metadata: { name }, spec };
-}
-
-/** One lease of each type that a cluster can have without disks of its own, but for whole machines: those of `pool` are in an order of their own. */
-export function leases(pool: string) {
-  const number = Date.now();
-  const lease = (type: string, data: object, index: number) => ({
-    apiVersion: "muster.dev/v1",
-    kind: "Lease",
-    metadata: { name: `${number}-${index}` },
-    spec: { type, duration: "1h", data },
-  });
-  const container = {
-    image: IMAGE,
-    network: "home",
-    entrypoint: ["node", "--eval"],
-    args: [FOR_EVER],
-    env: { GREETING: "hello" },
-    secret_env: { TOKEN: "hidden" },
-    ports: [8080],
-    capacity: { cpu: 1, memory: 1024 },
-  };
-  const data = {
-    network: { name: "home", open_ports: [8080] },
-    volume: { size: 1, type: "ssd", network: "home" },
-    container,
-    kubernetes: { size: 18 },
-    debug: { say: "hello" },
-  };
-  const placed = Object.entries(data).map(([type, each], at) => lease(type, each, at + 1));
-  return { placed, machine: lease("machine", { pool, machines: 1 }, placed.length + 1) };
 }

@@ -11,7 +11,7 @@ import { CHART, helm } from "./helm.ts";
 export const SYSTEM = "muster-system";
 export const WORK = "muster-work";
 /** Where the server of NATS and the drivers are; its node is never stopped. */
-export const DRIVERS = "drivers";
+const DRIVERS = "drivers";
 
 /** Values of the installation: what a node that is gone means comes after seconds, not after minutes. */
 const VALUES = {
@@ -40,8 +40,17 @@ export type InstalledWorld = AsyncDisposable & {
   readonly fileOf: (name: string, content: object | string) => Promise<string>;
 };
 
-/** `valuesFile`: further values, such as where the images are. */
-export async function installMuster(kubeconfig: string, valuesFile: string | undefined): Promise<InstalledWorld> {
+export type Installation = {
+  /** Of the cluster, with all rights. */
+  readonly kubeconfig: string;
+  /** Further values, such as where the images are. */
+  readonly valuesFile: string | undefined;
+  /** Of the provision-engine. */
+  readonly leaseEnv: Readonly<Record<string, string>>;
+};
+
+export async function installMuster(options: Installation): Promise<InstalledWorld> {
+  const { kubeconfig, valuesFile, leaseEnv } = options;
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-installed-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
@@ -68,7 +77,8 @@ export async function installMuster(kubeconfig: string, valuesFile: string | und
     kubectl(`delete namespace ${SYSTEM} ${WORK} --ignore-not-found --timeout=2m`).then(() => undefined),
   );
   starting.defer(uninstall);
-  const values = await fileOf("values.json", VALUES);
+  const services = { ...VALUES.services, "provision-engine": { env: leaseEnv } };
+  const values = await fileOf("values.json", { ...VALUES, services });
   await helm(["install", "muster", CHART, ...base, "--take-ownership", "--values", values, ...more], env);
   const clientEnv = await reachNats(directory, env, kubectl, starting);
   const all = starting.move();

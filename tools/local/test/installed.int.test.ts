@@ -1,12 +1,16 @@
 import { execFile } from "node:child_process";
-import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import type { V1Deployment, V1Node, V1Pod } from "@kubernetes/client-node";
+import { loadKube } from "@muster/kube";
 import { makeNkey } from "@muster/nats-server";
 import { processEnv, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { job, leases, replicaSet, session } from "./installed-work.ts";
-import { DRIVERS, type InstalledWorld, installMuster, SYSTEM, WORK } from "./installed-world.ts";
+import { job, replicaSet, session } from "./installed-work.ts";
+import { type InstalledWorld, installMuster, SYSTEM, WORK } from "./installed-world.ts";
+import { LEASE_IMAGE } from "./lease-cases.ts";
+import { leaseDisks } from "./lease-disks.ts";
+import { storeEnv } from "./lease-programs.ts";
+import { leaseRun, type LeaseRun } from "./lease-run.ts";
 
 const real = process.env["MUSTER_E2E_KUBECONFIG"];
 /** Commands for a shell that stop the kubelet of $NODE, and let it go on. */
@@ -21,12 +25,6 @@ const NODES_STOP =
     : "");
 
 type Items<Kind> = { readonly items: readonly Kind[] };
-type Lease = {
-  readonly id: string;
-  readonly phase: string;
-  readonly order: { readonly type: string };
-  readonly result?: { readonly state: string };
-};
 
 describe.skipIf(real === undefined)("Muster as its chart installs it on the real cluster", LONG, () => {
   let world: InstalledWorld;
@@ -34,8 +32,7 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
   let workers: readonly string[] = [];
   /** Where the leased container runs, where the session's worker does, and one that is free. */
   const nodes = { busy: "", steady: "", free: "" };
-  /** File of the key of whoever leases. */
-  let key = "";
+  let leases: LeaseRun;
   const stack = new AsyncDisposableStack();
 
   const podsOf = async (where: string): Promise<readonly V1Pod[]> => {
@@ -48,25 +45,31 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     (await podsOf(where)).find(({ status }) => status?.phase === "Running");
   const jobPod = (): Promise<V1Pod | undefined> => running(`-n ${WORK} -l muster.dev/owner-kind=job`);
   const setPod = (): Promise<V1Pod | undefined> => running(`-n ${WORK} -l pod_id=kept`);
-  const leasePod = (): Promise<V1Pod | undefined> => running("-A -l muster.dev/lease");
-  const leased = async (): Promise<readonly Lease[]> =>
-    JSON.parse(await world.muster(`lease get --mine --key-file ${key} -o json`)) as readonly Lease[];
-  const leaseOf = async (type: string): Promise<Lease | undefined> =>
-    (await leased()).find(({ order }) => order.type === type);
-  const order = async (lease: readonly object[]): Promise<void> => {
-    const documents = lease.map((each) => JSON.stringify(each)).join("\n---\n");
-    await world.muster(
-      `lease order -f ${await world.fileOf("leases.yaml", documents)} --key-file ${key} --wait --timeout 4m`,
-    );
-  };
+  const leasePods = async (): Promise<readonly V1Pod[]> => [
+    ...(await podsOf("-A -l muster.dev/lease")),
+    // Those of its user carry no label of ours.
+    ...(await podsOf(`-n muster-lease-${leases.idOf("kubernetes")}`)),
+  ];
+  const leasePod = (): Promise<V1Pod | undefined> => running(`-A -l muster.dev/lease=${leases.idOf("container")}`);
   const pool = (node: string, name: string): Promise<string> =>
     world.kubectl(`label node ${node} pool=${name} --overwrite`);
 
   beforeAll(async () => {
-    world = stack.use(await installMuster(real ?? "", process.env["MUSTER_E2E_VALUES"]));
+    const kubeconfig = real ?? "";
+    const disks = stack.use(await leaseDisks(kubeconfig));
+    const leaseEnv = {
+      ...disks.env,
+      ...storeEnv({ image: LEASE_IMAGE, hasDisk: true }),
+      // Users of slices are here, and not in the cluster.
+      PROVISION_KUBERNETES_URL: loadKube(kubeconfig).getCurrentCluster()?.server ?? "",
+    };
+    const valuesFile = process.env["MUSTER_E2E_VALUES"];
+    world = stack.use(await installMuster({ kubeconfig, valuesFile, leaseEnv }));
+    leases = stack.use(await leaseRun({ kubeconfig, isWhole: true, pool: "leased", muster: world.muster }));
     const { items } = await world.json<Items<V1Node>>("get nodes -l pool=workers");
     workers = items.map(({ metadata }) => metadata?.name ?? "");
     expect(workers.length).toBeGreaterThanOrEqual(4);
+    nodes.busy = disks.node;
     stack.defer(async () => {
       for (const node of workers) await pool(node, "workers");
     });
@@ -76,29 +79,17 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
 
   it("runs a session, a job, a replica set and leases of each type", async () => {
     expect(await world.muster("doctor")).not.toMatch(/✗|FAIL/);
-    // The leases first: nothing but the scheduler says where their pod goes.
-    const { placed, machine } = leases("leased");
-    key = join(dirname(await world.fileOf("leases.yaml", "")), "lease.key");
-    await world.kubectl(`cordon -l pool=${DRIVERS}`);
-    try {
-      await world.muster(`keys new --key-file ${key}`);
-      await order(placed);
-    } finally {
-      await world.kubectl(`uncordon -l pool=${DRIVERS}`);
-    }
-    const { spec } = await until("the leased container runs", leasePod, PATIENCE);
-    nodes.busy = spec?.nodeName ?? "";
     const [steady = "", free = "", held = ""] = workers.filter((node) => node !== nodes.busy);
     Object.assign(nodes, { steady, free });
     await pool(nodes.busy, "busy");
     await pool(nodes.steady, "steady");
     await pool(held, "leased");
-    await order([machine]);
-    const types = ["container", "debug", "kubernetes", "machine", "network", "volume"];
-    expect((await leased()).map(({ order, phase, result }) => [order.type, phase, result?.state]).sort()).toEqual(
-      types.map((type) => [type, "ACTIVE", "ok"]),
-    );
-    expect((await world.json<Items<object>>("get pvc -A -l muster.dev/lease")).items).toHaveLength(1);
+    const isKnown = async (): Promise<boolean> => (await world.muster("pools")).includes("leased");
+    await until("the pool of the lease is known", isKnown, PATIENCE);
+    await leases.order();
+    await leases.replacePods();
+    const { spec } = await until("the leased container runs", leasePod, PATIENCE);
+    expect(spec?.nodeName, "it is where its disk is").toBe(nodes.busy);
 
     await world.muster(`run --detach ${await world.fileOf("session.json", session("kept"))}`);
     await world.kubectl("apply -f -", job("kept", "busy"));
@@ -116,7 +107,7 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     );
     expect(await world.kubectl(keyOfBackup)).toBe("");
     const all = async (): Promise<readonly (string | undefined)[]> =>
-      [...(await podsOf(`-n ${WORK}`)), ...(await podsOf("-A -l muster.dev/lease"))]
+      [...(await podsOf(`-n ${WORK}`)), ...(await leasePods())]
         .filter(({ status }) => status?.phase === "Running")
         .map(({ metadata }) => metadata?.uid)
         .sort();
@@ -129,11 +120,11 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
       return now.length > 0 && now.every(({ metadata }) => !old.has(metadata?.uid));
     });
     expect(await world.kubectl(keyOfBackup)).not.toBe("");
-    expect(before).toHaveLength(5);
+    expect(before).toHaveLength(7);
     expect(await all()).toEqual(before);
     expect((await sessionOf(world)).phase).toBe("RUN");
     expect(await world.muster("get replica-set kept")).toMatch(/READY/);
-    expect((await leaseOf("container"))?.phase).toBe("ACTIVE");
+    expect(await leases.phaseOf("container")).toBe("ACTIVE");
   });
 
   it.skipIf(STOP === undefined || START === undefined)(NODES_STOP, async () => {
@@ -165,7 +156,7 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     }
     await world.kubectl(`wait --for=condition=Ready --timeout=3m node ${stopped.join(" ")}`);
     await until("the leased container runs", leasePod, PATIENCE);
-    expect((await leaseOf("container"))?.phase).toBe("ACTIVE");
+    expect(await leases.phaseOf("container")).toBe("ACTIVE");
   });
 
   it("ends them, and nothing of them is left", async () => {
@@ -176,24 +167,10 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     await world.kubectl(`-n ${WORK} wait --for=condition=Succeeded --timeout=3m jobs.muster.dev/kept`);
     await world.kubectl(`-n ${WORK} delete jobs.muster.dev kept --timeout=3m`);
     await world.muster("delete kept --force --wait");
-    // A network waits for what lives in it.
-    await world.muster(`lease end ${(await leaseOf("network"))?.id ?? ""} --force --key-file ${key}`);
-    expect((await leaseOf("volume"))?.phase).toBe("ACTIVE");
-    const rest = (await leased()).filter(({ order }) => order.type !== "network");
-    await Promise.all(rest.map(({ id }) => world.muster(`lease end ${id} --force --key-file ${key}`)));
-    await until(
-      "all leases have ended",
-      async () => (await leased()).every(({ phase }) => phase === "ENDED"),
-      PATIENCE,
-    );
-    await until(
-      "their namespaces are gone",
-      async () => (await world.json<Items<object>>("get namespaces -l muster.dev/lease")).items.length === 0,
-      PATIENCE,
-    );
+    await leases.end();
     await until(
       "no pod is left",
-      async () => [...(await podsOf(`-n ${WORK}`)), ...(await podsOf("-A -l muster.dev/lease"))].length === 0,
+      async () => [...(await podsOf(`-n ${WORK}`)), ...(await leasePods())].length === 0,
       PATIENCE,
     );
   });
