@@ -215,3 +215,24 @@ it.each([
   stop.abort();
   await running;
 });
+
+it("removes nothing any more once it has lost the lead, whoever has asked, and tells that it has not", async () => {
+  const world = cleaning(0);
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  await world.cleaner.look(REAL, signal);
+  world.wait(1000);
+  let reads = 0;
+  world.onAsked(() => {
+    // Three were read before the first removal.
+    if (++reads === 4) stop.abort();
+  });
+  const looking = world.cleaner.look(REAL, signal);
+  const waiting = world.cleaner.look(REAL, signal);
+  const fault = { code: "unavailable", dependency: "the leader of the engine" };
+  await expect(looking).rejects.toMatchObject({ fault });
+  await expect(waiting).rejects.toMatchObject({ fault });
+  expect(world.removed).toEqual([]);
+  expect(reads).toBeGreaterThan(3);
+  await running;
+});

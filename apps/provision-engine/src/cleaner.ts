@@ -71,22 +71,37 @@ const RETRY_MS = 1000;
 export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
   const { policy, tell } = deps;
   let looks = startLooks(deps);
-  let leads = false;
+  /** Of the leadership; undefined: this replica does not lead. */
+  let lead: AbortSignal | undefined;
   let known = Promise.withResolvers<undefined>();
   let missing = sources;
   let turn: Promise<unknown> = Promise.resolve();
 
+  const refuseWithoutLead = (): never =>
+    throwFault({ code: "unavailable", dependency: "the leader of the engine", retryAfterMs: RETRY_MS });
+  const leading = (): AbortSignal => (lead === undefined || lead.aborted ? refuseWithoutLead() : lead);
   const waitsFor = (): string => {
-    if (!leads) throwFault({ code: "unavailable", dependency: "the leader of the engine", retryAfterMs: RETRY_MS });
+    leading();
     return missing > 0 ? "what was ordered before" : "";
   };
   const requireLead = (): void => {
     const dependency = waitsFor();
     if (dependency !== "") throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS });
   };
-  const look: Cleaner["look"] = (options, signal) => {
+  /** The next leader looks, too, and remembers what it has seen by itself: whoever has lost the lead removes nothing any more. */
+  const lookAs: Cleaner["look"] = async (options, asked) => {
     requireLead();
-    const mine = turn.then(() => looks.look(options, signal));
+    const own = leading();
+    try {
+      return await looks.look(options, AbortSignal.any([asked, own]));
+    } finally {
+      // Whatever came of it, its caller asks the next leader.
+      if (own.aborted) refuseWithoutLead();
+    }
+  };
+  const look: Cleaner["look"] = (options, asked) => {
+    requireLead();
+    const mine = turn.then(() => lookAs(options, asked));
     turn = mine.catch(() => undefined);
     return mine;
   };
@@ -103,7 +118,7 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
       if (missing === 0) known.resolve(undefined);
     },
     run: async (signal) => {
-      leads = true;
+      lead = signal;
       looks = startLooks(deps);
       missing = sources;
       known = Promise.withResolvers();
@@ -114,12 +129,13 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
         const { mode, everyMs, graceMs } = policy;
         for (let looked = 0; !signal.aborted; looked += 1) {
           const options = { isDryRun: mode === "dry-run", confirmed: 0, givesBack: true };
-          if (mode !== "off") await look(options, signal).catch((error: unknown) => tell.failed(error));
+          if (mode !== "off")
+            await look(options, signal).catch((error: unknown) => signal.aborted || tell.failed(error));
           // The second look is what removes.
           await pause(looked % 2 === 0 ? graceMs : everyMs, signal);
         }
       } finally {
-        leads = false;
+        lead = undefined;
       }
     },
   };
@@ -148,7 +164,8 @@ function startLooks({ leftovers, records, census, nowMs, policy, tell }: Cleaner
     const around = await lookAround(leftovers, object, signal);
     const truth = new Map([[object.lease?.id ?? "", await truthOf(object.lease?.id ?? "")]]);
     const [again] = planCleanup({ ...around, truth, leftSince, nowMs: nowMs() }, policy);
-    if (again?.do !== "remove" || signal.aborted) return again ?? step;
+    if (again?.do !== "remove") return again ?? step;
+    if (signal.aborted) return { do: "suspect", object, because: `${step.because}, but the look was ended` };
     await leftovers.remove(object, signal);
     return step;
   };
