@@ -1,6 +1,7 @@
 import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
 import { informer, listWatch } from "@muster/kube";
 import { labels } from "@muster/proto";
+import { isSliceNamespace } from "../domain/build-slice.ts";
 import { readExits, type PodExits } from "../domain/count-exits.ts";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { namespaceOf } from "../lease-place.ts";
@@ -50,12 +51,17 @@ export function openCrashWatch(
     },
     onExit: (listener) =>
       pods.onChange(({ before, after }) => {
-        if (after !== undefined && after.exits > (before?.exits ?? 0)) listener(after.lease);
+        if (after !== undefined && isBelieved(after) && after.exits > (before?.exits ?? 0)) listener(after.lease);
       }),
     onGone: (listener) =>
       pods.onChange(({ before, after }) => {
-        if (before !== undefined && after === undefined) listener(before.lease);
+        if (before !== undefined && isBelieved(before) && after === undefined) listener(before.lease);
       }),
     [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
   };
+}
+
+/** No pod of a lease is in a slice, where a user could have the lease of another looked at again and again. */
+function isBelieved({ namespace }: Seen): boolean {
+  return !isSliceNamespace(namespace);
 }

@@ -1,0 +1,44 @@
+import { kubeCalls, loadKube, type KubeObject } from "@muster/kube";
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { openCrashWatch } from "../src/adapters/crash-watch.ts";
+import { KINDS } from "../src/adapters/object-kinds.ts";
+import { aLease } from "../src/domain/a-lease.ts";
+import { sliceNamespace } from "../src/domain/build-slice.ts";
+import { leaseLabels } from "../src/lease-labels.ts";
+import { EMBEDDED } from "./api-servers.ts";
+import { LONG } from "./engine-world.ts";
+
+it("believes no pod in a slice of what exits of another lease, and what vanishes", async () => {
+  await using server = await EMBEDDED.start();
+  const config = loadKube(server.kubeconfig);
+  await using calls = kubeCalls(config);
+  const slice = sliceNamespace("7-1");
+  await calls.create<KubeObject>(KINDS.namespace, { metadata: { name: slice } });
+  const woken: string[] = [];
+  await using watch = openCrashWatch(config, "default", (error) => expect.fail(String(error)));
+  watch.onExit((lease) => woken.push(`exit ${lease}`));
+  watch.onGone((lease) => woken.push(`gone ${lease}`));
+  const finishedAt = new Date().toISOString();
+  const lastState = { terminated: { exitCode: 3, reason: "Error", startedAt: finishedAt, finishedAt } };
+  const container = { name: "main", image: "i", imageID: "", ready: false, restartCount: 1, lastState };
+  const body = { status: { phase: "Running", containerStatuses: [container] } };
+  const exits = async (namespace: string, id: string): Promise<void> => {
+    const name = `lease-${id}`;
+    const spec = { containers: [{ name: "main", image: "node" }] };
+    const lease = aLease({ order: { id } });
+    const pods = { ...KINDS.pod, namespace };
+    await calls.create<KubeObject>(pods, { metadata: { name, labels: leaseLabels(lease) }, spec } as KubeObject);
+    await calls.patch(pods, name, { kind: "merge", body }, { subresource: "status" });
+  };
+  const vanishes = (namespace: string, id: string): Promise<void> =>
+    calls.delete({ ...KINDS.pod, namespace }, `lease-${id}`, { gracePeriodSeconds: 0 });
+  const sees = (what: string): Promise<boolean> => until(what, () => Promise.resolve(woken.includes(what)), LONG);
+  await exits(slice, "1-1");
+  await exits("default", "1-2");
+  await sees("exit 1-2");
+  await vanishes(slice, "1-1");
+  await vanishes("default", "1-2");
+  await sees("gone 1-2");
+  expect(woken).toEqual(["exit 1-2", "gone 1-2"]);
+}, 120_000);
