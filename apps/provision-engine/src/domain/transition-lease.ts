@@ -97,20 +97,24 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
   }
 }
 
-/** Lines that a lease may make in its history. */
-export const HISTORY_MAX = 500;
-/** From here on only ends are told, until there are as many as a lease may have: an order that fails and is sent again and again uses them up. */
-const REPEATED_MAX = HISTORY_MAX - 20;
+/** Lines that a lease has in its history before they are told seldom. */
+export const HISTORY_MAX = 480;
+/** Of what happens then each of these is told, beside ends. */
+const SELDOM = 50;
+/** An order that fails and is sent again and again makes ends without end: beyond so many runs they are told as seldom as the rest. */
+const RUNS_MAX = 100;
 const OF_ENDS: readonly LeaseEventType[] = ["ENDING", "STUCK", "DECOMMISSIONED", "FAILED", "MIGRATED"];
 
-/** Adds a thing that happened, to be published, unless the history of the lease is full. */
+/** Adds a thing that happened, to be published; of a lease with a long history most are only counted. */
 export function withEvent(record: LeaseRecord, eventType: LeaseEventType, message: string, atNs: bigint): LeaseRecord {
-  const { order, traceparent } = record;
-  if (record.events >= (OF_ENDS.includes(eventType) ? HISTORY_MAX : REPEATED_MAX)) return record;
+  const { order, traceparent, run } = record;
   const events = record.events + 1;
+  const isWhole = events <= HISTORY_MAX || (OF_ENDS.includes(eventType) && run <= RUNS_MAX);
+  if (!isWhole && events % SELDOM !== 0) return { ...record, events };
+  const text = isWhole ? message : [message, "one line of 50: the history is long"].filter(Boolean).join("; ");
   // Once a record is gone, another order may have its id.
   const id = `${order.id}.${order.createdNs}.${events}`;
-  const event = { id, lease: order.id, eventType, message, atNs, traceparent };
+  const event = { id, lease: order.id, eventType, message: text, atNs, traceparent };
   return { ...record, events, outbox: [...record.outbox, event] };
 }
 
