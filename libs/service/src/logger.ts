@@ -13,8 +13,10 @@ export type Logger = {
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** Field names that must not reach a log, whatever object carries them. */
-const SECRETS = ["token", "password", "authorization", "seed"].flatMap((name) => [name, `*.${name}`]);
+/** Field names that must not reach a log, in the line itself and two objects deep: a fault carries its cause, and both what they were made with. */
+const SECRETS = ["token", "password", "authorization", "seed", "nkey", "privateKey", "secret", "kubeconfig"].flatMap(
+  (name) => [name, `*.${name}`, `*.*.${name}`],
+);
 
 export function createLogger(options: {
   readonly level: LogLevel;
