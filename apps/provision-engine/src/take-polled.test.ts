@@ -3,8 +3,9 @@ import { expect, it } from "vitest";
 import { anOrder } from "./domain/a-lease.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
 import { openHoldings } from "./holdings.ts";
-import type { LeaseSource } from "./sources/lease-source.ts";
-import { takePolled } from "./take-polled.ts";
+import type { RequestDeps } from "./requests.ts";
+import type { LeaseJob, LeaseSource } from "./sources/lease-source.ts";
+import { takePolled, type TakePolledDeps } from "./take-polled.ts";
 import type { Answer } from "./tell-lease.ts";
 
 const NS_PER_DAY = 86_400_000_000_000n;
@@ -17,23 +18,27 @@ const policy = {
 };
 const order = anOrder({ id: "1-1", createdNs: 1n, durationNs: NS_PER_DAY });
 
-/** Takes one order that the store does not take the first time, for this. */
-async function take(fault: Fault) {
-  let tries = 0;
-  const told: Answer[] = [];
+type Polled = {
+  readonly jobs: readonly LeaseJob[];
+  readonly create?: RequestDeps["records"]["create"];
+  readonly feedback?: TakePolledDeps["feedback"];
+};
+
+/** Takes all that is polled. */
+async function takeAll({ jobs, create, feedback = () => Promise.resolve() }: Polled): Promise<string[]> {
   const failed: string[] = [];
-  const create = (record: LeaseRecord) => {
-    tries += 1;
-    return tries === 1 ? Promise.reject(new FaultError(fault)) : Promise.resolve({ record, revision: 1 });
-  };
   const source: LeaseSource = async function* () {
     await Promise.resolve();
-    yield { kind: "order", source: "http", order, withdrawn: false, isAnswered: false };
+    yield* jobs;
   };
   await takePolled(
     {
       requests: {
-        records: { get: () => Promise.resolve(undefined), change: () => Promise.reject(new Error("no lease")), create },
+        records: {
+          get: () => Promise.resolve(undefined),
+          change: () => Promise.reject(new Error("no lease")),
+          create: create ?? ((record) => Promise.resolve({ record, revision: 1 })),
+        },
         nowNs: () => 2n,
         verify: () => true,
         traceparent: () => "",
@@ -41,7 +46,7 @@ async function take(fault: Fault) {
         quota: { leasesMax: 1, bytesMax: 65_536 },
         holdings: openHoldings({}, {}),
       },
-      feedback: (answer) => Promise.resolve(void told.push(answer)),
+      feedback,
       sign: (result) => ({ ...result, signature: new Uint8Array() }),
       seen: () => undefined,
       historyTaken: () => undefined,
@@ -50,6 +55,24 @@ async function take(fault: Fault) {
     source,
     new AbortController().signal,
   );
+  return failed;
+}
+
+const ordered: LeaseJob = { kind: "order", source: "http", order, withdrawn: false, isAnswered: false };
+
+/** Takes one order that the store does not take the first time, for this. */
+async function take(fault: Fault) {
+  let tries = 0;
+  const told: Answer[] = [];
+  const create = (record: LeaseRecord) => {
+    tries += 1;
+    return tries === 1 ? Promise.reject(new FaultError(fault)) : Promise.resolve({ record, revision: 1 });
+  };
+  const failed = await takeAll({
+    jobs: [ordered],
+    create,
+    feedback: (answer) => Promise.resolve(void told.push(answer)),
+  });
   return { tries, told, failed };
 }
 
@@ -65,3 +88,24 @@ it("tells its controller of an order that can never be written down", async () =
   const message = "value of leases/1-1 is over its limit of 9";
   expect(told).toMatchObject([{ id: "1-1", deleted: true, result: { state: "error", message } }]);
 });
+
+it("takes orders while a slow controller is told of entries that are none", async () => {
+  const told: string[] = [];
+  const taken = Promise.withResolvers<undefined>();
+  const unreadable = ["2-1", "2-2", "2-3"].map(
+    (id) => ({ kind: "unreadable", source: "http", id, reason: "no" }) as const,
+  );
+  const failed = await takeAll({
+    jobs: [...unreadable, ordered],
+    create: (record) => {
+      taken.resolve(undefined);
+      return Promise.resolve({ record, revision: 1 });
+    },
+    feedback: async ({ id }) => {
+      await taken.promise;
+      told.push(id);
+    },
+  });
+  expect(told).toEqual(["2-1", "2-2", "2-3"]);
+  expect(failed).toEqual(["refused", "refused", "refused"]);
+}, 5000);

@@ -26,7 +26,7 @@ const RETRY_MS = 1000;
 
 /**
  * Takes what a source that is polled brings, many orders beside each other, those of one lease in order, and those of a type only once those of the type before are
- * written. What cannot be written down is tried until it is; an order that is none, or that is refused, is told to its controller, and holds up nothing.
+ * written. What cannot be written down is tried until it is; an order that is none, or that is refused, is told to its controller, beside the others, too.
  */
 export async function takePolled(deps: TakePolledDeps, source: LeaseSource, signal: AbortSignal): Promise<void> {
   const turns = takeTurns(AT_ONCE);
@@ -34,21 +34,22 @@ export async function takePolled(deps: TakePolledDeps, source: LeaseSource, sign
   const settled = async (): Promise<void> => {
     await Promise.all(underWay.values());
   };
+  const begin = async (id: string, work: () => Promise<void>): Promise<void> => {
+    if (underWay.size >= AT_ONCE || underWay.has(id)) await settled();
+    const working = turns(work).then(() => void underWay.delete(id));
+    underWay.set(id, working);
+  };
   let type: string | undefined;
   for await (const job of source(signal)) {
     switch (job.kind) {
-      case "order": {
-        if (job.order.type !== type) await settled();
+      case "order":
+        if (type !== undefined && job.order.type !== type) await settled();
         ({ type } = job.order);
-        const { id } = job.order;
-        if (underWay.size >= AT_ONCE || underWay.has(id)) await settled();
-        const taking = turns(() => insistOn(deps, job, signal)).then(() => void underWay.delete(id));
-        underWay.set(id, taking);
+        await begin(job.order.id, () => insistOn(deps, job, signal));
         break;
-      }
       case "unreadable":
         deps.failed(job.id, "refused", job.reason);
-        await tellRefused(deps, job.source, { id: job.id, type: "", reason: job.reason });
+        await begin(job.id, () => tellRefused(deps, job.source, { id: job.id, type: "", reason: job.reason }));
         break;
       case "history-read":
         await settled();
