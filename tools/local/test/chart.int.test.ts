@@ -18,6 +18,7 @@ describe.skipIf(missing !== undefined)(
   { timeout: 120_000 },
   () => {
     let server: TestKubeApiServer;
+    let home: Awaited<ReturnType<typeof mkdtempDisposable>>;
     let env: NodeJS.ProcessEnv;
     const kubectl = async (words: string) =>
       (await promisify(execFile)("kubectl", words.split(" "), { env, maxBuffer: 64 * 1024 * 1024 })).stdout;
@@ -27,11 +28,16 @@ describe.skipIf(missing !== undefined)(
 
     beforeAll(async () => {
       server = await kubeApiServer();
-      env = { ...processEnv(), KUBECONFIG: server.kubeconfig };
+      // Without a home kubectl keeps what it has read of a server in the directory that it was started in.
+      home = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
+      env = { ...processEnv(), KUBECONFIG: server.kubeconfig, HOME: home.path };
       await kubectl(`create namespace ${SYSTEM}`);
     }, 120_000);
     afterEach(() => helm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks", "--ignore-not-found"], env));
-    afterAll(() => server[Symbol.asyncDispose]());
+    afterAll(async () => {
+      await server[Symbol.asyncDispose]();
+      await home.remove();
+    });
 
     it("refuses another number of servers of NATS than there are, and goes there by the steps of the docs", async () => {
       await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
