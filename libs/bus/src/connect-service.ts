@@ -4,7 +4,8 @@ import { subjects } from "@muster/proto";
 import type { NatsAccess } from "./nats-access.ts";
 import { connectNats, type NatsBus } from "./nats-bus.ts";
 import type { RequestRate } from "./request-rates.ts";
-import { isCredentialRefused, REFUSED_RETRY, type BusStatus } from "./nats-link.ts";
+import { REFUSED_RETRY, type BusStatus } from "./nats-link.ts";
+import { isCredentialRefused } from "./refusals.ts";
 
 /** After so long without a connection it is said. */
 const ATTEMPT_MS = 5000;
@@ -26,8 +27,8 @@ export type ServiceConnection = {
 
 /**
  * A service's connection, named after its instance; changes of its status are logged, and told to `onStatus`. A server that is away, one that does not take the credential, and
- * one whose certificate is not trusted, is said, in the log and by /readyz, and tried again with back-off: a service that ended would come no sooner. Rejects as `connectNats` does
- * otherwise, and with FaultError cancelled when the service is stopped meanwhile.
+ * one whose certificate is not trusted, is said, in the log and by /readyz, and tried again with back-off: a service that ended would come no sooner. So is one that comes back
+ * so after the service has been connected. Rejects as `connectNats` does otherwise, and with FaultError cancelled when the service is stopped meanwhile.
  */
 export async function connectService(
   context: ServiceConnection,
@@ -47,7 +48,7 @@ export async function connectService(
         signal,
         timeoutMs: ATTEMPT_MS,
         onStatus: (status, detail) => {
-          if (status === "credential_refused") trouble = detail;
+          if (status === "credential_refused" || status === "certificate_refused") trouble = detail;
           if (status === "reconnected") trouble = undefined;
           onStatus?.(status);
           logger.warn({ status, detail }, "connection to NATS");

@@ -1,22 +1,20 @@
 import { connect } from "@nats-io/transport-node";
-import {
-  AuthorizationError,
-  PermissionViolationError,
-  UserAuthenticationExpiredError,
-  type NatsConnection,
-} from "@nats-io/nats-core";
+import { PermissionViolationError, type NatsConnection } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
 import { backoffMs, pause, within } from "@muster/backoff";
 import { keepInbox } from "@muster/jetstream";
 import { busMetrics, countRefusal } from "./bus-metrics.ts";
 import { describeSlowListener, type SlowListener } from "./listening.ts";
-import { openCredential, type NatsAccess } from "./nats-access.ts";
+import { openCredential, type Credential, type NatsAccess } from "./nats-access.ts";
 import { natsError } from "./nats-fault.ts";
+import { certificateRefused, certificateTrouble, credentialRefused, isRefusal } from "./refusals.ts";
 
 const CONNECT_RETRY = { firstMs: 50, mostMs: 1000 };
 const RECONNECT_MS = { least: 50, most: 2000 };
 /** A server that does not take our credential will not take it a moment later either. */
 export const REFUSED_RETRY = { firstMs: 1000, mostMs: 30_000 };
+/** One attempt to find out why a connection does not come back. */
+const QUESTION_TIMEOUT_MS = 2000;
 /** A server that is silent for this long, twice, is taken for gone. */
 const PING_INTERVAL_MS = 15_000;
 const PINGS_UNANSWERED_MAX = 2;
@@ -27,10 +25,18 @@ const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 /**
  * What a connection says of itself: lost; back; a listener here is too slow and loses signals; the server has refused something; we refuse what somebody asks; the server
- * does not take our credential, or no longer; it is away while we stop, and is not waited for. The detail names the server, the subject or the user, and what to do.
+ * does not take our credential, or no longer; it has come back with a certificate that we do not trust; it is away while we stop, and is not waited for. The detail names the
+ * server, the subject or the user, and what to do.
  */
 export type BusStatus =
-  "disconnected" | "reconnected" | "slow_consumer" | "refused" | "refusing" | "credential_refused" | "abandoned";
+  | "disconnected"
+  | "reconnected"
+  | "slow_consumer"
+  | "refused"
+  | "refusing"
+  | "credential_refused"
+  | "certificate_refused"
+  | "abandoned";
 
 export type LinkOptions = NatsAccess & {
   readonly name: string;
@@ -59,15 +65,19 @@ export class NatsLink {
   readonly #waiting = new Set<(up: boolean) => void>();
   readonly #onReconnect = new Set<() => void>();
   readonly #onForbidden = new Set<(subject: string) => void>();
-  /** What the server knows us by, for people. */
-  readonly #credential: string;
+  readonly #options: LinkOptions;
+  /** What the server knows us by. */
+  readonly #credential: Credential;
   /** Attempts in a row at which it did not. */
   #credentialRefusals = 0;
+  /** Aborted once a connection that was lost is back, or is not waited for any more. */
+  #away = new AbortController();
 
-  private constructor(connection: NatsConnection, credential: string, onStatus: LinkOptions["onStatus"]) {
+  private constructor(connection: NatsConnection, credential: Credential, options: LinkOptions) {
     this.connection = connection;
     this.#credential = credential;
-    this.#onStatus = onStatus;
+    this.#options = options;
+    this.#onStatus = options.onStatus;
   }
 
   /**
@@ -75,7 +85,7 @@ export class NatsLink {
    * is true of the error. Rejects with FaultError invalid_request when the credential cannot be read, and cancelled once the signal is aborted.
    */
   static async open(options: LinkOptions): Promise<NatsLink> {
-    const { url, name, token, tls, inboxPrefix, onStatus, timeoutMs = 10_000, signal } = options;
+    const { url, tls, inboxPrefix, timeoutMs = 10_000, signal } = options;
     const credential = openCredential(options);
     const endMs = performance.now() + timeoutMs;
     // Filled in once there is a link, whose age the delay follows.
@@ -83,11 +93,7 @@ export class NatsLink {
     for (let attempt = 1; ; attempt += 1) {
       try {
         const connection = await connect({
-          servers: url.split(",").map((server) => server.trim()),
-          name,
-          ...(token === undefined ? {} : { token }),
-          ...(credential.authenticator === undefined ? {} : { authenticator: credential.authenticator }),
-          ...(tls === undefined ? {} : { tls: tlsOptions(tls) }),
+          ...accessOptions(options, credential),
           ...(inboxPrefix === undefined ? {} : { inboxPrefix }),
           timeout: Math.max(100, Math.min(5000, endMs - performance.now())),
           maxReconnectAttempts: -1,
@@ -100,7 +106,7 @@ export class NatsLink {
           noAsyncTraces: true,
         });
         if (inboxPrefix !== undefined) keepInbox(connection, inboxPrefix);
-        const link = new NatsLink(connection, credential.name, onStatus);
+        const link = new NatsLink(connection, credential, options);
         delay.of = () => link.#reconnectDelayMs();
         void link.#follow();
         return link;
@@ -227,13 +233,13 @@ export class NatsLink {
   async #follow(): Promise<void> {
     for await (const status of this.connection.status()) {
       if (status.type === "disconnect") {
-        if (this.#up) this.#downSinceMs = performance.now();
-        this.#up = false;
+        if (this.#up) this.#lost();
         this.#losses += 1;
         this.#onStatus?.("disconnected", status.server);
         if (this.#leaving) void this.#closeIfAway();
       } else if (status.type === "reconnect") {
         this.#up = true;
+        this.#away.abort();
         this.#credentialRefusals = 0;
         this.#wake(true);
         for (const listener of this.#onReconnect) listener();
@@ -243,20 +249,56 @@ export class NatsLink {
       }
     }
     this.#up = false;
+    this.#away.abort();
     this.#wake(false);
+  }
+
+  #lost(): void {
+    this.#up = false;
+    this.#downSinceMs = performance.now();
+    this.#away = new AbortController();
+    void this.#lookForDistrust(this.#away.signal);
+  }
+
+  /** The client library does not tell why it cannot come back, so that now and then one attempt of our own does. What the server refuses is told by the library. */
+  async #lookForDistrust(back: AbortSignal): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      await pause(backoffMs(attempt, REFUSED_RETRY), back);
+      if (back.aborted) return;
+      if (this.#credentialRefusals > 0) continue;
+      const distrust = await this.#askOnce();
+      if (distrust === undefined || this.up) continue;
+      countRefusal("certificate");
+      this.#onStatus?.("certificate_refused", certificateRefused(distrust, this.#options.tls));
+    }
+  }
+
+  /** What is wrong with the server's certificate now; undefined where that is not what keeps us from it. */
+  async #askOnce(): Promise<string | undefined> {
+    const limits = { timeout: QUESTION_TIMEOUT_MS, reconnect: false, noAsyncTraces: true };
+    try {
+      const connection = await connect({ ...accessOptions(this.#options, this.#credential), ...limits });
+      await connection.close();
+      return undefined;
+    } catch (error) {
+      return certificateTrouble(error);
+    }
   }
 
   #refused(error: Error): void {
     if (isRefusal(error)) {
       this.#credentialRefusals += 1;
       countRefusal("credential");
-      this.#onStatus?.("credential_refused", credentialRefused(this.#credential));
+      this.#onStatus?.("credential_refused", credentialRefused(this.#credential.name));
       return;
     }
     if (error instanceof PermissionViolationError) {
       countRefusal(error.operation);
       if (error.operation === "publish") for (const listener of this.#onForbidden) listener(error.subject);
-      this.#onStatus?.("refused", `${error.message}: ${this.#credential} lacks this right (deploy/nats/users.conf)`);
+      this.#onStatus?.(
+        "refused",
+        `${error.message}: ${this.#credential.name} lacks this right (deploy/nats/users.conf)`,
+      );
       return;
     }
     this.#onStatus?.("refused", error.message);
@@ -276,34 +318,15 @@ export class NatsLink {
   }
 }
 
-/** Whether this came of a credential that the server does not take, or of a certificate that we do not, and not of a server that is away. */
-export function isCredentialRefused(error: unknown): boolean {
-  return error instanceof Error && (isRefusal(error.cause) || certificateTrouble(error.cause) !== undefined);
-}
-
-function isRefusal(error: unknown): boolean {
-  return error instanceof AuthorizationError || error instanceof UserAuthenticationExpiredError;
-}
-
-function credentialRefused(credential: string): string {
-  return `the server does not take ${credential}: give it the user's public key, or this service the right credential`;
-}
-
-/** Of Node and OpenSSL: what is wrong with a certificate, or with whom it is for. */
-const CERTIFICATE_CODES = /CERT|SIGNATURE|SIGNED|ISSUER/;
-
-/** What Node says of the server's certificate; undefined where that is not what went wrong. The client library wraps it. */
-function certificateTrouble(error: unknown): string | undefined {
-  for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    const code = "code" in cause ? cause.code : undefined;
-    if (typeof code === "string" && CERTIFICATE_CODES.test(code)) return cause.message;
-  }
-  return undefined;
-}
-
-function certificateRefused(reason: string, tls: NatsAccess["tls"]): string {
-  const trusted = tls?.caFile === undefined ? "Node's own list (MUSTER_NATS_CA_FILE is not set)" : tls.caFile;
-  return `the server's certificate is not trusted by ${trusted}: ${reason}`;
+/** Where the servers are, and what is shown to them. */
+function accessOptions({ url, name, token, tls }: LinkOptions, { authenticator }: Credential) {
+  return {
+    servers: url.split(",").map((server) => server.trim()),
+    name,
+    ...(token === undefined ? {} : { token }),
+    ...(authenticator === undefined ? {} : { authenticator }),
+    ...(tls === undefined ? {} : { tls: tlsOptions(tls) }),
+  };
 }
 
 function tlsOptions({ caFile, client }: NonNullable<NatsAccess["tls"]>) {

@@ -14,8 +14,9 @@ import {
 } from "@muster/nats-server";
 import { certificateAuthority, signedCertificate, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { connectNats, connectService, readNatsAccess } from "../src/index.ts";
+import { connectNats, connectService } from "../src/index.ts";
 import { faultFrom } from "./call-suite.ts";
+import { accessOf, contextOf } from "./service-context.ts";
 
 const keys = new Map(NATS_USERS.map((user) => [user, makeNkey()]));
 const stack = new AsyncDisposableStack();
@@ -43,30 +44,14 @@ async function write(name: string, text: string): Promise<string> {
   return path;
 }
 
-function access(variables: Readonly<Record<string, string>>) {
-  const all: Readonly<Record<string, string>> = { MUSTER_NATS_URL: server.url.replace("nats:", "tls:"), ...variables };
-  return readNatsAccess({ optional: (name) => all[name], url: (name, fallback) => all[name] ?? fallback });
-}
-
-/** As `@muster/service` gives it. */
-function contextOf(variables: Readonly<Record<string, string>>, signal: AbortSignal) {
-  const said: string[] = [];
-  const checks = new Map<string, () => string | undefined>();
-  const log = (fields: object): void => {
-    said.push(JSON.stringify(fields));
-  };
-  const context = {
-    config: { nats: access(variables) },
-    logger: { warn: log, error: log },
-    service: "watcher",
-    instance: "watcher-1",
-    natsReplicas: 1,
-    requestRate: { perSecond: 1000, burst: 2000 },
-    signal,
-    alsoCheck: (name: string, check: () => string | undefined) => checks.set(name, check),
-  };
-  return { context, said, missing: () => checks.get("nats")?.() };
-}
+/** Of a service with these variables, which knows where the server is. */
+const variablesOf = (variables: Readonly<Record<string, string>>): Readonly<Record<string, string>> => ({
+  MUSTER_NATS_URL: server.url.replace("nats:", "tls:"),
+  ...variables,
+});
+const access = (variables: Readonly<Record<string, string>>) => accessOf(variablesOf(variables));
+const contextWith = (variables: Readonly<Record<string, string>>, signal: AbortSignal) =>
+  contextOf(variablesOf(variables), signal);
 
 it("speaks TLS with a user's key, and gets its answers where only that user may listen", async () => {
   const file = await write("watcher.nk", keys.get("watcher")?.seed ?? "");
@@ -86,7 +71,7 @@ it("says whose key is refused, also to who asks whether it is ready, and goes on
   const file = await write("late.nk", wrong.seed);
   const stop = new AbortController();
   const variables = { MUSTER_NATS_NKEY_FILE: file, MUSTER_NATS_CA_FILE: join(directory, "ca.pem") };
-  const { context, said, missing } = contextOf(variables, stop.signal);
+  const { context, said, missing } = contextWith(variables, stop.signal);
   const connecting = connectService(context);
   await until("it has said so", () => said.length > 0);
   expect(missing()).toContain(`does not take the nkey ${wrong.publicKey} of MUSTER_NATS_NKEY_FILE ${file}`);
@@ -102,7 +87,7 @@ it("says that it does not trust the server's certificate, and goes on once the f
   const file = await write("trusted.pem", (await certificateAuthority("another")).cert);
   const seed = keys.get("watcher")?.seed ?? "";
   const variables = { MUSTER_NATS_NKEY: seed, MUSTER_NATS_CA_FILE: file };
-  const { context, missing } = contextOf(variables, new AbortController().signal);
+  const { context, missing } = contextWith(variables, new AbortController().signal);
   const connecting = connectService(context);
   await until("it has said so", missing);
   expect(missing()).toMatch(`certificate is not trusted by ${file}: `);
@@ -125,7 +110,7 @@ it("says that the server is away, and waits for it", async () => {
     MUSTER_NATS_NKEY: keys.get("watcher")?.seed ?? "",
     MUSTER_NATS_CA_FILE: join(directory, "ca.pem"),
   };
-  const { context, said, missing } = contextOf(variables, new AbortController().signal);
+  const { context, said, missing } = contextWith(variables, new AbortController().signal);
   const connecting = connectService(context);
   await until("it has said so", missing);
   expect(said.join("\n")).toContain("retryInMs");
@@ -138,7 +123,7 @@ it("says that the server is away, and waits for it", async () => {
 it("ends when it is told to while its key is refused", async () => {
   const stop = new AbortController();
   const variables = { MUSTER_NATS_NKEY: makeNkey().seed, MUSTER_NATS_CA_FILE: join(directory, "ca.pem") };
-  const { context, said } = contextOf(variables, stop.signal);
+  const { context, said } = contextWith(variables, stop.signal);
   const connecting = faultFrom(connectService(context));
   await until("it has said so", () => said.length > 0);
   stop.abort();

@@ -1,10 +1,8 @@
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:http";
 import { natsServer, until } from "@muster/testkit";
-import { startTelemetry, type Telemetry } from "@muster/tracing";
+import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { connectNats } from "../src/index.ts";
+import { scrape } from "./scrape.ts";
 
 it("shows how far behind a consumer is and what a slow listener lost", async () => {
   await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
@@ -69,17 +67,3 @@ it("goes on answering scrapes while the server is away", async () => {
   expect(await scrape(telemetry)).toContain("target_info");
   await server.start();
 });
-
-async function scrape(telemetry: Telemetry): Promise<string> {
-  const http = createServer((request, response) => {
-    telemetry.answerScrape(request, response);
-  }).listen(0, "127.0.0.1");
-  await once(http, "listening");
-  try {
-    const { port } = http.address() as AddressInfo;
-    return await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-  } finally {
-    http.closeAllConnections();
-    http.close();
-  }
-}
