@@ -4,7 +4,7 @@ import { muster } from "@muster/proto";
 import type { Cleanup } from "../domain/build-cleanup-view.ts";
 import type { EngineLoad } from "../domain/build-lease-checks.ts";
 import type { EngineIdentity } from "../domain/lease-engine.ts";
-import type { Lease, LeaseEvent } from "../domain/lease.ts";
+import type { Lease, LeaseEvent, LeaseUsers } from "../domain/lease.ts";
 
 const wire = muster.provision.v1;
 
@@ -37,11 +37,23 @@ export function leaseFromMessage(message: muster.provision.v1.Lease.$Properties)
     ending: ending ? { cause: ending.cause ?? "", message: ending.message ?? "", atNs: toNs(ending.at) } : undefined,
     result: result ? resultFromMessage(result) : undefined,
     waitingBecause: message.waitingBecause ?? "",
+    isStuck: message.stuck ?? false,
+    usedBy: usersFromMessage(message),
     endedAtNs: record.endedAt ? toNs(record.endedAt) : undefined,
     untold: record.outbox?.length ?? 0,
     traceparent: record.traceparent ?? "",
     revision: message.revision ?? 0,
   };
+}
+
+function usersFromMessage({ usedBy, usedByCount }: muster.provision.v1.Lease.$Properties): LeaseUsers {
+  const some = (usedBy ?? []).map(({ id, type, phase, expiresAt }) => ({
+    id: id ?? "",
+    type: type ?? "",
+    phase: PHASE_FROM_WIRE.get(phase ?? 0) ?? "UNKNOWN",
+    expiresAtNs: toNs(expiresAt),
+  }));
+  return { count: usedByCount ?? 0, some };
 }
 
 function resultFromMessage(message: muster.provision.v1.Result.$Properties): Result {

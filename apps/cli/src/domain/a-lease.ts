@@ -25,6 +25,8 @@ export function aLease(changes: Partial<Lease> = {}): Lease {
     ending: undefined,
     result: undefined,
     waitingBecause: "",
+    isStuck: false,
+    usedBy: { count: 0, some: [] },
     endedAtNs: undefined,
     untold: 0,
     traceparent: "",

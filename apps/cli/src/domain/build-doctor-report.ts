@@ -114,7 +114,7 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
     ...buildGrowthChecks(seen, nowMs),
     ...checkJobs(seen.jobs),
     ...checkSets(seen.unreadableSets),
-    ...buildLeaseChecks(seen.leases),
+    ...buildLeaseChecks(seen.leases, nowMs),
     ...buildUnreadableLeaseChecks(seen.unreadableLeases),
     checkDropped(seen.dropped),
     checkDeadLetters(nats.deadLetters),

@@ -1,3 +1,4 @@
+import { describeUsers } from "./build-lease-views.ts";
 import { plain } from "./build-table.ts";
 import { failed, ok, warning, type Check, type Seen } from "./check.ts";
 import type { Lease } from "./lease.ts";
@@ -26,7 +27,7 @@ export type SeenLeases = {
   /** Ordered, and not there yet. */
   readonly waiting: readonly Pick<Lease, "waitingBecause">[];
   /** Over, and not gone yet. */
-  readonly ending: readonly Pick<Lease, "order" | "waitingBecause">[];
+  readonly ending: readonly Pick<Lease, "order" | "waitingBecause" | "isStuck" | "usedBy">[];
   /** Why nobody can say which these are; empty: they are all here. */
   readonly unlisted: string;
   readonly cleanup: CleanupState;
@@ -54,13 +55,14 @@ const CONFIRM =
   "see whether the records of leases are lost: nothing is removed meanwhile; `muster lease cleanup --dry-run` lists what would go, and with --confirm N up to N go";
 
 /** Whoever answers nothing about leases is told of among the services. */
-export function buildLeaseChecks(seen: Seen<SeenLeases>): Check[] {
+export function buildLeaseChecks(seen: Seen<SeenLeases>, nowMs: number): Check[] {
   if ("trouble" in seen) return [];
   const { load, waiting, ending, unlisted, cleanup } = seen.value;
   const held = buildCleanupChecks(cleanup);
-  const stuck = ending.filter(({ waitingBecause }) => waitingBecause !== "");
+  const stuck = ending.filter(({ isStuck }) => isStuck);
   const wait = waiting.length === 0 ? [] : [`${waiting.length} not there yet`];
-  const detail = [`engine ${load.engine}: ${load.active} active`, ...wait, ...describeUse(load)].join(", ");
+  const counted = [`engine ${load.engine}: ${load.active} active`, ...wait, ...describeUse(load)].join(", ");
+  const detail = [counted, ...describeInUse(ending, nowMs)].join("; ");
   const overdue = buildOverdue(load);
   if (unlisted !== "")
     return [warning(NAME, `${detail}; cannot be listed: ${plain(unlisted)}`, UNLISTED), ...overdue, ...held];
@@ -76,6 +78,17 @@ export function buildLeaseChecks(seen: Seen<SeenLeases>): Check[] {
     ...overdue,
     ...held,
   ];
+}
+
+/** What ends after others only is no trouble, and is told: nothing else says why it is still there. */
+function describeInUse(ending: SeenLeases["ending"], nowMs: number): string[] {
+  const inUse = ending.filter(({ isStuck, usedBy }) => !isStuck && usedBy.count > 0);
+  const told = inUse.slice(0, SHOWN_MAX).map(({ order, usedBy }) => {
+    const users = describeUsers(usedBy, nowMs);
+    return `${order.type} ${order.id} ends after ${users}`;
+  });
+  const more = inUse.length - told.length;
+  return more > 0 ? [...told, `${more} more wait for others to end`] : told;
 }
 
 function buildCleanupChecks({ heldBecause, waitsFor }: CleanupState): Check[] {

@@ -1,8 +1,8 @@
-import { DURATION_NS_MAX, formatDurationNs, formatRfc3339, type Order, type Result } from "@muster/leases";
+import { formatDurationNs, formatRfc3339, type Order, type Result } from "@muster/leases";
 import { buildFacts } from "./build-facts.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
-import type { Lease, LeaseEvent } from "./lease.ts";
+import type { Lease, LeaseEvent, LeaseUsers } from "./lease.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
 import { colourOf, paint } from "./paint.ts";
 import { showOrderData, showResultData } from "./sealed-view.ts";
@@ -57,12 +57,22 @@ function describeEndAt(lease: Lease, nowMs: number): string {
 }
 
 /** When it is over, seen from now; of one that is over, that it is. */
-export function describeEnd({ order, phase, expiresAtNs }: Lease, nowMs: number): string {
+export function describeEnd({ phase, expiresAtNs }: Pick<Lease, "phase" | "expiresAtNs">, nowMs: number): string {
   if (phase === "ENDED" || phase === "FAILED") return "over";
   if (phase === "DECOMMISSIONING") return "now";
-  if (expiresAtNs >= order.createdNs + DURATION_NS_MAX) return "never";
   const leftMs = toMs(expiresAtNs) - nowMs;
+  if (leftMs > NEVER_MS) return "never";
   return leftMs < 0 ? "now" : `in ${formatElapsed(leftMs)}`;
+}
+
+/** The longest duration is 292 years. */
+const NEVER_MS = 200 * 366 * 86_400_000;
+
+/** Leases that live in another one, with their times: `container 4711-2 (ends in 38m10s), 3 more`. */
+export function describeUsers({ some, count }: LeaseUsers, nowMs: number): string {
+  const named = some.map((each) => `${each.type} ${each.id} (ends ${describeEnd(each, nowMs)})`);
+  const more = count - named.length;
+  return [...named, ...(more > 0 ? [`${more} more`] : [])].join(", ");
 }
 
 /** Why it is not as it was ordered, in a few words; empty when it is. */

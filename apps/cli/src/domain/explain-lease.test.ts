@@ -6,6 +6,8 @@ import { decideLeaseCondition, LEASE_PHASES, type Lease } from "./lease.ts";
 
 const NOW_MS = 1_700_003_600_123;
 const ending = { cause: "CRASHED", message: "4 exits", atNs: 1n };
+const some = [{ id: "4711-2", type: "container", phase: "ACTIVE", expiresAtNs: 1_700_007_200_123_000_000n }];
+const usedBy = { count: 2, some };
 const error = {
   id: "4711-1",
   type: "debug",
@@ -24,10 +26,22 @@ it.each<[what: string, lease: Partial<Lease>, code: string, message: RegExp]>([
   ["is there, with a node that died", { waitingBecause: "node n-0" }, "TROUBLED", /not all as it should be: node n-0/],
   ["crashed", { phase: "DECOMMISSIONING", ending }, "CRASHED", /taken down: CRASHED: 4 exits/],
   [
-    "cannot be taken down",
+    "was not taken down at once",
     { phase: "DECOMMISSIONING", ending, waitingBecause: "away" },
+    "CRASHED",
+    /^it is taken down, and that is tried again: CRASHED: 4 exits; away$/,
+  ],
+  [
+    "cannot be taken down",
+    { phase: "DECOMMISSIONING", ending, waitingBecause: "away", isStuck: true },
     "NOT_TAKEN_DOWN",
     /4 exits; away/,
+  ],
+  [
+    "ends after others",
+    { phase: "DECOMMISSIONING", ending, waitingBecause: "it is in use by 4711-2", usedBy },
+    "IN_USE",
+    /^it ends \(CRASHED: 4 exits\), and stays until what uses it is gone: container 4711-2 \(ends in 1h00m\), 1 more$/,
   ],
   ["is over", { phase: "ENDED", ending, result: error }, "CRASHED", /^nothing of it is there any more: CRASHED/],
   ["is over and was never there", { phase: "ENDED", ending }, "CRASHED", /^it never became ACTIVE, /],
@@ -63,32 +77,45 @@ it("counts leases for the doctor, against what is limited, and warns of those th
       capacity: { cru: limit, mruBytes: 4 * 1024 ** 3, sruBytes: limit, hruBytes: limit },
     },
     waiting: [{ waitingBecause: "" }],
-    ending: [aLease()],
+    ending: [aLease(), aLease({ waitingBecause: "away for a moment" })],
     unlisted: "",
     cleanup,
   };
-  expect(buildLeaseChecks({ value: seen })).toMatchObject([
+  const checksOf = (value: SeenLeases) => buildLeaseChecks({ value }, NOW_MS);
+  expect(checksOf(seen)).toMatchObject([
     { status: "ok", detail: "engine main: 3 active, 1 not there yet, 1.5 of 4 GiB memory" },
   ]);
-  const ending = Array.from({ length: 5 }, () => aLease({ waitingBecause: "away" }));
-  const [check] = buildLeaseChecks({ value: { ...seen, ending } });
+  const waits = checksOf({ ...seen, ending: Array.from({ length: 5 }, () => aLease({ usedBy })) });
+  expect(waits).toMatchObject([
+    {
+      status: "ok",
+      detail: expect.stringMatching(
+        /(; debug 4711-1 ends after container 4711-2 \(ends in 1h00m\), 1 more){3}; 2 more wait for others to end$/,
+      ) as string,
+    },
+  ]);
+  const ending = Array.from({ length: 5 }, () => aLease({ waitingBecause: "away", isStuck: true }));
+  const [check] = checksOf({ ...seen, ending });
   expect(check?.status).toBe("warning");
   expect(check?.detail).toMatch(/5 leases cannot be taken down: (4711-1: away; ){3}and 2 more$/);
-  const held = buildLeaseChecks({ value: { ...seen, cleanup: { ...cleanup, heldBecause: "no record of any lease" } } });
+  const held = checksOf({ ...seen, cleanup: { ...cleanup, heldBecause: "no record of any lease" } });
   expect(held.map(({ status }) => status)).toEqual(["ok", "warning"]);
   expect(held[1]).toMatchObject({ detail: "no record of any lease" });
   expect(held[1]?.next).toContain("muster lease cleanup --dry-run");
-  const waits = buildLeaseChecks({ value: { ...seen, cleanup: { ...cleanup, waitsFor: "what was ordered" } } });
-  expect(waits[1]).toMatchObject({ status: "warning", detail: "it has not begun: what was ordered is not all known" });
-  const overdue = buildLeaseChecks({ value: { ...seen, load: { ...seen.load, overdue: 2 } } });
+  const waitsForOrders = checksOf({ ...seen, cleanup: { ...cleanup, waitsFor: "what was ordered" } });
+  expect(waitsForOrders[1]).toMatchObject({
+    status: "warning",
+    detail: "it has not begun: what was ordered is not all known",
+  });
+  const overdue = checksOf({ ...seen, load: { ...seen.load, overdue: 2 } });
   expect(overdue[1]).toMatchObject({
     status: "warning",
     detail: "engine main: 2 leases still there, and over minutes ago",
   });
-  const [unlisted] = buildLeaseChecks({ value: { ...seen, ending: [], unlisted: "too large" } });
+  const [unlisted] = checksOf({ ...seen, ending: [], unlisted: "too large" });
   expect(unlisted).toMatchObject({
     status: "warning",
     detail: expect.stringContaining("cannot be listed: too large") as string,
   });
-  expect(buildLeaseChecks({ trouble: "no engine" })).toEqual([]);
+  expect(buildLeaseChecks({ trouble: "no engine" }, NOW_MS)).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import type { Explanation } from "./build-explanation.ts";
 import { explainOwner } from "./build-explanation.ts";
-import { describeEnd, whyOf } from "./build-lease-views.ts";
+import { describeEnd, describeUsers, whyOf } from "./build-lease-views.ts";
 import type { Lease } from "./lease.ts";
 import type { ReservationExplanation } from "./reservation.ts";
 
@@ -35,13 +35,7 @@ export function explainLease(
         next: `\`muster lease renew ${id} --for 1h\` lets it end later`,
       };
     case "DECOMMISSIONING":
-      return waitingBecause === ""
-        ? { code: ending?.cause ?? "ENDING", message: `it is taken down: ${whyOf(lease)}`, next: "" }
-        : {
-            code: "NOT_TAKEN_DOWN",
-            message: `what it had cannot be taken down, and that is tried again: ${whyOf(lease)}`,
-            next: "`muster doctor` checks the services",
-          };
+      return explainEnding(lease, nowMs);
     case "ENDED":
       return {
         code: ending?.cause ?? "ENDED",
@@ -57,6 +51,28 @@ export function explainLease(
     default:
       return { code: phase, message: "this version of the command does not know the phase", next: "" };
   }
+}
+
+/** It may wait for others, or be tried again, without anything being broken. */
+function explainEnding(lease: Lease, nowMs: number): Explanation {
+  const { ending, isStuck, usedBy, waitingBecause } = lease;
+  const code = ending?.cause ?? "ENDING";
+  if (isStuck)
+    return {
+      code: "NOT_TAKEN_DOWN",
+      message: `what it had cannot be taken down, and that is tried again: ${whyOf(lease)}`,
+      next: "mend what it says; `muster doctor` checks the services",
+    };
+  if (usedBy.count > 0) {
+    const cause = [code, ending?.message ?? ""].filter((each) => each !== "").join(": ");
+    return {
+      code: "IN_USE",
+      message: `it ends (${cause}), and stays until what uses it is gone: ${describeUsers(usedBy, nowMs)}`,
+      next: `wait, or end each of them: \`muster lease end ${usedBy.some[0]?.id ?? "ID"}\``,
+    };
+  }
+  const how = waitingBecause === "" ? "it is taken down" : "it is taken down, and that is tried again";
+  return { code, message: `${how}: ${whyOf(lease)}`, next: "" };
 }
 
 const ENGINE = "`muster doctor` says whether an engine runs";

@@ -20,7 +20,7 @@ type Fields = Readonly<Record<string, unknown>>;
  */
 export function buildLeaseRecord(lease: Lease): Record<string, unknown> {
   const { order, phase, source, run, expiresAtNs, renewal, endRequest, ending, result, endedAtNs, ...others } = lease;
-  const { waitingBecause, revision, traceparent } = others;
+  const { waitingBecause, isStuck, usedBy, revision, traceparent } = others;
   const { createdNs, durationNs, signature, ...signed } = order;
   return {
     kind: LEASE_NOUN,
@@ -28,6 +28,8 @@ export function buildLeaseRecord(lease: Lease): Record<string, unknown> {
     phase,
     expiresAt: formatRfc3339(expiresAtNs),
     waitingBecause,
+    isStuck,
+    usedBy: usedBy.some.map(({ expiresAtNs, ...user }) => ({ ...user, expiresAt: formatRfc3339(expiresAtNs) })),
     revision,
     order: {
       ...signed,

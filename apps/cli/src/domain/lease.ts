@@ -32,12 +32,23 @@ export type Lease = SignedLease & {
   readonly ending: { readonly cause: string; readonly message: string; readonly atNs: bigint } | undefined;
   /** Why nothing moves now; empty: it moves, or is as it should be. */
   readonly waitingBecause: string;
+  /** It cannot be taken down, or its end cannot be written: somebody has to look. */
+  readonly isStuck: boolean;
+  /** Of one that ends: those that it stays for. */
+  readonly usedBy: LeaseUsers;
   readonly endedAtNs: bigint | undefined;
   /** Things that happened, and are not in its history yet. */
   readonly untold: number;
   /** W3C traceparent of its order; empty: it was not traced. */
   readonly traceparent: string;
   readonly revision: number;
+};
+
+/** Leases that live in another one, or mount it. */
+export type LeaseUsers = {
+  readonly count: number;
+  /** The first few of them. */
+  readonly some: readonly (Pick<Order, "id" | "type"> & { readonly phase: string; readonly expiresAtNs: bigint })[];
 };
 
 export type LeaseEvent = {

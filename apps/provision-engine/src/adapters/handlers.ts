@@ -5,21 +5,19 @@ import { timestampOf, type Order } from "@muster/leases";
 import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
-import { decideAdmission, type Capacity } from "../domain/decide-admission.ts";
-import { decideReference, toReferenced } from "../domain/decide-take-over.ts";
+import type { Capacity } from "../domain/decide-admission.ts";
 import { eventBytes, recordBytes } from "../domain/decide-quota.ts";
-import { decideRelease } from "../domain/decide-release.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";
 import type { ResourceUnits } from "../domain/resource-units.ts";
 import { SOURCES } from "../domain/order-sources.ts";
-import { readClaim } from "../domain/workload-types.ts";
 import type { Cleaner } from "../cleaner.ts";
 import type { Holdings } from "../holdings.ts";
 import type { Stored } from "../pass.ts";
 import { unreadableLeases } from "../unreadable-leases.ts";
 import { end, renew, requireLease, takeOrder, type RequestDeps } from "../requests.ts";
 import type { History } from "./history.ts";
-import { phaseOf, toWireEvent, toWireRecord, type Readable } from "./messages.ts";
+import { leaseMessage } from "./lease-message.ts";
+import { phaseOf, toWireEvent, type Readable } from "./messages.ts";
 
 export type HandlerDeps = RequestDeps & {
   readonly view: Pick<View<Readable>, "entries" | "onChange">;
@@ -173,25 +171,6 @@ async function laterThan(
       patience.removeEventListener("abort", give);
     }
   }
-}
-
-function leaseMessage(deps: HandlerDeps, { record, revision }: Stored): PropertiesOf<typeof muster.provision.v1.Lease> {
-  return { record: toWireRecord(record), revision, waitingBecause: explainWait(deps, record) };
-}
-
-function explainWait({ holdings, nowNs }: HandlerDeps, { order, phase, trouble }: Stored["record"]): string {
-  if (phase === "DECOMMISSIONING") {
-    const release = decideRelease(holdings.around(order));
-    return release.release === "later" ? release.because : trouble;
-  }
-  if (phase !== "ORDERED") return trouble;
-  // What it refers to is shown as what it waits for; whether it may have it is told once it is there.
-  const older = order.reference === undefined ? undefined : holdings.find(order.reference);
-  const reference = older && decideReference(order, toReferenced(order, older, true), nowNs());
-  if (reference?.admit === "later") return reference.because;
-  const claim = readClaim(order);
-  const admission = claim.ok ? decideAdmission(claim.value, holdings.around(order)) : undefined;
-  return admission?.admit === "later" ? admission.because : "";
 }
 
 /** Rejects what is no text with invalid_request. */

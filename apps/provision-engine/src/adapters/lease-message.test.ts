@@ -1,0 +1,35 @@
+import { expect, it } from "vitest";
+import { aLease } from "../domain/a-lease.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+import { openHoldings } from "../holdings.ts";
+import { leaseMessage } from "./lease-message.ts";
+
+const NETWORK = { id: "1-1", type: "network", data: '{"name":"home"}' };
+
+function told(network: Partial<Omit<LeaseRecord, "order">>, users: readonly string[] = []) {
+  const holdings = openHoldings({}, {});
+  const record = aLease({ order: NETWORK, phase: "DECOMMISSIONING", ...network });
+  holdings.learn({ record, revision: 1 });
+  for (const id of users) {
+    const order = { id, type: "volume", data: '{"size":1,"type":"ssd","network":"home"}' };
+    holdings.learn({ record: aLease({ order, phase: "ACTIVE", expiresAtNs: 7_000_000_001n }), revision: 1 });
+  }
+  return leaseMessage({ holdings, nowNs: () => 0n }, { record, revision: 1 });
+}
+
+it("tells those that a network stays for, with their ends, as no trouble", () => {
+  const message = told({}, ["1-2", "1-3", "1-4", "1-5", "1-6", "1-7"]);
+  expect(message.waitingBecause).toBe("it is in use by 1-2, 1-3, 1-4, 1-5, 1-6 and 1 more");
+  expect(message).toMatchObject({ stuck: false, usedByCount: 6 });
+  expect(message.usedBy).toHaveLength(5);
+  expect(message.usedBy?.[0]).toMatchObject({ id: "1-2", type: "volume", expiresAt: { seconds: 7, nanos: 1 } });
+});
+
+it.each<[what: string, record: Partial<Omit<LeaseRecord, "order">>, stuck: boolean, because: string]>([
+  ["is taken down", {}, false, ""],
+  ["was not taken down at once", { attempts: 1, trouble: "away" }, false, "away"],
+  ["cannot be taken down", { attempts: 10, trouble: "away" }, true, "away"],
+  ["is there, and used", { phase: "ACTIVE", expiresAtNs: 1n }, false, ""],
+])("tells of a lease that %s whether somebody has to look", (_what, record, stuck, waitingBecause) => {
+  expect(told(record)).toMatchObject({ stuck, waitingBecause, usedBy: [], usedByCount: 0 });
+});
