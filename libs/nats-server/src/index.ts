@@ -6,5 +6,5 @@ export { startNatsServer } from "./start.ts";
 export type { NatsClusterOptions, NatsServer, NatsServerOptions } from "./start.ts";
 export { permissionsOf } from "./plan-permissions.ts";
 export type { Permissions } from "./plan-permissions.ts";
-export { keyVariable, makeNkey, NATS_USERS, renderUsers } from "./render-users.ts";
+export { keyVariable, makeNkey, NATS_USERS, publicKeyOf, renderUsers } from "./render-users.ts";
 export type { NatsUserName } from "./rights.ts";

@@ -39,3 +39,8 @@ export function makeNkey(): { readonly publicKey: string; readonly seed: string 
   const pair = nkeys.createUser();
   return { publicKey: pair.getPublicKey(), seed: new TextDecoder().decode(pair.getSeed()) };
 }
+
+/** The public half of a seed. Throws where it is no seed. */
+export function publicKeyOf(seed: string): string {
+  return nkeys.fromSeed(new TextEncoder().encode(seed)).getPublicKey();
+}

@@ -1,0 +1,106 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { X509Certificate } from "node:crypto";
+import { NATS_USERS, publicKeyOf } from "@muster/nats-server";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { prepare, type Setup } from "./prepare.ts";
+
+const SERVICES = ["watcher", "session-controller", "provision-engine"];
+const DAY_MS = 86_400_000;
+const NOW = Date.UTC(2026, 0, 1);
+
+let root: string;
+let setup: Setup;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "muster-setup-"));
+  const folders = ["nats", "client", "data", "cluster", "access", ...SERVICES.map((name) => `keys/${name}`)];
+  for (const folder of folders) await mkdir(join(root, folder), { recursive: true });
+  await writeFile(join(root, "compose.yml"), "");
+  const { uid, gid } = await stat(root);
+  setup = { root, service: { uid, gid }, natsPort: 4333, nowMs: NOW };
+});
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+const read = (file: string): Promise<string> => readFile(join(root, file), "utf8");
+async function everything(): Promise<ReadonlyMap<string, string>> {
+  const found = await readdir(root, { recursive: true, withFileTypes: true });
+  const files = found.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  return new Map(await Promise.all(files.map(async (file) => [file, await readFile(file, "utf8")] as const)));
+}
+
+/** NATS would let in everybody who is to come in, and be trusted by them. */
+async function expectWhole(): Promise<void> {
+  const users = await read("nats/users.conf");
+  for (const service of SERVICES) {
+    expect(users).toContain(`nkey: ${publicKeyOf((await read(`keys/${service}/nats.nk`)).trim())}`);
+    const authority = new X509Certificate(await read(`keys/${service}/ca.crt`));
+    const certificate = new X509Certificate(await read("nats/tls.crt"));
+    expect(certificate.verify(authority.publicKey)).toBe(true);
+  }
+  expect(users).toContain(`nkey: ${publicKeyOf((await read("client/cli.nk")).trim())}`);
+  expect(await read("client/ca.crt")).toBe(await read("keys/watcher/ca.crt"));
+  expect(await read("keys/provision-engine/engine.key")).toMatch(/^[0-9a-f]{64}\n$/);
+}
+
+it("gives each its own key and no other, readable by its owner alone", async () => {
+  await prepare(setup);
+  await expectWhole();
+  expect(await readdir(join(root, "keys"))).toEqual(SERVICES.toSorted());
+  expect(await readdir(join(root, "keys/watcher"))).toEqual(["ca.crt", "nats.nk"]);
+  expect(await readdir(join(root, "keys/provision-engine"))).toEqual(["ca.crt", "engine.key", "nats.nk"]);
+  expect(JSON.parse(await read("client/local.json"))).toEqual({
+    natsUrl: "tls://localhost:4333",
+    natsNkeyFile: "cli.nk",
+    natsCaFile: "ca.crt",
+  });
+  const files = [...(await everything()).keys()].filter((file) => !file.endsWith("compose.yml"));
+  const modes = await Promise.all(files.map(async (file) => (await stat(file)).mode & 0o777));
+  expect(new Set(modes)).toEqual(new Set([0o600]));
+  const seeds = await Promise.all(NATS_USERS.map((user) => read(`kept/nkeys/${user}`)));
+  expect(new Set(seeds).size).toBe(NATS_USERS.length);
+});
+
+it("changes nothing the second time, and trusts the same authority after a renewal", async () => {
+  await prepare(setup);
+  const before = await everything();
+  expect(await prepare({ ...setup, nowMs: NOW + 300 * DAY_MS })).toEqual([]);
+  expect(await everything()).toEqual(before);
+  expect(await prepare({ ...setup, nowMs: NOW + 340 * DAY_MS })).toEqual([
+    { do: "make-certificate", because: "ends-soon" },
+  ]);
+  await expectWhole();
+  const after = await everything();
+  const changed = [...after.keys()].filter((file) => after.get(file) !== before.get(file));
+  expect(changed.map((file) => file.slice(root.length + 1)).toSorted()).toEqual([
+    "kept/tls.crt",
+    "kept/tls.key",
+    "nats/tls.crt",
+    "nats/tls.key",
+  ]);
+});
+
+it("makes whole what a kill has left: any file that is missing, empty, or half written beside its place", async () => {
+  await prepare(setup);
+  const files = [...(await everything()).keys()].filter((file) => !file.endsWith("compose.yml"));
+  // One user is as another.
+  for (const file of files.filter((each) => !each.includes("kept/nkeys/") || each.endsWith("/watcher"))) {
+    await rm(file);
+    await writeFile(`${file}.new`, "half");
+    await prepare(setup);
+    await expectWhole();
+    await truncate(file);
+    await prepare(setup);
+    await expectWhole();
+  }
+  expect([...(await everything()).keys()].toSorted()).toEqual([...files, join(root, "compose.yml")].toSorted());
+});
+
+it("says which file holds no seed, and not what it holds", async () => {
+  await prepare(setup);
+  const file = join(root, "kept/nkeys/watcher");
+  await writeFile(file, "SUNKNOWN");
+  const told = prepare(setup);
+  await expect(told).rejects.toThrow(`${file} holds no seed of an nkey: without the file a new one is made`);
+  await expect(told).rejects.not.toThrow(/SUNKNOWN/);
+});

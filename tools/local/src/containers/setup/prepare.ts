@@ -1,0 +1,116 @@
+import { randomBytes } from "node:crypto";
+import { chown, mkdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { makeNkey, NATS_USERS, publicKeyOf, renderUsers } from "@muster/nats-server";
+import {
+  type Certificate,
+  type CertificateStep,
+  type Kept,
+  makeAuthority,
+  makeCertificate,
+  planCertificates,
+} from "./certificates.ts";
+import { keep, type Owner, put, readText } from "./files.ts";
+
+export type Setup = {
+  /** Holds a folder for each volume of the container. */
+  readonly root: string;
+  /** The user that all other containers run as. */
+  readonly service: Owner;
+  /** Where the command line finds NATS on this machine. */
+  readonly natsPort: number;
+  /** Of a cluster of the user's. */
+  readonly kubeconfig?: string | undefined;
+  readonly nowMs: number;
+};
+
+/** Makes what is missing, and gives each its own; may be killed anywhere and run again. Returns what was made of certificates. */
+export async function prepare(setup: Setup): Promise<readonly CertificateStep[]> {
+  const { root, service } = setup;
+  // The one place where everything is kept; what stands elsewhere is a copy.
+  const kept = join(root, "kept");
+  await mkdir(join(kept, "nkeys"), { recursive: true, mode: 0o700 });
+  const { authority, server, steps } = await keepCertificates(kept, setup.nowMs);
+  const nkeys = new Map<string, Nkey>();
+  for (const user of NATS_USERS) nkeys.set(user, await keepNkey(join(kept, "nkeys", user)));
+  const engineKey = await keep(join(kept, "provision-engine.key"), () => randomBytes(32).toString("hex"));
+
+  const forNats = join(root, "nats");
+  await put(join(forNats, "tls.key"), server.key, service);
+  await put(join(forNats, "tls.crt"), server.cert, service);
+  const users = renderUsers((user) => nkeys.get(user)?.publicKey ?? "");
+  await put(join(forNats, "users.conf"), users, service);
+
+  for (const [user, { seed }] of nkeys) {
+    const directory = join(root, "keys", user);
+    // The others are no containers.
+    if (!(await isThere(directory))) continue;
+    await put(join(directory, "nats.nk"), `${seed}\n`, service);
+    await put(join(directory, "ca.crt"), authority.cert, service);
+  }
+  await put(join(root, "keys/provision-engine/engine.key"), `${engineKey}\n`, service);
+  for (const name of ["data", "cluster", "access"]) await chown(join(root, name), service.uid, service.gid);
+  if (setup.kubeconfig !== undefined)
+    await put(join(root, "access/kubeconfig"), await readFile(setup.kubeconfig), service);
+  await prepareClient(setup, nkeys.get("cli")?.seed ?? "", authority.cert);
+  return steps;
+}
+
+/** The folder of the command line belongs to whoever has cloned the repository, not to whoever runs the engine. */
+async function prepareClient({ root, natsPort }: Setup, seed: string, ca: string): Promise<void> {
+  const client = join(root, "client");
+  const { uid, gid } = await stat(join(root, "compose.yml"));
+  const local = { natsUrl: `tls://localhost:${natsPort}`, natsNkeyFile: "cli.nk", natsCaFile: "ca.crt" };
+  await chown(client, uid, gid);
+  await put(join(client, "cli.nk"), `${seed}\n`, { uid, gid });
+  await put(join(client, "ca.crt"), ca, { uid, gid });
+  await put(join(client, "local.json"), `${JSON.stringify(local)}\n`, { uid, gid });
+}
+
+type Nkey = { readonly seed: string; readonly publicKey: string };
+
+async function keepNkey(file: string): Promise<Nkey> {
+  const seed = await keep(file, () => makeNkey().seed);
+  try {
+    return { seed, publicKey: publicKeyOf(seed) };
+  } catch (cause) {
+    throw new Error(`${file} holds no seed of an nkey: without the file a new one is made`, { cause });
+  }
+}
+
+type Certificates = {
+  readonly authority: Certificate;
+  readonly server: Certificate;
+  readonly steps: readonly CertificateStep[];
+};
+
+async function keepCertificates(kept: string, nowMs: number): Promise<Certificates> {
+  const found: Kept = { authority: await readPair(kept, "ca"), server: await readPair(kept, "tls") };
+  const steps = planCertificates(found, nowMs);
+  let { authority, server } = found;
+  for (const step of steps) {
+    if (step.do === "make-authority") {
+      authority = await makeAuthority(nowMs);
+      await putPair(kept, "ca", authority);
+    } else if (authority !== undefined) {
+      server = await makeCertificate(authority, nowMs);
+      await putPair(kept, "tls", server);
+    }
+  }
+  if (authority === undefined || server === undefined) throw new Error("what is missing was not planned");
+  return { authority, server, steps };
+}
+
+async function readPair(kept: string, name: string): Promise<Certificate | undefined> {
+  const [cert, key] = [await readText(join(kept, `${name}.crt`)), await readText(join(kept, `${name}.key`))];
+  return cert === undefined || key === undefined ? undefined : { cert, key };
+}
+
+async function putPair(kept: string, name: string, { cert, key }: Certificate): Promise<void> {
+  await put(join(kept, `${name}.key`), key);
+  await put(join(kept, `${name}.crt`), cert);
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined)) !== undefined;
+}

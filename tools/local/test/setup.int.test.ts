@@ -1,0 +1,82 @@
+import { spawn } from "node:child_process";
+import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
+import { mkdir, mkdtempDisposable, readFile, stat, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connect as secure } from "node:tls";
+import { connectNats } from "@muster/bus";
+import { findNatsServer } from "@muster/nats-server";
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { prepare } from "../src/containers/setup/prepare.ts";
+import { ROOT } from "../src/stack.ts";
+import { freePorts } from "./containers.ts";
+
+const DAY_MS = 86_400_000;
+
+it("renews the certificate under a NATS that runs: all trust the old one and the new one, which it shows after SIGHUP", async () => {
+  await using stack = new AsyncDisposableStack();
+  const { path: root } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-setup-")));
+  for (const folder of ["nats", "client", "data", "cluster", "access", "keys/provision-engine"])
+    await mkdir(join(root, folder), { recursive: true });
+  await writeFile(join(root, "compose.yml"), "");
+  const { uid, gid } = await stat(root);
+  const [port = 0, monitor = 0] = await freePorts(2);
+  // Made long ago, so that it has to be renewed today.
+  const setup = { root, service: { uid, gid }, natsPort: port, nowMs: Date.now() - 340 * DAY_MS };
+  await prepare(setup);
+
+  const compose = await readFile(join(ROOT, "deploy/nats/compose.conf"), "utf8");
+  const here = compose
+    .replace("0.0.0.0:4222", `127.0.0.1:${port}`)
+    .replace("0.0.0.0:8222", `127.0.0.1:${monitor}`)
+    .replaceAll("/etc/nats-setup", join(root, "nats"))
+    .replace("../nats-setup", "nats")
+    .replace("/data", join(root, "data"));
+  await writeFile(join(root, "nats.conf"), here);
+  const { path: binary } = await findNatsServer({ env: process.env });
+  const server = spawn(binary, ["-c", join(root, "nats.conf")], { stdio: "ignore" });
+  stack.defer(async () => {
+    const ended = once(server, "exit");
+    server.kill("SIGKILL");
+    await ended;
+  });
+  await until("it listens", () => shown(port).catch(() => undefined));
+
+  const client = (file: string): string => join(root, "client", file);
+  const ask = async (): Promise<void> => {
+    const access = { nkey: { file: client("cli.nk") }, tls: { caFile: client("ca.crt") } };
+    await using bus = await connectNats({
+      url: `tls://localhost:${port}`,
+      name: "cli",
+      inboxPrefix: "_INBOX.cli",
+      ...access,
+    });
+    await bus.connection.flush();
+  };
+  await ask();
+  const before = await shown(port);
+  expect(await prepare({ ...setup, nowMs: Date.now() })).toEqual([{ do: "make-certificate", because: "ends-soon" }]);
+  await ask();
+  expect(await shown(port)).toBe(before);
+  server.kill("SIGHUP");
+  const renewed = new X509Certificate(await readFile(join(root, "nats/tls.crt"))).fingerprint256;
+  await until("it shows the new one", async () => (await shown(port)) === renewed);
+  await ask();
+});
+
+/** The fingerprint of the certificate that the server shows, to anybody. */
+async function shown(port: number): Promise<string> {
+  const socket = connect(port, "127.0.0.1");
+  // It greets first, and speaks TLS then.
+  await once(socket, "data");
+  const encrypted = secure({ socket, rejectUnauthorized: false });
+  try {
+    await once(encrypted, "secureConnect");
+    return encrypted.getPeerX509Certificate()?.fingerprint256 ?? "";
+  } finally {
+    encrypted.destroy();
+  }
+}
