@@ -12,6 +12,7 @@ it("has a value for all but the key", () => {
       legacySignatures: false,
       unsealedSecrets: false,
       orderAgeMaxNs: 86_400_000_000_000n,
+      listedAgeMaxNs: 31_536_000_000_000_000n,
     },
     engine: { parallel: 4 },
     capacity: {},

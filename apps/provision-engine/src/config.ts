@@ -7,7 +7,7 @@ import type { ControllerAddress } from "./adapters/controller.ts";
 import { CLEANUP_MODES, type CleanupMode } from "./cleaner.ts";
 import type { ZdbImage } from "./domain/build-zdb.ts";
 import type { Capacity } from "./domain/decide-admission.ts";
-import type { OrderPolicy } from "./domain/decide-order.ts";
+import type { OrderAges, OrderPolicy } from "./domain/decide-order.ts";
 import type { QuotaPolicy } from "./domain/decide-quota.ts";
 import type { TellPolicy } from "./domain/decide-telling.ts";
 import type { DiskType } from "./domain/resource-units.ts";
@@ -63,11 +63,10 @@ export type KubeConfiguration = {
   readonly zdb: ZdbImage | undefined;
 };
 
-export type EnginePolicy = {
+/** `OrderAges`, as for orders: so long a lease that is over is remembered against them. */
+export type EnginePolicy = OrderAges & {
   readonly pass: PassPolicy;
   readonly tell: TellPolicy;
-  /** As for orders: so long a lease that is over is remembered against them. */
-  readonly orderAgeMaxNs: bigint;
   /** Calls of provisioners at once, and as many of decommissioners beside them: what hangs while it is made holds up no end. */
   readonly parallel: number;
   /** Of one call. */
@@ -79,6 +78,8 @@ export type EnginePolicy = {
 const DAY_MS = 86_400_000;
 /** Kubernetes waits up to 5 minutes before it starts a container again: of one that does nothing but end, 4 exits are this close to each other. */
 const CRASH_WINDOW = { fallback: 1_200_000, min: 1000, max: 7 * DAY_MS };
+/** Of orders. The longest is ten years. */
+const AGE = { min: 1000, max: 3650 * DAY_MS };
 /** Engine ids are parts of subjects and of lock names. */
 const ENGINE_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 
@@ -90,9 +91,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       firstMs: read.integer("PROVISION_RETRY_MS", { fallback: 1000, min: 1, max: DAY_MS }),
       mostMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
     };
-    const orderAgeMaxNs = nsFromMs(
-      read.integer("PROVISION_ORDER_AGE_MS", { fallback: DAY_MS, min: 1000, max: 365 * DAY_MS }),
-    );
+    const ages: OrderAges = {
+      orderAgeMaxNs: nsFromMs(read.integer("PROVISION_ORDER_AGE_MS", { ...AGE, fallback: DAY_MS })),
+      listedAgeMaxNs: nsFromMs(read.integer("PROVISION_LISTED_AGE_MS", { ...AGE, fallback: 365 * DAY_MS })),
+    };
     return {
       nats: readNatsAccess(read),
       key: key === undefined ? { file: read.text("PROVISION_KEY_FILE") } : readSigner("PROVISION_KEY", key),
@@ -100,7 +102,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         engine: read.text("PROVISION_ENGINE_ID", "main"),
         verifySignatures: read.flag("PROVISION_VERIFY_SIGNATURES", true),
         legacySignatures: read.flag("PROVISION_LEGACY_SIGNATURES", false),
-        orderAgeMaxNs,
+        ...ages,
         unsealedSecrets: read.flag("PROVISION_UNSEALED_SECRETS", false),
       },
       quota: {
@@ -108,7 +110,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         bytesMax: read.integer("PROVISION_USER_BYTES", { fallback: 33_554_432, min: 65_536, max: 2 ** 40 }),
       },
       engine: {
-        orderAgeMaxNs,
+        ...ages,
         parallel: read.integer("PROVISION_PARALLEL", { fallback: 4, min: 1, max: 1000 }),
         deadlineMs: read.integer("PROVISION_DEADLINE_MS", { fallback: 180_000, min: 10, max: DAY_MS }),
         recheckMs: read.integer("PROVISION_RECHECK_MS", { fallback: 600_000, min: 10, max: 7 * DAY_MS }),

@@ -12,6 +12,7 @@ import type { EnginePolicy } from "./config.ts";
 import { mayHold, type LeaseRecord } from "./domain/lease.ts";
 import { decideAlert, isStuck } from "./domain/decide-stuck.ts";
 import { toReferenced, type Referenced } from "./domain/decide-take-over.ts";
+import type { Digest } from "./domain/order-hash.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
 import { takeSnapshot, type LeaseSnapshot } from "./domain/lease-snapshot.ts";
 import { planLease, type LeasePlan } from "./domain/plan-lease.ts";
@@ -37,6 +38,7 @@ export type EngineOps = {
   readonly secrets: OrderSecrets;
   readonly crashes: CrashWatch;
   readonly sign: (result: Omit<Result, "signature">) => Result;
+  readonly digest: Digest;
   readonly nowNs: () => bigint;
   readonly policy: EnginePolicy;
   readonly tell: {
@@ -197,7 +199,7 @@ function passOf(
   { token, signal, isHeld }: Lead,
   waiting: WaitingLeases,
 ): PassDeps & Pick<WorkloadCalls, "cut" | "check"> {
-  const { records, holdings, nowNs, workloads, secrets, policy, tell, sign } = ops;
+  const { records, holdings, nowNs, workloads, secrets, policy, tell, sign, digest } = ops;
   const store = takeTurns(STORE_CALLS_AT_ONCE);
   const learnt = (stored: Stored): Stored => {
     holdings.learn(stored);
@@ -244,6 +246,7 @@ function passOf(
     ...callWorkloads(calls),
     sign,
     isSame: secrets.isSame,
+    digest,
   };
 }
 
@@ -274,7 +277,7 @@ function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undef
   return found !== undefined && (mayHold(found.phase) || found.heir !== undefined) ? heir : undefined;
 }
 
-function tellOf({ records, history, feedback, nowNs, policy, tell }: EngineOps, { token }: Lead): TellDeps {
+function tellOf({ records, history, feedback, digest, nowNs, policy, tell }: EngineOps, { token }: Lead): TellDeps {
   const store = takeTurns(STORE_CALLS_AT_ONCE);
   return {
     records: {
@@ -283,6 +286,7 @@ function tellOf({ records, history, feedback, nowNs, policy, tell }: EngineOps, 
     },
     history: { publish: (events) => store(() => history.publish(events)) },
     feedback,
+    digest,
     nowNs,
     policy: policy.tell,
     fence: token,

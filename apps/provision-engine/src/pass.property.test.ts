@@ -48,11 +48,17 @@ async function play(world: World, made: readonly Step[]): Promise<void> {
 /** All is well from here on: what is wanted is there, nothing else is, and everybody was told. */
 async function settles(world: World): Promise<void> {
   await world.calm(IDS);
+  // What was told last is known now.
+  for (const lease of IDS) {
+    await world.pass(lease);
+    for (let step = 0; step < 5; step++) await world.step(0);
+  }
   world.sweep();
   const records = [...world.records.values()].map(({ record }) => record);
   for (const record of records) {
     expect(["ACTIVE", "ENDED", "FAILED"]).toContain(record.phase);
     expect(planFeedback(record, 2n ** 62n)).toEqual({ tell: "nothing" });
+    expect(record.orderHash === undefined).toBe(record.phase === "ACTIVE");
   }
   expect(countLeases(records).debug).toBe(world.copies.size);
   expect(new Set(world.published).size).toBe(world.published.length);

@@ -5,6 +5,7 @@ import { decideRetry, type RetryPolicy } from "./domain/decide-retry.ts";
 import { decideTakeOver } from "./domain/decide-take-over.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
 import type { LeaseSnapshot } from "./domain/lease-snapshot.ts";
+import { hashOrder, type Digest } from "./domain/order-hash.ts";
 import { planLease, type LeasePlan, type LeasePolicy } from "./domain/plan-lease.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
 
@@ -35,6 +36,7 @@ export type PassDeps = {
   readonly sign: (result: Omit<Result, "signature">) => Result;
   /** Whether both orders have the same data. */
   readonly isSame: (a: Order, b: Order) => boolean;
+  readonly digest: Digest;
 };
 
 export type PassPolicy = LeasePolicy & {
@@ -108,6 +110,8 @@ async function execute(
         outcome.ok ? { kind: "decommissioned" } : delay(deps, policy, current, outcome.message),
       );
     }
+    case "compact":
+      return apply(deps, stored, { kind: "compacted", orderHash: hashOrder(record.order, deps.digest) });
     case "remove":
       await deps.remove(stored);
       return undefined;

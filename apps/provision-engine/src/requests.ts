@@ -2,9 +2,10 @@ import { faultOf, throwFault } from "@muster/faults";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import type { Records } from "./adapters/records.ts";
 import { decideOrder, type OrderContext, type OrderPolicy, type OrderVerdict } from "./domain/decide-order.ts";
-import { decideQuota, promisedBytes, recordBytes, type QuotaPolicy } from "./domain/decide-quota.ts";
+import { decideQuota, promisedBytes, recordBytes, regainedBytes, type QuotaPolicy } from "./domain/decide-quota.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "./domain/decide-wish.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
+import type { Digest } from "./domain/order-hash.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
 import type { Verify } from "./domain/verify-signed.ts";
 import type { Holdings } from "./holdings.ts";
@@ -16,6 +17,7 @@ export type RequestDeps = {
   readonly holdings: Pick<Holdings, "usageOf" | "learn">;
   readonly nowNs: () => bigint;
   readonly verify: Verify;
+  readonly digest: Digest;
   readonly policy: OrderPolicy;
   readonly quota: QuotaPolicy;
   readonly traceparent: () => string;
@@ -37,12 +39,12 @@ const ATTEMPTS_MAX = 5;
 
 /** Writes an order down, or has its answer told again. */
 export function takeOrder(deps: RequestDeps, { order, requestId, source, dryRun }: OrderRequest): Promise<Ordered> {
-  const { records, nowNs, verify, policy } = deps;
+  const { records, nowNs, verify, digest, policy } = deps;
   return insist(async () => {
     const stored = await records.get(order.id);
     const traceparent = deps.traceparent();
-    const context: OrderContext = { nowNs: nowNs(), verify, source, requestId, traceparent };
-    const verdict = withinQuota(deps, decideOrder(order, stored?.record, context, policy), stored?.record);
+    const context: OrderContext = { nowNs: nowNs(), verify, digest, source, requestId, traceparent };
+    const verdict = withinQuota(deps, order, decideOrder(order, stored?.record, context, policy), stored?.record);
     if (verdict.do === "refuse") return verdict;
     if (verdict.do === "create") {
       const created = dryRun ? { record: verdict.record, revision: 0 } : await records.create(verdict.record);
@@ -60,6 +62,7 @@ export function takeOrder(deps: RequestDeps, { order, requestId, source, dryRun 
 /** The verdict, unless its user would have more than one may have. What another replica takes at this moment is not counted yet. */
 function withinQuota(
   { holdings, quota }: RequestDeps,
+  order: Order,
   verdict: OrderVerdict,
   stored: LeaseRecord | undefined,
 ): OrderVerdict {
@@ -67,8 +70,8 @@ function withinQuota(
   // Of leases that are there only one that had failed is begun anew.
   if (record === undefined || verdict.do === "refuse" || (verdict.do === "change" && record.phase !== "FAILED"))
     return verdict;
-  const bytes = verdict.do === "create" ? recordBytes(record) + promisedBytes(record) : 0;
-  const { user } = record.order;
+  const bytes = verdict.do === "create" ? recordBytes(record) + promisedBytes(record) : regainedBytes(record, order);
+  const { user } = order;
   const fault = decideQuota(user, { leases: 1, bytes }, holdings.usageOf(user), quota);
   return fault === undefined ? verdict : { do: "refuse", fault, answer: "nothing" };
 }

@@ -1,4 +1,5 @@
 import { FaultError, type Fault } from "@muster/faults";
+import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
 import { anOrder } from "./domain/a-lease.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
@@ -14,6 +15,7 @@ const policy = {
   verifySignatures: false,
   legacySignatures: false,
   orderAgeMaxNs: NS_PER_DAY,
+  listedAgeMaxNs: NS_PER_DAY,
   unsealedSecrets: false,
 };
 const order = anOrder({ id: "1-1", createdNs: 1n, durationNs: NS_PER_DAY });
@@ -41,6 +43,7 @@ async function takeAll({ jobs, create, feedback = () => Promise.resolve() }: Pol
         },
         nowNs: () => 2n,
         verify: () => true,
+        digest,
         traceparent: () => "",
         policy,
         quota: { leasesMax: 1, bytesMax: 65_536 },

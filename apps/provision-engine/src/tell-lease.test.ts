@@ -1,8 +1,10 @@
 import { FaultError, type Fault } from "@muster/faults";
 import { nsFromMs, type Result } from "@muster/leases";
+import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
 import { aLease } from "./domain/a-lease.ts";
 import type { LeaseRecord } from "./domain/lease.ts";
+import { hashOrder } from "./domain/order-hash.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
 import { startLeaseLoop } from "./lease-loop.ts";
 import type { Stored } from "./pass.ts";
@@ -26,6 +28,7 @@ function telling() {
   let nowMs = 0;
   let trouble: ((id: string) => Fault | undefined) | undefined;
   let asked = 0;
+  let writes = 0;
   const put = (record: LeaseRecord): Stored => {
     const stored = { record, revision: (records.get(record.order.id)?.revision ?? 0) + 1 };
     records.set(record.order.id, stored);
@@ -35,7 +38,10 @@ function telling() {
   const deps = {
     records: {
       get: (id: string) => Promise.resolve(records.get(id)),
-      own: (_stored: Stored, next: LeaseRecord) => Promise.resolve(put(next)),
+      own: (_stored: Stored, next: LeaseRecord) => {
+        writes += 1;
+        return Promise.resolve(put(next));
+      },
     },
     history: { publish: () => Promise.resolve() },
     feedback: ({ id, number, deleted }: { id: string; number: number; deleted: boolean }) => {
@@ -47,6 +53,7 @@ function telling() {
     },
     nowNs,
     policy: POLICY,
+    digest,
     fence: 1,
     failed: () => undefined,
   };
@@ -54,6 +61,7 @@ function telling() {
     told,
     records,
     asked: () => asked,
+    writes: () => writes,
     add: (id: string) => void put(aLease({ order: { id }, phase: "PROVISIONING", fence: 1 })),
     change: (id: string, change: LeaseChange) => {
       const next = transitionLease(records.get(id)!.record, change, nowNs()).next;
@@ -130,6 +138,31 @@ it("lets a refusal hold up no other lease, tells it seldom, gives it up in the e
   world.change("1-1", { kind: "resent" });
   await world.pass(1000);
   expect(world.told).toContain("1-1 2 result");
+});
+
+it("leaves the data of a lease out of the very write that says that its end is told, and not before", async () => {
+  const world = telling();
+  world.add("1-1");
+  world.change("1-1", provisioned("1-1"));
+  await world.pass(1000);
+  world.change("1-1", ended);
+  world.change("1-1", { kind: "decommissioned" });
+  world.trouble(() => AWAY);
+  await world.pass(1000);
+  const untold = world.records.get("1-1")!.record;
+  expect(untold).toMatchObject({ order: { data: "{}" }, result: { data: "{}" }, orderHash: undefined });
+  world.trouble(undefined);
+  const before = world.writes();
+  await world.pass(60_000);
+  const { order, result: kept, orderHash, feedback } = world.records.get("1-1")!.record;
+  expect(world.writes()).toBe(before + 1);
+  expect(feedback).toMatchObject({ result: false, deleted: false });
+  expect([order.data, kept?.data, kept?.state]).toEqual(["", "", "ok"]);
+  expect(orderHash).toEqual(hashOrder(untold.order, digest));
+  // Whoever still has the order is answered the same.
+  world.change("1-1", { kind: "resent", data: untold.order.data });
+  await world.pass(60_000);
+  expect(world.told).toEqual(["1-1 1 result", "1-1 3 deleted", "1-1 4 deleted"]);
 });
 
 it("waits as long as the source asks for", async () => {

@@ -3,7 +3,8 @@ import type { Result } from "@muster/leases";
 import type { History } from "./adapters/history.ts";
 import type { Records } from "./adapters/records.ts";
 import { decideTelling, type TellPolicy } from "./domain/decide-telling.ts";
-import type { LeaseRecord } from "./domain/lease.ts";
+import { isSettled, type LeaseRecord } from "./domain/lease.ts";
+import { hashOrder, type Digest } from "./domain/order-hash.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
 import { inLeaseTrace } from "./lease-trace.ts";
@@ -28,6 +29,7 @@ export type TellDeps = {
   readonly feedback: (answer: Answer) => Promise<void>;
   readonly nowNs: () => bigint;
   readonly policy: TellPolicy;
+  readonly digest: Digest;
   readonly fence: number;
   readonly failed: (id: string, error: unknown) => void;
 };
@@ -41,7 +43,8 @@ export async function tellLease(deps: TellDeps, id: string): Promise<bigint | un
   const published = await publish(deps, record);
   const told = await tell(deps, record);
   const changes = [published.change, told.change].flatMap((change) => change ?? []);
-  const next = changes.reduce((each, change) => transitionLease(each, change, nowNs()).next ?? each, record);
+  const known = changes.reduce((each, change) => transitionLease(each, change, nowNs()).next ?? each, record);
+  const next = known === record ? record : compacted(deps, known);
   if (next !== record) {
     try {
       await records.own(stored, next, fence);
@@ -52,6 +55,13 @@ export async function tellLease(deps: TellDeps, id: string): Promise<bigint | un
   }
   if (published.failure !== undefined) throw published.failure;
   return told.againAtNs;
+}
+
+/** In the write that says that all is told: one of its own would be one more for each lease. */
+function compacted({ digest, nowNs }: TellDeps, record: LeaseRecord): LeaseRecord {
+  if (record.orderHash !== undefined || !isSettled(record)) return record;
+  const orderHash = hashOrder(record.order, digest);
+  return transitionLease(record, { kind: "compacted", orderHash }, nowNs()).next ?? record;
 }
 
 async function publish(

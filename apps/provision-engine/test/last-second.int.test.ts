@@ -1,6 +1,6 @@
 import { connectNats } from "@muster/bus";
 import { buildOrderBytes, buildRenewalBytes, isOver } from "@muster/leases";
-import { verifySignature } from "@muster/leases/keys";
+import { digest, verifySignature } from "@muster/leases/keys";
 import { openView } from "@muster/store";
 import { natsServer, until } from "@muster/testkit";
 import { expect, it } from "vitest";
@@ -30,6 +30,7 @@ it("a lease that is renewed in its last nanosecond lasts until its new end, stri
     records,
     nowNs: () => nowNs,
     verify: verifySignature,
+    digest,
     policy: config.order,
     quota: config.quota,
     holdings: openHoldings({}, {}),
@@ -48,6 +49,7 @@ it("a lease that is renewed in its last nanosecond lasts until its new end, stri
       secrets: orderSecrets(engineSigner, { unsealed: false }),
       crashes: NO_PODS,
       sign: (result) => ({ ...result, signature: new Uint8Array(64) }),
+      digest,
       nowNs: () => nowNs,
       policy: config.engine,
       tell: {

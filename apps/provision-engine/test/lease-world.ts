@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { FaultError } from "@muster/faults";
 import { isOver } from "@muster/leases";
+import { digest } from "@muster/leases/keys";
 import { aLease, anOrder } from "../src/domain/a-lease.ts";
 import { toReferenced } from "../src/domain/decide-take-over.ts";
 import { mayHold, originOf, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
@@ -70,6 +71,9 @@ export function leaseWorld() {
     if (before !== undefined)
       require(EDGES[before.phase].includes(next.phase), `${id}: ${before.phase} -> ${next.phase}`);
     if (before?.phase === "ACTIVE" && next.phase === "ENDED") require(next.heir !== undefined, `${id} ends at once`);
+    const isCompact = next.orderHash !== undefined;
+    require(next.order.data === (isCompact ? "" : anOrder().data), `${id}: ${next.phase} with the data of another`);
+    require(!isCompact || next.phase === "ENDED" || next.phase === "FAILED", `${id}: ${next.phase} without its data`);
     const stored = { record: next, revision: ++revision };
     records.set(id, stored);
     return stored;
@@ -144,7 +148,7 @@ export function leaseWorld() {
               ? [{ pod: workloadOf(record), startedNs: nowNs, exits: 4, lastNs: nowNs, how: "exit code 1 (Error)" }]
               : [],
           },
-          { orderAgeMaxNs: DURATION_NS },
+          { orderAgeMaxNs: DURATION_NS, listedAgeMaxNs: DURATION_NS },
         ),
       planned: (snapshot, plan, atNs) => {
         const decision = { nowNs: atNs, policy: POLICY, snapshot };
@@ -178,6 +182,7 @@ export function leaseWorld() {
       },
       sign: (result) => ({ ...result, signature: new Uint8Array(64) }),
       isSame: (a, b) => a.data === b.data,
+      digest,
     };
   };
 
@@ -190,7 +195,7 @@ export function leaseWorld() {
     order: (id: string): void => {
       const found = records.get(id)?.record;
       if (found !== undefined) {
-        change(id, { kind: "resent" });
+        change(id, { kind: "resent", data: anOrder().data });
         return;
       }
       // Always the same order, as somebody who recorded it would send it.

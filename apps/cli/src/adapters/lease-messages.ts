@@ -36,6 +36,7 @@ export function leaseFromMessage(message: muster.provision.v1.Lease.$Properties)
     endRequest: ending?.request ? toEnd(ending.request) : undefined,
     ending: ending ? { cause: ending.cause ?? "", message: ending.message ?? "", atNs: toNs(ending.at) } : undefined,
     result: result ? resultFromMessage(result) : undefined,
+    orderHash: record.orderHash?.length ? record.orderHash : undefined,
     waitingBecause: message.waitingBecause ?? "",
     isStuck: message.stuck ?? false,
     usedBy: usersFromMessage(message),

@@ -155,7 +155,7 @@ async function openedResult(cli: Cli, lease: Lease, keyFile: string | undefined)
 }
 
 function secretOf({ order, result }: Lease, opened: string | undefined, field: string): string {
-  const data: unknown = JSON.parse(opened ?? result?.data ?? "null");
+  const data: unknown = JSON.parse(opened ?? (result?.data || "null"));
   const value =
     typeof data === "object" && data !== null ? new Map<string, unknown>(Object.entries(data)).get(field) : undefined;
   if (typeof value !== "string")

@@ -1,6 +1,6 @@
 import { faultOf, unlessMissing } from "@muster/faults";
 import { buildOrderBytes, nsFromMs, type Order } from "@muster/leases";
-import type { Signer } from "@muster/leases/keys";
+import { digest, type Signer } from "@muster/leases/keys";
 import { inSpan } from "@muster/tracing";
 import { leaseCalls, type OrderOutcome } from "../adapters/lease-calls.ts";
 import { describePlace, type Place, type Placed, type Problem } from "../adapters/parse-documents.ts";
@@ -197,12 +197,12 @@ async function orderOf(
   const id = open.id ?? buildLeaseId(cli.now(), cli.randomId());
   const document = { ...open, data: sealData(open, { id, signer, engine }) };
   const found = open.id === undefined ? undefined : await findLease(connected, id);
-  const plan = planOrder(document, signer.userId, found);
+  const plan = planOrder(document, signer.userId, found, digest);
   if (plan.send === "nothing")
     throw new CommandError(EXIT.refused, `${describePlace(place)}: ${plan.because}`, {
       hint: "nothing was ordered; take another metadata.name, or leave it out",
     });
-  if (plan.send === "again" && found !== undefined) return found.order;
+  if (plan.send === "again" && found !== undefined) return { ...found.order, data: document.data };
   const unsigned = buildOrder(document, { id, user: signer.userId, createdNs: nsFromMs(cli.now()) });
   return { ...unsigned, signature: signer.sign(buildOrderBytes(unsigned)) };
 }

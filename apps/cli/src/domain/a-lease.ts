@@ -24,6 +24,7 @@ export function aLease(changes: Partial<Lease> = {}): Lease {
     endRequest: undefined,
     ending: undefined,
     result: undefined,
+    orderHash: undefined,
     waitingBecause: "",
     isStuck: false,
     usedBy: { count: 0, some: [] },

@@ -1,4 +1,4 @@
-import { formatDurationNs, formatRfc3339, type Order, type Result } from "@muster/leases";
+import { formatDurationNs, formatRfc3339, type Result } from "@muster/leases";
 import { buildFacts } from "./build-facts.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
@@ -30,7 +30,7 @@ export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
     ["phase", phase],
     ...(why === "" ? [] : [["why", why] as const]),
     ["type", order.type],
-    ["data", showOrderData(order)],
+    ["data", lease.orderHash === undefined ? showOrderData(order) : NOT_KEPT],
     ["ordered", `${formatRfc3339(order.createdNs)}, for ${formatDurationNs(order.durationNs)}`],
     ["ends", describeEndAt(lease, nowMs)],
     ...(renewal === undefined ? [] : [["renewed", times(renewal.sequence)] as const]),
@@ -39,12 +39,15 @@ export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
     ...(lease.traceparent === "" ? [] : [["trace", lease.traceparent] as const]),
     ...(order.reference === undefined ? [] : [["instead of", order.reference] as const]),
     ...(run > 1 ? [["begun", times(run)] as const] : []),
-    ...(result === undefined ? [] : [["result", `${result.state}: ${toldOf(order, result)}`] as const]),
+    ...(result === undefined ? [] : [["result", `${result.state}: ${toldOf(lease, result)}`] as const]),
   ];
   return [...buildFacts(facts), "", `\`muster lease history ${order.id}\` shows what happened to it`];
 }
 
-function toldOf(order: Order, result: Result): string {
+const NOT_KEPT = "not kept, because it is over";
+
+function toldOf({ order, orderHash }: Lease, result: Result): string {
+  if (orderHash !== undefined && result.data === "") return result.message || NOT_KEPT;
   return result.message || showResultData(order, result);
 }
 
@@ -98,7 +101,7 @@ export function buildLeaseEventLine({ atNs, event, message }: LeaseEvent, { colo
 }
 
 export function buildVerdictTable(verdicts: readonly (Verdict & { readonly lease: string })[], style: TableStyle) {
-  const colours = { ok: "green", wrong: "red", unchecked: "yellow" } as const;
+  const colours = { ok: "green", wrong: "red", unchecked: "yellow", gone: "yellow" } as const;
   const rows = verdicts.map(({ lease, what, verdict, by, why }): Cell[] => [
     lease,
     what,

@@ -6,10 +6,11 @@ import {
   buildResultBytes,
   DURATION_NS_MAX,
 } from "@muster/leases";
-import { readSigner, verifySignature } from "@muster/leases/keys";
+import { digest, readSigner, verifySignature } from "@muster/leases/keys";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aLease } from "./a-lease.ts";
+import { buildLeaseDescription } from "./build-lease-views.ts";
 import { buildLeaseRecord, readLeaseRecord } from "./lease-record.ts";
 import type { Lease, SignedLease } from "./lease.ts";
 import { verifyLease } from "./verify-lease.ts";
@@ -62,6 +63,27 @@ it("tells everything that is signed, so that whoever has the JSON can verify it"
   expect(legacy[0]).toMatchObject({ verdict: "ok", why: expect.stringContaining("the original's form") as string });
 });
 
+it("says of a lease whose data its engine keeps no more what can still be checked, and checks all once they are put back", () => {
+  const whole = signed();
+  const { order, result } = whole;
+  const orderHash = digest(buildOrderBytes(order));
+  const compact = { ...whole, order: { ...order, data: "" }, result: { ...result!, data: "" }, orderHash };
+  const lease = read(buildLeaseRecord(compact));
+  expect(lease.orderHash).toEqual(orderHash);
+  expect(verdictsOf(lease, engine.userId)).toEqual([
+    "order gone",
+    "renewal ok",
+    "end request ok",
+    "result gone",
+    "expires ok",
+  ]);
+  expect(verdictsOf({ ...lease, order, result }, engine.userId)).toEqual(verdictsOf(whole, engine.userId));
+  expect(verdictsOf({ ...lease, order: { ...order, data: "{}" } })).toContain("order wrong");
+  expect(verdictsOf({ ...lease, order: { ...order, data: "" }, orderHash: undefined })).toContain("order wrong");
+  const message = buildLeaseDescription({ ...whole, ...lease }, 0).join("\n");
+  expect(message).toMatch(/data +not kept, because it is over\n/);
+});
+
 it("keeps each nanosecond and byte of what is signed", () => {
   const text = fc.string({ unit: "grapheme" });
   const ns = fc.bigInt({ min: 0n, max: DURATION_NS_MAX });
@@ -75,13 +97,14 @@ it("keeps each nanosecond and byte of what is signed", () => {
       (data, createdNs, durationNs, signature, reference) => {
         const lease = aLease();
         const order = { ...lease.order, data, createdNs, durationNs, signature: new Uint8Array(signature), reference };
-        const { expiresAtNs, renewal, endRequest, result } = lease;
+        const { expiresAtNs, renewal, endRequest, result, orderHash } = lease;
         expect(read(buildLeaseRecord({ ...lease, order }))).toEqual({
           order,
           expiresAtNs,
           renewal,
           endRequest,
           result,
+          orderHash,
         });
       },
     ),

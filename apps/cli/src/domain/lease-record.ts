@@ -16,11 +16,11 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * The stable form for `-o json` and `-o yaml`. Everything that is signed is in it as it was signed: times to the nanosecond, data as their text, signatures in
- * hexadecimal; so `readLeaseRecord` reads it, and whoever has it can verify it.
+ * hexadecimal; so `readLeaseRecord` reads it, and whoever has it can verify it. `orderHash`: the data are empty because the engine keeps them no more.
  */
 export function buildLeaseRecord(lease: Lease): Record<string, unknown> {
   const { order, phase, source, run, expiresAtNs, renewal, endRequest, ending, result, endedAtNs, ...others } = lease;
-  const { waitingBecause, isStuck, usedBy, revision, traceparent } = others;
+  const { waitingBecause, isStuck, usedBy, revision, traceparent, orderHash } = others;
   const { createdNs, durationNs, signature, ...signed } = order;
   return {
     kind: LEASE_NOUN,
@@ -55,6 +55,7 @@ export function buildLeaseRecord(lease: Lease): Record<string, unknown> {
       signature: toHex(endRequest.signature),
     },
     endedAt: endedAtNs === undefined ? undefined : formatRfc3339(endedAtNs),
+    orderHash: orderHash && toHex(orderHash),
     source,
     run,
     traceparent,
@@ -105,6 +106,7 @@ export function readLeaseRecord(
       data: reader.text([...path, "data"], fields["data"]) ?? "",
       signature: readBytes(reader, [...path, "signature"], fields["signature"]),
     })),
+    orderHash: top["orderHash"] === undefined ? undefined : readBytes(reader, ["orderHash"], top["orderHash"]),
   };
   return reader.findings.length > 0 ? { ok: false, findings: reader.findings } : { ok: true, value: signed };
 }

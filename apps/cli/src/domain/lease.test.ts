@@ -1,8 +1,9 @@
-import { DURATION_NS_MAX } from "@muster/leases";
+import { buildOrderBytes, DURATION_NS_MAX } from "@muster/leases";
+import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
 import { aLease } from "./a-lease.ts";
 import { buildLeaseDescription, buildLeaseHistory, buildLeaseTable } from "./build-lease-views.ts";
-import { buildLeaseId, buildRenewal, decideLeaseWait, LEASE_PHASES, planOrder } from "./lease.ts";
+import { buildLeaseId, buildRenewal, decideLeaseWait, LEASE_PHASES, planOrder, type Lease } from "./lease.ts";
 import type { LeaseDocument } from "./lease-document.ts";
 
 const lease = aLease();
@@ -17,16 +18,18 @@ const document: LeaseDocument = {
   reference: undefined,
 };
 
+const plan = (wanted: LeaseDocument, found: Lease | undefined) => planOrder(wanted, order.user, found, digest);
+
 it("sends an order again only where the same is there, by the same user, and has not ended", () => {
-  expect(planOrder(document, order.user, undefined)).toEqual({ send: "new" });
-  expect(planOrder(document, order.user, lease)).toEqual({ send: "again" });
-  expect(planOrder(document, order.user, { ...lease, phase: "FAILED" })).toEqual({ send: "again" });
-  expect(planOrder(document, order.user, { ...lease, phase: "ENDED" })).toMatchObject({ send: "nothing" });
+  expect(plan(document, undefined)).toEqual({ send: "new" });
+  expect(plan(document, lease)).toEqual({ send: "again" });
+  expect(plan(document, { ...lease, phase: "FAILED" })).toEqual({ send: "again" });
+  expect(plan(document, { ...lease, phase: "ENDED" })).toMatchObject({ send: "nothing" });
   const refused = (because: string) => ({
     send: "nothing",
     because: `lease 4711-1 is there already, ${because}; an id is used once`,
   });
-  expect(planOrder(document, "somebody", lease)).toEqual(refused(`of user ${order.user}`));
+  expect(planOrder(document, "somebody", lease, digest)).toEqual(refused(`of user ${order.user}`));
   const others: readonly [Partial<LeaseDocument>, string][] = [
     [{ data: "1" }, "with other data"],
     [{ type: "zdb" }, "of type debug"],
@@ -34,8 +37,17 @@ it("sends an order again only where the same is there, by the same user, and has
     [{ engine: "two" }, "of engine main"],
     [{ reference: "1-1" }, "with no reference"],
   ];
-  for (const [other, because] of others)
-    expect(planOrder({ ...document, ...other }, order.user, lease)).toEqual(refused(because));
+  for (const [other, because] of others) expect(plan({ ...document, ...other }, lease)).toEqual(refused(because));
+});
+
+it("knows an order again by its hash where its engine keeps the data no more", () => {
+  const orderHash = digest(buildOrderBytes(order));
+  const compact: Lease = { ...lease, phase: "FAILED", order: { ...order, data: "" }, orderHash };
+  const other = { send: "nothing", because: "lease 4711-1 is there already, with other data; an id is used once" };
+  expect(plan(document, compact)).toEqual({ send: "again" });
+  expect(plan(document, { ...compact, phase: "ENDED" })).toMatchObject({ send: "nothing" });
+  expect(plan({ ...document, data: "1" }, compact)).toMatchObject(other);
+  expect(plan({ ...document, data: "" }, compact)).toMatchObject(other);
 });
 
 it("renews from the present end on, with the next sequence, and never beyond what never ends", () => {

@@ -1,4 +1,5 @@
 import {
+  buildOrderBytes,
   DURATION_NS_MAX,
   formatDurationNs,
   type EndRequest,
@@ -20,6 +21,8 @@ export type SignedLease = {
   /** With which its user ended it. */
   readonly endRequest: EndRequest | undefined;
   readonly result: Result | undefined;
+  /** SHA-256 of what its user signed, where the engine keeps the data of its order and of its result no more: it is over. */
+  readonly orderHash: Uint8Array | undefined;
 };
 
 /** A lease as its engine tells it. */
@@ -75,14 +78,17 @@ export function buildOrder(
   return { id, engine, user, type, data, createdNs, durationNs, reference, version: 0, signatureFormat };
 }
 
+/** SHA-256. */
+type Digest = (content: Uint8Array) => Uint8Array;
+
 export type OrderPlan =
   /** The order that is there is sent again: it has its answer told again, and one that failed is tried again. */
   { readonly send: "again" } | { readonly send: "new" } | { readonly send: "nothing"; readonly because: string };
 
 /** What to send for a document of which the id is known, where a lease of this id may be there. */
-export function planOrder(document: LeaseDocument, user: string, found: Lease | undefined): OrderPlan {
+export function planOrder(document: LeaseDocument, user: string, found: Lease | undefined, digest: Digest): OrderPlan {
   if (found === undefined) return { send: "new" };
-  const other = findDifference(document, user, found.order);
+  const other = findDifference(document, user, found, digest);
   if (other !== undefined)
     return { send: "nothing", because: `lease ${found.order.id} is there already, ${other}; an id is used once` };
   if (found.phase === "ENDED")
@@ -94,14 +100,23 @@ export function planOrder(document: LeaseDocument, user: string, found: Lease | 
 function findDifference(
   { engine, type, durationNs, data, reference }: LeaseDocument,
   user: string,
-  order: Order,
+  found: SignedLease,
+  digest: Digest,
 ): string | undefined {
+  const { order } = found;
   if (order.user !== user) return `of user ${order.user}`;
   if (order.engine !== engine) return `of engine ${order.engine}`;
   if (order.type !== type) return `of type ${order.type}`;
   if (order.durationNs !== durationNs) return `for ${formatDurationNs(order.durationNs)}`;
-  if (order.data !== data) return "with other data";
+  if (!isDataOf(found, data, digest)) return "with other data";
   return order.reference === reference ? undefined : `with ${order.reference ?? "no"} reference`;
+}
+
+/** Also where its engine keeps the data no more. */
+function isDataOf({ order, orderHash }: SignedLease, data: string, digest: Digest): boolean {
+  if (orderHash === undefined) return order.data === data;
+  const hash = digest(buildOrderBytes({ ...order, data }));
+  return hash.length === orderHash.length && hash.every((byte, at) => byte === orderHash[at]);
 }
 
 /** What is to be signed so that a lease ends so much later than it would. */

@@ -16,11 +16,16 @@ export type Verdict = {
   readonly what: "order" | "renewal" | "end request" | "result" | "expires";
   /** Whose signature is looked at. */
   readonly by: string;
-  readonly verdict: "ok" | "wrong" | "unchecked";
+  readonly verdict: "ok" | "wrong" | "unchecked" | "gone";
   readonly why: string;
 };
 
-/** What of a lease is signed by whom it should be. Of a result it can be said only where the key of its engine is known. */
+const GONE = "the lease is over, and its engine keeps these data no more";
+
+/**
+ * What of a lease is signed by whom it should be. Of a result it can be said only where the key of its engine is known; of what is empty because the data of the lease
+ * are not kept any more, only by who puts them back.
+ */
 export function verifyLease(lease: SignedLease, engineKey: string | undefined, verify: Verify): Verdict[] {
   const { order, renewal, endRequest, result, expiresAtNs } = lease;
   const { user } = order;
@@ -32,9 +37,12 @@ export function verifyLease(lease: SignedLease, engineKey: string | undefined, v
       : { what, by, verdict: "wrong", why: "it was altered, or somebody else signed it" };
   };
   const isLegacy = order.signatureFormat === "legacy";
-  const verdicts = [
-    check("order", user, isLegacy ? buildLegacyOrderBytes(order) : buildOrderBytes(order), order.signature),
-  ];
+  const unlessGone = (checked: Verdict, data: string): Verdict =>
+    checked.verdict === "wrong" && data === "" && lease.orderHash !== undefined
+      ? { ...checked, verdict: "gone", why: GONE }
+      : checked;
+  const orderBytes = isLegacy ? buildLegacyOrderBytes(order) : buildOrderBytes(order);
+  const verdicts = [unlessGone(check("order", user, orderBytes, order.signature), order.data)];
   if (renewal !== undefined)
     verdicts.push(check("renewal", user, buildRenewalBytes(renewal, order), renewal.signature));
   if (endRequest !== undefined)
@@ -43,7 +51,7 @@ export function verifyLease(lease: SignedLease, engineKey: string | undefined, v
     verdicts.push(
       engineKey === undefined
         ? { what: "result", by: "", verdict: "unchecked", why: "--engine-key says whose signature it should have" }
-        : check("result", engineKey, buildResultBytes(result), result.signature),
+        : unlessGone(check("result", engineKey, buildResultBytes(result), result.signature), result.data),
     );
   const signedEndNs = renewal?.expiresAtNs ?? endOf(order);
   verdicts.push({

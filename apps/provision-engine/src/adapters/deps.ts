@@ -1,6 +1,6 @@
 import { client, type NatsBus } from "@muster/bus";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
-import { readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
+import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
 import type { KubeCalls } from "@muster/kube";
 import { buckets, ReservationService, streams } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
@@ -84,6 +84,7 @@ export async function openDeps(
     records,
     nowNs,
     verify: verifySignature,
+    digest,
     key: signer.userId,
     policy: config.order,
     quota: config.quota,
@@ -111,6 +112,7 @@ export async function openDeps(
       secrets: orderSecrets(signer, { unsealed: config.order.unsealedSecrets }),
       crashes: cluster?.crashes ?? NO_PODS,
       sign,
+      digest,
       nowNs,
       policy: config.engine,
       tell: tellOfEngine(context, metrics),

@@ -104,6 +104,7 @@ const record = fc.record({
   takesOver: maybe(fc.string({ minLength: 1 })),
   madeFor: maybe(fc.record({ id: text, run: count })),
   heir: maybe(fc.string({ minLength: 1 })),
+  orderHash: maybe(fc.uint8Array({ minLength: 32, maxLength: 32 })),
 }) satisfies fc.Arbitrary<LeaseRecord>;
 
 /** Bytes as numbers: what is decoded is a Buffer, which equals no Uint8Array. */

@@ -95,7 +95,7 @@ export function phaseOf({ phase }: Pick<LeaseRecord, "phase">): number {
 export function toWireRecord(record: LeaseRecord): WireRecord {
   const { order, phase, result, expiresAtNs, renewal, ending, notBeforeNs, feedback, outbox, endedAtNs, ...more } =
     record;
-  const { crashes, takesOver, madeFor, heir, ...rest } = more;
+  const { crashes, takesOver, madeFor, heir, orderHash, ...rest } = more;
   return {
     ...rest,
     order: toWireOrder(order),
@@ -112,6 +112,7 @@ export function toWireRecord(record: LeaseRecord): WireRecord {
     takesOver: takesOver ?? "",
     madeFor: madeFor ?? null,
     heir: heir ?? "",
+    orderHash: orderHash ?? new Uint8Array(),
   };
 }
 
@@ -143,6 +144,7 @@ function toRecord(message: muster.provision.v1.LeaseRecord): LeaseRecord {
     takesOver: message.takesOver === "" ? undefined : message.takesOver,
     madeFor: unlessMissing(message.madeFor, toOrigin),
     heir: message.heir === "" ? undefined : message.heir,
+    orderHash: message.orderHash.length === 0 ? undefined : message.orderHash,
   };
 }
 

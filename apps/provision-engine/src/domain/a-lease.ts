@@ -30,6 +30,7 @@ export function aLease({
     takesOver: undefined,
     madeFor: undefined,
     heir: undefined,
+    orderHash: undefined,
     ...changes,
   };
 }

@@ -10,13 +10,15 @@ import {
   SEALED_PREFIX,
   type Renewal,
 } from "@muster/leases";
-import { readSigner, type Signer, verifySignature } from "@muster/leases/keys";
+import { digest, readSigner, type Signer, verifySignature } from "@muster/leases/keys";
 import { DATA_BYTES_MAX } from "@muster/leases/data";
 import { describe, expect, it } from "vitest";
 import { aLease, anOrder } from "./a-lease.ts";
 import { decideOrder, FUTURE_TOLERANCE_NS, type OrderPolicy, type OrderVerdict } from "./decide-order.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "./decide-wish.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
+import { hashOrder } from "./order-hash.ts";
+import { transitionLease } from "./transition-lease.ts";
 
 const user = readSigner("user", "01".repeat(32));
 const other = readSigner("other", "02".repeat(32));
@@ -26,9 +28,10 @@ const POLICY: OrderPolicy = {
   legacySignatures: false,
   unsealedSecrets: false,
   orderAgeMaxNs: 5_000_000_000n,
+  listedAgeMaxNs: 8_000_000_000n,
 };
 const NOW = 10_000_000_000n;
-const CONTEXT = { nowNs: NOW, verify: verifySignature, source: "nats", requestId: "r", traceparent: "t" };
+const CONTEXT = { nowNs: NOW, verify: verifySignature, digest, source: "nats", requestId: "r", traceparent: "t" };
 
 function signedOrder(changes: Partial<Order> = {}, by: Signer = user): Order {
   const order = anOrder({ user: user.userId, createdNs: NOW, durationNs: 1_000_000_000n, ...changes });
@@ -114,14 +117,19 @@ describe("an order", () => {
     expect(decide(order)).toEqual(verdict);
   });
 
-  it("that nobody knows is too old after a while, unless a controller has it", () => {
+  it("that nobody knows is too old after a while, which is longer where a controller has it", () => {
     const old = (ageNs: bigint) => signedOrder({ createdNs: NOW - ageNs, durationNs: DURATION_NS_MAX });
     expect(decide(old(5_000_000_000n)).do).toBe("create");
     const older = old(5_000_000_001n);
     const reason =
       "is 5000 ms ago, and orders older than 5000 ms are not taken (PROVISION_ORDER_AGE_MS); sign a new one";
     expect(decide(older)).toEqual(refused("created", reason, "deleted"));
-    expect(decideOrder(older, undefined, { ...CONTEXT, source: "http" }, POLICY).do).toBe("create");
+    const listed = (order: Order) => decideOrder(order, undefined, { ...CONTEXT, source: "http" }, POLICY);
+    expect(listed(older).do).toBe("create");
+    expect(listed(old(8_000_000_000n)).do).toBe("create");
+    const tooOld =
+      "is 8000 ms ago, and orders older than 8000 ms are not taken (PROVISION_LISTED_AGE_MS); sign a new one";
+    expect(listed(old(8_000_000_001n))).toEqual(refused("created", tooOld, "deleted"));
     expect(decide(older, aLease({ order: older }))).toMatchObject({ do: "change", change: { kind: "resent" } });
   });
 
@@ -143,6 +151,22 @@ describe("an order", () => {
     const order = signedOrder({ createdNs: 1n, durationNs: 1n });
     for (const phase of ["ACTIVE", "ENDED", "FAILED"] as const)
       expect(decide(order, aLease({ phase, order }))).toMatchObject({ do: "change", change: { kind: "resent" } });
+  });
+
+  it("whose data are not kept any more is known again to the last byte, and brings them back", () => {
+    const order = signedOrder({ data: '{"say":"hello"}' });
+    const over = aLease({ phase: "FAILED", order });
+    const { next } = transitionLease(over, { kind: "compacted", orderHash: hashOrder(order, digest) }, NOW);
+    expect(next?.order.data).toBe("");
+    const verdict = decide(order, next);
+    expect(verdict).toEqual({
+      do: "change",
+      change: { kind: "resent", data: order.data },
+      because: "its lease is there",
+    });
+    const exists = { do: "refuse", fault: { code: "already_exists", kind: "lease", id: "1-1" } };
+    expect(decide(signedOrder({ data: '{"say":"hullo"}' }), next)).toMatchObject(exists);
+    expect(decide(signedOrder({ data: "" }), next)).toMatchObject(exists);
   });
 
   it("with the id of another one changes nothing of that one", () => {

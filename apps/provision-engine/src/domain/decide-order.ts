@@ -11,6 +11,7 @@ import {
 } from "@muster/leases";
 import { DATA_BYTES_MAX } from "@muster/leases/data";
 import type { LeaseRecord } from "./lease.ts";
+import { isOrderOf, type Digest } from "./order-hash.ts";
 import { listsAgain } from "./order-sources.ts";
 import { withEvent, type LeaseChange } from "./transition-lease.ts";
 import { verifySigned, wrong, type Verify } from "./verify-signed.ts";
@@ -28,8 +29,10 @@ export type OrderPolicy = {
   readonly verifySignatures: boolean;
   /** Takes also signatures of the original's form, which leave id, times, reference and version open to anybody. */
   readonly legacySignatures: boolean;
-  /** How old an order may be that nobody has seen before, unless a controller lists it. */
+  /** How old an order may be that nobody has seen before. */
   readonly orderAgeMaxNs: bigint;
+  /** The same of one that a controller lists. */
+  readonly listedAgeMaxNs: bigint;
   /** Takes also orders whose secrets everybody can read who may ask. */
   readonly unsealedSecrets: boolean;
 };
@@ -37,6 +40,7 @@ export type OrderPolicy = {
 export type OrderContext = {
   readonly nowNs: bigint;
   readonly verify: Verify;
+  readonly digest: Digest;
   readonly source: string;
   readonly requestId: string;
   readonly traceparent: string;
@@ -61,7 +65,7 @@ export function decideOrder(
 ): OrderVerdict {
   const fault = checkFields(order, policy) ?? checkSignature(order, context, policy);
   if (fault !== undefined) return { do: "refuse", fault, answer: "nothing" };
-  if (stored !== undefined) return decideAgain(order, stored);
+  if (stored !== undefined) return decideAgain(order, stored, context);
   const untimely = checkTimes(order, context, policy);
   if (untimely !== undefined) return { do: "refuse", ...untimely };
   const unsealed = policy.unsealedSecrets ? undefined : findUnsealed("order", order);
@@ -71,15 +75,11 @@ export function decideOrder(
 
 const UNSEALED = "is not sealed to this engine, so that whoever may ask for leases could read it";
 
-function decideAgain(order: Order, stored: LeaseRecord): OrderVerdict {
-  if (isSame(order, stored.order)) return { do: "change", change: { kind: "resent" }, because: "its lease is there" };
+function decideAgain(order: Order, stored: LeaseRecord, { digest }: OrderContext): OrderVerdict {
+  if (isOrderOf(order, stored, digest))
+    return { do: "change", change: { kind: "resent", data: order.data }, because: "its lease is there" };
   const fault: Fault = { code: "already_exists", kind: "lease", id: order.id };
   return { do: "refuse", fault, answer: "nothing" };
-}
-
-function isSame(a: Order, b: Order): boolean {
-  const [left, right] = [buildOrderBytes(a), buildOrderBytes(b)];
-  return left.length === right.length && left.every((byte, at) => byte === right[at]);
 }
 
 function checkFields(order: Order, { engine }: OrderPolicy): Fault | undefined {
@@ -108,14 +108,20 @@ function checkSignature(order: Order, { verify }: OrderContext, policy: OrderPol
   return wrong("signature_format", "legacy is not taken here: it does not cover id, time and duration");
 }
 
+/** How old an order may be that nobody has seen before. */
+export type OrderAges = Pick<OrderPolicy, "orderAgeMaxNs" | "listedAgeMaxNs">;
+
 /** After this time an order is refused unless its lease is known: its lease need not be remembered against its coming again. */
-export function takenUntilNs(
-  { order, source }: Pick<LeaseRecord, "order" | "source">,
-  { orderAgeMaxNs }: Pick<OrderPolicy, "orderAgeMaxNs">,
-): bigint {
+export function takenUntilNs({ order, source }: Pick<LeaseRecord, "order" | "source">, ages: OrderAges): bigint {
   const endsAtNs = endOf(order);
-  const oldAtNs = order.createdNs + orderAgeMaxNs;
-  return listsAgain(source) || endsAtNs < oldAtNs ? endsAtNs : oldAtNs;
+  const oldAtNs = order.createdNs + ageOf(source, ages).maxNs;
+  return endsAtNs < oldAtNs ? endsAtNs : oldAtNs;
+}
+
+function ageOf(source: string, { orderAgeMaxNs, listedAgeMaxNs }: OrderAges) {
+  return listsAgain(source)
+    ? { maxNs: listedAgeMaxNs, setting: "PROVISION_LISTED_AGE_MS" }
+    : { maxNs: orderAgeMaxNs, setting: "PROVISION_ORDER_AGE_MS" };
 }
 
 function checkTimes(
@@ -127,8 +133,9 @@ function checkTimes(
   if (isOver(endsAtNs, nowNs))
     return { fault: wrong("duration", `is over since ${inMs(nowNs - endsAtNs)} ms`), answer: "deleted" };
   if (isOver(takenUntilNs({ order, source }, policy), nowNs)) {
-    const age = `is ${inMs(nowNs - order.createdNs)} ms ago, and orders older than ${inMs(policy.orderAgeMaxNs)} ms are not taken`;
-    return { fault: wrong("created", `${age} (PROVISION_ORDER_AGE_MS); sign a new one`), answer: "deleted" };
+    const { maxNs, setting } = ageOf(source, policy);
+    const age = `is ${inMs(nowNs - order.createdNs)} ms ago, and orders older than ${inMs(maxNs)} ms are not taken`;
+    return { fault: wrong("created", `${age} (${setting}); sign a new one`), answer: "deleted" };
   }
   const aheadNs = order.createdNs - nowNs;
   if (aheadNs > FUTURE_TOLERANCE_NS) {
@@ -166,6 +173,7 @@ function newRecord(order: Order, { nowNs, source, requestId, traceparent }: Orde
     takesOver: undefined,
     madeFor: undefined,
     heir: undefined,
+    orderHash: undefined,
   };
   return withEvent(record, "ORDERED", `by ${source}`, nowNs);
 }

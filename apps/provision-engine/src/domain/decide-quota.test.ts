@@ -2,7 +2,7 @@ import { describeFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { recordCodec } from "../adapters/messages.ts";
 import { aLease } from "./a-lease.ts";
-import { decideQuota, isAlive, promisedBytes, recordBytes } from "./decide-quota.ts";
+import { decideQuota, isAlive, promisedBytes, recordBytes, regainedBytes } from "./decide-quota.ts";
 import type { Phase } from "./lease.ts";
 
 const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
@@ -45,4 +45,10 @@ it("counts as alive what is not over, and promises a result where there is none 
   ]);
   const promising = PHASES.filter((phase) => promisedBytes(aLease({ phase, order: { data: "12345" } })) === 5);
   expect(promising).toEqual(["ORDERED", "PROVISIONING"]);
+});
+
+it("counts data that come back with an order that is begun anew", () => {
+  const order = { data: "ü2345" };
+  expect(regainedBytes(aLease({ order, phase: "FAILED" }), order)).toBe(0);
+  expect(regainedBytes(aLease({ order: { data: "" }, phase: "FAILED", orderHash: new Uint8Array(32) }), order)).toBe(6);
 });

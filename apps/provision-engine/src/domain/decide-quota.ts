@@ -1,4 +1,5 @@
 import type { Fault } from "@muster/faults";
+import type { Order } from "@muster/leases";
 import type { LeaseEvent, LeaseRecord } from "./lease.ts";
 
 /** What one user may have at once. */
@@ -53,4 +54,9 @@ export function eventBytes(events: readonly Pick<LeaseEvent, "message">[]): numb
 /** What the record of a lease that has no result yet may still grow by: a result may have all that its order has. */
 export function promisedBytes({ order, phase }: Pick<LeaseRecord, "order" | "phase">): number {
   return phase === "ORDERED" || phase === "PROVISIONING" ? Buffer.byteLength(order.data) : 0;
+}
+
+/** What the record of a lease grows by when it is begun anew: data that it does not keep come back with its order. */
+export function regainedBytes({ orderHash }: Pick<LeaseRecord, "orderHash">, { data }: Pick<Order, "data">): number {
+  return orderHash === undefined ? 0 : Buffer.byteLength(data);
 }

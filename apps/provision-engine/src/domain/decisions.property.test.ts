@@ -1,5 +1,5 @@
 import type { Order } from "@muster/leases";
-import { readSigner } from "@muster/leases/keys";
+import { digest, readSigner } from "@muster/leases/keys";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { openHoldings } from "../holdings.ts";
@@ -18,6 +18,7 @@ const POLICY = {
   legacySignatures: false,
   unsealedSecrets: true,
   orderAgeMaxNs: 5_000n,
+  listedAgeMaxNs: 5_000n,
 };
 const signature = new Uint8Array(64);
 const USER = readSigner("user", "01".repeat(32)).userId;
@@ -52,7 +53,7 @@ function decide(wish: Wish, stored: LeaseRecord | undefined, nowNs: bigint): Wis
   switch (kind) {
     case "order": {
       const order = anOrder({ user, createdNs: 100n, durationNs: 900n });
-      return decideOrder(order, stored, { nowNs, verify, source, requestId: "", traceparent: "" }, POLICY);
+      return decideOrder(order, stored, { nowNs, verify, digest, source, requestId: "", traceparent: "" }, POLICY);
     }
     case "renewal":
       return decideRenewal({ ...own, expiresAtNs, sequence }, stored, { nowNs, verify }, POLICY);

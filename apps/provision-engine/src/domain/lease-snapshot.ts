@@ -1,7 +1,7 @@
 import type { PodExits } from "./count-exits.ts";
-import { takenUntilNs, type OrderPolicy } from "./decide-order.ts";
+import { takenUntilNs, type OrderAges } from "./decide-order.ts";
 import type { Referenced } from "./decide-take-over.ts";
-import type { EndingCause, LeaseRecord } from "./lease.ts";
+import { isSettled, type EndingCause, type LeaseRecord } from "./lease.ts";
 import type { Surroundings } from "./surroundings.ts";
 import type { Claim, Read } from "./workload-type.ts";
 import { readClaim } from "./workload-types.ts";
@@ -35,12 +35,14 @@ export type LeaseFacts = Pick<
   readonly keptFor: string | undefined;
   /** Events that are not on their stream. */
   readonly unpublished: number;
+  /** It is over, that is told, and its data are in its record still. */
+  readonly isCompactable: boolean;
 };
 
 export function takeSnapshot(
   record: LeaseRecord,
   { keptFor, ...seen }: Omit<LeaseSnapshot, "lease" | "claim"> & Pick<LeaseFacts, "keptFor">,
-  policy: Pick<OrderPolicy, "orderAgeMaxNs">,
+  ages: OrderAges,
 ): LeaseSnapshot {
   const { order, phase, expiresAtNs, notBeforeNs, trouble, endedAtNs, crashes, ending, outbox, takesOver } = record;
   const { id, type, reference } = order;
@@ -50,13 +52,14 @@ export function takeSnapshot(
       type,
       reference,
       phase,
-      takenUntilNs: takenUntilNs(record, policy),
+      takenUntilNs: takenUntilNs(record, ages),
       expiresAtNs,
       notBeforeNs,
       trouble,
       endedAtNs,
       endsBecause: ending?.cause,
       unpublished: outbox.length,
+      isCompactable: record.orderHash === undefined && isSettled(record),
       crashes,
       takesOver,
       keptFor,

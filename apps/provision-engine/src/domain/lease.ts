@@ -100,6 +100,8 @@ export type LeaseRecord = {
   readonly madeFor: Origin | undefined;
   /** The lease that has taken over its workload. */
   readonly heir: string | undefined;
+  /** Of what its user signed. Undefined: the record has all; else it is over, that is told, and the data of its order and of a result that is no error are gone. */
+  readonly orderHash: Uint8Array | undefined;
 };
 
 /** The lease that a workload was made for first, and which run of it: its names and labels say so, whichever lease has it. */
@@ -108,6 +110,12 @@ export type Origin = { readonly id: string; readonly run: number };
 /** By which names and labels what is there of a lease is found. */
 export function originOf({ order, run, madeFor }: Pick<LeaseRecord, "order" | "run" | "madeFor">): Origin {
   return madeFor ?? { id: order.id, run };
+}
+
+/** Nothing of it is there, and all that is to be told of it is: nobody asks for its data any more. */
+export function isSettled({ phase, feedback, outbox }: Pick<LeaseRecord, "phase" | "feedback" | "outbox">): boolean {
+  const isOver = phase === "ENDED" || phase === "FAILED";
+  return isOver && !feedback.result && !feedback.deleted && outbox.length === 0;
 }
 
 /** Whether something of the lease is there, or may be. */

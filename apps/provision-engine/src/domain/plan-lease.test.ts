@@ -14,7 +14,8 @@ import { withEvent } from "./transition-lease.ts";
 
 const TOMBSTONE = 100n;
 const END = aLease().expiresAtNs;
-const AGE = { orderAgeMaxNs: END };
+const AGE = { orderAgeMaxNs: END, listedAgeMaxNs: 5n * END };
+const orderHash = new Uint8Array(32);
 const POLICY: LeasePolicy = { tombstoneNs: TOMBSTONE, crash: { windowNs: 100n } };
 const AROUND = { ...ALONE, held: NO_UNITS, capacity: {} };
 
@@ -161,7 +162,7 @@ describe("a lease", () => {
   it.each(phases("ENDED", "FAILED"))(
     "that is %s is remembered as long as its order would run, and a while longer",
     (phase) => {
-      const record = aLease({ phase, endedAtNs: 10n });
+      const record = aLease({ phase, endedAtNs: 10n, orderHash });
       expect(plan(record, END + TOMBSTONE)).toMatchObject({ do: "wait", untilNs: END + TOMBSTONE });
       expect(plan(record, END + TOMBSTONE + 1n)).toMatchObject({ do: "remove" });
       const late = { ...record, endedAtNs: END + 70n };
@@ -172,11 +173,33 @@ describe("a lease", () => {
   );
 });
 
+describe("the record of a lease that is over", () => {
+  const over = aLease({ phase: "ENDED", endedAtNs: 10n });
+  const told = over.feedback;
+
+  it.each<[title: string, record: LeaseRecord, plan: LeasePlan["do"]]>([
+    ["loses its data once all is told", over, "compact"],
+    ["also where it failed", { ...over, phase: "FAILED" }, "compact"],
+    ["once only", { ...over, orderHash }, "wait"],
+    ["also where another lease has its workload", { ...over, heir: "2-1" }, "compact"],
+    ["not before its result is told", { ...over, feedback: { ...told, result: true } }, "wait"],
+    ["not before its end is told", { ...over, feedback: { ...told, deleted: true } }, "wait"],
+    ["not before its history is on the stream", withEvent(over, "DECOMMISSIONED", "", 1n), "wait"],
+    ["not while something of it may be there", { ...over, phase: "DECOMMISSIONING" }, "decommission"],
+  ])("%s", (_title, record, what) => {
+    expect(plan(record, END).do).toBe(what);
+  });
+
+  it("goes as it is once it is not needed", () => {
+    expect(plan(over, END + TOMBSTONE + 1n).do).toBe("remove");
+  });
+});
+
 it.each([
   ["api", END + aLease().order.createdNs],
-  ["http", DURATION_NS_MAX + aLease().order.createdNs],
+  ["http", 5n * END + aLease().order.createdNs],
 ])("a lease for ever from %s is remembered as long as its order would be taken again", (source, untilNs) => {
-  const record = aLease({ source, phase: "ENDED", endedAtNs: 10n, order: { durationNs: DURATION_NS_MAX } });
+  const record = aLease({ source, phase: "ENDED", endedAtNs: 10n, orderHash, order: { durationNs: DURATION_NS_MAX } });
   expect(plan(record, untilNs + TOMBSTONE)).toMatchObject({ do: "wait", untilNs: untilNs + TOMBSTONE });
   expect(plan(record, untilNs + TOMBSTONE + 1n)).toMatchObject({ do: "remove" });
 });
@@ -262,7 +285,7 @@ it("begins nothing for an order that takes over, and looks first at what has bec
 });
 
 it("keeps the record of a lease as long as another one has its workload", () => {
-  const record = aLease({ phase: "ENDED", endedAtNs: 1n, heir: "2-1" });
+  const record = aLease({ phase: "ENDED", endedAtNs: 1n, heir: "2-1", orderHash });
   const later = END + TOMBSTONE + 1n;
   expect(plan(record, later, { keptFor: "2-1" })).toMatchObject({
     do: "wait",

@@ -24,6 +24,8 @@ export type LeasePlan =
   /** It is beyond repair: it ends, and that is its result. */
   | { readonly do: "give-up"; readonly message: string; readonly because: string }
   | { readonly do: "decommission"; readonly because: string }
+  /** Its data go from the record. */
+  | { readonly do: "compact"; readonly because: string }
   /** The record goes. */
   | { readonly do: "remove"; readonly because: string }
   /** Until strictly after this time, or until something changes of it, or of those that it waits for. */
@@ -121,18 +123,20 @@ function notBefore({ notBeforeNs, expiresAtNs, phase, trouble }: LeaseFacts, now
 
 /** As long as its order would be taken if nobody knew of it, its record has to say that it has ended. */
 function planTombstone(
-  { takenUntilNs, endedAtNs, unpublished, keptFor }: LeaseFacts,
+  { takenUntilNs, endedAtNs, unpublished, isCompactable, keptFor }: LeaseFacts,
   policy: LeasePolicy,
   nowNs: bigint,
 ): LeasePlan {
   const overNs = endedAtNs !== undefined && endedAtNs > takenUntilNs ? endedAtNs : takenUntilNs;
   const goesAfterNs = overNs + policy.tombstoneNs;
+  const isKept = keptFor !== undefined || !isOver(goesAfterNs, nowNs);
+  if (isKept && isCompactable) return { do: "compact", because: "it is over, and nobody asks for its data any more" };
   // Its id is not to be another order's, nor what bears its names nobody's, as long as its workload is there.
   if (keptFor !== undefined) {
     const waitsFor = { leases: [keptFor], until: "over" } as const;
     return { do: "wait", untilNs: undefined, waitsFor, because: `lease ${keptFor} has its workload` };
   }
-  if (!isOver(goesAfterNs, nowNs)) return waitUntil(goesAfterNs, "its order is answered, should it come again");
+  if (isKept) return waitUntil(goesAfterNs, "its order is answered, should it come again");
   if (unpublished > 0) return waitUntil(undefined, "its history is not on the stream");
   return { do: "remove", because: "its order would be refused" };
 }

@@ -74,6 +74,8 @@ const lease = z.object({
   endedAtNs: maybe(bigint),
   endsBecause: maybe(cause),
   unpublished: z.int(),
+  // Lines of before there was such a thing do not have it.
+  isCompactable: z.boolean().default(false),
   crashes: maybe(crashes),
   takesOver: maybeLater(text),
   keptFor: maybeLater(text),

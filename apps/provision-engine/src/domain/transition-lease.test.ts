@@ -141,6 +141,62 @@ it("tells nothing of an earlier run once the order runs again", () => {
   expect(transitionLease(next!, { kind: "told", number: 7 }, NOW).next).toBeUndefined();
 });
 
+describe("a lease that is over, without its data", () => {
+  const orderHash = new Uint8Array(32).fill(7);
+  const told = (phase: Phase): LeaseRecord => {
+    const record = inPhase(phase);
+    const data = '{"say":"hello"}';
+    const known = record.result && { ...record.result, data: record.result.state === "ok" ? data : "null" };
+    const feedback = { ...record.feedback, result: false, deleted: false };
+    return { ...record, order: { ...record.order, data }, result: known, feedback };
+  };
+  const compact = (phase: Phase): LeaseRecord =>
+    transitionLease(told(phase), { kind: "compacted", orderHash }, NOW).next ?? expect.fail(`${phase} keeps its data`);
+
+  it.each(PHASES.filter((phase) => phase !== "ENDED" && phase !== "FAILED"))("is none that is %s", (phase) => {
+    expect(transitionLease(told(phase), { kind: "compacted", orderHash }, NOW).next).toBeUndefined();
+  });
+
+  it("keeps all but its data, and an error whole", () => {
+    const before = told("ENDED");
+    const { order, result: had } = before;
+    const expected = { ...before, order: { ...order, data: "" }, result: { ...had, data: "" }, orderHash };
+    expect(compact("ENDED")).toEqual(expected);
+    expect(compact("FAILED").result).toEqual(told("FAILED").result);
+    expect(transitionLease(compact("ENDED"), { kind: "compacted", orderHash }, NOW).next).toBeUndefined();
+  });
+
+  it("keeps the exits that were counted of it for its heir, which may not have read them", () => {
+    const crashes = { sinceNs: 1n, exits: 2, pods: [] };
+    const compacted = (changes: Partial<LeaseRecord>) =>
+      transitionLease({ ...told("ENDED"), crashes, ...changes }, { kind: "compacted", orderHash }, NOW).next?.crashes;
+    expect(compacted({ heir: "2-1" })).toEqual(crashes);
+    expect(compacted({})).toBeUndefined();
+  });
+
+  it.each(["ENDED", "FAILED"] as const)("is told the same again as with them (%s)", (phase) => {
+    const after = inPhase(phase).expiresAtNs + 1n;
+    const [with_, without] = [told(phase), compact(phase)].map((record) => {
+      const { next } = transitionLease(record, { kind: "resent", data: told(phase).order.data }, after);
+      return planFeedback(next!, after);
+    });
+    expect(without).toEqual(with_);
+    expect(without?.tell).toBe("now");
+  });
+
+  it("runs again, where it failed, with the data that its order brings", () => {
+    const { data } = told("FAILED").order;
+    const again = transitionLease(told("FAILED"), { kind: "resent", data }, NOW).next;
+    expect(transitionLease(compact("FAILED"), { kind: "resent", data }, NOW).next).toEqual(again);
+    expect(again).toMatchObject({ phase: "ORDERED", order: { data }, orderHash: undefined });
+    // Who only asks for the answer brings none.
+    expect(transitionLease(compact("FAILED"), { kind: "resent" }, NOW).next).toMatchObject({
+      phase: "FAILED",
+      feedback: { result: true, deleted: true },
+    });
+  });
+});
+
 it("does not run an order again that has failed and is over, but answers it", () => {
   const after = inPhase("FAILED").expiresAtNs + 1n;
   const { next } = transitionLease(inPhase("FAILED"), { kind: "resent" }, after);

@@ -3,12 +3,19 @@ import { isOver, type Renewal, type Result } from "@muster/leases";
 import type { CrashWindow } from "./count-exits.ts";
 import { decideRetry, type RetryPolicy } from "./decide-retry.ts";
 import { isStuck } from "./decide-stuck.ts";
-import type { Ending, FeedbackPending, LeaseEventType, LeaseRecord, Origin } from "./lease.ts";
+import {
+  isSettled,
+  type Ending,
+  type FeedbackPending,
+  type LeaseEventType,
+  type LeaseRecord,
+  type Origin,
+} from "./lease.ts";
 
 /** What happens to a lease. */
 export type LeaseChange =
-  /** Its order came again. */
-  | { readonly kind: "resent" }
+  /** Its order came again, with its data; undefined: what is told of it is wanted, and nobody sent it. */
+  | { readonly kind: "resent"; readonly data?: string }
   | { readonly kind: "renewed"; readonly renewal: Renewal }
   /** With CRASHED, the error that stays to be seen. */
   | { readonly kind: "ending"; readonly ending: Omit<Ending, "atNs">; readonly result?: Result }
@@ -43,7 +50,9 @@ export type LeaseChange =
       readonly notBeforeNs: bigint | undefined;
     }
   /** The outbox up to and with this event is on its stream. */
-  | { readonly kind: "published"; readonly upTo: string };
+  | { readonly kind: "published"; readonly upTo: string }
+  /** Nobody asks for its data any more; the hash of its order stays. */
+  | { readonly kind: "compacted"; readonly orderHash: Uint8Array };
 
 export type LeaseTransition = {
   /** Undefined: nothing changes. */
@@ -55,7 +64,7 @@ export type LeaseTransition = {
 export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs: bigint): LeaseTransition {
   switch (change.kind) {
     case "resent":
-      return transitionResent(record, nowNs);
+      return transitionResent(record, change.data, nowNs);
     case "renewed":
       return transitionRenewed(record, change.renewal, nowNs);
     case "ending":
@@ -92,6 +101,8 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
         ? stay("it is not in the outbox")
         : become({ ...record, outbox: record.outbox.slice(at + 1) }, "its history is on the stream");
     }
+    case "compacted":
+      return transitionCompacted(record, change.orderHash);
     default:
       return assertNever(change);
   }
@@ -118,7 +129,7 @@ export function withEvent(record: LeaseRecord, eventType: LeaseEventType, messag
   return { ...record, events, outbox: [...record.outbox, event] };
 }
 
-function transitionResent(record: LeaseRecord, nowNs: bigint): LeaseTransition {
+function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: bigint): LeaseTransition {
   switch (record.phase) {
     case "ORDERED":
     case "PROVISIONING":
@@ -130,11 +141,15 @@ function transitionResent(record: LeaseRecord, nowNs: bigint): LeaseTransition {
     case "ENDED":
       return tellAgain(record, { result: isError(record), deleted: true }, nowNs);
     case "FAILED":
-      if (isOver(record.expiresAtNs, nowNs)) return tellAgain(record, { result: true, deleted: true }, nowNs);
+      if (isOver(record.expiresAtNs, nowNs) || (record.orderHash !== undefined && data === undefined))
+        return tellAgain(record, { result: true, deleted: true }, nowNs);
       return become(
         withEvent(
           {
             ...fresh(record),
+            // Of one that is compact, what came is the same to the last byte.
+            order: record.orderHash === undefined ? record.order : { ...record.order, data: data ?? "" },
+            orderHash: undefined,
             phase: "ORDERED",
             run: record.run + 1,
             result: undefined,
@@ -206,6 +221,20 @@ function transitionEnding(
     case "ENDED":
       return nothing(record);
   }
+}
+
+function transitionCompacted(record: LeaseRecord, orderHash: Uint8Array): LeaseTransition {
+  if (!isSettled(record)) return stay("it is not over, or not all of that is told");
+  if (record.orderHash !== undefined) return stay("its data are gone");
+  const { order, result } = record;
+  // An error is told again should the order come again, and has no data.
+  const kept = result === undefined || isError(record) ? result : { ...result, data: "" };
+  // Its heir may still have to take its workload over, with the exits that were counted of it.
+  const crashes = record.heir === undefined ? undefined : record.crashes;
+  return become(
+    { ...record, order: { ...order, data: "" }, result: kept, crashes, orderHash },
+    "nobody asks for its data any more",
+  );
 }
 
 function transitionProvisioned(record: LeaseRecord, result: Result, nowNs: bigint): LeaseTransition {

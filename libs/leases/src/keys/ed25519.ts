@@ -81,6 +81,11 @@ function rawPublicKey(key: KeyObject): Uint8Array {
   return new Uint8Array(key.export({ format: "der", type: "spki" }).subarray(SPKI_HEAD.length));
 }
 
+/** SHA-256 of 32 bytes. */
+export function digest(content: Uint8Array): Uint8Array {
+  return new Uint8Array(hash("sha256", content, "buffer"));
+}
+
 /** Whether the owner of the public key signed the content. What is no key or no signature verifies nothing. */
 export function verifySignature(publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array): boolean {
   if (publicKey.length !== PUBLIC_KEY_BYTES || signature.length !== SIGNATURE_BYTES) return false;

@@ -1,7 +1,7 @@
 import { client, serve } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
-import { readSigner, verifySignature } from "@muster/leases/keys";
+import { digest, readSigner, verifySignature } from "@muster/leases/keys";
 import { LeaseService, ReservationService } from "@muster/proto";
 import { feedbackOver } from "@muster/provision-engine/bus-feedback";
 import { openCleaner, type Cleaner } from "@muster/provision-engine/cleaner";
@@ -56,19 +56,14 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   const { bucket, view } = await openBucketView(world, world.leases, recordCodec, gone.signal);
   const records = makeRecords(bucket);
   const holdings = openHoldings(ENGINE.capacity, {});
-  const learn = (id: string): void => {
-    const entry = view.get(id);
-    if (entry === undefined) holdings.forget(id);
-    else if ("record" in entry.value) holdings.learn({ record: entry.value.record, revision: entry.revision });
-  };
-  for (const { key } of view.entries()) learn(key);
-  view.onChange(learn);
+  follow(view, holdings);
   const cleaner = cleanerOf(world, replica, records);
   const history = openHistory(bus);
   const requests = {
     records,
     nowNs,
     verify: verifySignature,
+    digest,
     key: ENGINE_SIGNER.userId,
     policy: ENGINE.order,
     quota: ENGINE.quota,
@@ -87,6 +82,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   ].map((each) => watched.watch(process.name, each));
   const ops = watched.tamper({
     engine: ENGINE.order.engine,
+    digest,
     view,
     records,
     history,
@@ -129,6 +125,16 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
       logger.warn({ err: error }, "leases cannot be served now");
     }
   });
+}
+
+function follow(view: EngineOps["view"], holdings: EngineOps["holdings"]): void {
+  const learn = (id: string): void => {
+    const entry = view.get(id);
+    if (entry === undefined) holdings.forget(id);
+    else if ("record" in entry.value) holdings.learn({ record: entry.value.record, revision: entry.revision });
+  };
+  for (const { key } of view.entries()) learn(key);
+  view.onChange(learn);
 }
 
 /** Whatever of it fails ends all of it. */

@@ -1,0 +1,45 @@
+import { DURATION_NS_MAX, type Order } from "@muster/leases";
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { makeRecords, openLeases } from "../src/adapters/records.ts";
+import { aLease } from "../src/domain/a-lease.ts";
+import type { LeaseRecord } from "../src/domain/lease.ts";
+import { answersOf, aUser, engineWorld, LONG, order, phase, reaches, ready, signedOrder } from "./engine-world.ts";
+
+const user = aUser();
+const forEver = (id: string): Order => signedOrder(user, { id, durationNs: DURATION_NS_MAX });
+const over = (of: Order, changes: Partial<LeaseRecord>): LeaseRecord =>
+  aLease({ order: of, phase: "ENDED", endedAtNs: of.createdNs + 1n, fence: 0, ...changes });
+
+it("records of leases that are over lose their data at the next look, and their orders are known again by what is left", async () => {
+  await using world = await engineWorld();
+  const records = makeRecords(await openLeases(world.bus.connection));
+  const [ended, failed] = [forEver("1-1"), forEver("1-2")];
+  await records.create(over(ended, {}));
+  await records.create(over(failed, { phase: "FAILED" }));
+  const isCompact = (id: string) => async () => {
+    const record = (await records.get(id))?.record;
+    return record?.orderHash !== undefined && record.order.data === "";
+  };
+  const first = await world.startEngine();
+  await ready(world);
+  for (const { id } of [ended, failed]) await until(`the data of ${id} are gone`, isCompact(id), LONG);
+  await first.kill();
+  await world.startEngine();
+  await ready(world);
+
+  await order(world, ended);
+  await until("its end is told", async () => (await answersOf(world, "1-1")).length === 1, LONG);
+  expect((await answersOf(world, "1-1"))[0]).toMatchObject({ deleted: true, result: null });
+  expect(await phase(world, "1-1")).toBe("ENDED");
+  const forged = order(world, signedOrder(user, { id: "1-1", createdNs: ended.createdNs, data: '{"say":"other"}' }));
+  await expect(forged).rejects.toMatchObject({ fault: { code: "already_exists" } });
+
+  await order(world, failed);
+  await reaches(world, "1-2", "ACTIVE");
+  expect((await records.get("1-2"))?.record).toMatchObject({
+    order: { data: failed.data },
+    run: 2,
+    orderHash: undefined,
+  });
+}, 240_000);
