@@ -67,7 +67,8 @@ export type ScalerDeps = {
   readonly tell: Tell;
 };
 
-export type LoopName = "pool" | "heartbeat" | "reaper" | "scan";
+export const LOOPS = ["pool", "heartbeat", "reaper", "scan"] as const;
+export type LoopName = (typeof LOOPS)[number];
 
 export type Tell = {
   /** A step is about to be taken. */

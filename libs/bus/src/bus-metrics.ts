@@ -1,4 +1,4 @@
-import { metrics } from "@opentelemetry/api";
+import { metrics, type Counter } from "@opentelemetry/api";
 
 /** State of a durable consumer at a scrape; every replica that takes part says the same of it. */
 export type ConsumerState = { readonly waiting: number; readonly unacknowledged: number; readonly redelivered: number };
@@ -34,6 +34,8 @@ export function busMetrics(): BusMetrics {
     }),
   };
   const all = Object.values(gauges);
+  // From 0 on: an alert sees the first of them as a rise.
+  for (const refused of REFUSED) refusals().add(0, { "muster.bus.refused": refused });
   return {
     dropped: (subject, count) => {
       dropped.add(count, { "messaging.destination.template": subject });
@@ -58,11 +60,16 @@ export function busMetrics(): BusMetrics {
   };
 }
 
+const REFUSED = ["credential", "certificate", "publish", "subscription"] as const;
+
 /** The server did not take our credential, a message, or a subscription; or we not its certificate. Counted before there is a connection, too. */
-export function countRefusal(what: "credential" | "certificate" | "publish" | "subscription"): void {
-  const refusals = metrics.getMeter("@muster/bus").createCounter("muster.bus.refusals", {
+export function countRefusal(what: (typeof REFUSED)[number]): void {
+  refusals().add(1, { "muster.bus.refused": what });
+}
+
+function refusals(): Counter {
+  return metrics.getMeter("@muster/bus").createCounter("muster.bus.refusals", {
     description:
       "What the server has refused: this service's credential, or a subject that it may not use; or its certificate, by us",
   });
-  refusals.add(1, { "muster.bus.refused": what });
 }

@@ -55,6 +55,14 @@ it("counts the requests that it refuses, by user and reason", async () => {
   });
 });
 
+it("tells of refusals before there are any, so that the first is a rise", async () => {
+  await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
+  await using server = await natsServer();
+  await using _bus = await connectNats({ url: server.url, token: server.token, name: "tested" });
+  const told = [...(await scrape(telemetry)).matchAll(/^muster_bus_refusals_total\{muster_bus_refused="(\w+)".* 0/gm)];
+  expect(told.map(([, what]) => what)).toEqual(["credential", "certificate", "publish", "subscription"]);
+});
+
 it("goes on answering scrapes while the server is away", async () => {
   await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();

@@ -14,13 +14,16 @@ it("tells of sets in trouble by urgency, none included, so that an alert on it e
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
-  const scraped = async (): Promise<string[]> => {
+  const scraped = async (series = "troubled"): Promise<string[]> => {
     const answer = await fetch(`http://127.0.0.1:${port}/`, { headers: { connection: "close" } });
-    const lines = (await answer.text()).matchAll(/^muster_farm_troubled\{.*urgency="(\w+)".*\} (\d+)/gm);
+    const line = new RegExp(`^muster_farm_${series}\\{.*urgency="(\\w+)".*\\} (\\d+)`, "gm");
+    const lines = (await answer.text()).matchAll(line);
     return [...lines].map(([, urgency, count]) => `${urgency ?? ""} ${count ?? ""}`);
   };
   expect(await scraped()).toEqual(["HIGH 1", "LOW 0"]);
   troubled.HIGH = 0;
   expect(await scraped()).toEqual(["HIGH 0", "LOW 0"]);
+  // Before there are any, so that the first is a rise.
+  expect(await scraped("alerts_total")).toEqual(["HIGH 0", "LOW 0"]);
   server.close();
 });

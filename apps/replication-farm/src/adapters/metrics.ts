@@ -1,10 +1,13 @@
 import { metrics } from "@opentelemetry/api";
 
+const URGENCIES = ["HIGH", "LOW"] as const;
+type Urgency = (typeof URGENCIES)[number];
+
 export type FarmMetrics = Disposable & {
   /** A change, a step or a wait that was planned; the words are few. */
   planned(what: string, because: string): void;
   failed(what: string): void;
-  alerted(urgency: "HIGH" | "LOW"): void;
+  alerted(urgency: Urgency): void;
 };
 
 /** What is asked for whenever somebody looks; every farm sees all sets. */
@@ -14,7 +17,7 @@ export type FarmGauges = {
   /** How many records nobody can read. */
   readonly unreadable: () => number;
   /** How many sets are in a trouble of this urgency, whoever owns them. */
-  readonly troubled: (urgency: "HIGH" | "LOW") => number;
+  readonly troubled: (urgency: Urgency) => number;
 };
 
 export function startMetrics({ owned, unreadable, troubled }: FarmGauges): FarmMetrics {
@@ -29,10 +32,12 @@ export function startMetrics({ owned, unreadable, troubled }: FarmGauges): FarmM
   const troubles = meter.createObservableGauge("muster.farm.troubled", {
     description: "Replica sets that are in trouble, by urgency",
   });
+  // From 0 on: an alert sees the first of them as a rise.
+  for (const urgency of URGENCIES) alerts.add(0, { urgency });
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
     result.observe(sets, owned());
     result.observe(corrupt, unreadable());
-    for (const urgency of ["HIGH", "LOW"] as const) result.observe(troubles, troubled(urgency), { urgency });
+    for (const urgency of URGENCIES) result.observe(troubles, troubled(urgency), { urgency });
   };
   const observed = [sets, corrupt, troubles];
   meter.addBatchObservableCallback(observe, observed);

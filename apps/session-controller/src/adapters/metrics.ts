@@ -18,6 +18,8 @@ export function sessionMetrics(): SessionMetrics {
   const unreadable = meter.createCounter("muster.session.unreadable", {
     description: "Times that a stored session did not decode",
   });
+  // From 0 on: an alert sees the first as a rise.
+  unreadable.add(0);
   const outcomes = meter.createCounter("muster.session.outcomes", { description: "Finished sessions by outcome" });
   const phases = meter.createHistogram("muster.session.phase", { unit: "ms", description: "Time in a phase" });
   return {
