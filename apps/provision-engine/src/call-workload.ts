@@ -205,6 +205,6 @@ function failed(message: string, retryable: boolean): Extract<Outcome, { ok: fal
   return { ok: false, message: message.slice(0, MESSAGE_CHARACTERS_MAX), retryable };
 }
 
-/** Nothing failed: it ends, or was renewed in the last moment. */
-const UNWANTED: Outcome = { ...failed("it was ended before it was there", true), waits: true };
-const TOO_LATE: Outcome = { ...failed("its time was over before it was there", true), waits: true };
+/** Nothing failed: it ends, or was renewed in the last moment. What it has waited for is still what there is to tell. */
+const UNWANTED: Outcome = { ...failed("", true), waits: true };
+const TOO_LATE: Outcome = { ...UNWANTED };

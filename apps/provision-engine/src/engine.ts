@@ -2,9 +2,11 @@ import { takeTurns } from "@muster/backoff";
 import type { Result } from "@muster/leases";
 import type { View } from "@muster/store";
 import type { CrashWatch } from "./adapters/crash-watch.ts";
+import type { Grants } from "./adapters/grants.ts";
 import type { History } from "./adapters/history.ts";
 import type { Readable } from "./adapters/messages.ts";
 import type { Records } from "./adapters/records.ts";
+import { callPauses, type CallPauses } from "./call-pauses.ts";
 import { callWorkloads, type WorkloadCalls } from "./call-workload.ts";
 import { checkLease } from "./check-lease.ts";
 import { openChecks, type Checks } from "./checks.ts";
@@ -37,6 +39,7 @@ export type EngineOps = {
   readonly workloads: ReadonlyMap<string, Workload>;
   readonly secrets: OrderSecrets;
   readonly crashes: CrashWatch;
+  readonly grants: Grants;
   readonly sign: (result: Omit<Result, "signature">) => Result;
   readonly digest: Digest;
   readonly nowNs: () => bigint;
@@ -62,12 +65,13 @@ const AT_A_TIME = 200;
 
 /** Provisions and decommissions what the records say, and tells of it, for as long as the lead is held. */
 export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
-  const { view, records, holdings, crashes, nowNs, policy, tell } = ops;
+  const { view, records, holdings, crashes, grants, nowNs, policy, tell } = ops;
   const stop = new AbortController();
   const signal = AbortSignal.any([lead.signal, stop.signal]);
   const waiting = waitingLeases();
-  const pass = passOf(ops, { ...lead, signal }, waiting);
   const { retry } = policy.pass;
+  const pauses = callPauses(retry);
+  const pass = passOf(ops, { ...lead, signal }, waiting, pauses);
   const checks = openChecks(policy.recheckMs, Math.random);
   const alerts = alertsOf(ops);
   const passes = startPasses(ops, pass, checks, signal, alerts);
@@ -89,6 +93,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     const { id } = record.order;
     holdings.learn(stored);
     pass.cut(record);
+    if (record.phase !== "PROVISIONING") pauses.end(id);
     wakeAfter({ id, isOver: !mayHold(record.phase) });
     const plan = planLease(pass.look(record), policy.pass, nowNs());
     if (plan.do === "wait" && plan.waitsFor === undefined) {
@@ -103,6 +108,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     alerts.forget(id);
     holdings.forget(id);
     checks.forget(id);
+    pauses.end(id);
     waiting.set(id, undefined);
     wakeAfter({ id, isOver: true });
     passes.at(id, undefined);
@@ -124,6 +130,11 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     checks.soon(holder, nowNs());
     wakeOwn(holder);
   });
+  const stopGrants = grants.onGrant((id) => {
+    const holder = holderOf(ops, id);
+    pauses.end(holder);
+    wakeOwn(holder);
+  });
   try {
     // The view may be behind what whoever led before has written.
     const all = (await records.list()).filter(({ record }) => isOwn(ops, { record }));
@@ -140,6 +151,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     stopLooking();
     stopWatching();
     stopMissing();
+    stopGrants();
     stop.abort();
     await Promise.all([passes.done, tells.done]);
   }
@@ -198,6 +210,7 @@ function passOf(
   ops: EngineOps,
   { token, signal, isHeld }: Lead,
   waiting: WaitingLeases,
+  pauses: CallPauses,
 ): PassDeps & Pick<WorkloadCalls, "cut" | "check"> {
   const { records, holdings, nowNs, workloads, secrets, policy, tell, sign, digest } = ops;
   const store = takeTurns(STORE_CALLS_AT_ONCE);
@@ -225,7 +238,7 @@ function passOf(
     remove: (stored) => store(() => records.remove(stored)),
     look: (record) =>
       takeSnapshot(
-        record,
+        pauses.heldBack(record),
         {
           isServed: workloads.has(record.order.type),
           around: holdings.around(record.order),
@@ -244,6 +257,7 @@ function passOf(
       tell.planned(snapshot, plan, nowNs);
     },
     ...callWorkloads(calls),
+    pauses,
     sign,
     isSame: secrets.isSame,
     digest,

@@ -12,7 +12,7 @@ const id = fc.constantFrom(...IDS);
 const of = (name: string, run: (world: World, lease: string) => void | Promise<void>): fc.Arbitrary<Step> =>
   id.map((lease) => ({ name: `${name} ${lease}`, run: (world) => run(world, lease) }));
 
-const weather = fc.constantFrom<Weather>("well", "refused", "failing", "half-made");
+const weather = fc.constantFrom<Weather>("well", "refused", "failing", "half-made", "queued");
 const common: fc.WeightedArbitrary<Step>[] = [
   { weight: 4, arbitrary: of("order", (world, lease) => world.order(lease)) },
   { weight: 1, arbitrary: of("renew", (world, lease) => world.renew(lease)) },

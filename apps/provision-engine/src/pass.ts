@@ -1,5 +1,6 @@
 import { assertNever, faultOf } from "@muster/faults";
 import type { Order, Result } from "@muster/leases";
+import type { CallPauses } from "./call-pauses.ts";
 import { buildResult } from "./domain/build-result.ts";
 import { decideRetry, type RetryPolicy } from "./domain/decide-retry.ts";
 import { decideTakeOver } from "./domain/decide-take-over.ts";
@@ -9,7 +10,7 @@ import { hashOrder, type Digest } from "./domain/order-hash.ts";
 import { planLease, type LeasePlan, type LeasePolicy } from "./domain/plan-lease.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
 
-/** What came of one call for a workload. `retryable`: the same call may succeed later. `waits`: it has not failed, however often it is asked: it stands in a queue, or its time was over first. */
+/** What came of one call for a workload. `retryable`: the same call may succeed later. `waits`: it has not failed, however often it is asked: it stands in a queue, or its time was over first, of which there is nothing to tell. */
 export type Outcome =
   /** `remade`: of a lease that was there, what was not, and has been made again. */
   | { readonly ok: true; readonly data: string; readonly remade?: readonly string[] }
@@ -33,6 +34,7 @@ export type PassDeps = {
   readonly provision: (record: LeaseRecord) => Promise<Outcome>;
   /** Removes what is there of the lease, of this run or an earlier one; that nothing is there is success. */
   readonly decommission: (record: LeaseRecord) => Promise<Outcome>;
+  readonly pauses: Pick<CallPauses, "waits">;
   readonly sign: (result: Omit<Result, "signature">) => Result;
   /** Whether both orders have the same data. */
   readonly isSame: (a: Order, b: Order) => boolean;
@@ -47,9 +49,6 @@ export type PassPolicy = LeasePolicy & {
 
 /** When the lease is to be looked at again, unless something changes before; undefined: only then. */
 export type PassEnd = { readonly againAfterNs: bigint | undefined; readonly because: string };
-
-/** What stands in a queue is asked again after the pause that so many failures have. */
-const WAITING_FAILURES = 3;
 
 /** Of one pass; the longest way is from an order to a lease that is over, and to its record's end. */
 const STEPS_MAX = 20;
@@ -102,6 +101,7 @@ async function execute(
       return takeOver(deps, stored);
     case "provision": {
       const outcome = await deps.provision(record);
+      if (!outcome.ok && outcome.waits === true) deps.pauses.waits(record, deps.now());
       return note(deps, stored, (current) => changeBy(deps, policy, current, outcome));
     }
     case "decommission": {
@@ -151,10 +151,7 @@ async function takeOver(deps: PassDeps, stored: Stored): Promise<Stored | undefi
 
 function changeBy(deps: PassDeps, policy: PassPolicy, record: LeaseRecord, outcome: Outcome): LeaseChange {
   if (outcome.ok) return { kind: "provisioned", result: signed(deps, record, { data: outcome.data }) };
-  if (outcome.waits === true) {
-    const notBeforeNs = decideRetry(WAITING_FAILURES, deps.now(), policy.retry);
-    return { kind: "delayed", message: outcome.message, notBeforeNs, waits: true };
-  }
+  if (outcome.waits === true) return { kind: "waits", message: outcome.message };
   // What it has taken over is there, and not taken down for that.
   const isThere = record.madeFor !== undefined;
   const again = isThere || (outcome.retryable && record.attempts + 1 < policy.provisionAttemptsMax);
@@ -163,7 +160,7 @@ function changeBy(deps: PassDeps, policy: PassPolicy, record: LeaseRecord, outco
 }
 
 function delay({ now }: PassDeps, { retry }: PassPolicy, { attempts }: LeaseRecord, message: string): LeaseChange {
-  return { kind: "delayed", message, notBeforeNs: decideRetry(attempts + 1, now(), retry), waits: false };
+  return { kind: "delayed", message, notBeforeNs: decideRetry(attempts + 1, now(), retry) };
 }
 
 function signed({ sign, now }: PassDeps, { order }: LeaseRecord, outcome: Parameters<typeof buildResult>[1]): Result {

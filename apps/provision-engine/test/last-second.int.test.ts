@@ -48,6 +48,7 @@ it("a lease that is renewed in its last nanosecond lasts until its new end, stri
       workloads: new Map([["debug", DEBUG_WORKLOAD]]),
       secrets: orderSecrets(engineSigner, { unsealed: false }),
       crashes: NO_PODS,
+      grants: { onGrant: () => () => undefined },
       sign: (result) => ({ ...result, signature: new Uint8Array(64) }),
       digest,
       nowNs: () => nowNs,

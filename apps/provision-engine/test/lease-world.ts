@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { FaultError } from "@muster/faults";
 import { isOver } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
+import { callPauses, type CallPauses } from "../src/call-pauses.ts";
 import { aLease, anOrder } from "../src/domain/a-lease.ts";
 import { toReferenced } from "../src/domain/decide-take-over.ts";
 import { mayHold, originOf, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
@@ -28,7 +29,7 @@ export const DURATION_NS = 50n * NS_PER_MS;
 /** Which lease the order of another one refers to. */
 export const REFERENCES: Readonly<Record<string, string>> = { "1-3": "1-1", "1-4": "1-3", "1-5": "1-1" };
 
-export type Weather = "well" | "refused" | "failing" | "half-made";
+export type Weather = "well" | "refused" | "failing" | "half-made" | "queued";
 
 /** Where a lease may go from a phase in one write. */
 const EDGES: Readonly<Record<Phase, readonly Phase[]>> = {
@@ -59,6 +60,7 @@ export function leaseWorld() {
   /** What is there of leases, under the one name of each; the run that it was last made for. */
   const copies = new Map<string, number>();
   const published: string[] = [];
+  const paused = new Map<number, CallPauses>();
   const broken: string[] = [];
   /** Runs of leases whose containers have ended too often. */
   const crashed = new Set<string>();
@@ -106,7 +108,14 @@ export function leaseWorld() {
     return `${id} ${run}`;
   };
 
+  /** Those of one engine. */
+  const pausesOf = (own: number): CallPauses => {
+    const pauses = paused.get(own) ?? callPauses(POLICY.retry);
+    paused.set(own, pauses);
+    return pauses;
+  };
   const depsOf = (own: number, id: string): PassDeps => {
+    const pauses = pausesOf(own);
     const gate = async <Value>(effect: () => Value): Promise<Value> => {
       await new Promise<void>((open) => gates.push({ fence: own, open }));
       return effect();
@@ -138,7 +147,7 @@ export function leaseWorld() {
         }),
       look: (record) =>
         takeSnapshot(
-          record,
+          pauses.heldBack(record),
           {
             isServed: true,
             around: { ...ALONE, held: NO_UNITS, capacity: {} },
@@ -165,6 +174,7 @@ export function leaseWorld() {
         return gate((): Outcome => {
           if (made === "refused") return { ok: false, message: "no", retryable: false };
           if (made === "failing") return { ok: false, message: "not now", retryable: true };
+          if (made === "queued") return { ok: false, message: "no machine is free", retryable: true, waits: true };
           copies.set(name, Math.max(run, copies.get(name) ?? 0));
           return made === "half-made"
             ? { ok: false, message: "half of it", retryable: false }
@@ -180,6 +190,7 @@ export function leaseWorld() {
           return { ok: true, data: "null" };
         });
       },
+      pauses,
       sign: (result) => ({ ...result, signature: new Uint8Array(64) }),
       isSame: (a, b) => a.data === b.data,
       digest,

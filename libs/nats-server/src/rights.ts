@@ -111,6 +111,7 @@ export const rights = {
       ...ENGINE_IDS.flatMap((id) => requestsOf(leaseServiceOf(id))),
     ],
     owns: [buckets.leases],
+    listens: [anyReservationGranted],
     locks: ENGINE_IDS.map((id) => `provision-engine.${id}`),
     publishes: [subjects.anyLeaseAnswered, anyKey(ANY.leaseAudit), subjects.dead("lease")],
     keeps: [streams.events.name, streams.audit.name, streams.leaseOrders.name, streams.dead.name],

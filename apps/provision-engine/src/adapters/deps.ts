@@ -21,6 +21,7 @@ import type { Workload } from "../workloads/workload.ts";
 import { watchUnreadable } from "../unreadable-leases.ts";
 import { openRoom } from "./bucket-room.ts";
 import { feedbackOver } from "./bus-feedback.ts";
+import { openGrants } from "./grants.ts";
 import type { Cluster } from "./cluster.ts";
 import { NO_PODS } from "./crash-watch.ts";
 import type { HandlerDeps } from "./handlers.ts";
@@ -95,6 +96,7 @@ export async function openDeps(
     capacity,
     cleaner,
   };
+  const grants = undo.use(await openGrants(bus));
   const sign = signResult(signer);
   const http = openPolling(context, metrics);
   const overNats = feedbackOver(bus, config.order.engine);
@@ -111,6 +113,7 @@ export async function openDeps(
       workloads: new Map(workloads(holdings.nameOf).map((each) => [each.type, each])),
       secrets: orderSecrets(signer, { unsealed: config.order.unsealedSecrets }),
       crashes: cluster?.crashes ?? NO_PODS,
+      grants,
       sign,
       digest,
       nowNs,

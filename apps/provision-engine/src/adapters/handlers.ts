@@ -63,7 +63,8 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
         const { record } = value;
         if (user !== "" && record.order.user !== user) continue;
         if (type !== "" && record.order.type !== type) continue;
-        if (wanted !== ANY_PHASE && phaseOf(record) !== wanted) continue;
+        const own: number = phaseOf(record);
+        if (wanted !== ANY_PHASE && own !== wanted) continue;
         const weight = recordBytes(record);
         isMore = page.length === size || (page.length > 0 && bytes + weight > PAGE_BYTES);
         if (isMore) break;

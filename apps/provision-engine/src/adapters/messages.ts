@@ -88,7 +88,7 @@ export function toEvent(message: WireEvent): LeaseEvent {
 }
 
 /** The number of a record's phase. */
-export function phaseOf({ phase }: Pick<LeaseRecord, "phase">): number {
+export function phaseOf({ phase }: Pick<LeaseRecord, "phase">): muster.provision.v1.LeasePhase {
   return PHASES[phase];
 }
 

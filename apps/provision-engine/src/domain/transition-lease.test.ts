@@ -77,9 +77,12 @@ const TABLE: readonly Row[] = [
   ["nothing of it is there", { kind: "decommissioned" }, { DECOMMISSIONING: "ENDED" }],
   [
     "an attempt failed",
-    { kind: "delayed", message: "x", notBeforeNs: 9n, waits: false },
+    { kind: "delayed", message: "x", notBeforeNs: 9n },
     { PROVISIONING: "PROVISIONING", DECOMMISSIONING: "DECOMMISSIONING" },
   ],
+  ["it waits for something", { kind: "waits", message: "no machine is free" }, { PROVISIONING: "PROVISIONING" }],
+  ["it waits for what it has waited for", { kind: "waits", message: inPhase("PROVISIONING").trouble }, {}],
+  ["it waits for nothing that is told", { kind: "waits", message: "" }, {}],
   ["it was found troubled", { kind: "checked", trouble: "gone", result: undefined }, { ACTIVE: "ACTIVE" }],
   ["it was found well", { kind: "checked", trouble: "", result: undefined }, { ACTIVE: "ACTIVE" }],
   ["it was found with another result", { kind: "checked", trouble: "", result: result("ok") }, { ACTIVE: "ACTIVE" }],
@@ -257,16 +260,15 @@ it("tries feedback that could not be sent again later", () => {
 });
 
 it("tells in its history of the first attempt of a phase that failed, and once that it is stuck", () => {
-  const failed = (record: LeaseRecord, times: number, waits = false): LeaseRecord => {
+  const failed = (record: LeaseRecord, times: number): LeaseRecord => {
     let last = record;
     for (let time = 1; time <= times; time += 1)
-      last = transitionLease(last, { kind: "delayed", message: `${time}`, notBeforeNs: 9n, waits }, NOW).next ?? last;
+      last = transitionLease(last, { kind: "delayed", message: `${time}`, notBeforeNs: 9n }, NOW).next ?? last;
     return last;
   };
   const lines = ({ outbox }: LeaseRecord): string[] =>
     outbox.map(({ eventType, message }) => `${eventType} ${message}`);
   const begun = { attempts: 0, trouble: "" };
-  expect(lines(failed(aLease({ phase: "PROVISIONING", ...begun }), 30, true))).toEqual([]);
   expect(lines(failed(aLease({ phase: "PROVISIONING", ...begun }), 30))).toEqual(["DELAYED 1"]);
   expect(lines(failed(aLease({ phase: "DECOMMISSIONING", ...begun }), 30))).toEqual(["DELAYED 1", "STUCK 10"]);
 });

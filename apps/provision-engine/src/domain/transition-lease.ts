@@ -30,8 +30,10 @@ export type LeaseChange =
   | { readonly kind: "decommissioned" }
   /** Something of it has exited, and is started again. */
   | { readonly kind: "exited"; readonly crashes: CrashWindow }
-  /** An attempt of the present phase failed, or stands in a queue, which is no failure; it is made again. */
-  | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint; readonly waits: boolean }
+  /** An attempt of the present phase failed; it is made again. */
+  | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint }
+  /** The present phase has not failed, and waits for something, as in a queue. Empty: for nothing new. */
+  | { readonly kind: "waits"; readonly message: string }
   /** An active lease was looked at for what is missing of it. No trouble: it is as it should be. `result`: it has changed. `remade`: what was missing, and is there again. */
   | {
       readonly kind: "checked";
@@ -89,6 +91,8 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
         : nothing(record);
     case "delayed":
       return transitionDelayed(record, change, nowNs);
+    case "waits":
+      return transitionWaits(record, change.message);
     case "checked":
       return transitionChecked(record, change, nowNs);
     case "told":
@@ -279,18 +283,24 @@ function transitionFailed(record: LeaseRecord, result: Result, nowNs: bigint): L
 
 function transitionDelayed(
   record: LeaseRecord,
-  { message, notBeforeNs, waits }: Extract<LeaseChange, { kind: "delayed" }>,
+  { message, notBeforeNs }: Extract<LeaseChange, { kind: "delayed" }>,
   nowNs: bigint,
 ): LeaseTransition {
   if (record.phase !== "PROVISIONING" && record.phase !== "DECOMMISSIONING") return nothing(record);
-  const attempts = waits ? record.attempts : record.attempts + 1;
+  const attempts = record.attempts + 1;
   const delayed: LeaseRecord = { ...record, attempts, notBeforeNs, trouble: message };
   const because = "it is tried again later";
-  if (waits) return become(delayed, because);
   // What fails again and again says the same.
   if (attempts === 1) return become(withEvent(delayed, "DELAYED", message, nowNs), because);
   const isNews = isStuck(delayed, nowNs) && !isStuck(record, nowNs);
   return become(isNews ? withEvent(delayed, "STUCK", message, nowNs) : delayed, because);
+}
+
+/** When it is asked for again is no part of it: what waits for days would be written every minute. */
+function transitionWaits(record: LeaseRecord, message: string): LeaseTransition {
+  if (record.phase !== "PROVISIONING") return nothing(record);
+  if (message === "" || message === record.trouble) return stay("it waits for what it has waited for");
+  return become({ ...record, trouble: message }, "it waits for something");
 }
 
 function transitionChecked(

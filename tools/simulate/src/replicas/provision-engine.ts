@@ -9,6 +9,7 @@ import { readConfig } from "@muster/provision-engine/config";
 import { NO_PODS } from "@muster/provision-engine/crash-watch";
 import { DEBUG_WORKLOAD } from "@muster/provision-engine/debug";
 import { runEngine, type EngineOps } from "@muster/provision-engine/engine";
+import { openGrants } from "@muster/provision-engine/grants";
 import { makeHandlers } from "@muster/provision-engine/handlers";
 import { openHistory } from "@muster/provision-engine/history";
 import { openHoldings } from "@muster/provision-engine/holdings";
@@ -74,6 +75,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     capacity: ENGINE.capacity,
     cleaner,
   };
+  await using grants = await openGrants(bus);
   const workloads = [
     DEBUG_WORKLOAD,
     machineWorkload(client(bus, ReservationService)),
@@ -91,6 +93,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     workloads: new Map(workloads.map((each) => [each.type, each])),
     secrets: orderSecrets(ENGINE_SIGNER, { unsealed: false }),
     crashes: NO_PODS,
+    grants,
     sign: (result) => ({ ...result, signature: ENGINE_SIGNER.sign(buildResultBytes(result)) }),
     nowNs,
     policy: ENGINE.engine,

@@ -1,0 +1,17 @@
+import { muster } from "@muster/proto";
+import { expect, it } from "vitest";
+import { grantedLease } from "./grants.ts";
+
+const { ReservationGranted } = muster.reservation.v1;
+const grantOf = (kind: string, id: string) =>
+  ReservationGranted.encode({ reservation: { owner: { kind, id } } }).finish();
+
+it.each<[what: string, payload: Uint8Array, lease: string | undefined]>([
+  ["a run of a lease", grantOf("lease", "4711-1-2"), "4711-1"],
+  ["a session", grantOf("session", "4711-1-2"), undefined],
+  ["a name that no engine gives", grantOf("lease", "4711"), undefined],
+  ["nobody", ReservationGranted.encode({}).finish(), undefined],
+  ["what cannot be read", new Uint8Array([255]), undefined],
+])("hears of a grant for %s which lease it is for", (_what, payload, lease) => {
+  expect(grantedLease(payload)).toBe(lease);
+});
