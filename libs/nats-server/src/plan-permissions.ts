@@ -14,7 +14,7 @@ export function permissionsOf(user: NatsUserName): Permissions {
 /** From what a user needs to the subjects of it, those of JetStream's API included. */
 export function planPermissions(user: string, needed: Rights): Permissions {
   const { serves = [], asks = [], owns = [], reads = [], locks = [], publishes = [], listens = [] } = needed;
-  const { keeps = [], looksInto = [], consumes = [], log, oversees = [], copies = [] } = needed;
+  const { keeps = [], looksInto = [], counts = [], consumes = [], log, oversees = [], copies = [] } = needed;
   const lockReads = locks.length === 0 ? [] : [buckets.locks];
   const publish = [
     ...asks,
@@ -31,6 +31,7 @@ export function planPermissions(user: string, needed: Rights): Permissions {
     ]),
     ...keeps.flatMap((name) => ["CREATE", "UPDATE", "INFO"].map((verb) => api(`STREAM.${verb}`, name))),
     ...looksInto.flatMap((name) => [api("STREAM.INFO", name), api("STREAM.MSG.GET", name)]),
+    ...counts.map((bucket) => api("STREAM.INFO", kv(bucket))),
     // A command that is still queued is looked for in the stream of its subject.
     ...(consumes.length > 0 || oversees.length > 0 ? ["$JS.API.STREAM.NAMES"] : []),
     ...consumes.flatMap(({ stream, durable }) => [

@@ -32,6 +32,8 @@ export type Rights = {
   readonly keeps?: readonly string[];
   /** Streams whose messages it reads by their number. */
   readonly looksInto?: readonly string[];
+  /** Buckets of which it may know how much is in them, and nothing else. */
+  readonly counts?: readonly string[];
   readonly consumes?: readonly { readonly stream: string; readonly durable: string }[];
   /** The log of which it is the one writer. */
   readonly log?: { readonly name: string; readonly subjects: readonly string[] };
@@ -139,6 +141,8 @@ export const rights = {
     publishes: [subjects.anyRunSession, ...streams.leaseOrders.subjects],
     listens: [subjects.anySessionEventRecorded],
     looksInto: [streams.dead.name, streams.sessionCommands.name, streams.leaseOrders.name],
+    // Without their services they say whether anybody misses these.
+    counts: [buckets.replicaSets, buckets.leases],
     oversees: [streams.dead.name],
   },
   backup: {

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { connectNats, readNatsAccess, type NatsAccess, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
-import { streams, subjects } from "@muster/proto";
+import { buckets, streams, subjects } from "@muster/proto";
 import type { Cli, Interrupts, Io } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
@@ -175,8 +175,14 @@ async function observeNats({ connection }: NatsBus): Promise<NatsObservation> {
   const version = connection.info?.version ?? "unknown";
   // JetStream's own API: an answer with an error means that this user may not use it, no answer that it is off.
   const account = await natsApi(connection, "$JS.API.INFO");
-  const dead = await natsApi(connection, `$JS.API.STREAM.INFO.${streams.dead.name}`);
-  return { version, roundTripMs, jetStreamTrouble: account.trouble, deadLetters: dead.state?.messages };
+  const messagesOf = async (stream: string): Promise<number | undefined> =>
+    (await natsApi(connection, `$JS.API.STREAM.INFO.${stream}`)).state?.messages;
+  const [deadLetters, farm = 0, provision = 0] = await Promise.all([
+    messagesOf(streams.dead.name),
+    messagesOf(`KV_${buckets.replicaSets}`),
+    messagesOf(`KV_${buckets.leases}`),
+  ]);
+  return { version, roundTripMs, jetStreamTrouble: account.trouble, deadLetters, records: { farm, provision } };
 }
 
 type ApiAnswer = { readonly trouble: string | undefined; readonly state?: { readonly messages?: number } };

@@ -13,6 +13,8 @@ export type MusterServices = {
   poolsNow(): Promise<Pool[]>;
   reservation(ownerKind: string, ownerId: string): Promise<Reservation>;
   reservations(): Promise<Reservation[]>;
+  /** How many jobs have machines or wait for them, as far as one page tells; of a ledger that answers at once. */
+  jobReservationsNow(): Promise<number>;
   explanation(ownerKind: string, ownerId: string): Promise<ReservationExplanation>;
   watcherStatus(): Promise<WatcherStatus>;
   kindsTrouble(): Promise<KindsTrouble>;
@@ -47,6 +49,11 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
         const reply = await reservations.listReservations({ continue: page }, options);
         return { items: reply.reservations.map(reservationFromMessage), next: reply.continue };
       }),
+    jobReservationsNow: async () => {
+      const query = { ownerKind: "job", limit: 0 };
+      return (await reservations.listReservations(query, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).reservations
+        .length;
+    },
     explanation: async (kind, id) =>
       explanationFromMessage(await reservations.explainReservation({ owner: { kind, id } }, options)),
     kindsTrouble: async () => {

@@ -35,6 +35,7 @@ async function observe(cli: Cli): Promise<Observations> {
       replicas: unknown,
       watcher: unknown,
       pools: unknown,
+      jobReservations: unknown,
       scaler: unknown,
       dropped: unknown,
       kinds: unknown,
@@ -45,6 +46,7 @@ async function observe(cli: Cli): Promise<Observations> {
     };
   }
   await using bus = connected;
+  const jobReservations = see(bus.services.jobReservationsNow());
   const [nats, replicas, watcher, pools, scaler, dropped, kinds, unreadableSets, leases, unreadableLeases, jobs] =
     await Promise.all([
       see(bus.nats()),
@@ -60,7 +62,18 @@ async function observe(cli: Cli): Promise<Observations> {
       see(bus.services.jobs()),
     ]);
   const work = { unreadableSets, leases, unreadableLeases, jobs };
-  return { connection, nats, replicas, watcher, pools, scaler, dropped, kinds, ...work };
+  return {
+    connection,
+    nats,
+    replicas,
+    watcher,
+    pools,
+    jobReservations: await jobReservations,
+    scaler,
+    dropped,
+    kinds,
+    ...work,
+  };
 }
 
 /** Those that nothing is to be done about are only counted. */

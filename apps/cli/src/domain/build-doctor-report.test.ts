@@ -14,15 +14,17 @@ const pool = {
 };
 
 const NOW = 10_000_000;
+const NATS = { version: "2.15.2", roundTripMs: 0.4, jetStreamTrouble: undefined, deadLetters: 0, records: {} };
 
 const healthy: Observations = {
   connection: { natsUrl: "nats://h:1", because: "default", hint: "start it" },
-  nats: { value: { version: "2.15.2", roundTripMs: 0.4, jetStreamTrouble: undefined, deadLetters: 0 } },
+  nats: { value: NATS },
   replicas: {
     value: [replica("session"), replica("reservation"), replica("watch"), replica("watch"), replica("job")],
   },
   watcher: { value: { ageMs: 900, synced: true, pods: 2, nodes: 5 } },
   pools: { value: [pool] },
+  jobReservations: { value: 0 },
   scaler: { trouble: "node is not available" },
   dropped: { value: [] },
   kinds: { value: { gone: [], refused: [] } },
@@ -63,6 +65,19 @@ it("says of the job controller how many replicas answer, and fails nothing where
   expect(detailWith()).toBe("not running; it is needed for jobs alone");
 });
 
+it("warns where work is there that a service which does not answer should tend", () => {
+  const value = [replica("session"), replica("reservation"), replica("watch")];
+  const nats = { value: { ...NATS, records: { farm: 1, provision: 2 } } };
+  const checks = buildChecks({ ...healthy, nats, replicas: { value }, jobReservations: { value: 3 } }, NOW);
+  expect(checks.filter(({ status }) => status === "warning").map(({ check, detail }) => `${check}: ${detail}`)).toEqual(
+    [
+      "job-controller: no replica answers: nobody tends 3 jobs",
+      "replication-farm: no replica answers: nobody tends 1 replica set",
+      "provision-engine: no replica answers: nobody tends 2 leases",
+    ],
+  );
+});
+
 it("counts a pool that may grow as one, whatever it has, and warns when nobody makes its nodes", () => {
   const elastic = { ...pool, name: "elastic", available: 0, capacity: 0, elasticMax: 8 };
   const pools = { value: [pool, elastic] };
@@ -97,7 +112,7 @@ it("tells only of NATS when NATS does not answer", () => {
 it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
   [
     "JetStream is off",
-    { nats: { value: { version: "2", roundTripMs: 1, jetStreamTrouble: "no answer", deadLetters: undefined } } },
+    { nats: { value: { ...NATS, jetStreamTrouble: "no answer", deadLetters: undefined } } },
     "jetstream",
     "failed",
     /start the NATS server with JetStream/,
@@ -150,7 +165,7 @@ it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
   ],
   [
     "messages could not be handled",
-    { nats: { value: { version: "2", roundTripMs: 1, jetStreamTrouble: undefined, deadLetters: 3 } } },
+    { nats: { value: { ...NATS, deadLetters: 3 } } },
     "dead letters",
     "warning",
     /dead-letters list/,

@@ -23,6 +23,8 @@ export type NatsObservation = {
   readonly jetStreamTrouble: string | undefined;
   /** Messages that no service could handle; undefined: there is no such stream yet. */
   readonly deadLetters: number | undefined;
+  /** Records that services keep, by their area; of those that keep none for others to count there is nothing. */
+  readonly records: Readonly<Partial<Record<string, number>>>;
 };
 
 export type ServiceReplica = { readonly name: string; readonly id: string; readonly version: string };
@@ -54,6 +56,8 @@ export type Observations = {
     readonly nodes: number;
   }>;
   readonly pools: Seen<readonly Pool[]>;
+  /** Jobs that have machines, or wait for them. */
+  readonly jobReservations: Seen<number>;
   /** What the node scaler's leader remembers. */
   readonly scaler: Seen<Pick<ScalerDump, "pools" | "troubles">>;
   readonly dropped: Seen<readonly DroppedSignals[]>;
@@ -71,13 +75,13 @@ const SCALER = "node-scaler";
 
 /** Areas on the bus, with the app that serves each. One that is needed for something alone is optional: without it everything else goes on. */
 const SERVICES = [
-  { area: "session", app: "session-controller", neededFor: "everything" },
-  { area: "reservation", app: "reservation-manager", neededFor: "everything" },
-  { area: "watch", app: "watcher", neededFor: "everything" },
-  { area: "job", app: "job-controller", neededFor: "jobs" },
-  { area: "farm", app: "replication-farm", neededFor: "replica sets" },
-  { area: "provision", app: "provision-engine", neededFor: "leases" },
-  { area: "node", app: SCALER, neededFor: "pools that may grow" },
+  { area: "session", app: "session-controller", neededFor: "everything", one: "" },
+  { area: "reservation", app: "reservation-manager", neededFor: "everything", one: "" },
+  { area: "watch", app: "watcher", neededFor: "everything", one: "" },
+  { area: "job", app: "job-controller", neededFor: "jobs", one: "job" },
+  { area: "farm", app: "replication-farm", neededFor: "replica sets", one: "replica set" },
+  { area: "provision", app: "provision-engine", neededFor: "leases", one: "lease" },
+  { area: "node", app: SCALER, neededFor: "pools that may grow", one: "pool" },
 ] as const;
 
 /** The API server sends a bookmark every minute; a watcher that heard nothing for this long is blind. */
@@ -90,7 +94,7 @@ const JOBS_MAX = 3;
 const SETS_MAX = 3;
 /** The ledger's words for what no patience changes. */
 const NEVER: ReadonlySet<string | undefined> = new Set(["POOL_CAPACITY", "POOL_UNKNOWN"]);
-const LOGS = "look at its log (locally in .muster/logs)";
+const LOGS = "look at its log (of `npm start` in .muster/logs, of compose by `docker compose logs`)";
 
 /** Judges what was seen, one line for each thing that must be right; what cannot be known because of an earlier failure is left out. */
 export function buildChecks(seen: Observations, nowMs: number): Check[] {
@@ -107,7 +111,7 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
           nats.jetStreamTrouble,
           "start the NATS server with JetStream (`jetstream` in its configuration)",
         ),
-    ...checkServices(seen.replicas, seen.pools),
+    ...checkServices(seen, nats),
     ...checkKinds(seen.kinds),
     checkWatcher(seen.watcher),
     checkPools(seen.pools),
@@ -134,10 +138,14 @@ export function buildDoctorTable(checks: readonly Check[], style: TableStyle): s
   ];
 }
 
-function checkServices(replicas: Observations["replicas"], pools: Observations["pools"]): Check[] {
+function checkServices({ replicas, pools, jobReservations }: Observations, { records }: NatsObservation): Check[] {
   if ("trouble" in replicas) return [failed("services", replicas.trouble, "run `muster doctor` again")];
   const elastic = "value" in pools ? pools.value.filter(isElastic).map(({ name }) => name) : [];
-  return SERVICES.map(({ area, app, neededFor }) => {
+  const waiting: NatsObservation["records"] = {
+    ...records,
+    ...("value" in jobReservations ? { job: jobReservations.value } : {}),
+  };
+  return SERVICES.map(({ area, app, neededFor, one }) => {
     const found = replicas.value.filter(({ name }) => name === area);
     const versions = [...new Set(found.map(({ version }) => version))].sort();
     if (found.length === 0 && app === SCALER && elastic.length > 0)
@@ -146,6 +154,9 @@ function checkServices(replicas: Observations["replicas"], pools: Observations["
         `no replica answers: nobody makes nodes for ${elastic.join(", ")}`,
         `start ${app}, or ${LOGS}`,
       );
+    const orphans = waiting[area] ?? 0;
+    if (found.length === 0 && neededFor !== "everything" && orphans > 0)
+      return warning(app, `no replica answers: nobody tends ${plural(orphans, one)}`, `start ${app}, or ${LOGS}`);
     if (found.length === 0 && neededFor !== "everything")
       return ok(app, `not running; it is needed for ${neededFor} alone`);
     if (found.length === 0) return failed(app, "no replica answers", `start ${app}, or ${LOGS}`);
