@@ -24,6 +24,18 @@ export type Found = {
   readonly engine: Contents;
 };
 
+const SECRETS = {
+  nkeys: "muster-nats-nkeys",
+  authority: "muster-nats-authority",
+  tls: "muster-nats-tls",
+  engine: "muster-provision-engine",
+} as const satisfies Record<keyof Found, string>;
+
+/** Names of the Secrets that a plan for these users looks at; the hook's role lets it read no others. */
+export function secretsRead(users: readonly string[]): readonly string[] {
+  return users.length > 0 ? Object.values(SECRETS) : [SECRETS.engine];
+}
+
 export type Wanted = {
   readonly kind: "Secret" | "ConfigMap";
   readonly name: string;
@@ -48,7 +60,7 @@ export function planKeys(found: Found, asked: Asked): readonly Wanted[] {
 function planEngine({ engine }: Found): readonly Wanted[] {
   if (engine?.["key"] !== undefined) return [];
   const key = randomBytes(32).toString("hex");
-  return [{ kind: "Secret", name: "muster-provision-engine", because: "missing", stringData: { ...engine, key } }];
+  return [{ kind: "Secret", name: SECRETS.engine, because: "missing", stringData: { ...engine, key } }];
 }
 
 /** The seeds, and their public keys: also those of users that this version has no more, for an older configuration, after a rollback, names them. */
@@ -60,7 +72,7 @@ function planUsers({ nkeys }: Found, { users }: Asked): readonly Wanted[] {
   const all: Readonly<Record<string, string>> = { ...nkeys, ...Object.fromEntries(made) };
   if (made.length > 0) {
     const because = nkeys === undefined ? "missing" : "incomplete";
-    wanted.push({ kind: "Secret", name: "muster-nats-nkeys", because, stringData: all });
+    wanted.push({ kind: "Secret", name: SECRETS.nkeys, because, stringData: all });
   }
   const keys = Object.entries(all)
     .filter(([file]) => file.endsWith(".nk"))
@@ -77,13 +89,13 @@ function planAuthority(found: Found, { namespace, nowMs }: Asked): readonly Want
   if (tls === undefined) {
     const authority = found.authority ?? makeAuthority(nowMs);
     if (found.authority === undefined)
-      wanted.push({ kind: "Secret", name: "muster-nats-authority", because: "missing", type, stringData: authority });
+      wanted.push({ kind: "Secret", name: SECRETS.authority, because: "missing", type, stringData: authority });
     tls = makeCertificate(natsNames(namespace), nowMs, authority);
-    wanted.push({ kind: "Secret", name: "muster-nats-tls", because: "missing", type, stringData: tls });
+    wanted.push({ kind: "Secret", name: SECRETS.tls, because: "missing", type, stringData: tls });
   } else if (tls["ca.crt"] === undefined) {
     // One that has signed itself.
     tls = { ...tls, "ca.crt": tls["tls.crt"] ?? "" };
-    wanted.push({ kind: "Secret", name: "muster-nats-tls", because: "incomplete", type, stringData: tls });
+    wanted.push({ kind: "Secret", name: SECRETS.tls, because: "incomplete", type, stringData: tls });
   }
   const data = { "ca.crt": tls["ca.crt"] ?? "" };
   return [...wanted, { kind: "ConfigMap", name: "muster-nats-ca", because: "public", data }];
@@ -271,11 +283,13 @@ async function main(usersFile: string | undefined): Promise<void> {
     ]);
     return Object.fromEntries(texts) as Record<string, string>;
   };
+  const read = secretsRead(users);
+  const contents = async (name: string): Promise<Contents> => (read.includes(name) ? secret(name) : undefined);
   const found = {
-    nkeys: await secret("muster-nats-nkeys"),
-    authority: await secret("muster-nats-authority"),
-    tls: await secret("muster-nats-tls"),
-    engine: await secret("muster-provision-engine"),
+    nkeys: await contents(SECRETS.nkeys),
+    authority: await contents(SECRETS.authority),
+    tls: await contents(SECRETS.tls),
+    engine: await contents(SECRETS.engine),
   };
   for (const { name, kind, because, ...content } of planKeys(found, { users, namespace, nowMs: Date.now() })) {
     const metadata = { name, labels: { "app.kubernetes.io/part-of": "muster" } };

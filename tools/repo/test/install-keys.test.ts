@@ -1,14 +1,14 @@
 import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, createServer } from "node:tls";
 import { promisify } from "node:util";
 import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
 import { expect, it } from "vitest";
-import { makeAuthority, makeCertificate, planKeys, publicKeyOf, usersOf } from "../install-keys.ts";
+import { makeAuthority, makeCertificate, planKeys, publicKeyOf, secretsRead, usersOf } from "../install-keys.ts";
 import { usersConf } from "../nats-users.ts";
 
 const NOTHING = { nkeys: undefined, authority: undefined, tls: undefined, engine: undefined };
@@ -87,6 +87,14 @@ it("gives NATS what its users need when an installation from before the user for
   const after = planKeys(found, asked);
   expect(await check(after)).toContain("is valid");
   expect(after.find(({ name }) => name === "muster-nats-nkeys")?.stringData).toMatchObject(found.nkeys ?? {});
+});
+
+it("reads the Secrets that the hook's role names, and no others", async () => {
+  const chart = join(import.meta.dirname, "../../../deploy/helm/muster/templates/keys.yaml");
+  const [, named = ""] = /resourceNames: \[(muster-provision-engine.*)\]/.exec(await readFile(chart, "utf8")) ?? [];
+  const listed = (names: string): readonly string[] => names.split(", ").toSorted();
+  expect(secretsRead(asked.users).toSorted()).toEqual(listed(named.replaceAll(/\{\{.*?\}\}/g, "")));
+  expect(secretsRead([])).toEqual(listed(named.replace(/\{\{ if .*\{\{ end \}\}/, "")));
 });
 
 it("tells of each seed the public key that NATS' own library does, and takes no other text", () => {
