@@ -19,6 +19,7 @@ import { planFeedback } from "./domain/plan-feedback.ts";
 import { takeSnapshot, type LeaseSnapshot } from "./domain/lease-snapshot.ts";
 import { planLease, type LeasePlan } from "./domain/plan-lease.ts";
 import { sortByRank } from "./domain/workload-types.ts";
+import { followHints } from "./follow-hints.ts";
 import type { Holdings } from "./holdings.ts";
 import { startLeaseLoop, type LeaseLoop } from "./lease-loop.ts";
 import type { OrderSecrets } from "./order-secrets.ts";
@@ -65,7 +66,7 @@ const AT_A_TIME = 200;
 
 /** Provisions and decommissions what the records say, and tells of it, for as long as the lead is held. */
 export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
-  const { view, records, holdings, crashes, grants, nowNs, policy, tell } = ops;
+  const { view, records, holdings, nowNs, policy, tell } = ops;
   const stop = new AbortController();
   const signal = AbortSignal.any([lead.signal, stop.signal]);
   const waiting = waitingLeases();
@@ -124,17 +125,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     // One that is not seen yet is looked at when it is.
     if (entry !== undefined && isOwn(ops, entry.value)) passes.wake(id);
   };
-  const stopWatching = crashes.onExit((id) => wakeOwn(holderOf(ops, id)));
-  const stopMissing = crashes.onGone((id) => {
-    const holder = holderOf(ops, id);
-    checks.soon(holder, nowNs());
-    wakeOwn(holder);
-  });
-  const stopGrants = grants.onGrant((id) => {
-    const holder = holderOf(ops, id);
-    pauses.end(holder);
-    wakeOwn(holder);
-  });
+  const stopHearing = followHints(ops, { checks, pauses, wake: wakeOwn });
   try {
     // The view may be behind what whoever led before has written.
     const all = (await records.list()).filter(({ record }) => isOwn(ops, { record }));
@@ -149,9 +140,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     await ended(signal);
   } finally {
     stopLooking();
-    stopWatching();
-    stopMissing();
-    stopGrants();
+    stopHearing();
     stop.abort();
     await Promise.all([passes.done, tells.done]);
   }
@@ -273,17 +262,6 @@ function referencedBy({ holdings, view, secrets }: EngineOps, { order, phase }: 
   // What this process has written may not be seen yet; of other engines nothing else is known.
   const found = holdings.find(reference) ?? seen?.record;
   return found && toReferenced(order, found, secrets.isSame(order, found.order));
-}
-
-/** Of what was made for one lease, the one that has it. */
-function holderOf({ holdings }: EngineOps, id: string): string {
-  const passed = new Set([id]);
-  for (let holder = id; ;) {
-    const heir = holdings.find(holder)?.heir;
-    if (heir === undefined || passed.has(heir)) return holder;
-    passed.add(heir);
-    holder = heir;
-  }
 }
 
 function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undefined {
