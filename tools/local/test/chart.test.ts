@@ -78,6 +78,14 @@ describe.skipIf(missing !== undefined)(
       const told = /workNamespace is "default", and so is the namespace of this release.*--namespace muster-system/;
       await expect(render("default")).rejects.toThrow(told);
       await expect(render("here", { workNamespace: "here" })).rejects.toThrow(/workNamespace is "here"/);
+      const named = render("muster-system", { workNamespace: "muster-system" });
+      await expect(named).rejects.toThrow(/Set workNamespace to where/);
+    });
+
+    it("refuses JetStream less room than all services reserve in it", async () => {
+      const little = { "nats.maxFileStore": "4GB" };
+      await expect(render("here", little)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 4.7GB/i);
+      await render("here", { ...little, "services.provision-engine.enabled": false });
     });
 
     it(
