@@ -6,6 +6,7 @@ import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buildSbom } from "./build-sbom.ts";
 import { bundle } from "./bundle.ts";
+import { SERVICES } from "./services.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
@@ -15,16 +16,6 @@ type Image = {
   /** Folders and files of the repository that it reads, beside the program. */
   readonly files?: readonly string[];
 };
-
-const SERVICES = [
-  "watcher",
-  "reservation-manager",
-  "session-controller",
-  "job-controller",
-  "replication-farm",
-  "provision-engine",
-  "node-scaler",
-];
 
 const CONTAINERS = "tools/local/src/containers";
 

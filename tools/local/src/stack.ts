@@ -7,6 +7,7 @@ import { client, connectNats } from "@muster/bus";
 import { endLeftovers, machineNodesOf, machinesOf } from "@muster/devcluster";
 import { throwFault } from "@muster/faults";
 import { ReservationService } from "@muster/proto";
+import { OPTIONAL, type ServiceName, STANDARD } from "@muster/repo/services";
 import { type Child, serviceReady, startChild } from "./child.ts";
 import { installDefinitions, installLeaseRole, jobsAreInstalled } from "./definitions.ts";
 import { type Cloud, type Elastic, readCloud, readPoolsFile, writeMachinesFile, writePoolsFile } from "./elastic.ts";
@@ -15,17 +16,6 @@ import { someNats, type NamedNats, type NatsVariables as Env, type StackNats } f
 
 /** Root of the repository. */
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../../..");
-
-export const SERVICES = [
-  "watcher",
-  "reservation-manager",
-  "session-controller",
-  "job-controller",
-  "replication-farm",
-  "provision-engine",
-] as const;
-/** The node-scaler is a part of the stack only where pools are elastic. */
-export type ServiceName = (typeof SERVICES)[number] | "node-scaler";
 
 export type StackOptions = {
   /** Everything the stack writes is kept here; emptied at start. */
@@ -119,9 +109,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   };
   const serviceEnv = (service: ServiceName): Env => ({ ...common, ...nats.variablesOf(service), ...options.env });
   const jobs = await defineJobs(options, kubeconfig);
-  const services = SERVICES.filter((service) => jobs || service !== "job-controller");
+  const services = STANDARD.filter((service) => jobs || service !== "job-controller");
   const scales = cloud !== undefined || options.poolsFile !== undefined;
-  const names = scales ? ([...services, "node-scaler"] as const) : services;
+  const names = scales ? [...services, OPTIONAL] : services;
   const replicas = await startServices(options, serviceEnv, names, starting);
   await poolsSeen(options, nats);
   await writeLocalFile(options.directory, { natsUrl: nats.url, ...nats.files, kubeconfig });

@@ -6,12 +6,12 @@ import { promisify } from "node:util";
 import type { V1ConfigMap, V1Deployment } from "@kubernetes/client-node";
 import type { KubeObject } from "@muster/kube";
 import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
+import { SERVICES, STANDARD } from "@muster/repo/services";
 import { certificateAuthority, processEnv, signedCertificate } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { ROOT } from "../src/stack.ts";
 import { CHART, helm, helmMissing, render } from "./helm.ts";
-import { DEPLOYED } from "./rights.ts";
 
 type RulesFile = { readonly groups: readonly { readonly rules: readonly { alert: string; expr: string }[] }[] };
 
@@ -39,6 +39,9 @@ describe.skipIf(missing !== undefined)(
         { replicas: 3 },
         { "services.watchr": {} },
         { "services.watcher.env": { JOB_WORKERS: 1 } },
+        { "services.watcher.env": { WATCHER_RELIST: 1 } },
+        { "services.watcher.env": { MUSTER_NATS_URL: "nats://elsewhere" } },
+        { "services.watcher.replicas": -1 },
         { "services.provision-engine.env": { PROVISION_KEY: "secret" } },
         { "nats.replicas": 2 },
         { "nats.enabled": false },
@@ -141,9 +144,9 @@ describe.skipIf(missing !== undefined)(
         expect(expr.replaceAll(/absent\(target_info\{service_name="[a-z-]+"\}\)/g, "x")).toMatch(/^x( or x)*$/);
         return [...expr.matchAll(/service_name="([a-z-]+)"/g)].map(([, name]) => name);
       };
-      const standard = DEPLOYED.filter((name) => name !== "node-scaler").toSorted();
+      const standard = STANDARD.toSorted();
       expect(await missed({})).toEqual(standard);
-      expect(await missed({ "services.node-scaler.enabled": true })).toEqual([...DEPLOYED].toSorted());
+      expect(await missed({ "services.node-scaler.enabled": true })).toEqual([...SERVICES].toSorted());
       const without = standard.filter((name) => name !== "provision-engine");
       expect(await missed({ "services.provision-engine.enabled": false })).toEqual(without);
       // An expression without any is none that Prometheus takes.
@@ -177,7 +180,7 @@ describe.skipIf(missing !== undefined)(
 
     it("gives each service the seed of its own user, and no variable that it does not know", async () => {
       const deployments = (await render("here", ALL)).filter(isDeployment);
-      expect(deployments.map(({ metadata }) => metadata?.name).sort()).toEqual([...DEPLOYED].sort());
+      expect(deployments.map(({ metadata }) => metadata?.name).sort()).toEqual([...SERVICES].sort());
       const known = await readFile(join(ROOT, "CONTRIBUTING.md"), "utf8");
       for (const { metadata, spec } of deployments) {
         const name = metadata?.name ?? "";

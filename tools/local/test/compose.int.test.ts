@@ -2,21 +2,13 @@ import { execFileSync } from "node:child_process";
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { makeNkey } from "@muster/nats-server";
+import { SERVICES } from "@muster/repo/services";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../src/stack.ts";
 import { composeStack, type ComposeStack, whatContainersLack } from "./containers.ts";
 import { type Ended, muster } from "./muster-run.ts";
 
-const SERVICES = [
-  "watcher",
-  "reservation-manager",
-  "session-controller",
-  "job-controller",
-  "replication-farm",
-  "provision-engine",
-  "node-scaler",
-];
 const TAG = process.env["MUSTER_TAG"] ?? "dev";
 const lack = whatContainersLack([
   ...["setup", "dev-cluster", ...SERVICES].map((name) => `muster/${name}:${TAG}`),

@@ -6,11 +6,12 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { client, type Client, connectNats } from "@muster/bus";
 import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { JobService, NodeService, ReservationService, SessionService } from "@muster/proto";
+import { SERVICES } from "@muster/repo/services";
 import { natsServer, processEnv, until } from "@muster/testkit";
 import { serviceReady, startChild } from "../src/child.ts";
 import { ROOT } from "../src/stack.ts";
 import { applyAll, readManifests } from "./manifests.ts";
-import { DEPLOYED, grantRights } from "./rights.ts";
+import { grantRights } from "./rights.ts";
 
 const NAMESPACE = "default";
 const DEFINITIONS = ["deploy/crds/muster.dev_jobs.yaml"];
@@ -63,7 +64,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   for (const file of [...DEFINITIONS, ...(more.definitions ?? [])]) await applyAll(calls, await readManifests(file));
   const rights = await grantRights(kubeconfig, directory, more.rights);
   const nats = starting.use(await natsServer());
-  const children = DEPLOYED.map((service) => {
+  const children = SERVICES.map((service) => {
     const logFile = join(directory, `${service}.log`);
     const env = {
       ...processEnv(),
@@ -133,7 +134,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
         .sort((a, b) => ((a.metadata?.name ?? "") < (b.metadata?.name ?? "") ? -1 : 1));
     },
     refusals: async () => {
-      const logs = await Promise.all(DEPLOYED.map((service) => readFile(join(directory, `${service}.log`), "utf8")));
+      const logs = await Promise.all(SERVICES.map((service) => readFile(join(directory, `${service}.log`), "utf8")));
       return logs.flatMap((log) => log.split("\n")).filter((line) => /forbidden|permission_denied/i.test(line));
     },
     [Symbol.asyncDispose]: () => all.disposeAsync(),

@@ -3,10 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import type { ServiceName } from "@muster/repo/services";
 import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { applyAll, readManifests } from "./manifests.ts";
-import { type DEPLOYED, grantRights } from "./rights.ts";
+import { grantRights } from "./rights.ts";
 
 const assets = kubeAssets();
 const HERE = assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`;
@@ -51,11 +52,10 @@ const NAMESPACES = ["default", "muster-system", "kube-system"];
 
 const KUBE_NAMESPACES = { apiVersion: "v1", plural: "namespaces" };
 
-type Service = (typeof DEPLOYED)[number];
 type Matrix = Readonly<Record<string, string>>;
 
 /** Where `everywhere` stands for each of the namespaces: what may be done, and nothing else. */
-const MAY: Readonly<Record<Service, Matrix>> = {
+const MAY: Readonly<Record<ServiceName, Matrix>> = {
   watcher: { "pods everywhere": "list watch", "nodes everywhere": "list watch" },
   "reservation-manager": {},
   "session-controller": {
@@ -131,7 +131,7 @@ const MAY_MORE = {
     "customresourcedefinitions.apiextensions.k8s.io everywhere": "get",
   },
   "provision-engine": {},
-} as const satisfies Partial<Record<Service, Matrix>>;
+} as const satisfies Partial<Record<ServiceName, Matrix>>;
 
 describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, asked of ${HERE}`, () => {
   const stack = new AsyncDisposableStack();

@@ -1,19 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { kubeCalls, loadKube, type KubeObject } from "@muster/kube";
+import { SERVICES, type ServiceName } from "@muster/repo/services";
 import { applyAll, readManifests } from "./manifests.ts";
-
-/** Each has a file in deploy/kubernetes. */
-export const DEPLOYED = [
-  "watcher",
-  "reservation-manager",
-  "session-controller",
-  "job-controller",
-  "replication-farm",
-  "provision-engine",
-  "node-scaler",
-] as const;
-type ServiceName = (typeof DEPLOYED)[number];
 
 const RIGHTS = new Set(["ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"]);
 
@@ -32,7 +21,7 @@ export async function grantRights(
   for (const file of more) await applyAll(calls, await readManifests(`deploy/kubernetes/${file}`));
   const cluster = admin.getCurrentCluster();
   const files = new Map<ServiceName, string | undefined>();
-  for (const service of DEPLOYED) {
+  for (const service of SERVICES) {
     const manifests = await readManifests(`deploy/kubernetes/${service}.yaml`);
     const rights = manifests.filter(({ kind = "" }) => RIGHTS.has(kind));
     await applyAll(calls, rights);

@@ -1,8 +1,9 @@
 import { connectNats, deadLetters } from "@muster/bus";
 import { subjects } from "@muster/proto";
+import { STANDARD, type ServiceName } from "@muster/repo/services";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { SERVICES, type ServiceName } from "../src/stack.ts";
+
 import { LEASE_IMAGE } from "./lease-cases.ts";
 import { leaseDisks } from "./lease-disks.ts";
 import { storeEnv } from "./lease-programs.ts";
@@ -26,7 +27,7 @@ const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
 const OF_SESSIONS: readonly ServiceName[] = ["watcher", "reservation-manager", "session-controller"];
 const KILLED: readonly { readonly who: string; readonly services: readonly ServiceName[] }[] = [
   ...OF_SESSIONS.map((service) => ({ who: `${service} is`, services: [service] })),
-  { who: "all that sessions do not need are", services: SERVICES.filter((service) => !OF_SESSIONS.includes(service)) },
+  { who: "all that sessions do not need are", services: STANDARD.filter((service) => !OF_SESSIONS.includes(service)) },
 ];
 
 /** Each command is a process, and a machine may be slow. */
@@ -157,7 +158,7 @@ describe("the whole stack on the embedded cluster, two replicas of each service"
   it("goes on in another replica when every first replica is killed", async () => {
     await submit(world, "takeover", smallSession({ driverSeconds: 4 }));
     await untilSession(world, "takeover", "runs", (session) => eventNames(session).includes("RUN"));
-    await killFirst(world, SERVICES);
+    await killFirst(world, STANDARD);
     const session = await untilSession(world, "takeover", "is finished", isFinished);
     expect(eventNames(session)).toEqual(GOOD);
     await expectNothingLeft(world);

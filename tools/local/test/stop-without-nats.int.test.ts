@@ -1,16 +1,16 @@
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { SERVICES, type ServiceName } from "@muster/repo/services";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC } from "../src/elastic.ts";
 import type { Child } from "../src/child.ts";
-import { SERVICES, type Replica, type ServiceName } from "../src/stack.ts";
+import type { Replica } from "../src/stack.ts";
 import { sessionUntilFile, startWorld, submit, untilSession, eventNames, type World } from "./stack-world.ts";
 
 const LONG = { timeoutMs: 60_000, everyMs: 50 };
 /** Of the 20 s that a service gives itself. */
 const SOON_MS = 5000;
-const ALL: readonly ServiceName[] = [...SERVICES, "node-scaler"];
 
 describe("while NATS is away", { timeout: 120_000 }, () => {
   let nats: TestNats;
@@ -54,7 +54,7 @@ describe("while NATS is away", { timeout: 120_000 }, () => {
     return lines(service, child.pid);
   };
 
-  it.each(ALL)(
+  it.each(SERVICES)(
     "%s ends soon and well when it is told to, and so does one that has not found NATS yet",
     async (service) => {
       const replica = replicaOf(service);

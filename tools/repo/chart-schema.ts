@@ -1,0 +1,65 @@
+/**
+ * `npm run chart-schema`: writes the part of deploy/helm/muster/values.schema.json that is about services, from the list of them and from what their config.ts
+ * reads, so that a variable with a slip of the pen in it is refused by helm, and not ignored by the service.
+ */
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { format, resolveConfig } from "prettier";
+import { SERVICES, type ServiceName } from "./services.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const FILE = join(ROOT, "deploy/helm/muster/values.schema.json");
+
+/** Of every service; MUSTER_ variables beside these are for the chart to set. */
+const COMMON = ["MUSTER_REQUESTS_BURST", "MUSTER_REQUESTS_PER_SECOND", "MUSTER_STOP_TIMEOUT_MS", "NODE_OPTIONS"];
+/** Secrets do not belong into values; and the engine's key is given by the chart. */
+const SECRET = /_(KEY|KEY_FILE|TOKEN)$/;
+const FROM_CHART = ["NODE_SCALER_FILE"];
+
+type Schema = { readonly properties: Readonly<Record<string, unknown>> };
+
+/** The variables of its own that the chart may set for a service. */
+export async function variablesOf(service: ServiceName): Promise<readonly string[]> {
+  const config = await readFile(join(ROOT, "apps", service, "src/config.ts"), "utf8");
+  const read = [...config.matchAll(/"([A-Z]+(?:_[A-Z0-9]+)+)"/g)].map(([, name = ""]) => name);
+  const own = read.filter((name) => !name.startsWith("MUSTER_") && !SECRET.test(name) && !FROM_CHART.includes(name));
+  return [...new Set(own)].toSorted();
+}
+
+/** What values.schema.json should say, given what it says. */
+export async function chartSchema(current: Schema): Promise<Schema> {
+  const defaults = [
+    "replicas",
+    "resources",
+    "nodeSelector",
+    "tolerations",
+    "affinity",
+    "priorityClassName",
+    "podAnnotations",
+  ];
+  const shared = defaults.map((name): [string, object] => [name, { $ref: `#/properties/defaults/properties/${name}` }]);
+  const services: [string, object][] = [];
+  for (const service of SERVICES) {
+    const names = { anyOf: [{ enum: [...(await variablesOf(service)), ...COMMON] }, { pattern: "^OTEL_[A-Z0-9_]+$" }] };
+    const env = {
+      description: "Variables of the service; what is secret belongs into envSecret.",
+      type: "object",
+      propertyNames: names,
+      additionalProperties: { type: ["string", "integer", "boolean"] },
+    };
+    const properties = {
+      enabled: { type: "boolean" },
+      ...Object.fromEntries(shared),
+      env,
+      envSecret: { type: "string" },
+    };
+    services.push([service, { type: "object", additionalProperties: false, properties }]);
+  }
+  const all = { type: "object", additionalProperties: false, properties: Object.fromEntries(services) };
+  return { ...current, properties: { ...current.properties, services: all } };
+}
+
+if (import.meta.main) {
+  const schema = await chartSchema(JSON.parse(await readFile(FILE, "utf8")) as Schema);
+  await writeFile(FILE, await format(JSON.stringify(schema), { ...(await resolveConfig(FILE)), filepath: FILE }));
+}

@@ -1,0 +1,101 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { NATS_USERS } from "@muster/nats-server";
+import { expect, it } from "vitest";
+import { parse } from "yaml";
+import { chartSchema, variablesOf } from "../chart-schema.ts";
+import { OPTIONAL, SERVICES, STANDARD } from "../services.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const read = (path: string): Promise<string> => readFile(join(ROOT, path), "utf8");
+const all = (text: string, pattern: RegExp): string[] => [...text.matchAll(pattern)].map(([, name = ""]) => name);
+const keysOf = (value: unknown): string[] => Object.keys(value as object);
+/** Images that are no services. */
+const HELPERS = ["setup", "dev-cluster"];
+
+type Place = {
+  /** What it repeats of the list. */
+  readonly names: (text: string) => readonly string[];
+  /** Those that belong there; all of them where nothing is said. */
+  readonly wanted?: readonly string[];
+};
+
+/** Where services are named once more, because what stands there is no TypeScript. */
+const PLACES: Readonly<Record<string, Place>> = {
+  "docker-compose.yml": {
+    names: (text) => all(text, /^ {4}image: muster\/([a-z-]+):/gm).filter((name) => !HELPERS.includes(name)),
+  },
+  "deploy/prometheus/compose.yaml": {
+    names: (text) =>
+      (parse(text) as { scrape_configs: { dns_sd_configs: { names: string[] }[] }[] }).scrape_configs.flatMap((job) =>
+        job.dns_sd_configs.flatMap(({ names }) => names),
+      ),
+  },
+  "deploy/prometheus/rules.yaml": {
+    names: (text) => all(text, /absent\(target_info\{service_name="([a-z-]+)"/g),
+    wanted: STANDARD,
+  },
+  "deploy/helm/muster/values.yaml": { names: (text) => keysOf((parse(text) as { services: object }).services) },
+  ".ci/e2e": { names: (text) => (/^services='([^']*)'/m.exec(text)?.[1] ?? "").split(" "), wanted: STANDARD },
+  "docs/ARCHITECTURE.md": {
+    names: (text) => all(text, /^\| \[([a-z-]+)\]\(\.\.\/apps/gm).filter((name) => name !== "cli"),
+  },
+};
+
+it.each(Object.entries(PLACES))("are those of the list in %s", async (path, { names, wanted = SERVICES }) => {
+  expect([...names(await read(path))].toSorted()).toEqual([...wanted].toSorted());
+});
+
+it("have a volume of their own in docker-compose.yml, which setup fills and nobody else has", async () => {
+  const text = await read("docker-compose.yml");
+  const { services, volumes } = parse(text, { merge: true }) as {
+    services: Readonly<Record<string, { volumes?: readonly string[] }>>;
+    volumes: object;
+  };
+  const keys = SERVICES.map((name) => `key-${name}`);
+  expect(
+    keysOf(volumes)
+      .filter((name) => name.startsWith("key-"))
+      .toSorted(),
+  ).toEqual(keys.toSorted());
+  const filled = services["setup"]?.volumes?.filter((volume) => volume.startsWith("key-")) ?? [];
+  expect(filled.toSorted()).toEqual(SERVICES.map((name) => `key-${name}:/setup/keys/${name}`).toSorted());
+  for (const name of SERVICES) {
+    const own = services[name]?.volumes?.filter((volume) => volume.startsWith("key-"));
+    expect(own, name).toEqual([`key-${name}:/var/run/muster:ro`]);
+  }
+});
+
+it("have an app, a user of NATS, and an account in Kubernetes", async () => {
+  const apps = await readdir(join(ROOT, "apps"));
+  expect(apps.filter((name) => name !== "cli").toSorted()).toEqual([...SERVICES].toSorted());
+  const people = ["cli", "backup"];
+  expect(NATS_USERS.filter((user) => !people.includes(user)).toSorted()).toEqual([...SERVICES].toSorted());
+  for (const name of SERVICES) {
+    const text = await read(`deploy/kubernetes/${name}.yaml`);
+    expect(text, name).toMatch(new RegExp(`kind: ServiceAccount\nmetadata:\n  name: ${name}$`, "m"));
+  }
+  expect([...STANDARD, OPTIONAL].toSorted()).toEqual([...SERVICES].toSorted());
+});
+
+it("take from the chart those variables that they read, and no secret", async () => {
+  const schema = JSON.parse(await read("deploy/helm/muster/values.schema.json")) as Parameters<typeof chartSchema>[0];
+  expect(schema, "npm run chart-schema").toEqual(await chartSchema(schema));
+  for (const name of SERVICES) {
+    const variables = await variablesOf(name);
+    expect(variables.length, name).toBeGreaterThan(3);
+    expect(variables.filter((each) => /MUSTER|KEY$|TOKEN$/.test(each))).toEqual([]);
+  }
+  expect(await variablesOf("watcher")).toContain("WATCHER_RELIST_MS");
+});
+
+it("come with a checklist that names each place where a new one is to be named", async () => {
+  const checklist = await read("docs/checklists/new-app.md");
+  const others = [
+    "tools/repo/services.ts",
+    "libs/nats-server/src/rights.ts",
+    "deploy/kubernetes",
+    "tools/local/test/rights.int.test.ts",
+  ];
+  for (const path of [...Object.keys(PLACES), ...others]) expect(checklist, path).toContain(`\`${path}\``);
+});
