@@ -23,6 +23,7 @@ const notAsked = (): never => throwFault({ code: "internal", operation: "not ask
 
 const LEDGER: Handlers<typeof ReservationService> = {
   reserve: notAsked,
+  checkReservation: notAsked,
   unreserve: notAsked,
   renewReservation: notAsked,
   limitConcurrency: notAsked,

@@ -161,6 +161,7 @@ function readRuns({ offset, run, waitMs }: Pick<LogRequest, "offset" | "run" | "
 /** The gang of `grown` has its machines; a member that it grew by waits. */
 const LEDGER = {
   reserve: () => throwFault({ code: "internal", operation: "reserve" }),
+  checkReservation: () => throwFault({ code: "internal", operation: "checkReservation" }),
   unreserve: () => throwFault({ code: "internal", operation: "unreserve" }),
   renewReservation: () => throwFault({ code: "internal", operation: "renewReservation" }),
   limitConcurrency: () => throwFault({ code: "internal", operation: "limitConcurrency" }),

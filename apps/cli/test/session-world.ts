@@ -283,6 +283,7 @@ async function serveAll(
       ReservationService,
       {
         reserve: () => throwFault({ code: "internal", operation: "reserve" }),
+        checkReservation: () => throwFault({ code: "internal", operation: "checkReservation" }),
         unreserve: () => throwFault({ code: "internal", operation: "unreserve" }),
         renewReservation: () => throwFault({ code: "internal", operation: "renewReservation" }),
         limitConcurrency: () => throwFault({ code: "internal", operation: "limitConcurrency" }),

@@ -73,6 +73,19 @@ it("decides on what is on its way to disk, so that two requests at once never ge
   expect(reports.map(({ reservation }) => reservation.grant?.machines[0]?.node)).toEqual(["a1", "a2"]);
 });
 
+it("says what would become of a request, and keeps nothing of it", async () => {
+  const { log, keeper } = start([nodeOf("a1", "a"), nodeOf("a2", "a")]);
+  const check = (id: string, pools: readonly string[]) => written(log, keeper.check(requestOf(id, pools)));
+  expect(await check("x", ["a", "a"])).toBeUndefined();
+  await written(log, keeper.reserve(requestOf("y", ["a"])));
+  expect(await check("x", ["a", "a"])).toMatchObject({ code: "POOL_AVAILABILITY", requested: 2, available: 1 });
+  await expect(check("x", ["a", "a", "a"])).rejects.toMatchObject({ fault: { code: "pool_capacity", capacity: 2 } });
+  await expect(check("x", ["b"])).rejects.toMatchObject({ fault: { code: "pool_unknown", pool: "b" } });
+  await expect(check("y", ["b"])).rejects.toMatchObject({ fault: { code: "reservation_differs" } });
+  const { reports } = await written(log, keeper.list({ kind: undefined, after: undefined, limit: 9 }));
+  expect(reports.map(({ reservation }) => reservation.owner.id)).toEqual(["oy"]);
+});
+
 it("gives nodes away again that decisions had taken which never got to disk", async () => {
   const { log, keeper } = start([nodeOf("a1", "a")]);
   const lost = keeper.reserve(requestOf("x", ["a"]));

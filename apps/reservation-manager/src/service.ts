@@ -18,7 +18,7 @@ import { decideRenewal, type RenewalRequest } from "./domain/decide-renewal.ts";
 import { decideReservation, type ReservationPolicy } from "./domain/decide-reservation.ts";
 import { explainWaiting, type WaitReason } from "./domain/explain-waiting.ts";
 import { findHold } from "./domain/fit.ts";
-import { knownReservation, reservationOf, type Ledger, type LedgerEvent } from "./domain/ledger.ts";
+import { knownReservation, limitOf, reservationOf, type Ledger, type LedgerEvent } from "./domain/ledger.ts";
 import { buildMachinePage, type MachinePage, type MachinePageRequest } from "./domain/list-machines.ts";
 import { buildPage, type PageRequest } from "./domain/list-page.ts";
 import {
@@ -113,6 +113,18 @@ export class LedgerKeeper {
       });
       this.#deps.decided(outcome);
       return report;
+    });
+  }
+
+  /** Why `reserve` would queue this as the ledger is now; undefined: it would grant it. Rejects with what it would refuse with. Nothing is kept. */
+  async check({ owner, needs }: Pick<ReservationRequest, "owner" | "needs">): Promise<WaitReason | undefined> {
+    return this.#read((world, nowMs) => {
+      const concurrencyLimit = limitOf(world.ledger, owner.kind);
+      const request = { owner, needs, wait: true, priority: 0, concurrencyLimit, ttlMs: 0 };
+      const verdict = decideReservation(request, world, this.#policy, nowMs);
+      if (verdict.do === "refuse") return throwFault(verdict.fault);
+      const next = evolveWorld(world, verdict.events);
+      return this.#report(existing(next, owner), next, nowMs).because;
     });
   }
 

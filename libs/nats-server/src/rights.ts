@@ -109,7 +109,15 @@ export const rights = {
     serves: LEASE_SERVICES,
     // What another engine id has to answer is asked of it.
     asks: [
-      ...requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations", "listMachines"),
+      ...requests(
+        ReservationService,
+        "reserve",
+        "checkReservation",
+        "unreserve",
+        "getReservation",
+        "listReservations",
+        "listMachines",
+      ),
       ...ENGINE_IDS.flatMap((id) => requestsOf(leaseServiceOf(id))),
     ],
     owns: [buckets.leases],

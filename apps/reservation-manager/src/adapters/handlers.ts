@@ -3,7 +3,7 @@ import type { ReservationService } from "@muster/proto";
 import type { LedgerKeeper } from "../service.ts";
 import { toWireExplanation } from "./explanation-messages.ts";
 import { toWireMachines } from "./machine-messages.ts";
-import { toOwner, toRequest, toWirePool, toWireReservation } from "./messages.ts";
+import { toNeed, toOwner, toRequest, toWirePool, toWireReservation } from "./messages.ts";
 
 /** Reservations in one page: what is asked for when nothing is, and the most. */
 const PAGE_MAX = 500;
@@ -17,6 +17,10 @@ export function makeHandlers(
 ): Handlers<typeof ReservationService> {
   return {
     reserve: async (message) => ({ reservation: toWireReservation(await keeper.reserve(toRequest(message))) }),
+    checkReservation: async ({ owner, needs }) => {
+      const because = await keeper.check({ owner: toOwner(owner), needs: needs.map(toNeed) });
+      return because === undefined ? {} : { because };
+    },
     unreserve: async ({ owner, reservationId }) => ({
       released: await keeper.release({ owner: toOwner(owner), reservationId }),
     }),

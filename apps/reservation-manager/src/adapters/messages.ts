@@ -208,7 +208,7 @@ function toNeeds(needs: readonly WireNeed[]): readonly Need[] {
   return needs.map(toNeed);
 }
 
-function toNeed(need: muster.reservation.v1.Need.$Properties): Need {
+export function toNeed(need: muster.reservation.v1.Need.$Properties): Need {
   return { component: need.component ?? "", pool: need.pool ?? "" };
 }
 
