@@ -369,6 +369,11 @@ it(
     startService("reservation-manager", { RESERVATION_LOCK_TTL_MS: "1500" });
     await until("the ledger answers", async () => (await muster("pools")).out.includes("n "), LONG);
 
+    const many = await muster("lease order --dry-run -f -", {
+      file: `${machines("3-0", 2)}---\n${machines("3-1", 3)}`,
+    });
+    expect(many.code).toBe(1);
+    expect(many.out).toMatch(/^lease\/3-0 would be ordered: .*\nlease\/3-1 would be FAILED at once: .*3.*\(dry run/);
     const two = await muster("lease order --wait -f -", { file: machines("3-1", 2) });
     expect(two.code).toBe(0);
     expect(two.out).toMatch(/ACTIVE: .*"node":"n-0".*"node":"n-1"|ACTIVE: .*"node":"n-1".*"node":"n-0"/);

@@ -254,7 +254,10 @@ function passOf(
 }
 
 /** Of an order that is not begun yet, the lease that it refers to. */
-function referencedBy({ holdings, view, secrets }: EngineOps, { order, phase }: LeaseRecord): Referenced | undefined {
+export function referencedBy(
+  { holdings, view, secrets }: Pick<EngineOps, "view" | "secrets"> & { readonly holdings: Pick<Holdings, "find"> },
+  { order, phase }: LeaseRecord,
+): Referenced | undefined {
   const { reference } = order;
   if (reference === undefined || phase !== "ORDERED") return undefined;
   const seen = view.get(reference)?.value;

@@ -193,7 +193,13 @@ describe("an engine", () => {
   it("checks an order without writing it, lists leases page by page, and counts them", async () => {
     const other = aUser();
     const dry = { requestId: "d", order: toWireOrder(signedOrder(other, { id: "3-1" })), dryRun: true };
-    expect((await world.leases.orderLease(dry)).outcome).toBe("ORDERED");
+    expect(await world.leases.orderLease(dry)).toMatchObject({ outcome: "ORDERED", refusedBecause: "" });
+    const unserved = toWireOrder(signedOrder(other, { id: "3-1", type: "network", data: '{"name":"net"}' }));
+    expect(await world.leases.orderLease({ ...dry, order: unserved })).toMatchObject({
+      refusedBecause: expect.stringContaining("not served: network") as unknown,
+    });
+    const many = { ...dry, before: Array.from({ length: 101 }, () => unserved) };
+    await expect(world.leases.orderLease(many)).rejects.toMatchObject({ fault: { field: "before" } });
     await expect(world.leases.getLease({ id: "3-1" })).rejects.toMatchObject({ fault: { code: "not_found" } });
     for (const id of ["3-1", "3-2", "3-3"]) await order(world, signedOrder(other, { id }));
     for (const id of ["3-1", "3-2", "3-3"]) await reaches(world, id, "ACTIVE");

@@ -1,5 +1,6 @@
 import { client } from "@muster/bus";
 import { bucketKeys, buckets, muster, ReservationService } from "@muster/proto";
+import { toWireOrder } from "@muster/leases/wire";
 import { openBucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { fileURLToPath } from "node:url";
@@ -47,6 +48,15 @@ it("leases whole machines of a pool, waits in the ledger's queue for them, and g
   await until("the ledger answers", () => held().then(() => true), LONG);
 
   const user = aUser();
+  const tried = async (data: string) => {
+    const sent = signedOrder(user, { id: "5-9", type: "machine", data });
+    const reply = await leases.orderLease({ requestId: "d", order: toWireOrder(sent), dryRun: true });
+    return reply.refusedBecause;
+  };
+  expect(await tried('{"pool":"n","machines":3}')).toContain("3");
+  expect(await tried('{"pool":"nowhere","machines":1}')).toContain("nowhere");
+  expect(await tried('{"pool":"n","machines":2}')).toBe("");
+  expect(await held()).toEqual([]);
   const two = '{"pool":"n","machines":2}';
   await order(world, signedOrder(user, { id: "5-1", type: "machine", data: two }));
   await reaches(world, "5-1", "ACTIVE");

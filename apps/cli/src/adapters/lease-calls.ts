@@ -20,6 +20,8 @@ import {
 /** ORDERED, RESENT (it was there: what it came to is told again) or RETRIED (it had failed). */
 export type OrderOutcome = "ORDERED" | "RESENT" | "RETRIED";
 
+export type Ordered = { readonly lease: Lease; readonly outcome: OrderOutcome };
+
 /** Undefined: any. */
 export type LeaseFilter = {
   readonly user: string | undefined;
@@ -29,7 +31,9 @@ export type LeaseFilter = {
 
 /** What engines can be asked for. Every call rejects with FaultError and nothing else. */
 export type LeaseCalls = {
-  order(order: Order, dryRun: boolean): Promise<{ readonly lease: Lease; readonly outcome: OrderOutcome }>;
+  order(order: Order): Promise<Ordered>;
+  /** What `order` would answer, once the orders `before` are begun. Nothing is ordered. */
+  tryOrder(order: Order, before: readonly Order[]): Promise<Ordered & { readonly refusedBecause: string }>;
   renew(renewal: Renewal): Promise<Lease>;
   end(request: EndRequest): Promise<Lease>;
   get(id: string): Promise<Lease>;
@@ -51,6 +55,10 @@ export type LeaseCalls = {
 /** A whole cluster is looked at, and what may go is removed. */
 const CLEANUP_TIMEOUT_MS = 120_000;
 
+/** Orders that one dry run takes as begun, and the characters of their data, which fit into one message. */
+const BEFORE_MAX = 100;
+const BEFORE_CHARACTERS_MAX = 256 * 1024;
+
 export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): LeaseCalls {
   const leases = client(bus, LeaseService);
   const options = { timeoutMs, signal: stop };
@@ -58,9 +66,15 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
   const leaseOf = ({ lease }: { lease?: muster.provision.v1.Lease.$Properties | null }): Lease =>
     leaseFromMessage(lease ?? {});
   return {
-    order: async (order, dryRun) => {
-      const reply = await leases.orderLease({ ...again(), order: toWireOrder(order), dryRun }, options);
+    order: async (order) => {
+      const reply = await leases.orderLease({ ...again(), order: toWireOrder(order) }, options);
       return { lease: leaseOf(reply), outcome: outcomeOf(reply.outcome) };
+    },
+    tryOrder: async (order, before) => {
+      const asked = { order: toWireOrder(order), before: asManyAsFit(before).map(toWireOrder), dryRun: true };
+      const reply = await leases.orderLease({ ...again(), ...asked }, options);
+      const { refusedBecause } = reply;
+      return { lease: leaseOf(reply), outcome: outcomeOf(reply.outcome), refusedBecause };
     },
     renew: async (renewal) =>
       leaseOf(await leases.renewLease({ ...again(), renewal: toWireRenewal(renewal) }, options)),
@@ -99,6 +113,12 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
       return events;
     },
   };
+}
+
+/** The first ones: those that others need stand before them. */
+function asManyAsFit(orders: readonly Order[]): Order[] {
+  let characters = 0;
+  return orders.slice(0, BEFORE_MAX).filter(({ data }) => (characters += data.length) <= BEFORE_CHARACTERS_MAX);
 }
 
 function outcomeOf(word: string): OrderOutcome {

@@ -14,16 +14,27 @@ const SILENT: Fault = { code: "deadline_exceeded", operation: "provision.order-l
 
 /** Sends orders to an engine that answers one after another with what is said here, and then takes all. */
 async function sending(orders: readonly Order[], ...answers: readonly (Fault | "taken")[]) {
+  return sendingAs({ dryRun: false }, orders, ...answers);
+}
+
+async function sendingAs(
+  { dryRun }: { readonly dryRun: boolean },
+  orders: readonly Order[],
+  ...answers: readonly (Fault | "taken")[]
+) {
   const came: Order[] = [];
+  const before: string[][] = [];
   await using bus = memoryBus();
   const handlers = {
-    orderLease: ({ order }: { readonly order?: object | null }) => {
+    orderLease: ({ order, before: sooner }: { readonly order?: object | null; readonly before: { id?: string }[] }) => {
+      before.push(sooner.map(({ id }) => id ?? ""));
       const decoded = toOrder(order ?? {});
       const taken = { ...decoded, signature: new Uint8Array(decoded.signature) };
       came.push(taken);
       const answer = answers[came.length - 1] ?? "taken";
       if (answer !== "taken") return Promise.resolve().then(() => throwFault(answer));
-      return Promise.resolve({ lease: { record: { order: toWireOrder(taken) }, revision: 1 }, outcome: "ORDERED" });
+      const lease = { record: { order: toWireOrder(taken) }, revision: 1 };
+      return Promise.resolve({ lease, outcome: "ORDERED", refusedBecause: taken.id === "1-2" ? "no room" : "" });
     },
   } as unknown as Handlers<typeof LeaseService>;
   await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
@@ -31,12 +42,12 @@ async function sending(orders: readonly Order[], ...answers: readonly (Fault | "
   const cli = { now: () => 0, io: { out: () => undefined } } as unknown as Cli;
   const options = {
     named: new Set<string>(),
-    dryRun: false,
+    dryRun,
     wait: false,
     timeoutMs: undefined,
     output: "json",
   } as const;
-  return { came, sent: await sendOrders(cli, { link } as unknown as Connected, orders, options) };
+  return { came, before, sent: await sendOrders(cli, { link } as unknown as Connected, orders, options) };
 }
 
 const orderOf = (id: string): Order => ({ ...aLease().order, id });
@@ -59,6 +70,15 @@ it("tells what was ordered before an order that fails, and by which name that on
     code: 4,
     records: [{ id: "1-1" }],
     failure: { message: "spec.duration: is over" },
+  });
+});
+
+it("asks of each order what would become of it once those before it are begun", async () => {
+  const { before, sent } = await sendingAs({ dryRun: true }, [orderOf("1-1"), orderOf("1-2"), orderOf("1-3")]);
+  expect(before).toEqual([[], ["1-1"], ["1-1", "1-2"]]);
+  expect(sent).toMatchObject({
+    code: 1,
+    records: [{ refusedBecause: "" }, { id: "1-2", refusedBecause: "no room" }, { refusedBecause: "" }],
   });
 });
 

@@ -2,11 +2,12 @@ import { faultOf, unlessMissing } from "@muster/faults";
 import { buildOrderBytes, nsFromMs, type Order } from "@muster/leases";
 import { digest, type Signer } from "@muster/leases/keys";
 import { inSpan } from "@muster/tracing";
-import { leaseCalls, type OrderOutcome } from "../adapters/lease-calls.ts";
+import { leaseCalls, type Ordered } from "../adapters/lease-calls.ts";
 import { describePlace, type Place, type Placed, type Problem } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { describeEnd } from "../domain/build-lease-views.ts";
+import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
 import { buildLeaseRecord } from "../domain/lease-record.ts";
@@ -36,8 +37,6 @@ const NOT_ORDERED = "nothing was ordered; examples/leases/ has files that are ri
 
 /** How often an order is sent while nobody says that it has arrived. */
 const SENT_MAX = 3;
-
-type Ordered = { readonly lease: Lease; readonly outcome: OrderOutcome };
 
 /** `muster lease order -f FILE`: signs what the files say, and sends it. Nothing is sent unless the engine has nothing against any of it. */
 export async function orderLeases(cli: Cli, files: readonly string[], options: OrderOptions): Promise<ExitCode> {
@@ -96,10 +95,7 @@ export async function sendOrders(
     readonly named: ReadonlySet<string>;
   },
 ): Promise<Sent> {
-  const describe = (ordered: Ordered): string =>
-    options.dryRun
-      ? describeTried(ordered, cli.now(), options.named.has(ordered.lease.order.id))
-      : describeOrdered(ordered, cli.now());
+  if (options.dryRun) return tryOrders(cli, connected, orders, options);
   const done: Ordered[] = [];
   const sent = (code: ExitCode, failure?: CommandError): Sent => ({
     code,
@@ -108,25 +104,44 @@ export async function sendOrders(
   });
   try {
     for (const order of orders) {
-      const ordered = await sendOne(connected, order, options.dryRun);
+      const ordered = await sendOne(connected, order);
       done.push(ordered);
-      if (options.output === "table") cli.io.out([describe(ordered)]);
+      if (options.output === "table") cli.io.out([describeOrdered(ordered, cli.now())]);
     }
-    return sent(options.wait && !options.dryRun ? await followAll(cli, connected, done, options) : EXIT.ok);
+    return sent(options.wait ? await followAll(cli, connected, done, options) : EXIT.ok);
   } catch (error) {
     if (error instanceof CommandError) return sent(error.exitCode, error);
     throw error;
   }
 }
 
+/** Says what would become of each, were they sent one after the other; ends with 1 where one of them would be FAILED. */
+async function tryOrders(
+  cli: Cli,
+  connected: Connected,
+  orders: readonly Order[],
+  { named, output }: Pick<OrderOptions, "output"> & { readonly named: ReadonlySet<string> },
+): Promise<Sent> {
+  const records: unknown[] = [];
+  let code: ExitCode = EXIT.ok;
+  for (const [at, order] of orders.entries()) {
+    const tried = await askOfLeases(connected, (leases) => leases.tryOrder(order, orders.slice(0, at)));
+    const { lease, outcome, refusedBecause } = tried;
+    records.push({ outcome, refusedBecause, ...buildLeaseRecord(lease) });
+    if (refusedBecause !== "") code = EXIT.failed;
+    if (output === "table") cli.io.out([describeTried(tried, cli.now(), named.has(order.id))]);
+  }
+  return { code, records, failure: undefined };
+}
+
 /** An order of which nobody knows whether it has arrived is sent again as it is: it is one lease, however often it comes. */
-async function sendOne(connected: Connected, order: Order, dryRun: boolean): Promise<Ordered> {
+async function sendOne(connected: Connected, order: Order): Promise<Ordered> {
   const { stop } = connected.link;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await askOfLeases(connected, (leases) => leases.order(order, dryRun));
+      return await askOfLeases(connected, (leases) => leases.order(order));
     } catch (error) {
-      const isUnknown = error instanceof CommandError && error.exitCode === EXIT.unreachable && !dryRun;
+      const isUnknown = error instanceof CommandError && error.exitCode === EXIT.unreachable;
       if (!isUnknown) throw error;
       if (attempt < SENT_MAX && !stop.aborted) continue;
       const get = `\`muster lease get ${order.id}\` says whether it was`;
@@ -155,7 +170,7 @@ export async function checkOrders(
     const order = await orderOf(cli, connected, value, { signer, engine }, placeOf("metadata.name"));
     orders.push(order);
     try {
-      await leaseCalls(connected.link).order(order, true);
+      await leaseCalls(connected.link).tryOrder(order, []);
     } catch (error) {
       const fault = faultOf(error);
       // askOfLeases says what everything else means.
@@ -221,13 +236,18 @@ function describeOrdered({ lease, outcome }: Ordered, nowMs: number): string {
 }
 
 /** The same of what nobody has done. An id that is made for each order is none that anybody could find. */
-function describeTried({ lease, outcome }: Ordered, nowMs: number, isNamed: boolean): string {
+function describeTried(
+  { lease, outcome, refusedBecause }: Ordered & { readonly refusedBecause: string },
+  nowMs: number,
+  isNamed: boolean,
+): string {
   const { order, phase } = lease;
-  const what = {
+  const becomes = {
     ORDERED: `would be ordered: ends ${describeEnd(lease, nowMs)}`,
     RESENT: `was ordered before: ${phase}, ends ${describeEnd(lease, nowMs)}`,
     RETRIED: "has failed, and would be tried again",
   }[outcome];
+  const what = refusedBecause === "" ? becomes : `would be FAILED at once: ${plain(refusedBecause)}`;
   const sealed = sealedFields(order);
   const secrets = sealed.length === 0 ? "" : `; sealed to engine ${order.engine}: ${sealed.join(", ")}`;
   return `${isNamed ? leaseTarget(lease) : `a ${LEASE_NOUN} of type ${order.type}`} ${what} (dry run: nothing was done${secrets})`;

@@ -75,10 +75,7 @@ function addOrder(lease: Command, cli: Cli, answer: Answer): void {
         .argParser((file: string, before: string[]) => [...before, file])
         .default([], "none"),
     )
-    .option(
-      "--dry-run",
-      "check the files and the signature with the engine, say what is sealed to it, and order nothing",
-    )
+    .option("--dry-run", "ask the engine what would become of it, say what is sealed to it, and order nothing")
     .option("--reference <id>", "take over what this older lease of yours has, as it is; of one file", leaseIdOf)
     .addOption(engineKeyOption())
     .option("--wait", "wait until all of it is there; Ctrl-C leaves the lease as it is")
@@ -91,8 +88,9 @@ function addOrder(lease: Command, cli: Cli, answer: Answer): void {
 Without metadata.name each order is a new lease, and its id is printed. With it
 the same file may be sent again: one that is there stays as it is, and one that
 had failed is tried again. With --reference it is always a new lease, where the
-file names the older one. What only the order itself shows, --dry-run does not:
-whether there is room, the pool, the network and the volumes that it names.
+file names the older one. --dry-run ends with 1 where an order would fail at
+once; what only the cluster shows, such as an image that is not there, it does
+not know.
 
 Examples:
   muster lease order -f examples/leases/debug.yaml

@@ -12,7 +12,9 @@ import { zdbOverhead } from "../domain/build-zdb.ts";
 import type { Overheads } from "../domain/count-leases.ts";
 import { ZDB } from "../domain/type-zdb.ts";
 import { writeDecision } from "../domain/stored-decision.ts";
-import type { EngineOps } from "../engine.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+import { referencedBy, type EngineOps } from "../engine.ts";
+import { foreseeOrder } from "../foresee-order.ts";
 import { openHoldings, type Holdings } from "../holdings.ts";
 import { orderSecrets } from "../order-secrets.ts";
 import type { TakePolledDeps } from "../take-polled.ts";
@@ -68,7 +70,8 @@ export async function openDeps(
     }),
   );
   const { capacity } = config;
-  const holdings = openHoldings(capacity, overheadsOf(config));
+  const overheads = overheadsOf(config);
+  const holdings = openHoldings(capacity, overheads);
   const fill = () => bucketFill(bus.connection, bucket.name);
   const room = openRoom({ name: bucket.name, fill, promised: holdings.promised, nowMs: Date.now });
   const records = makeRecords(bucket, room);
@@ -81,6 +84,16 @@ export async function openDeps(
   );
   const metrics = undo.use(startMetrics(() => ({ ...holdings.phases(nowNs()), unreadable: unreadable.count() })));
   const cleaner = cleanerOf(context, { bus, records, metrics, calls: cluster?.calls });
+  const served = new Map(workloads(holdings.nameOf).map((each) => [each.type, each]));
+  const secrets = orderSecrets(signer, { unsealed: config.order.unsealedSecrets });
+  const foreseen = {
+    workloads: served,
+    around: holdings.around,
+    overheads,
+    referencedBy: (record: LeaseRecord) => referencedBy({ holdings, view, secrets }, record),
+    policy: { ...config.order, ...config.engine.pass },
+    nowNs,
+  };
   const requests: HandlerDeps = {
     records,
     nowNs,
@@ -95,6 +108,7 @@ export async function openDeps(
     history,
     capacity,
     cleaner,
+    foresee: (...asked) => foreseeOrder(foreseen, ...asked),
   };
   const grants = undo.use(await openGrants(bus));
   const sign = signResult(signer);
@@ -110,8 +124,8 @@ export async function openDeps(
       history,
       feedback,
       holdings,
-      workloads: new Map(workloads(holdings.nameOf).map((each) => [each.type, each])),
-      secrets: orderSecrets(signer, { unsealed: config.order.unsealedSecrets }),
+      workloads: served,
+      secrets,
       crashes: cluster?.crashes ?? NO_PODS,
       grants,
       sign,

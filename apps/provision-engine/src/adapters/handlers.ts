@@ -6,6 +6,7 @@ import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
 import type { Capacity } from "../domain/decide-admission.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
 import { eventBytes, recordBytes } from "../domain/decide-quota.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";
 import type { ResourceUnits } from "../domain/resource-units.ts";
@@ -24,12 +25,15 @@ export type HandlerDeps = RequestDeps & {
   readonly holdings: RequestDeps["holdings"] & Pick<Holdings, "around" | "counters" | "find" | "phases">;
   readonly history: Pick<History, "page">;
   readonly capacity: Capacity;
+  /** Why an order would be FAILED at once; empty: nothing is known against it. */
+  readonly foresee: (record: LeaseRecord, before: readonly Order[], signal: AbortSignal) => Promise<string>;
   readonly cleaner: Pick<Cleaner, "look" | "brake" | "waitsFor">;
   /** The public key that results are signed with, in base58. */
   readonly key: string;
 };
 
 const PAGE_MAX = 500;
+const BEFORE_MAX = 100;
 const UNREADABLE_MAX = 100;
 /** Of leases, or of their history: whatever they weigh, a reply is no larger than NATS takes. One alone may be larger than this. */
 const PAGE_BYTES = 512 * 1024;
@@ -43,11 +47,14 @@ const ANY_PHASE: number = muster.provision.v1.LeasePhase.LEASE_PHASE_UNSPECIFIED
 export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
   const lease = async (stored: Promise<Stored>) => ({ lease: leaseMessage(deps, await stored) });
   return {
-    orderLease: async ({ requestId, order, dryRun }) => {
+    orderLease: async ({ requestId, order, dryRun, before }, { signal }) => {
       const read = readOrder(order ?? missing("order"));
+      if (before.length > BEFORE_MAX) refuse("before", `has more than ${BEFORE_MAX} orders`);
       const ordered = await takeOrder(deps, { order: read, requestId, source: SOURCES.service, dryRun });
       if ("fault" in ordered) return throwFault(ordered.fault);
-      return { lease: leaseMessage(deps, ordered.stored), outcome: ordered.outcome };
+      const { stored, outcome } = ordered;
+      const refusedBecause = dryRun ? await deps.foresee(stored.record, before.map(readOrder), signal) : "";
+      return { lease: leaseMessage(deps, stored), outcome, refusedBecause };
     },
     renewLease: ({ requestId, renewal }) => lease(renew(deps, requestId, toRenewal(renewal ?? missing("renewal")))),
     endLease: ({ requestId, end: request }) => lease(end(deps, requestId, toEnd(request ?? missing("end")))),

@@ -4,7 +4,8 @@ import { expect, it } from "vitest";
 import { aLease } from "../domain/a-lease.ts";
 import { machineWorkload } from "./machine.ts";
 
-const { GetReservationReply, ListMachinesReply, ReserveReply, UnreserveReply } = muster.reservation.v1;
+const { CheckReservationReply, GetReservationReply, ListMachinesReply, ReserveReply, UnreserveReply } =
+  muster.reservation.v1;
 const { signal } = new AbortController();
 
 /** A ledger in which these owners hold something. */
@@ -20,6 +21,7 @@ function ledgerOf(owners: readonly string[]) {
       held.delete(owner?.id ?? "");
       return Promise.resolve(UnreserveReply.create());
     },
+    checkReservation: () => Promise.resolve(CheckReservationReply.create()),
     reserve: () => Promise.resolve(ReserveReply.create()),
     listMachines: () => Promise.resolve(ListMachinesReply.create()),
   });

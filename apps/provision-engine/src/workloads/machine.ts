@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Client } from "@muster/bus";
 import { throwFault, unlessMissing } from "@muster/faults";
 import { muster, type ReservationService } from "@muster/proto";
+import type { LeaseRecord } from "../domain/lease.ts";
 import { MACHINE } from "../domain/type-machine.ts";
 import { leaseOwner, leaseOwners } from "../lease-owner.ts";
 import { requireData } from "./require-data.ts";
@@ -14,12 +15,19 @@ const GRANTED: number = muster.reservation.v1.ReservationState.RESERVATION_STATE
 
 /** Whole machines of a pool: held in the ledger, which gives all of them at once, and for which the node scaler makes nodes. The result names the nodes. */
 export function machineWorkload(
-  ledger: Pick<Client<typeof ReservationService>, "reserve" | "listMachines" | "getReservation" | "unreserve">,
+  ledger: Pick<
+    Client<typeof ReservationService>,
+    "reserve" | "checkReservation" | "listMachines" | "getReservation" | "unreserve"
+  >,
 ): Workload {
-  const provision: Workload["provision"] = async (lease, signal) => {
+  const asked = (lease: LeaseRecord) => {
     const { pool, machines: requested } = requireData(MACHINE, lease);
     const needs = Array.from({ length: requested }, (_, at) => ({ component: `machine-${at}`, pool }));
-    const request = { requestId: randomUUID(), owner: leaseOwner(lease), needs, wait: true };
+    return { pool, requested, owner: leaseOwner(lease), needs };
+  };
+  const provision: Workload["provision"] = async (lease, signal) => {
+    const { pool, requested, owner, needs } = asked(lease);
+    const request = { requestId: randomUUID(), owner, needs, wait: true };
     const { reservation } = await ledger.reserve(request, { signal });
     const state: number | undefined = reservation?.state ?? undefined;
     if (state !== GRANTED)
@@ -31,6 +39,10 @@ export function machineWorkload(
   return {
     type: MACHINE.type,
     provision,
+    tryOut: async (lease, signal) => {
+      const { owner, needs } = asked(lease);
+      await ledger.checkReservation({ owner, needs }, { signal });
+    },
     check: async (lease, signal) => {
       // What was taken back is asked for again; it may be other nodes.
       const result = await provision(lease, signal);

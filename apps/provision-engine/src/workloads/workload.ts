@@ -11,6 +11,8 @@ export type Workload = {
   readonly type: string;
   readonly provision: ProvisionerFunc;
   readonly decommission: DecomissionerFunc;
+  /** Rejects with what `provision` would fail with for good, as far as that is known without making anything. Undefined: nothing is known. */
+  readonly tryOut?: (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
   /** Called now and then while the lease is active: makes again what is missing, and rejects with what is wrong, with unavailable if it cannot tell. Undefined: its result is as it was. Without it the provisioner is called. */
   readonly check?: (lease: AskedLease, signal: AbortSignal) => Promise<string | undefined>;
 };

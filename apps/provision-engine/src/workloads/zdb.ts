@@ -24,10 +24,11 @@ export function zdbWorkload({
   objects,
   namespace: own,
   storageClasses,
-  zdb: store,
+  zdb: configured,
 }: Pick<Cluster, "objects" | "namespace" | "storageClasses" | "zdb">): Workload {
+  const requireStore = () => configured ?? throwFault({ code: "invalid_request", field: "type", reason: NOT_SERVED });
   const provision: Workload["provision"] = async (lease, signal) => {
-    if (store === undefined) return throwFault({ code: "invalid_request", field: "type", reason: NOT_SERVED });
+    const store = requireStore();
     const data = requireData(ZDB, lease);
     const place = { name: leaseName(originOf(lease).id), namespace: namespaceOf(lease.order, own) };
     const options = { place, labels: leaseLabels(lease), data, store };
@@ -49,6 +50,7 @@ export function zdbWorkload({
   return {
     type: ZDB.type,
     provision,
+    tryOut: async () => void requireStore(),
     check: async (lease, signal) => {
       await requireClaim(objects, lease, namespaceOf(lease.order, own), signal);
       return provision(lease, signal);

@@ -74,6 +74,8 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     history,
     capacity: ENGINE.capacity,
     cleaner,
+    // Nobody tries an order out here.
+    foresee: () => Promise.resolve(""),
   };
   await using grants = await openGrants(bus);
   const workloads = [
