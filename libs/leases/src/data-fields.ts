@@ -30,7 +30,12 @@ export const secretText = z
     if (secret.length > most) context.addIssue({ code: "custom", message: `at most ${most} characters are possible` });
   })
   .meta({ maxLength: SEALED_CHARACTERS_MAX });
-export const sizeGib = z.int().min(1).max(DISK_GIB_MAX).describe("GiB.");
+/** A whole number of a unit, which what is said of a wrong one names, too. */
+export function amount(unit: string, { least, most }: { readonly least: number; readonly most: number }): z.ZodInt {
+  return z.int().min(least, `at least ${least} ${unit} is needed`).max(most, `at most ${most} ${unit} is possible`);
+}
+
+export const sizeGib = amount("GiB", { least: 1, most: DISK_GIB_MAX }).describe("GiB.");
 export const diskType = z.enum(["ssd", "hdd"]);
 export const port = z.int().min(1).max(65_535);
 export const leaseId = z.string().regex(LEASE_ID, "the id of a lease is needed: <number>-<number>");

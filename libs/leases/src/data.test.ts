@@ -48,3 +48,26 @@ it("has the sizes of kubernetes and the types that docs/lease-types.md shows", (
   const shown = [...PAGE.matchAll(/^## (.*)$/gm)].flatMap(([, title = ""]) => title.split(", "));
   expect(shown).toEqual(Object.keys(LEASE_DATA));
 });
+
+const container = (changes: object) => ({ image: "i", capacity: { cpu: 1, memory: 1024, ...changes } });
+
+it.each<[string, LeaseType, (amount: number) => unknown]>([
+  ["`size` of a volume or zdb", "volume", (size) => ({ size, type: "ssd" })],
+  ["`size` of a volume or zdb", "zdb", (size) => ({ size, mode: "user", disk_type: "ssd" })],
+  ["`capacity.cpu`", "container", (cpu) => container({ cpu })],
+  ["`capacity.memory`", "container", (memory) => container({ memory })],
+  ["`capacity.disk_size`", "container", (disk_size) => container({ disk_size })],
+  ["`machines`", "machine", (machines) => ({ pool: "a", machines })],
+  ["`size` of kubernetes", "kubernetes", (size) => ({ size })],
+  ["`image`", "container", (length) => ({ ...container({}), image: "i".repeat(length) })],
+  ["`name` of a network", "network", (length) => ({ name: "n".repeat(length) })],
+])("takes of %s what docs/lease-types.md says for %s, and no more", (field, type, dataOf) => {
+  const row = PAGE.split("\n").find((line) => line.startsWith(`| ${field} `)) ?? "";
+  const [least = Number.NaN, most = Number.NaN] = row
+    .split("|")
+    .slice(2)
+    .map((cell) => Number.parseInt(cell, 10));
+  for (const amount of [least, most]) expect(problemsOf(type, dataOf(amount))).toEqual([]);
+  for (const amount of [least - 1, most + 1].filter((each) => each >= 0))
+    expect(problemsOf(type, dataOf(amount))).toHaveLength(1);
+});

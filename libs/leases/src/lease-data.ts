@@ -1,5 +1,6 @@
 import { z } from "zod";
 import {
+  amount,
   diskType,
   envName,
   leaseId,
@@ -14,6 +15,7 @@ import {
 import { KUBERNETES_SIZES } from "./kubernetes-sizes.ts";
 
 const CPUS_MAX = 1024;
+/** 1 GiB: as little as zos, where leases come from, takes, so that whoever signs for both is told the same. */
 const MEMORY_MIB_LEAST = 1024;
 /** 64 TiB. */
 const MEMORY_MIB_MOST = 67_108_864;
@@ -67,12 +69,9 @@ const container = z
       .default([]),
     capacity: z.strictObject({
       cpu: z.int().min(1).max(CPUS_MAX).describe("Processors."),
-      memory: z.int().min(MEMORY_MIB_LEAST).max(MEMORY_MIB_MOST).describe("MiB."),
+      memory: amount("MiB", { least: MEMORY_MIB_LEAST, most: MEMORY_MIB_MOST }).describe("MiB."),
       disk_type: diskType.default("ssd"),
-      disk_size: z
-        .int()
-        .min(0)
-        .max(DISK_MIB_MAX)
+      disk_size: amount("MiB", { least: 0, most: DISK_MIB_MAX })
         .default(0)
         .describe("MiB of its root file system; 0: as much as its node lets it have."),
     }),

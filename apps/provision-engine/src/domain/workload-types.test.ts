@@ -50,8 +50,8 @@ it.each([
   ["volume", `"${"x".repeat(DATA_BYTES_MAX)}"`, "data is larger than 65536 bytes"],
   ["volume", "null", "data an object is needed"],
   ["volume", "{}", "data.size is missing; data.type ssd or hdd is needed"],
-  ["volume", '{"size":0,"type":"ssd"}', "data.size at least 1 is needed"],
-  ["volume", '{"size":1048577,"type":"ssd"}', "data.size at most 1048576 is possible"],
+  ["volume", '{"size":0,"type":"ssd"}', "data.size at least 1 GiB is needed"],
+  ["volume", '{"size":1048577,"type":"ssd"}', "data.size at most 1048576 GiB is possible"],
   ["volume", '{"size":1.5,"type":"ssd"}', "data.size a whole number is needed"],
   ["volume", '{"size":"1","type":"ssd"}', "data.size a number is needed"],
   ["volume", '{"size":1,"type":"tape"}', "data.type ssd or hdd is needed"],
@@ -64,7 +64,7 @@ it.each([
   [
     "container",
     JSON.stringify({ image: "i", capacity: { cpu: 0, memory: 1023 } }),
-    "data.capacity.cpu at least 1 is needed; data.capacity.memory at least 1024 is needed",
+    "data.capacity.cpu at least 1 is needed; data.capacity.memory at least 1024 MiB is needed",
   ],
   [
     "container",
