@@ -233,18 +233,14 @@ describe("a renewal", () => {
       lease(),
       wrong("expires_at", "is beyond what never ends"),
     ],
-    [
-      "of a lease that is over",
-      aRenewal(),
-      lease({ expiresAtNs: NOW - 1n }),
-      wrong("id", "lease 1-1 is over, or ends"),
-    ],
+    ["of a lease that is over", aRenewal(), lease({ expiresAtNs: NOW - 1n }), wrong("id", "lease 1-1 is over")],
     [
       "of a lease that ends",
       aRenewal(),
-      lease({ phase: "DECOMMISSIONING" }),
-      wrong("id", "lease 1-1 is over, or ends"),
+      lease({ phase: "DECOMMISSIONING", ending: { cause: "CRASHED", message: "", request: undefined, atNs: NOW } }),
+      wrong("id", "lease 1-1 is being taken down (CRASHED)"),
     ],
+    ["of a lease that has failed", aRenewal(), lease({ phase: "FAILED" }), wrong("id", "lease 1-1 has failed")],
     ["that was altered", { ...aRenewal(), expiresAtNs: END + 6n }, lease(), wrong("signature", FORGED)],
     [
       "of an earlier lease of the id",

@@ -37,7 +37,8 @@ export function decideRenewal(
   if (sequence <= last) return refuse(wrong("sequence", `${sequence} is not above ${last}, the last one`));
   if (stored.heir !== undefined)
     return refuse(wrong("id", `lease ${renewal.id} was taken over by lease ${stored.heir}; renew that one`));
-  if (!isRenewable(stored, context.nowNs)) return refuse(wrong("id", `lease ${renewal.id} is over, or ends`));
+  const over = whyNotRenewable(stored, context.nowNs);
+  if (over !== undefined) return refuse(wrong("id", `lease ${renewal.id} ${over}`));
   if (expiresAtNs > stored.order.createdNs + DURATION_NS_MAX)
     return refuse(wrong("expires_at", "is beyond what never ends"));
   if (expiresAtNs <= stored.expiresAtNs)
@@ -75,8 +76,12 @@ export function decideWithdrawal(id: string, source: string, stored: LeaseRecord
   return { do: "change", change: { kind: "ending", ending }, because: "its source withdraws it" };
 }
 
-function isRenewable({ phase, expiresAtNs }: LeaseRecord, nowNs: bigint): boolean {
-  return (phase === "ORDERED" || phase === "PROVISIONING" || phase === "ACTIVE") && !isOver(expiresAtNs, nowNs);
+function whyNotRenewable({ phase, ending, expiresAtNs }: LeaseRecord, nowNs: bigint): string | undefined {
+  const because = ending === undefined ? "" : ` (${ending.cause})`;
+  if (phase === "ENDED") return `has ended${because}`;
+  if (phase === "FAILED") return "has failed";
+  if (phase === "DECOMMISSIONING") return `is being taken down${because}`;
+  return isOver(expiresAtNs, nowNs) ? "is over" : undefined;
 }
 
 function checkWish(
