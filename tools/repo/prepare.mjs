@@ -11,7 +11,11 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const modified = (file) => (existsSync(join(root, file)) ? statSync(join(root, file)).mtimeMs : 0);
 
 if (modified("node_modules/.package-lock.json") < modified("package-lock.json")) {
-  run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], "installing dependencies");
+  run(
+    "npm",
+    ["ci", "--no-audit", "--no-fund", "--loglevel=error"],
+    "installing dependencies, once, which takes a minute or two",
+  );
 }
 if (generatedAt() < contractsAt()) {
   const node = join(root, "node_modules/.bin/node");

@@ -16,7 +16,7 @@ const HELP = `Starts Muster on this machine, runs an example session, prints its
   npm start -- --nats-url URL              use that NATS server (token in MUSTER_LOCAL_NATS_TOKEN), and no other Muster may use it
   npm start -- examples/failing-session.yaml
 
-Everything it writes is in .muster (or MUSTER_LOCAL_DIRECTORY), which is emptied at each start.
+It listens on free ports of this machine, and \`npx muster\` in this folder finds them. Everything it writes is in .muster (or MUSTER_LOCAL_DIRECTORY), which is emptied at each start.
 `;
 
 const stop = new AbortController();
