@@ -110,7 +110,9 @@ it(
     expect(dry.out).toMatch(/^lease\/1-2 would be ordered: ends in \S+ \(dry run: nothing was done\)$/);
     const ordered = await start(["lease", "order", "--wait", "-f", "-"], debug("1-2", "{ say: hello }")).ended;
     expect(ordered.code).toBe(0);
-    expect(ordered.out).toMatch(/\nlease\/1-2 ACTIVE: {"say":"hello"}\n$/);
+    expect(ordered.out).toMatch(/^lease\/1-2 ordered: ends in \S+\nlease\/1-2 ACTIVE: {"say":"hello"}\n$/);
+    // Each phase is told once, wherever it is.
+    expect(ordered.err).not.toMatch(/ORDERED|ACTIVE/);
     const before = JSON.parse((await muster("lease get 1-2 -o json")).out) as Record;
     expect(before).toMatchObject({ phase: "ACTIVE", order: { data: '{"say":"hello"}', duration: "2h" } });
 
@@ -144,7 +146,7 @@ it(
     expect(ended).toMatchObject({ code: 0, out: "lease/1-2 has ended" });
     const late = await muster("lease renew 1-2 --for 1h");
     expect(late.code).toBe(4);
-    expect(late.err).toContain("lease 1-2 is over, or ends");
+    expect(late.err).toContain("lease 1-2 has ended (REQUESTED)");
     const over = await muster("lease order -f -", { file: debug("1-2", "{ say: hello }") });
     expect(over.code).toBe(4);
     expect(over.err).toContain("lease 1-2 has ended, and an id is used once");
@@ -193,8 +195,12 @@ it(
     const failed = await muster("lease order --wait -f -", { file: volume });
     expect(failed.code).toBe(1);
     expect(failed.err).toMatch(/error: lease 2-2 is FAILED: .*volume/);
-    const listed = await muster("lease get --phase FAILED -o json");
-    expect((JSON.parse(listed.out) as Record[]).map(({ id }) => id)).toEqual(["2-2"]);
+    const idsOf = async (line: string) =>
+      (JSON.parse((await muster(`lease get ${line} -o json`)).out) as Record[]).map(({ id }) => id);
+    expect(await idsOf("--phase FAILED")).toEqual(["2-2"]);
+    expect(await idsOf("--active")).toEqual(["2-1"]);
+    expect(await idsOf("--phase failed,ended --active")).toEqual(["2-1", "2-2", "1-2"]);
+    expect((await muster("lease get --mine")).out).toMatch(/^LEASE +TYPE +PHASE +ENDS +AGE +WHY\n2-1 /);
   },
   TEST_MS,
 );
@@ -290,7 +296,7 @@ it(
     });
     expect(wrong.code).toBe(2);
     expect(wrong.err).toMatch(
-      /stdin:4:\d+: spec.data.size: at least 1 is needed\n.*spec.data.type: ssd or hdd is needed/,
+      /stdin:4:\d+: spec.data.size: at least 1 GiB is needed\n.*spec.data.type: ssd or hdd is needed/,
     );
 
     expect((await muster("get leases")).out).toMatch(/^LEASE +TYPE +PHASE[^]*\n4-1 +debug +ACTIVE/);
@@ -329,6 +335,12 @@ it(
     const notTold = await muster("lease verify -f -", { file });
     expect(notTold.err).toMatch(
       /is not what `muster lease get ID -o json` tells: it has no order\n[^]*hint: `muster lease get ID -o json > FILE`/,
+    );
+    const text = await muster("lease verify -f -", { file: `not JSON\n${(await muster("lease get -o json")).out}` });
+    expect(text.err.match(/not valid YAML/g)?.length).toBeLessThan(5);
+    const unsigned = (await muster("lease get 4-1 -o json")).out.replace(/,\s*"signature": "[^"]*"/, "");
+    expect((await muster("lease verify -f -", { file: unsigned })).err).toContain(
+      "order.signature: must be a string, and is missing",
     );
     expect((await muster("lease get --phase active -o json")).out).toContain('"id": "4-1"');
 

@@ -26,6 +26,8 @@ export const DOCUMENTS_MAX = 100;
 export const ALIASES_MAX = 1000;
 /** Levels of mappings and lists in one document. */
 export const DEPTH_MAX = 100;
+/** Of one document, what is not YAML: the first ones are why the rest is none either. */
+const SYNTAX_ERRORS_MAX = 3;
 
 /** Lines and columns count from 1. */
 export type Place = { readonly file: string; readonly line: number; readonly column: number };
@@ -117,7 +119,9 @@ function readYamlDocument<Value>(
   report: Report,
 ): { readonly value: Value } | undefined {
   const troubles: readonly YAMLError[] = [...document.errors, ...document.warnings];
-  for (const trouble of troubles) report(trouble.pos[0], describeYamlError(trouble));
+  const inFields = troubles.filter(({ code }) => code === "DUPLICATE_KEY");
+  const inText = troubles.filter(({ code }) => code !== "DUPLICATE_KEY").slice(0, SYNTAX_ERRORS_MAX);
+  for (const trouble of [...inText, ...inFields]) report(trouble.pos[0], describeYamlError(trouble));
   if (troubles.length > 0) return undefined;
   let plain: unknown;
   try {

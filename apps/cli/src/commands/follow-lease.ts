@@ -16,24 +16,34 @@ export async function followLease(
   cli: Cli,
   connected: Connected,
   start: Lease,
-  { wish, timeoutMs }: { readonly wish: LeaseWish; readonly timeoutMs: number | undefined },
+  {
+    wish,
+    timeoutMs,
+    isTold = false,
+  }: {
+    readonly wish: LeaseWish;
+    readonly timeoutMs: number | undefined;
+    /** Whoever calls says himself how it begins, and that it has become as wished. */
+    readonly isTold?: boolean;
+  },
 ): Promise<Followed> {
   const { id } = start.order;
   const history = `\`muster lease history ${id}\` shows what happened to it`;
   let said = "";
-  const say = (lease: Lease): void => {
+  const say = (lease: Lease, isKnown: boolean): void => {
     const why = whyOf(lease);
     const line = `${LEASE_NOUN}/${id} ${lease.phase}${why === "" ? "" : `: ${plain(why)}`}`;
-    if (line !== said) cli.io.err([line]);
+    if (line !== said && !isKnown) cli.io.err([line]);
     said = line;
   };
-  say(start);
+  say(start, isTold && whyOf(start) === "");
   const { last, end } = await lookUntil(cli, connected, {
     start,
     look: () => leaseCalls(connected.link).get(id),
     isEnough: (lease) => {
-      say(lease);
-      return decideLeaseWait(lease, wish) !== "open";
+      const verdict = decideLeaseWait(lease, wish);
+      say(lease, isTold && verdict === "met");
+      return verdict !== "open";
     },
     timeoutMs,
   });

@@ -1,11 +1,12 @@
 import { buildEndBytes, buildRenewalBytes, formatRfc3339, isSealed, nsFromMs } from "@muster/leases";
 import { verifySignature } from "@muster/leases/keys";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
-import type { LeaseFilter } from "../adapters/lease-calls.ts";
 import type { Placed, ReadDocument } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
+import { arrangeLeases, OVER_SHOWN } from "../domain/arrange-leases.ts";
 import { buildLeaseDescription, buildLeaseTable, buildVerdictTable, describeEnd } from "../domain/build-lease-views.ts";
+import type { TableStyle } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { findLeaseUsers, mayHaveUsers } from "../domain/find-lease-users.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
@@ -108,15 +109,21 @@ export async function getLeases(
     mine,
     keyFile,
     secret,
-    filter,
+    type,
+    phases,
+    all,
     output,
   }: {
     readonly id: string | undefined;
     readonly mine: boolean;
+    readonly type: string | undefined;
+    /** Empty: any. */
+    readonly phases: readonly string[];
+    /** Also all that are over. Of phases that are named all are shown. */
+    readonly all: boolean;
     readonly keyFile: string | undefined;
     /** Of the result of the one lease: only that is printed, opened. */
     readonly secret: string | undefined;
-    readonly filter: Omit<LeaseFilter, "user">;
     readonly output: Format;
   },
 ): Promise<ExitCode> {
@@ -134,11 +141,16 @@ export async function getLeases(
     });
     return EXIT.ok;
   }
-  const leases = await askOfLeases(connected, (asked) => asked.list({ ...filter, user }));
-  leases.sort((a, b) => Number(a.order.createdNs - b.order.createdNs));
+  const phase = phases.length === 1 ? phases[0] : undefined;
+  const found = await askOfLeases(connected, (asked) => asked.list({ user, type, phase }));
+  const leases = phases.length === 0 ? found : found.filter((each) => phases.includes(each.phase));
+  const isWhole = all || phases.length > 0 || output !== "table";
+  const { shown, left } = arrangeLeases(leases, isWhole ? leases.length : OVER_SHOWN);
+  const more = left === 0 ? [] : [`${left} more that are over: --all shows them`];
+  const table = (style: TableStyle) => buildLeaseTable(shown, cli.now(), { style, isOfOneUser: mine });
   print(cli.io, output, {
-    table: (style) => (leases.length === 0 ? ["no leases"] : buildLeaseTable(leases, cli.now(), style)),
-    data: () => leases.map(buildLeaseRecord),
+    table: (style) => (leases.length === 0 ? ["no leases"] : [...table(style), ...more]),
+    data: () => shown.map(buildLeaseRecord),
   });
   return EXIT.ok;
 }

@@ -264,7 +264,11 @@ async function followAll(
   { timeoutMs, output }: Pick<OrderOptions, "timeoutMs" | "output">,
 ): Promise<ExitCode> {
   for (const [index, { lease, outcome }] of ordered.entries()) {
-    const followed = await followLease(cli, connected, lease, { wish: "active", timeoutMs });
+    const followed = await followLease(cli, connected, lease, {
+      wish: "active",
+      timeoutMs,
+      isTold: output === "table",
+    });
     if (followed.code !== EXIT.ok) return followed.code;
     ordered[index] = { lease: followed.last, outcome };
     const { order, result } = followed.last;

@@ -8,17 +8,23 @@ import { colourOf, paint } from "./paint.ts";
 import { showOrderData, showResultData } from "./sealed-view.ts";
 import type { Verdict } from "./verify-lease.ts";
 
-export function buildLeaseTable(leases: readonly Lease[], nowMs: number, style: TableStyle): string[] {
+/** Of one user's leases it is not said of each whose it is. */
+export function buildLeaseTable(
+  leases: readonly Lease[],
+  nowMs: number,
+  { style, isOfOneUser }: { readonly style: TableStyle; readonly isOfOneUser: boolean },
+): string[] {
+  const ofUser = <Text>(text: Text): Text[] => (isOfOneUser ? [] : [text]);
   const rows = leases.map((lease): Cell[] => [
     lease.order.id,
     lease.order.type,
     { text: lease.phase, colour: colourOf(lease.phase) },
     describeEnd(lease, nowMs),
     formatElapsed(nowMs - toMs(lease.order.createdNs)),
-    lease.order.user,
+    ...ofUser(lease.order.user),
     whyOf(lease),
   ]);
-  return buildTable(["LEASE", "TYPE", "PHASE", "ENDS", "AGE", "USER", "WHY"], rows, style);
+  return buildTable(["LEASE", "TYPE", "PHASE", "ENDS", "AGE", ...ofUser("USER"), "WHY"], rows, style);
 }
 
 /** All that is known of one, for people, but what is sealed. Nothing is cut: it is there to be copied. */
@@ -53,10 +59,10 @@ function toldOf({ order, orderHash }: Lease, result: Result): string {
 
 /** One that ends before its time tells when that was, and not the time that it no longer has. */
 function describeEndAt(lease: Lease, nowMs: number): string {
-  const { ending, expiresAtNs } = lease;
-  const isEarly = ending !== undefined && ending.atNs < expiresAtNs;
-  if (!isEarly) return `${formatRfc3339(expiresAtNs)}, ${describeEnd(lease, nowMs)}`;
-  return `${formatRfc3339(ending.atNs)}, ${describeEnd(lease, nowMs)}; without that ${formatRfc3339(expiresAtNs)}`;
+  const { ending, endedAtNs, expiresAtNs } = lease;
+  const endNs = ending?.atNs ?? endedAtNs ?? expiresAtNs;
+  if (endNs >= expiresAtNs) return `${formatRfc3339(expiresAtNs)}, ${describeEnd(lease, nowMs)}`;
+  return `${formatRfc3339(endNs)}, ${describeEnd(lease, nowMs)}; without that ${formatRfc3339(expiresAtNs)}`;
 }
 
 /** When it is over, seen from now; of one that is over, that it is. */

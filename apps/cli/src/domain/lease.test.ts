@@ -71,6 +71,7 @@ it("waits for what can still come, and no longer", () => {
 });
 
 const style = (columns: number | undefined) => ({ columns, colours: false });
+const inTable = (columns: number | undefined) => ({ style: style(columns), isOfOneUser: false });
 
 it("lists leases in a table, which fits into any terminal", () => {
   const waiting = aLease({ phase: "PROVISIONING", waitingBecause: "pool workers: 2 wanted, 1 available" });
@@ -81,7 +82,7 @@ it("lists leases in a table, which fits into any terminal", () => {
     aLease({ order: forever, expiresAtNs: order.createdNs + DURATION_NS_MAX }),
     aLease({ phase: "ENDED", ending: { cause: "REQUESTED", message: "", atNs: 1n } }),
   ];
-  expect(buildLeaseTable(all, NOW_MS, style(undefined))).toEqual([
+  expect(buildLeaseTable(all, NOW_MS, inTable(undefined))).toEqual([
     "LEASE   TYPE   PHASE         ENDS      AGE    USER                                         WHY",
     `4711-1  debug  ACTIVE        in 1h00m  1h00m  ${order.user}`,
     `4711-1  debug  PROVISIONING  in 1h00m  1h00m  ${order.user}  pool workers: 2 wanted, 1 available`,
@@ -89,7 +90,7 @@ it("lists leases in a table, which fits into any terminal", () => {
     `4711-1  debug  ENDED         over      1h00m  ${order.user}  REQUESTED`,
   ]);
   for (const columns of [20, 40, 60, 80, 120])
-    for (const line of buildLeaseTable(all, NOW_MS, style(columns))) expect(line.length).toBeLessThanOrEqual(columns);
+    for (const line of buildLeaseTable(all, NOW_MS, inTable(columns))) expect(line.length).toBeLessThanOrEqual(columns);
 });
 
 it("tells all of one, and what happened to it", () => {
@@ -156,5 +157,8 @@ it("says of one that ends early since when, beside the time that it would have h
   );
   expect(endOf({ phase: "ENDED", ending: { ...ending, cause: "EXPIRED", atNs: lease.expiresAtNs + 1n } })).toBe(
     "ends     2023-11-15T00:13:20.123456789Z, over",
+  );
+  expect(endOf({ phase: "FAILED", endedAtNs: order.createdNs + 1_000_000_000n })).toBe(
+    "ends     2023-11-14T22:13:21.123456789Z, over; without that 2023-11-15T00:13:20.123456789Z",
   );
 });

@@ -25,8 +25,9 @@ export function valueReader(): ValueReader {
   const report: ValueReader["report"] = (path, message, at = "value") => {
     findings.push({ path, at, message });
   };
-  const wrongType = (path: Path, value: unknown, wanted: string): void => {
-    report(path, `must be ${wanted}${value === undefined ? ", and is missing" : `, not ${describeValue(value)}`}`);
+  const wrongType = (path: Path, value: unknown, wanted: string, hint = ""): void => {
+    const given = value === undefined ? ", and is missing" : `, not ${describeValue(value)}`;
+    report(path, `must be ${wanted}${given}${hint}`);
   };
   return {
     findings,
@@ -56,7 +57,7 @@ export function valueReader(): ValueReader {
       const word = words.find((known) => known === value);
       if (word !== undefined) return word;
       const near = typeof value === "string" ? nearestName(value, words) : undefined;
-      report(path, `must be one of ${words.join(", ")}, not ${describeValue(value)}${meant(near)}`);
+      wrongType(path, value, `one of ${words.join(", ")}`, meant(near));
       return undefined;
     },
     integer: (path, value, { min, max }) => {

@@ -155,14 +155,27 @@ function addEnd(lease: Command, cli: Cli, answer: Answer): void {
 
 function addGet(lease: Command, cli: Cli, answer: Answer): void {
   type Options = OutputOption &
-    KeyOption & { readonly mine?: true; readonly type?: string; readonly phase?: string; readonly secret?: string };
+    KeyOption & {
+      readonly mine?: true;
+      readonly active?: true;
+      readonly all?: true;
+      readonly type?: string;
+      readonly phase: readonly string[];
+      readonly secret?: string;
+    };
   lease
     .command("get")
-    .description("List leases, the oldest first, or show one.")
+    .description("List leases, the newest first and those that are over last, or show one.")
     .argument("[lease]", ID)
     .option("--mine", "only those of your key")
     .addOption(new Option("--type <type>", "only those of this type").choices(LEASE_TYPES))
-    .addOption(new Option("--phase <phase>", "only those in this phase, in any letters").argParser(phaseArgument))
+    .option("--active", "only those of which all is there: the same as --phase ACTIVE")
+    .addOption(
+      new Option("--phase <phase>", "only those in this phase, in any letters; may be given again, or as A,B")
+        .argParser(phasesArgument)
+        .default([], "any"),
+    )
+    .option("--all", "also all that are over, and not only the newest of them")
     .option("--secret <field>", "print only this of the result of one, opened with your key")
     .addOption(keyFileOption())
     .addOption(outputOption())
@@ -170,23 +183,25 @@ function addGet(lease: Command, cli: Cli, answer: Answer): void {
       "after",
       `
 Examples:
-  muster lease get --mine
+  muster lease get --mine --active
+  muster lease get --phase ordered,provisioning
   muster lease get 1767225600000-7
   muster lease get 1767225600000-7 --secret kubeconfig > kubeconfig
   muster lease get --phase ACTIVE -o json | jq '.[].result.data | fromjson'`,
     )
     .action(
-      answer((id: string | undefined, { mine, type, phase, secret, keyFile, output }: Options) => {
+      answer((id: string | undefined, { mine, active, all, type, phase, secret, keyFile, output }: Options) => {
         if (secret !== undefined && id === undefined)
           throw new CommandError(EXIT.usage, "--secret is of one lease, and none is named", {
             hint: `muster lease get ID --secret ${secret}; \`muster lease get --mine\` lists those of your key`,
           });
-        const filter = { type, phase };
         return getLeases(cli, {
           id: id === undefined ? undefined : leaseIdOf(id),
           mine: mine === true,
+          all: all === true,
+          type,
+          phases: active === true ? [...phase, "ACTIVE"] : phase,
           secret,
-          filter,
           keyFile,
           output,
         });
@@ -283,10 +298,11 @@ function leaseDurationArgument(text: string): bigint {
   return read.ns;
 }
 
-function phaseArgument(text: string): string {
-  const phase = LEASE_PHASES.find((each) => each === text.toUpperCase());
-  if (phase === undefined) throw new InvalidArgumentError(`Allowed choices are ${LEASE_PHASES.join(", ")}.`);
-  return phase;
+function phasesArgument(text: string, before: readonly string[]): readonly string[] {
+  const phases = text.toUpperCase().split(",");
+  if (phases.some((each) => !LEASE_PHASES.some((known) => known === each)))
+    throw new InvalidArgumentError(`Allowed choices are ${LEASE_PHASES.join(", ")}.`);
+  return [...before, ...phases];
 }
 
 function countArgument(text: string): number {

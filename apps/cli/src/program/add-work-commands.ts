@@ -246,7 +246,10 @@ function wordOf(text: string): string {
   return text.slice(0, Math.max(0, text.indexOf("/")));
 }
 
-const ANY_LEASE = { mine: false, keyFile: undefined, secret: undefined, filter: { type: undefined, phase: undefined } };
+const ANY_LEASE = {
+  ...{ mine: false, all: false, phases: [] },
+  ...{ keyFile: undefined, secret: undefined, type: undefined },
+} as const;
 
 /** As long as kubectl waits when nothing is said. */
 const WAIT_MS = 30_000;

@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+import { aLease } from "./a-lease.ts";
+import { arrangeLeases } from "./arrange-leases.ts";
+
+const lease = (id: string, phase: string) =>
+  aLease({ order: { ...aLease().order, id, createdNs: BigInt(id.replace("-", "")) }, phase });
+const LEASES = [
+  lease("1-1", "ENDED"),
+  lease("1-5", "FAILED"),
+  lease("1-2", "ACTIVE"),
+  lease("1-4", "DECOMMISSIONING"),
+  lease("1-3", "ENDED"),
+];
+
+it.each([
+  { overMax: 9, ids: ["1-4", "1-2", "1-5", "1-3", "1-1"], left: 0 },
+  { overMax: 3, ids: ["1-4", "1-2", "1-5", "1-3", "1-1"], left: 0 },
+  { overMax: 1, ids: ["1-4", "1-2", "1-5"], left: 2 },
+  { overMax: 0, ids: ["1-4", "1-2"], left: 3 },
+])("shows what is not over first, the newest before others, and $overMax that are over", ({ overMax, ids, left }) => {
+  const arranged = arrangeLeases(LEASES, overMax);
+  expect({ ...arranged, shown: arranged.shown.map(({ order }) => order.id) }).toEqual({ shown: ids, left });
+});
