@@ -39,7 +39,10 @@ export type RequestOptions = {
   readonly timeoutMs: number;
   readonly headers?: Headers;
   readonly signal?: AbortSignal;
-  /** Sent again, perhaps to another replica, whenever there was no answer for so long: whoever had it may be dead. The first answer counts. */
+  /**
+   * Sent again, perhaps to another replica, whenever there was no answer for so long, and once the connection was lost and is back: whoever had it may be dead. The first answer
+   * counts.
+   */
   readonly again?: { readonly afterMs: number; readonly headers: (leftMs: number) => Headers };
 };
 

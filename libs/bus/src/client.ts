@@ -23,7 +23,7 @@ export type CallOptions = {
 
 /**
  * Whether a call may be made more than once. `safely` (the default: every request of Muster reads, or carries an id by which its service knows it again): also after the
- * service has answered unavailable, and beside one that is not answered for a third of the call's time. `never`: only while nobody is there to receive it, and after the
+ * service has answered unavailable, beside one that is not answered for a third of the call's time, and beside one that was under way when the connection was lost. `never`: only while nobody is there to receive it, and after the
  * service has refused to look at it.
  */
 export type Repeat = "safely" | "never";
@@ -196,9 +196,8 @@ function requestOptions(
   { repeat, signal, callId }: { repeat: Repeat; signal: AbortSignal | undefined; callId: string | undefined },
 ): RequestOptions {
   const headers = requestHeaders(route, timeoutMs, callId);
-  if (repeat === "never" || timeoutMs > SILENCE.mostMs)
-    return signal === undefined ? { timeoutMs, headers } : { timeoutMs, headers, signal };
-  const afterMs = Math.max(SILENCE.leastMs, timeoutMs * SILENCE.part);
+  if (repeat === "never") return signal === undefined ? { timeoutMs, headers } : { timeoutMs, headers, signal };
+  const afterMs = timeoutMs > SILENCE.mostMs ? Infinity : Math.max(SILENCE.leastMs, timeoutMs * SILENCE.part);
   const again = {
     afterMs,
     headers: (leftMs: number): Headers => new Map([...headers, [header.timeout, String(Math.ceil(leftMs))]]),

@@ -1,5 +1,6 @@
 import type { Msg } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
+import { pause } from "@muster/backoff";
 import { newInbox } from "@muster/jetstream";
 import type { Reply, RequestOptions } from "./bus.ts";
 import { checkSize } from "./message-size.ts";
@@ -11,10 +12,13 @@ type Waiting = {
   readonly resolve: (reply: Reply) => void;
   readonly reject: (error: FaultError) => void;
   readonly operation: string;
+  readonly sendAgain: () => void;
   readonly stop: () => void;
 };
 
 const NO_RESPONDERS = 503;
+/** Whoever has a request in hand answers it soon after the connection is back. */
+const ANSWERED_AFTER_LOSS_MS = 500;
 
 /**
  * Requests that share one inbox, as the client library's own do. Those make an Error for every answer, which is a quarter of what a request costs, and cannot be
@@ -31,6 +35,7 @@ export class NatsRequests {
     const { connection } = link;
     this.#inbox = newInbox(connection);
     link.onForbidden((subject) => this.#forbidden(subject));
+    link.onReconnect(() => void this.#sendAgain([...this.#waiting.keys()]));
     connection.subscribe(`${this.#inbox}.*`, {
       callback: (error, message) => {
         if (error === null) this.#answered(message);
@@ -77,6 +82,11 @@ export class NatsRequests {
     const late = (): void => {
       this.#fail(token, new FaultError({ code: "deadline_exceeded", operation, timeoutMs: options.timeoutMs }));
     };
+    const sendAgain = (): void => {
+      const leftMs = endMs - performance.now();
+      if (again !== undefined && leftMs > 0 && this.#link.up)
+        this.#publish(token, operation, subject, payload, again.headers(leftMs));
+    };
     const silent = (): void => {
       const leftMs = endMs - performance.now();
       if (again === undefined || leftMs <= again.afterMs) {
@@ -84,7 +94,7 @@ export class NatsRequests {
         timer = setTimeout(late, Math.max(0, leftMs));
       } else {
         timer = setTimeout(silent, again.afterMs);
-        if (this.#link.up) this.#publish(token, operation, subject, payload, again.headers(leftMs));
+        sendAgain();
       }
     };
     let timer =
@@ -99,7 +109,7 @@ export class NatsRequests {
       clearTimeout(timer);
       signal?.removeEventListener("abort", abort);
     };
-    this.#waiting.set(token, { resolve, reject, operation, stop });
+    this.#waiting.set(token, { resolve, reject, operation, sendAgain, stop });
     this.#publish(token, operation, subject, payload, headers);
     return promise;
   }
@@ -120,6 +130,12 @@ export class NatsRequests {
     } catch (error) {
       this.#fail(token, natsError(error, { operation }));
     }
+  }
+
+  /** What was under way when the connection was lost may have arrived nowhere, and nobody would say so before its time is over. */
+  async #sendAgain(tokens: readonly string[]): Promise<void> {
+    await pause(ANSWERED_AFTER_LOSS_MS);
+    for (const token of tokens) this.#waiting.get(token)?.sendAgain();
   }
 
   #answered(message: Msg): void {

@@ -102,6 +102,39 @@ it("brings an answer that was ready while the server was away, whoever is back f
   expect((await call).pools).toMatchObject([{ name: "kept" }]);
 });
 
+it("asks again for what was lost with the connection, however long it may take, and not what may be done but once", async () => {
+  const status: string[] = [];
+  const caller = await connected("caller", status);
+  const service = await connected("service", status);
+  const asked: string[] = [];
+  // As if what was asked before the restart had never arrived.
+  let answer = false;
+  const handlers = answered({
+    listPools: () => {
+      asked.push("pools");
+      return answer ? Promise.resolve({ pools: [{ name: "second" }] }) : new Promise(() => undefined);
+    },
+    listMachines: () => {
+      asked.push("machines");
+      return new Promise(() => undefined);
+    },
+  });
+  await serve(service, ReservationService, handlers, { version: "1.0.0", description: "", graceMs: 0 });
+  const stop = new AbortController();
+  const { listPools, listMachines } = client(caller, ReservationService);
+  const repeated = listPools({}, { timeoutMs: 3_600_000 });
+  const once = listMachines({}, { timeoutMs: 3_600_000, repeat: "never", signal: stop.signal });
+  await until("both have arrived", () => asked.length === 2);
+  await kill();
+  await until("all have noticed", () => status.length === 2);
+  answer = true;
+  await restart();
+  expect((await repeated).pools).toMatchObject([{ name: "second" }]);
+  stop.abort();
+  expect(await faultFrom(once)).toMatchObject({ code: "cancelled" });
+  expect(asked.toSorted()).toEqual(["machines", "pools", "pools"]);
+});
+
 it("asks nobody while the connection is down, and says unavailable at the deadline", async () => {
   const status: string[] = [];
   const caller = await connected("caller", status);
