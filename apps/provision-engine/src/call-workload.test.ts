@@ -38,6 +38,7 @@ function calling(
       const record = stored.get(id);
       return Promise.resolve(record && { record });
     },
+    seen: () => undefined,
     isHeld: () => true,
     signal: new AbortController().signal,
     defect: (_id, error) => defects.push(error),

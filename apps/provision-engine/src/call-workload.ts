@@ -15,8 +15,9 @@ export type CallOptions = {
   /** Of each kind of call at once. */
   readonly parallel: number;
   readonly deadlineMs: number;
-  /** What is to be made may have ended while its call stood in the queue. */
   readonly read: (id: string) => Promise<Pick<Stored, "record"> | undefined>;
+  /** The record as this process knows it: what is to be made may have ended while its call stood in the queue. One that ends at that very moment is cut off. */
+  readonly seen: (id: string) => Pick<Stored, "record"> | undefined;
   /** Asked before each call. */
   readonly isHeld: () => boolean;
   readonly signal: AbortSignal;
@@ -44,14 +45,14 @@ export type WorkloadCalls = Pick<PassDeps, "provision" | "decommission"> & {
  * AbortError once the lead is lost.
  */
 export function callWorkloads(options: CallOptions): WorkloadCalls {
-  const { workloads, secrets, nowNs, parallel, read } = options;
+  const { workloads, secrets, nowNs, parallel, read, seen } = options;
   const provisioning = userTurns(parallel);
   const decommissioning = userTurns(parallel);
   const checking = userTurns(parallel);
   const wanted = new Map<string, { readonly run: number; readonly cut: AbortController }>();
   const begin = async (doing: Doing, id: string, run: number, cut: AbortSignal): Promise<Outcome> => {
     if (options.signal.aborted) throw lost();
-    const record = (await read(id))?.record;
+    const record = (seen(id) ?? (await read(id)))?.record;
     if (record?.phase !== (doing === "check" ? "ACTIVE" : "PROVISIONING") || record.run !== run || cut.aborted)
       return UNWANTED;
     if (isOver(record.expiresAtNs, nowNs())) return TOO_LATE;

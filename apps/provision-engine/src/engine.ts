@@ -15,7 +15,7 @@ import { mayHold, type LeaseRecord } from "./domain/lease.ts";
 import { decideAlert, isStuck } from "./domain/decide-stuck.ts";
 import { toReferenced, type Referenced } from "./domain/decide-take-over.ts";
 import type { Digest } from "./domain/order-hash.ts";
-import { planFeedback } from "./domain/plan-feedback.ts";
+import { planTelling } from "./domain/plan-feedback.ts";
 import { takeSnapshot, type LeaseSnapshot } from "./domain/lease-snapshot.ts";
 import { planLease, type LeasePlan } from "./domain/plan-lease.ts";
 import { sortByRank } from "./domain/workload-types.ts";
@@ -101,9 +101,9 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
       waiting.set(id, undefined);
       passes.at(id, earliest(plan.untilNs, checks.next(record, nowNs())));
     } else passes.wake(id);
-    const feedback = planFeedback(record, nowNs());
-    if (record.outbox.length > 0 || feedback.tell === "now") tells.wake(id);
-    else tells.at(id, feedback.tell === "later" ? feedback.untilNs : undefined);
+    const telling = planTelling(record, plan.do !== "wait", nowNs());
+    if (telling.tell === "now") tells.wake(id);
+    else tells.at(id, telling.tell === "later" ? telling.untilNs : undefined);
   };
   const forget = (id: string): void => {
     alerts.forget(id);
@@ -214,11 +214,12 @@ function passOf(
       const stored = await records.get(id);
       return stored && learnt(stored);
     });
-  const calls = { workloads, secrets, nowNs, parallel, deadlineMs, read, isHeld, signal, defect };
+  const calls = { workloads, secrets, nowNs, parallel, deadlineMs, read, seen: holdings.seen, isHeld, signal, defect };
   return {
     fence: token,
     now: nowNs,
     read,
+    seen: holdings.seen,
     write: (stored, next) =>
       store(async () => {
         if (!isHeld()) throw new DOMException("the lead is lost", "AbortError");
@@ -272,13 +273,22 @@ function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undef
   return found !== undefined && (mayHold(found.phase) || found.heir !== undefined) ? heir : undefined;
 }
 
-function tellOf({ records, history, feedback, digest, nowNs, policy, tell }: EngineOps, { token }: Lead): TellDeps {
+function tellOf(
+  { records, holdings, history, feedback, digest, nowNs, policy, tell }: EngineOps,
+  { token }: Lead,
+): TellDeps {
   const store = takeTurns(STORE_CALLS_AT_ONCE);
   return {
     records: {
       get: (id) => store(() => records.get(id)),
-      own: (...change) => store(() => records.own(...change)),
+      own: (...change) =>
+        store(async () => {
+          const stored = await records.own(...change);
+          holdings.learn(stored);
+          return stored;
+        }),
     },
+    seen: holdings.seen,
     history: { publish: (events) => store(() => history.publish(events)) },
     feedback,
     digest,

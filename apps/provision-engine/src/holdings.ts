@@ -15,6 +15,8 @@ import type { Stored } from "./pass.ts";
 export type Holdings = Omit<LeaseSums, "set"> & {
   /** A record as it was read or written; an older one than is known says nothing. */
   learn(stored: Stored): void;
+  /** A record as it is known here; it may be behind. */
+  seen(id: string): Stored | undefined;
   forget(id: string): void;
   /** Counts a lease as begun until a later record of it says what has become of it: others are decided about before that is written. */
   begin(id: string): void;
@@ -65,12 +67,14 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
     learn: (stored) => {
       const { id } = stored.record.order;
       const before = known.get(id);
-      if (stored.revision < (before?.revision ?? 0)) return;
+      // The same once more would only be kept twice: here, and by whoever else follows the leases.
+      if (before !== undefined && stored.revision <= before.revision) return;
       known.set(id, before === undefined ? stored : withOrderOf(before, stored));
       if (stored.revision > (begun.get(id) ?? 0)) begun.delete(id);
       count(id);
       if (stored.record.heir !== undefined) count(stored.record.heir);
     },
+    seen: (id) => known.get(id),
     forget: (id) => {
       known.delete(id);
       begun.delete(id);

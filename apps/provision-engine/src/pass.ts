@@ -23,6 +23,8 @@ export type PassDeps = {
   readonly fence: number;
   readonly now: () => bigint;
   readonly read: (id: string) => Promise<Stored | undefined>;
+  /** The record as this process knows it, which may be behind; undefined: it does not. Whatever is written after it is refused where it is. */
+  readonly seen: (id: string) => Stored | undefined;
   /** Replaces this revision. Rejects with FaultError conflict when somebody else was faster, or a later leader has written. */
   readonly write: (stored: Stored, next: LeaseRecord) => Promise<Stored>;
   readonly remove: (stored: Stored) => Promise<void>;
@@ -58,7 +60,7 @@ const STEPS_MAX = 20;
  * one. Of one lease there must be one pass at a time; one of a leader that was deposed changes nothing in the record once its successor has.
  */
 export async function passLease(deps: PassDeps, policy: PassPolicy, id: string, signal: AbortSignal): Promise<PassEnd> {
-  let stored = await deps.read(id);
+  let stored = deps.seen(id) ?? (await deps.read(id));
   for (let step = 0; stored !== undefined && step < STEPS_MAX && !signal.aborted; step++) {
     const { record } = stored;
     if (record.fence > deps.fence) return { againAfterNs: undefined, because: "another engine leads" };

@@ -14,7 +14,7 @@ import type { Stored } from "./pass.ts";
 /** What answering users needs; any replica has it. */
 export type RequestDeps = {
   readonly records: Pick<Records, "get" | "create" | "change">;
-  readonly holdings: Pick<Holdings, "usageOf" | "learn">;
+  readonly holdings: Pick<Holdings, "usageOf" | "learn" | "seen">;
   readonly nowNs: () => bigint;
   readonly verify: Verify;
   readonly digest: Digest;
@@ -38,25 +38,46 @@ export type Ordered =
 const ATTEMPTS_MAX = 5;
 
 /** Writes an order down, or has its answer told again. */
-export function takeOrder(deps: RequestDeps, { order, requestId, source, dryRun }: OrderRequest): Promise<Ordered> {
-  const { records, nowNs, verify, digest, policy } = deps;
+export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promise<Ordered> {
+  const { records, holdings } = deps;
+  const { order, dryRun } = request;
+  // Most orders are new: what says so for certain is that their record can be made.
+  if (!dryRun && holdings.seen(order.id) === undefined) {
+    const verdict = decide(deps, request, undefined);
+    if (verdict.do === "create") {
+      const created = await records.create(verdict.record).catch(unlessThere);
+      if (created !== undefined) return ordered(deps, created);
+    }
+  }
   return insist(async () => {
     const stored = await records.get(order.id);
-    const traceparent = deps.traceparent();
-    const context: OrderContext = { nowNs: nowNs(), verify, digest, source, requestId, traceparent };
-    const verdict = withinQuota(deps, order, decideOrder(order, stored?.record, context, policy), stored?.record);
+    const verdict = decide(deps, request, stored?.record);
     if (verdict.do === "refuse") return verdict;
     if (verdict.do === "create") {
-      const created = dryRun ? { record: verdict.record, revision: 0 } : await records.create(verdict.record);
-      // The next order of this user is decided on at once, and may be sent at the same time.
-      if (!dryRun) deps.holdings.learn(created);
-      return { is: "taken", stored: created, outcome: "ORDERED" };
+      if (dryRun) return { is: "taken", stored: { record: verdict.record, revision: 0 }, outcome: "ORDERED" };
+      return ordered(deps, await records.create(verdict.record));
     }
     if (stored === undefined) return throwFault({ code: "not_found", kind: "lease", id: order.id });
-    const changed = await change(deps, stored, verdict.change, { requestId, dryRun });
+    const changed = await change(deps, stored, verdict.change, request);
     const retried = stored.record.phase === "FAILED" && changed.record.phase === "ORDERED";
     return { is: "taken", stored: changed, outcome: retried ? "RETRIED" : "RESENT" };
   });
+}
+
+/** The next order of its user is decided on at once, and may be sent at the same time. */
+function ordered({ holdings }: RequestDeps, created: Stored): Ordered {
+  holdings.learn(created);
+  return { is: "taken", stored: created, outcome: "ORDERED" };
+}
+
+function decide(
+  deps: RequestDeps,
+  { order, source, requestId }: OrderRequest,
+  stored: LeaseRecord | undefined,
+): OrderVerdict {
+  const { nowNs, verify, digest, policy, traceparent } = deps;
+  const context: OrderContext = { nowNs: nowNs(), verify, digest, source, requestId, traceparent: traceparent() };
+  return withinQuota(deps, order, decideOrder(order, stored, context, policy), stored);
 }
 
 /** The verdict, unless its user would have more than one may have. What another replica takes at this moment is not counted yet. */
@@ -74,6 +95,10 @@ function withinQuota(
   const { user } = order;
   const fault = decideQuota(user, { leases: 1, bytes }, holdings.usageOf(user), quota);
   return fault === undefined ? verdict : { do: "refuse", fault, answer: "nothing" };
+}
+
+function unlessThere(error: unknown): undefined {
+  if (faultOf(error)?.code !== "already_exists") throw error;
 }
 
 export function renew(deps: RequestDeps, requestId: string, renewal: Renewal): Promise<Stored> {

@@ -51,7 +51,6 @@ async function takeAll({ jobs, create, feedback = () => Promise.resolve() }: Pol
       },
       feedback,
       sign: (result) => ({ ...result, signature: new Uint8Array() }),
-      seen: () => undefined,
       historyTaken: () => undefined,
       failed: (_, what) => failed.push(what),
     },

@@ -3,7 +3,6 @@ import { assertNever, describeFault, faultOf, isRetryable } from "@muster/faults
 import { splitId, type Result } from "@muster/leases";
 import { buildResult } from "./domain/build-result.ts";
 import { decidePolled } from "./domain/decide-polled.ts";
-import type { LeaseRecord } from "./domain/lease.ts";
 import { inPolledTrace } from "./lease-trace.ts";
 import { takeOrder, withdraw, type RequestDeps } from "./requests.ts";
 import type { LeaseJob, LeaseSource } from "./sources/lease-source.ts";
@@ -13,8 +12,6 @@ export type TakePolledDeps = {
   readonly requests: RequestDeps;
   readonly feedback: (answer: Answer) => Promise<void>;
   readonly sign: (result: Omit<Result, "signature">) => Result;
-  /** A lease as it was seen last; it may be behind. */
-  readonly seen: (id: string) => LeaseRecord | undefined;
   /** All that was there at the start has been taken. */
   readonly historyTaken: (source: string) => void;
   /** An order that cannot be taken, or one that is tried again. */
@@ -98,7 +95,7 @@ async function take(deps: TakePolledDeps, { order, source, withdrawn, isAnswered
   const { id, type } = order;
   const news = { source, withdrawn, isAnswered };
   // Most of what is listed again asks for nothing: for that no answer of the store is waited for.
-  if (decidePolled(news, deps.seen(id)).do === "nothing") return;
+  if (decidePolled(news, requests.holdings.seen(id)?.record).do === "nothing") return;
   const stored = await requests.records.get(id);
   const verdict = decidePolled(news, stored?.record);
   switch (verdict.do) {

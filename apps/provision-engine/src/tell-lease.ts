@@ -8,6 +8,7 @@ import { hashOrder, type Digest } from "./domain/order-hash.ts";
 import { planFeedback } from "./domain/plan-feedback.ts";
 import { transitionLease, type LeaseChange } from "./domain/transition-lease.ts";
 import { inLeaseTrace } from "./lease-trace.ts";
+import type { Stored } from "./pass.ts";
 
 /** What the source of a lease is told. */
 export type Answer = {
@@ -24,6 +25,8 @@ export type Answer = {
 
 export type TellDeps = {
   readonly records: Pick<Records, "get" | "own">;
+  /** The record as this process knows it, which may be behind; undefined: it does not. */
+  readonly seen: (id: string) => Stored | undefined;
   readonly history: Pick<History, "publish">;
   /** The Feedbacker: resolves once it cannot be lost any more. The same answer again is no other one. */
   readonly feedback: (answer: Answer) => Promise<void>;
@@ -34,27 +37,40 @@ export type TellDeps = {
   readonly failed: (id: string, error: unknown) => void;
 };
 
+/** Of one write, while others write the same record. */
+const ATTEMPTS_MAX = 10;
+
 /** Publishes the history of a lease, and tells its source what has become of it. Returns when to come again; rejects where the history, or the record, could not be written. */
 export async function tellLease(deps: TellDeps, id: string): Promise<bigint | undefined> {
-  const { records, fence, nowNs } = deps;
-  const stored = await records.get(id);
+  const { records, seen, fence } = deps;
+  const stored = seen(id) ?? (await records.get(id));
   if (stored === undefined || stored.record.fence > fence) return undefined;
-  const { record } = stored;
-  const published = await publish(deps, record);
-  const told = await tell(deps, record);
-  const changes = [published.change, told.change].flatMap((change) => change ?? []);
-  const known = changes.reduce((each, change) => transitionLease(each, change, nowNs()).next ?? each, record);
-  const next = known === record ? record : compacted(deps, known);
-  if (next !== record) {
-    try {
-      await records.own(stored, next, fence);
-    } catch (error) {
-      if (faultOf(error)?.code !== "conflict") throw error;
-      return nowNs();
-    }
-  }
+  const [published, told] = await Promise.all([publish(deps, stored.record), tell(deps, stored.record)]);
+  await note(
+    deps,
+    stored,
+    [published.change, told.change].flatMap((change) => change ?? []),
+  );
   if (published.failure !== undefined) throw published.failure;
   return told.againAtNs;
+}
+
+/** Writes down what is told. Where the record has changed meanwhile, that still holds, and is not told twice for it. */
+async function note(deps: TellDeps, first: Stored, changes: readonly LeaseChange[]): Promise<void> {
+  const { records, fence, nowNs } = deps;
+  let stored: Stored | undefined = first;
+  for (let attempt = 1; stored !== undefined && stored.record.fence <= fence; attempt += 1) {
+    const { record } = stored;
+    const known = changes.reduce((each, change) => transitionLease(each, change, nowNs()).next ?? each, record);
+    if (known === record) return;
+    try {
+      await records.own(stored, compacted(deps, known), fence);
+      return;
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict" || attempt === ATTEMPTS_MAX) throw error;
+      stored = await records.get(record.order.id);
+    }
+  }
 }
 
 /** In the write that says that all is told: one of its own would be one more for each lease. */

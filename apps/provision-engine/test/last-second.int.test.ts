@@ -26,14 +26,15 @@ it("a lease that is renewed in its last nanosecond lasts until its new end, stri
   const [createdNs, durationNs] = [1_000_000_000n, 10_000_000_000n];
   const endNs = createdNs + durationNs;
   let nowNs = createdNs;
+  const holdings = openHoldings({}, {});
   const requests = {
     records,
+    holdings,
     nowNs: () => nowNs,
     verify: verifySignature,
     digest,
     policy: config.order,
     quota: config.quota,
-    holdings: openHoldings({}, {}),
     traceparent: () => "",
   };
   const stop = new AbortController();
@@ -44,7 +45,7 @@ it("a lease that is renewed in its last nanosecond lasts until its new end, stri
       records,
       history: { publish: () => Promise.resolve() },
       feedback: () => Promise.resolve(),
-      holdings: openHoldings({}, {}),
+      holdings,
       workloads: new Map([["debug", DEBUG_WORKLOAD]]),
       secrets: orderSecrets(engineSigner, { unsealed: false }),
       crashes: NO_PODS,

@@ -57,6 +57,8 @@ export function leaseWorld() {
   let gates: Gate[] = [];
   const running = new Map<string, Promise<unknown>>();
   const records = new Map<string, Stored>();
+  /** Records as engines know them: as they were at the last pass, and as they write them. */
+  const seen = new Map<string, Stored>();
   /** What is there of leases, under the one name of each; the run that it was last made for. */
   const copies = new Map<string, number>();
   const published: string[] = [];
@@ -129,10 +131,13 @@ export function leaseWorld() {
       fence: own,
       now: () => nowNs,
       read: (asked) => gate(() => records.get(asked)),
+      seen: (asked) => seen.get(asked),
       write: (stored, next) =>
         gate(() => {
           current(stored);
-          return put({ ...next, fence: own }, stored.record);
+          const written = put({ ...next, fence: own }, stored.record);
+          seen.set(written.record.order.id, written);
+          return written;
         }),
       remove: (stored) =>
         gate(() => {
@@ -260,6 +265,8 @@ export function leaseWorld() {
       running.set(key, pass);
       void pass.catch((error: unknown) => broken.push(String(error))).finally(() => running.delete(key));
       await settle();
+      for (const [each, stored] of records) seen.set(each, stored);
+      for (const each of seen.keys()) if (!records.has(each)) seen.delete(each);
     },
     /** One of the calls that are on their way, of whichever engine, is made. */
     step: async (choice: number): Promise<void> => {

@@ -17,7 +17,6 @@ import { referencedBy, type EngineOps } from "../engine.ts";
 import { foreseeOrder } from "../foresee-order.ts";
 import { openHoldings, type Holdings } from "../holdings.ts";
 import { orderSecrets } from "../order-secrets.ts";
-import type { TakePolledDeps } from "../take-polled.ts";
 import type { NameOf } from "../workloads/container.ts";
 import type { Workload } from "../workloads/workload.ts";
 import { watchUnreadable } from "../unreadable-leases.ts";
@@ -135,7 +134,7 @@ export async function openDeps(
       tell: tellOfEngine(context, metrics),
     },
     requests,
-    polled: http?.open({ requests, feedback, sign, seen: seenIn(view), cleaner }),
+    polled: http?.open({ requests, feedback, sign, cleaner }),
     cleaner,
     staleness: () => (view.ageMs() > STALE_MS ? `leases were followed last ${view.ageMs()} ms ago` : undefined),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
@@ -219,13 +218,6 @@ function cleanerOf(
     },
     config.controller === undefined ? 0 : 1,
   );
-}
-
-function seenIn(view: View<Readable>): TakePolledDeps["seen"] {
-  return (id) => {
-    const value = view.get(id)?.value;
-    return value !== undefined && "record" in value ? value.record : undefined;
-  };
 }
 
 /** The time that users sign; it is nobody's monotonic clock. */

@@ -25,7 +25,7 @@ export type Polled = {
 export type Polling = {
   readonly tell: (answer: Answer) => Promise<void>;
   readonly open: (
-    deps: Pick<TakePolledDeps, "feedback" | "sign" | "seen"> & {
+    deps: Pick<TakePolledDeps, "feedback" | "sign"> & {
       readonly requests: HandlerDeps;
       readonly cleaner: Pick<Cleaner, "historyTaken">;
     },
