@@ -98,7 +98,7 @@ function withinQuota(
 }
 
 function unlessThere(error: unknown): undefined {
-  if (faultOf(error)?.code !== "already_exists") throw error;
+  if (!isRace(error)) throw error;
 }
 
 export function renew(deps: RequestDeps, requestId: string, renewal: Renewal): Promise<Stored> {
@@ -159,9 +159,12 @@ async function insist<Value>(attempt: () => Promise<Value>): Promise<Value> {
     try {
       return await attempt();
     } catch (error) {
-      const code = faultOf(error)?.code;
-      const isRace = code === "conflict" || code === "already_exists";
-      if (!isRace || attempts >= ATTEMPTS_MAX) throw error;
+      if (!isRace(error) || attempts >= ATTEMPTS_MAX) throw error;
     }
   }
+}
+
+function isRace(error: unknown): boolean {
+  const code = faultOf(error)?.code;
+  return code === "conflict" || code === "already_exists";
 }
