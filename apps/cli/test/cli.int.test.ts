@@ -473,14 +473,45 @@ describe("where it connects", () => {
   it("says what to do when nobody answers", async () => {
     const { code, stderr } = await world.muster(["pools", "--nats-url", "nats://127.0.0.1:1"]).ended;
     expect(stderr).toBe(
-      "error: cannot connect to nats://127.0.0.1:1 (option --nats-url): connection refused\nhint: check that a NATS server runs there and that it knows MUSTER_NATS_NKEY_FILE or MUSTER_NATS_TOKEN\n",
+      "error: cannot connect to nats://127.0.0.1:1 (option --nats-url): connection refused\nhint: check that a NATS server runs there, that it knows MUSTER_NATS_NKEY_FILE or MUSTER_NATS_TOKEN, and that MUSTER_NATS_CA_FILE signed its certificate\n",
     );
     expect(code).toBe(3);
   });
 
   it("says that the token is wrong", async () => {
     const { code, stderr } = await world.muster(["pools"], { env: { MUSTER_NATS_TOKEN: "wrong" } }).ended;
-    expect(stderr).toContain("Authorization Violation");
+    expect(stderr).toMatch(/the server does not take MUSTER_NATS_TOKEN: .*\nhint: check .* that it knows/);
+    expect(code).toBe(3);
+  });
+
+  it.each([
+    ["is cut off", "{"],
+    ["says of no server", "{}"],
+    ["has a number for a name", JSON.stringify({ natsUrl: "nats://127.0.0.1:1", natsNkeyFile: 1 })],
+  ])("goes nowhere else where the file of the local stack %s", async (title, content) => {
+    const file = await world.file(`${title}.json`, content);
+    const env = { MUSTER_LOCAL_FILE: file, MUSTER_NATS_URL: "" };
+    const { code, stderr } = await world.muster(["pools"], { env }).ended;
+    expect(stderr).toMatch(
+      /^error: .*\.json does not say where the local stack is: .*\nhint: `docker compose up setup`/,
+    );
+    expect(code).toBe(2);
+    // What is named needs no file.
+    expect(await world.muster(["pools"], { env: { MUSTER_LOCAL_FILE: file } }).ended).toMatchObject({ code: 0 });
+  });
+
+  it("says what to do about the keys of the local stack, and not to look at its logs", async () => {
+    const tokenFile = await world.file("wrong-token", "wrong\n");
+    const local = JSON.stringify({ natsUrl: world.url, natsTokenFile: tokenFile, kubeconfig: "", pid: process.pid });
+    const env = {
+      MUSTER_LOCAL_FILE: await world.file("stale.json", local),
+      MUSTER_NATS_URL: "",
+      MUSTER_NATS_TOKEN: "",
+    };
+    const { code, stderr } = await world.muster(["pools"], { env }).ended;
+    expect(stderr).toMatch(
+      /does not take .*\nhint: the keys of the local stack are not, or no longer, those of its server/,
+    );
     expect(code).toBe(3);
   });
 });

@@ -118,7 +118,7 @@ export class NatsLink {
           const why = distrust === undefined ? credentialRefused(credential.name) : certificateRefused(distrust, tls);
           throw new FaultError(
             { code: "unavailable", dependency: "nats", retryAfterMs: REFUSED_RETRY.firstMs },
-            { cause, doing: `connecting to ${addressesOf(url)}: ${why}` },
+            { cause: new Error(why, { cause }), doing: `connecting to ${addressesOf(url)}: ${why}` },
           );
         }
         if (performance.now() + waitMs >= endMs)

@@ -3,7 +3,8 @@ import type { NatsAccess } from "./nats-access.ts";
 
 /** Whether this came of a credential that the server does not take, or of a certificate that we do not, and not of a server that is away. */
 export function isCredentialRefused(error: unknown): boolean {
-  return error instanceof Error && (isRefusal(error.cause) || certificateTrouble(error.cause) !== undefined);
+  for (let cause = error; cause instanceof Error; cause = cause.cause) if (isRefusal(cause)) return true;
+  return certificateTrouble(error) !== undefined;
 }
 
 /** Whether the server has not taken our credential. */

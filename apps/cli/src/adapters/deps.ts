@@ -1,14 +1,20 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { connectNats, readNatsAccess, type NatsAccess, type NatsBus } from "@muster/bus";
+import { connectNats, isCredentialRefused, readNatsAccess, type NatsAccess, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { buckets, streams, subjects } from "@muster/proto";
 import type { Cli, Interrupts, Io } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
 import type { NatsObservation } from "../domain/build-doctor-report.ts";
-import { decideConnection, describeConnection, type Connection, type LocalStack } from "../domain/decide-connection.ts";
+import {
+  decideConnection,
+  describeConnection,
+  WRITE_ANEW,
+  type Connection,
+  type LocalStack,
+} from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { KINDS, type Kinds } from "../kinds/kinds.ts";
 import { caller } from "./caller.ts";
@@ -36,7 +42,7 @@ export function makeCli(options: {
     decideConnection({
       option: options.natsUrl(),
       env: { natsUrl: config.natsUrl, variables: config.natsVariables },
-      local: newestStack(config.localFiles),
+      local: () => newestStack(config.localFiles),
     });
   return {
     io,
@@ -83,7 +89,6 @@ async function connectTo(
   stop: AbortSignal,
   onLink: LinkListener,
 ): Promise<NatsBus> {
-  const { hint } = connection;
   try {
     const bus = await connectNats({
       ...readAccess(connection),
@@ -105,7 +110,7 @@ async function connectTo(
     // What the client library says is the reason: connection refused, wrong token, no such host.
     const beneath = cause instanceof Error && cause.cause instanceof Error ? cause.cause.message : describeFault(fault);
     throw new CommandError(EXIT.unreachable, `cannot connect to ${describeConnection(connection)}: ${beneath}`, {
-      hint,
+      hint: isCredentialRefused(cause) || fault.code === "invalid_request" ? connection.keysHint : connection.hint,
       cause,
     });
   }
@@ -128,29 +133,30 @@ function readToken(file: string): string | undefined {
 
 /** The first stack that runs; where none does, the first that ever did. */
 function newestStack(files: readonly string[]): LocalStack | undefined {
-  const stacks = files.map(readLocalStack).filter((stack) => stack !== undefined);
-  return stacks.find(({ alive }) => alive) ?? stacks[0];
+  let gone: LocalStack | undefined;
+  for (const file of files) {
+    const stack = readLocalStack(file);
+    if (stack?.alive === true) return stack;
+    gone ??= stack;
+  }
+  return gone;
 }
 
 /**
- * What the file says; undefined when there is none, or when it is not what a stack writes. Files that it names may stand beside it. One that names no process is of
+ * What the file says; undefined when there is none. Throws CommandError when it is not what a stack writes. Files that it names may stand beside it. One that names no process is of
  * containers, and whether these run is for the connection to say.
  */
 function readLocalStack(file: string): LocalStack | undefined {
-  let content: unknown;
-  try {
-    content = JSON.parse(readFileSync(file, "utf8"));
-  } catch {
-    return undefined;
-  }
-  if (typeof content !== "object" || content === null || !("natsUrl" in content)) return undefined;
+  const content = readStackFile(file);
+  if (content === undefined) return undefined;
+  if (typeof content !== "object" || content === null || !("natsUrl" in content)) return damaged(file, "no natsUrl");
   const { natsUrl } = content;
   const natsNkeyFile = "natsNkeyFile" in content ? content.natsNkeyFile : "";
   const natsTokenFile = "natsTokenFile" in content ? content.natsTokenFile : "";
   const natsCaFile = "natsCaFile" in content ? content.natsCaFile : "";
   const pid = "pid" in content ? content.pid : undefined;
-  if (typeof natsUrl !== "string" || typeof natsNkeyFile !== "string") return undefined;
-  if (typeof natsTokenFile !== "string" || typeof natsCaFile !== "string") return undefined;
+  if (typeof natsUrl !== "string" || typeof natsNkeyFile !== "string") return damaged(file, "no text");
+  if (typeof natsTokenFile !== "string" || typeof natsCaFile !== "string") return damaged(file, "no text");
   const beside = (name: string): string => (name === "" ? "" : resolve(dirname(file), name));
   return {
     natsUrl,
@@ -159,6 +165,23 @@ function readLocalStack(file: string): LocalStack | undefined {
     natsCaFile: beside(natsCaFile),
     alive: typeof pid !== "number" || isRunning(pid),
   };
+}
+
+function readStackFile(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, "utf8"));
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR")) return;
+    return damaged(file, cause instanceof Error ? cause.message : String(cause), cause);
+  }
+}
+
+/** Without the file the command would go to whatever listens on NATS's usual port, and that could be somebody else's. */
+function damaged(file: string, reason: string, cause?: unknown): never {
+  throw new CommandError(EXIT.usage, `${file} does not say where the local stack is: ${reason}`, {
+    hint: `${WRITE_ANEW}; or name a server with MUSTER_NATS_URL`,
+    cause,
+  });
 }
 
 function isRunning(pid: number): boolean {

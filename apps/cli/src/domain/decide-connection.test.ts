@@ -51,13 +51,13 @@ it.each([
     credential: { variables: {} },
   },
 ])("takes $title", ({ known, natsUrl, credential }) => {
-  const connection = decideConnection(known);
+  const connection = decideConnection({ ...known, local: () => known.local });
   expect(connection.natsUrl).toBe(natsUrl);
   expect(connection.credential).toEqual(credential);
 });
 
 it("says that the local stack is gone, and how to start it", () => {
-  const { hint } = decideConnection({ option: undefined, env: nothing, local: { ...alive, alive: false } });
+  const { hint } = decideConnection({ option: undefined, env: nothing, local: () => ({ ...alive, alive: false }) });
   expect(hint).toBe(
     "the local stack that was here has ended; start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL",
   );

@@ -4,6 +4,8 @@ export type Connection = {
   readonly credential: Credential;
   readonly because: "option --nats-url" | "MUSTER_NATS_URL" | "local stack" | "default";
   readonly hint: string;
+  /** What to try where the server, or its certificate, is refused for the keys that are here. */
+  readonly keysHint: string;
 };
 
 /** Values of the variables MUSTER_NATS_..., or a file with a token. */
@@ -24,6 +26,10 @@ export const DEFAULT_NATS_URL = "nats://127.0.0.1:4222";
 
 const START = "start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL";
 
+/** How the files come that say where the local stack is. */
+export const WRITE_ANEW =
+  "`docker compose up setup` writes those of containers anew, and `npm start -- --keep` its own";
+
 /**
  * Chooses where to connect: what was said on the command line, then in the environment, then the local stack, then NATS's usual port. The
  * credential of the environment goes to the server of the command line or of the environment; the local stack has its own.
@@ -34,24 +40,35 @@ export function decideConnection(known: {
     readonly natsUrl: string | undefined;
     readonly variables: Readonly<Record<string, string | undefined>>;
   };
-  readonly local: LocalStack | undefined;
+  /** Asked only where nothing else says it. */
+  readonly local: () => LocalStack | undefined;
 }): Connection {
-  const { option, env, local } = known;
+  const { option, env } = known;
   const credential = { variables: env.variables };
-  const check = "check that a NATS server runs there and that it knows MUSTER_NATS_NKEY_FILE or MUSTER_NATS_TOKEN";
-  if (option !== undefined) return { natsUrl: option, credential, because: "option --nats-url", hint: check };
+  const check =
+    "check that a NATS server runs there, that it knows MUSTER_NATS_NKEY_FILE or MUSTER_NATS_TOKEN, and that MUSTER_NATS_CA_FILE signed its certificate";
+  const named = { credential, hint: check, keysHint: check };
+  if (option !== undefined) return { ...named, natsUrl: option, because: "option --nats-url" };
   if (env.natsUrl !== undefined && env.natsUrl !== "")
-    return { natsUrl: env.natsUrl, credential, because: "MUSTER_NATS_URL", hint: check };
+    return { ...named, natsUrl: env.natsUrl, because: "MUSTER_NATS_URL" };
+  const local = known.local();
   if (local?.alive === true) {
     return {
       natsUrl: local.natsUrl,
       credential: credentialOf(local),
       because: "local stack",
       hint: "look at its logs: those of `npm start` are in .muster/logs, those of containers shown by `docker compose logs`",
+      keysHint: `the keys of the local stack are not, or no longer, those of its server: ${WRITE_ANEW}`,
     };
   }
   const gone = local === undefined ? "" : "the local stack that was here has ended; ";
-  return { natsUrl: DEFAULT_NATS_URL, credential, because: "default", hint: gone + START };
+  return {
+    natsUrl: DEFAULT_NATS_URL,
+    credential,
+    because: "default",
+    hint: gone + START,
+    keysHint: `${check}; ${START}`,
+  };
 }
 
 function credentialOf({ natsNkeyFile, natsTokenFile, natsCaFile }: LocalStack): Credential {
