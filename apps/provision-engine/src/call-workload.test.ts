@@ -26,6 +26,7 @@ function calling(
   } = {},
 ) {
   const defects: unknown[] = [];
+  const waited: string[] = [];
   const stored = new Map<string, LeaseRecord>();
   const calls = callWorkloads({
     workloads: new Map([["debug", { type: "debug", provision, decommission }]]),
@@ -39,6 +40,10 @@ function calling(
       return Promise.resolve(record && { record });
     },
     seen: () => undefined,
+    waits: (_record, because) => {
+      waited.push(because);
+      return Promise.resolve();
+    },
     isHeld: () => true,
     signal: new AbortController().signal,
     defect: (_id, error) => defects.push(error),
@@ -48,7 +53,7 @@ function calling(
     stored.set(record.order.id, record);
     return calls.provision(record);
   };
-  return { ...calls, provision: provisionOf, stored, defects };
+  return { ...calls, provision: provisionOf, stored, defects, waited };
 }
 const outcomeOf = (provision: Workload["provision"], record: LeaseRecord = forEver) =>
   calling(provision).provision(record);
@@ -77,6 +82,18 @@ it.each<[string, Workload["provision"], object]>([
 function boom(): never {
   throw new Error("boom");
 }
+
+it("tells at once what a provisioner waits for, the same once, and not what is known already", async () => {
+  const seen = ["no node", "no node", "no image", "no image"];
+  const waiting: Workload["provision"] = async ({ waits }) => {
+    for (const each of seen) await waits?.(each);
+    return "null";
+  };
+  const { provision, waited } = calling(waiting);
+  await provision(forEver);
+  await provision({ ...forEver, trouble: "no node took longer than 30 s" });
+  expect(waited).toEqual(["no node", "no image", "no image"]);
+});
 
 it("tells of what is no fault, and not of faults", async () => {
   const { provision, defects } = calling(() => Promise.reject(new Error("boom")));

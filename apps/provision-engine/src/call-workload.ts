@@ -18,6 +18,8 @@ export type CallOptions = {
   readonly read: (id: string) => Promise<Pick<Stored, "record"> | undefined>;
   /** The record as this process knows it: what is to be made may have ended while its call stood in the queue. One that ends at that very moment is cut off. */
   readonly seen: (id: string) => Pick<Stored, "record"> | undefined;
+  /** Writes down what a provisioner waits for. Rejects with nothing but AbortError. */
+  readonly waits: (record: LeaseRecord, because: string) => Promise<void>;
   /** Asked before each call. */
   readonly isHeld: () => boolean;
   readonly signal: AbortSignal;
@@ -45,7 +47,7 @@ export type WorkloadCalls = Pick<PassDeps, "provision" | "decommission"> & {
  * AbortError once the lead is lost.
  */
 export function callWorkloads(options: CallOptions): WorkloadCalls {
-  const { workloads, secrets, nowNs, parallel, read, seen } = options;
+  const { workloads, nowNs, parallel, read, seen } = options;
   const provisioning = userTurns(parallel);
   const decommissioning = userTurns(parallel);
   const checking = userTurns(parallel);
@@ -60,18 +62,7 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
     if (workload === undefined)
       return { ...failed(`type of reservation not served: ${record.order.type}`, true), waits: doing === "check" };
     const remade: string[] = [];
-    const work = async (signal: AbortSignal): Promise<string> => {
-      const { order } = record;
-      const opened = { ...record, order: secrets.open(order), made: (what: string) => void remade.push(what) };
-      if (doing === "provision" || workload.check === undefined) {
-        // What was on the disk of what it takes over is not to be made anew, and empty.
-        if (doing === "provision" && record.madeFor !== undefined) await workload.check?.(opened, signal);
-        return secrets.seal(order, await workload.provision(opened, signal));
-      }
-      const changed = await workload.check(opened, signal);
-      // What stands in the record is sealed already.
-      return changed === undefined ? (record.result?.data ?? "null") : secrets.seal(order, changed);
-    };
+    const work = making(options, workload, record, doing, remade);
     const outcome = await call(options, record, doing, work, cut);
     return outcome.ok && doing === "check" ? { ...outcome, remade } : outcome;
   };
@@ -124,6 +115,37 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
           return "null";
         });
       }),
+  };
+}
+
+/** What makes the lease, or looks after it, and seals what came of it. */
+function making(
+  { secrets, waits }: CallOptions,
+  workload: Workload,
+  record: LeaseRecord,
+  doing: Doing,
+  remade: string[],
+): (signal: AbortSignal) => Promise<string> {
+  let told = record.trouble;
+  const asked = {
+    made: (what: string) => void remade.push(what),
+    waits: async (because: string): Promise<void> => {
+      if (doing === "check" || told.includes(because)) return;
+      told = because;
+      await waits(record, because.slice(0, MESSAGE_CHARACTERS_MAX));
+    },
+  };
+  return async (signal) => {
+    const { order } = record;
+    const opened = { ...record, order: secrets.open(order), ...asked };
+    if (doing === "provision" || workload.check === undefined) {
+      // What was on the disk of what it takes over is not to be made anew, and empty.
+      if (doing === "provision" && record.madeFor !== undefined) await workload.check?.(opened, signal);
+      return secrets.seal(order, await workload.provision(opened, signal));
+    }
+    const changed = await workload.check(opened, signal);
+    // What stands in the record is sealed already.
+    return changed === undefined ? (record.result?.data ?? "null") : secrets.seal(order, changed);
   };
 }
 

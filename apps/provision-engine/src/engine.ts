@@ -23,7 +23,7 @@ import { followHints } from "./follow-hints.ts";
 import type { Holdings } from "./holdings.ts";
 import { startLeaseLoop, type LeaseLoop } from "./lease-loop.ts";
 import type { OrderSecrets } from "./order-secrets.ts";
-import { passLease, type PassDeps, type Stored } from "./pass.ts";
+import { noteWait, passLease, type PassDeps, type Stored } from "./pass.ts";
 import { tellLease, type TellDeps } from "./tell-lease.ts";
 import { waitingLeases, type WaitingLeases } from "./waiting-leases.ts";
 import type { Workload } from "./workloads/workload.ts";
@@ -214,17 +214,18 @@ function passOf(
       const stored = await records.get(id);
       return stored && learnt(stored);
     });
-  const calls = { workloads, secrets, nowNs, parallel, deadlineMs, read, seen: holdings.seen, isHeld, signal, defect };
+  const write: PassDeps["write"] = (stored, next) =>
+    store(async () => {
+      if (!isHeld()) throw new DOMException("the lead is lost", "AbortError");
+      return learnt(await records.own(stored, next, token));
+    });
+  const noted = { fence: token, now: nowNs, read, write };
+  const waits = (record: LeaseRecord, because: string): Promise<void> => noteWait(noted, record, because);
+  const { seen } = holdings;
+  const calls = { workloads, secrets, nowNs, parallel, deadlineMs, read, seen, waits, isHeld, signal, defect };
   return {
-    fence: token,
-    now: nowNs,
-    read,
-    seen: holdings.seen,
-    write: (stored, next) =>
-      store(async () => {
-        if (!isHeld()) throw new DOMException("the lead is lost", "AbortError");
-        return learnt(await records.own(stored, next, token));
-      }),
+    ...noted,
+    seen,
     remove: (stored) => store(() => records.remove(stored)),
     look: (record) =>
       takeSnapshot(

@@ -43,6 +43,9 @@ export type PassDeps = {
   readonly digest: Digest;
 };
 
+/** What a change of a record is written with. */
+export type NoteDeps = Pick<PassDeps, "fence" | "now" | "read" | "write">;
+
 export type PassPolicy = LeasePolicy & {
   readonly retry: RetryPolicy;
   /** After so many failures an order that could be tried again has failed. */
@@ -174,7 +177,7 @@ function signed({ sign, now }: PassDeps, { order }: LeaseRecord, outcome: Parame
  * phase that the call was made for, what came of it holds, and the call is not made twice.
  */
 async function note(
-  deps: PassDeps,
+  deps: NoteDeps,
   called: Stored,
   changeOf: (current: LeaseRecord) => LeaseChange,
 ): Promise<Stored | undefined> {
@@ -192,8 +195,18 @@ async function note(
   return stored;
 }
 
+/** Writes down what a call waits for while it is under way. Where that cannot be, it is told once the call has ended. */
+export async function noteWait(deps: NoteDeps, { order, run }: LeaseRecord, message: string): Promise<void> {
+  try {
+    const stored = await deps.read(order.id);
+    if (stored?.record.run === run) await note(deps, stored, () => ({ kind: "waits", message }));
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+  }
+}
+
 /** A change that no longer fits is none, and the record is looked at anew. */
-async function apply(deps: PassDeps, stored: Stored, change: LeaseChange): Promise<Stored | undefined> {
+async function apply(deps: NoteDeps, stored: Stored, change: LeaseChange): Promise<Stored | undefined> {
   const { next } = transitionLease(stored.record, change, deps.now());
   return next === undefined ? deps.read(stored.record.order.id) : deps.write(stored, next);
 }

@@ -88,7 +88,11 @@ async function startServer({ start, isReal }: (typeof CLUSTERS)[number]): Promis
   return { ...server, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
-/** Every pod of a lease runs as soon as it is there, on no node: whoever deletes it need wait for nobody. */
+/** A pod that asks for more processors than this finds no node. */
+const CPUS_MAX = 100;
+export const NO_ROOM = "0/8 nodes are available: 8 Insufficient cpu.";
+
+/** Every pod of a lease that finds a node runs as soon as it is there, on none: whoever deletes it need wait for nobody. */
 function playKubelet(kubeconfig: string, calls: KubeCalls) {
   const isGone = (pod: V1Pod): boolean => pod.metadata?.deletionTimestamp !== undefined;
   const report = async ({ metadata }: V1Pod, container: Partial<V1ContainerStatus>): Promise<void> => {
@@ -110,6 +114,12 @@ function playKubelet(kubeconfig: string, calls: KubeCalls) {
       LONG,
     );
   };
+  const refuse = async ({ metadata }: V1Pod): Promise<void> => {
+    const { name = "", namespace = "" } = metadata ?? {};
+    const unscheduled = { type: "PodScheduled", status: "False", reason: "Unschedulable", message: NO_ROOM };
+    const said = { kind: "merge", body: { status: { phase: "Pending", conditions: [unscheduled] } } } as const;
+    await unlessFault(calls.patch({ ...KINDS.pod, namespace }, name, said, STATUS), "not_found");
+  };
   const running = () => ({ running: { startedAt: new Date().toISOString() as never } });
   const pods = informer<V1Pod, V1Pod>({
     source: listWatch(loadKube(kubeconfig), "/api/v1/pods", { labelSelector: labels.lease }),
@@ -119,7 +129,9 @@ function playKubelet(kubeconfig: string, calls: KubeCalls) {
   const starting = new Set<Promise<unknown>>();
   pods.onChange(({ before, after }) => {
     if (before !== undefined || after === undefined || isGone(after) || after.status?.phase === "Running") return;
-    const start = report(after, { state: running() }).catch((error: unknown) => failures.push(error));
+    const asked = Number(after.spec?.containers[0]?.resources?.requests?.["cpu"] ?? 0);
+    const begun = asked > CPUS_MAX ? refuse(after) : report(after, { state: running() });
+    const start = begun.catch((error: unknown) => failures.push(error));
     starting.add(start);
     void start.finally(() => starting.delete(start));
   });

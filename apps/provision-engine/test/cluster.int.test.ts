@@ -6,7 +6,7 @@ import { KINDS } from "../src/adapters/object-kinds.ts";
 import { aLease } from "../src/domain/a-lease.ts";
 import { leaseLabels } from "../src/lease-labels.ts";
 import { leaseName, networkNamespace } from "../src/lease-place.ts";
-import { CLUSTERS, clusterWorld, type ClusterWorld } from "./cluster-world.ts";
+import { CLUSTERS, clusterWorld, type ClusterWorld, NO_ROOM } from "./cluster-world.ts";
 import {
   answersOf,
   aUser,
@@ -97,6 +97,17 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await end("1-3");
       for (const id of ["1-3", "1-2", "1-1"]) await reaches(engines, id, "ENDED");
       for (const id of ["1-3", "1-2", "1-1"]) expect(await world.left(id)).toEqual([]);
+    });
+
+    it("says at once that no node has room for a container, and still says so when that is over", async () => {
+      await send("9-1", "container", { image: "web:1", capacity: { cpu: 999, memory: 1024 } });
+      await waitsFor("9-1", NO_ROOM);
+      // It is the first call still, which waits for longer.
+      expect(await leaseOf("9-1")).toMatchObject({ record: { attempts: 0 }, stuck: false });
+      await end("9-1");
+      await reaches(world.engines, "9-1", "ENDED");
+      const message = `it was not ACTIVE yet: the start of the container (${NO_ROOM})`;
+      expect((await leaseOf("9-1"))?.record?.ending).toMatchObject({ cause: "REQUESTED", message });
     });
 
     it("keeps a network with a claim of a lease that nobody knows, and names the claim", async () => {

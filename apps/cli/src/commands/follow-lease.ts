@@ -1,7 +1,7 @@
 import { leaseCalls } from "../adapters/lease-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { whyOf } from "../domain/build-lease-views.ts";
+import { describeState, whyOf } from "../domain/build-lease-views.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { formatDuration } from "../domain/duration.ts";
@@ -54,13 +54,11 @@ export async function followLease(
     return { last, code: EXIT.interrupted };
   }
   if (end === "timeout")
-    throw new CommandError(
-      EXIT.failed,
-      `timed out after ${formatDuration(timeoutMs ?? 0)}: lease ${id} is ${last.phase}`,
-      { hint: `it goes on; ${history}` },
-    );
+    throw new CommandError(EXIT.failed, `timed out after ${formatDuration(timeoutMs ?? 0)}: ${describeState(last)}`, {
+      hint: `it goes on; ${history}`,
+    });
   // A record that is gone was of a lease that had ended.
   if (end === "gone" && wish === "ended") return { last, code: EXIT.ok };
   if (decideLeaseWait(last, wish) === "met") return { last, code: EXIT.ok };
-  throw new CommandError(EXIT.failed, `lease ${id} is ${last.phase}: ${whyOf(last)}`, { hint: history });
+  throw new CommandError(EXIT.failed, describeState(last), { hint: history });
 }

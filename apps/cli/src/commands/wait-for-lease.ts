@@ -2,8 +2,7 @@ import { unlessMissing } from "@muster/faults";
 import { leaseCalls } from "../adapters/lease-calls.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { whyOf } from "../domain/build-lease-views.ts";
-import { plain } from "../domain/build-table.ts";
+import { describeState } from "../domain/build-lease-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { checkWish } from "../domain/decide-wait.ts";
 import { formatDuration } from "../domain/duration.ts";
@@ -46,7 +45,7 @@ export async function waitForLease(cli: Cli, id: string, { wish, timeoutMs, outp
   if (isMet || output !== "table") print(cli.io, output, { table: () => met, data: () => buildLeaseRecord(last) });
   if (isMet) return EXIT.ok;
   const wished = wish.for === "delete" ? "its end" : `condition ${wish.type}${wish.is ? "" : "=false"}`;
-  const now = plain([`lease ${id} is ${last.phase}`, whyOf(last)].filter((each) => each !== "").join(": "));
+  const now = describeState(last);
   const message =
     end === "timeout"
       ? `timed out after ${formatDuration(timeoutMs)} waiting for ${wished}: ${now}`

@@ -91,6 +91,12 @@ export function whyOf({ phase, waitingBecause, ending, result }: Lease): string 
   return [end ?? "", waitingBecause].filter((each) => each !== "").join("; ");
 }
 
+/** Where it is, and why: `lease 4711-1 is FAILED: no space`. */
+export function describeState(lease: Lease): string {
+  const why = whyOf(lease);
+  return plain(`${LEASE_NOUN} ${lease.order.id} is ${lease.phase}${why === "" ? "" : `: ${why}`}`);
+}
+
 export function buildLeaseHistory(events: readonly LeaseEvent[], style: TableStyle): string[] {
   return buildTable(
     ["TIME", "EVENT", "MESSAGE"],

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { describeHopelessStart, describePods } from "./describe-pods.ts";
+import { describeHopelessStart, describePods, isHindered } from "./describe-pods.ts";
 
 const unscheduled = { type: "PodScheduled", status: "False", message: "0/3 nodes are available" };
 const waiting = { state: { waiting: { reason: "ImagePullBackOff", message: "no such image" } } };
@@ -12,6 +12,17 @@ it.each([
   [[{ status: { containerStatuses: [waiting] } }], "ImagePullBackOff: no such image"],
 ])("says of pods %j why none is available", (pods, because) => {
   expect(describePods(pods)).toBe(because);
+});
+
+it.each([
+  [[], false],
+  [[{}], false],
+  [[{ status: { phase: "Pending", conditions: [unscheduled] } }], true],
+  [[{ status: { conditions: [{ type: "PodScheduled", status: "True" }] } }], false],
+  [[{ status: { containerStatuses: [{ state: { waiting: { reason: "ContainerCreating" } } }] } }], false],
+  [[{ status: { containerStatuses: [waiting] } }], true],
+])("knows of pods %j whether their start waits for more than itself: %s", (pods, is) => {
+  expect(isHindered(pods)).toBe(is);
 });
 
 const unprepared = (reason: string, message: string) => ({

@@ -28,6 +28,16 @@ export function describeHopelessStart(
   return { field: "entrypoint", reason: "is needed: nothing says what is to run, neither it nor the image" };
 }
 
+/** Of a start that goes on. */
+const STARTING: ReadonlySet<string | undefined> = new Set(["ContainerCreating", "PodInitializing"]);
+
+/** Whether no pod will be available in a moment: none has a place, or what it needs cannot be had. */
+export function isHindered([pod]: readonly PodTrouble[]): boolean {
+  const { conditions = [], containerStatuses = [] } = pod?.status ?? {};
+  const isHeldUp = containerStatuses.some(({ state }) => state?.waiting && !STARTING.has(state.waiting.reason));
+  return isHeldUp || conditions.some(({ type, status }) => type === "PodScheduled" && status === "False");
+}
+
 /** Why no pod is available yet, for people. */
 export function describePods(pods: readonly PodTrouble[]): string {
   const [pod] = pods;

@@ -10,13 +10,13 @@ import {
   type ContainerOptions,
 } from "../domain/build-container.ts";
 import { CONTAINER } from "../domain/type-container.ts";
-import { describeHopelessStart, describePods } from "../domain/describe-pods.ts";
+import { describeHopelessStart, describePods, isHindered } from "../domain/describe-pods.ts";
 import { EXITS_MAX, readExits } from "../domain/count-exits.ts";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { isOfUser, leaseLabels } from "../lease-labels.ts";
 import { leaseName, namespaceOf } from "../lease-place.ts";
 import { requireData } from "./require-data.ts";
-import type { Workload } from "./workload.ts";
+import type { AskedLease, Workload } from "./workload.ts";
 
 const PARTS = [KINDS.deployment, KINDS.service, KINDS.secret];
 
@@ -36,7 +36,7 @@ export function containerWorkload({ objects, namespace: own }: Cluster, nameOf: 
         throwFault({ code: "not_found", kind: "volume of this user", id: volume_id });
     }
   };
-  const untilAvailable = (options: ContainerOptions, lease: LeaseRecord, signal: AbortSignal): Promise<undefined> =>
+  const untilAvailable = (options: ContainerOptions, lease: AskedLease, signal: AbortSignal): Promise<undefined> =>
     objects.until(async (): Promise<Look<undefined>> => {
       const deployment = await objects.find<V1Deployment>(KINDS.deployment, options.place, signal);
       if ((deployment?.status?.availableReplicas ?? 0) > 0) return { is: "there", value: undefined };
@@ -48,7 +48,9 @@ export function containerWorkload({ objects, namespace: own }: Cluster, nameOf: 
       }
       const hopeless = describeHopelessStart(pods);
       if (hopeless !== undefined) throwFault({ code: "invalid_request", ...hopeless });
-      return { is: "awaited", because: `the start of the container (${describePods(pods)})` };
+      const because = `the start of the container (${describePods(pods)})`;
+      if (isHindered(pods)) await lease.waits?.(because);
+      return { is: "awaited", because };
     }, signal);
 
   return {

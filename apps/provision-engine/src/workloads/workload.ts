@@ -1,7 +1,12 @@
 import type { LeaseRecord } from "../domain/lease.ts";
 
-/** A lease that something is made for. `made` is told of each thing that was not there. */
-export type AskedLease = LeaseRecord & { readonly made?: (what: string) => void };
+/** A lease that something is made for. */
+export type AskedLease = LeaseRecord & {
+  /** Told of each thing that was not there. */
+  readonly made?: (what: string) => void;
+  /** Told what is waited for as soon as that is known not to pass by itself in a moment; as often as it is seen. */
+  readonly waits?: (because: string) => Promise<void>;
+};
 
 /**
  * What makes one type of workload. Both are called again after whatever happened in between, by this process or another: what is there already is found and not made
