@@ -148,7 +148,11 @@ function watchThings(world: World, violate: Violate): { mustBeGone(record: Lease
   const inTime = new Map<string, { readonly lease: string; readonly run: number }>();
   const made = (what: string, lease: string, run: number): void => {
     const record = leaseOf(world, lease);
-    if (record?.run !== run || (record.phase !== "PROVISIONING" && record.phase !== "ACTIVE")) return;
+    if (record?.run !== run || (record.phase !== "PROVISIONING" && record.phase !== "ACTIVE")) {
+      // What was made in time under this name is gone.
+      inTime.delete(what);
+      return;
+    }
     for (const [other, each] of inTime)
       if (each.lease === lease && each.run !== run && isThere(other))
         violate(lease, "no lease is provisioned twice at once", `${what} is made beside ${other}`);
