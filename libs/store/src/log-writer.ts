@@ -83,10 +83,9 @@ export class LogWriter<State, Event> implements Log<State, Event> {
     // What is thrown in here rejects.
     return new Promise((resolve, reject) => {
       this.#admit();
-      const { events, result } = decide(this.#tentative);
+      const { events, answer } = attempt(() => decide(this.#tentative), { resolve, reject });
       const bytes = this.#encode(events);
       const state = events.reduce(this.#config.evolve, this.#tentative);
-      const answer = (): void => resolve(result);
       if (events.length === 0 && this.#outstanding() === 0) {
         answer();
         return;
@@ -206,6 +205,19 @@ export class LogWriter<State, Event> implements Log<State, Event> {
     const fault = outOfOrder(this.#config.stream.name, because, cause);
     this.#deposed.abort(fault);
     for (const { refuse } of rejected) refuse(fault);
+  }
+}
+
+/** A refusal is an answer, too: what it was decided from has to be on disk before anybody hears of it. */
+function attempt<Event, Result>(
+  decide: () => Decision<Event, Result>,
+  { resolve, reject }: { readonly resolve: (result: Result) => void; readonly reject: (error: unknown) => void },
+): { readonly events: readonly Event[]; readonly answer: () => void } {
+  try {
+    const { events, result } = decide();
+    return { events, answer: () => resolve(result) };
+  } catch (error) {
+    return { events: [], answer: () => reject(error) };
   }
 }
 

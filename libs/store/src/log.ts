@@ -22,8 +22,8 @@ export type Log<State, Event> = AsyncDisposable & {
   /**
    * Decides and remembers. `decide` must be pure and fast; throwing a FaultError rejects this call alone. Rejects with FaultError unavailable when the entry
    * could not be written or this writer is deposed (then nothing was remembered, or the answer is unknown: ask again with the same request id), and
-   * limit_exceeded when too many decisions wait, or the events of this one are larger than an entry may be. A decision without events is answered once
-   * everything that it has seen is on disk.
+   * limit_exceeded when too many decisions wait, or the events of this one are larger than an entry may be. A decision without events, or that
+   * throws, is answered once everything that it has seen is on disk.
    */
   transact<Result>(decide: (state: State) => Decision<Event, Result>): Promise<Result>;
   /** Aborted when this writer is deposed or the log is disposed: stop deciding, open again if still the leader. */

@@ -5,7 +5,7 @@ import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openBucket } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
-import { note, openJournal, type Note } from "./journal.ts";
+import { note, openJournal, type Journal, type Note } from "./journal.ts";
 import { link } from "./link.ts";
 
 let server: TestNats;
@@ -100,6 +100,36 @@ describe("deciding", () => {
     await Promise.all([written, asked]);
     expect(order).toEqual(["written", "saw 1"]);
     expect(log.sequence).toBe(before + 1);
+  });
+
+  it("rejects what is decided against by what it has seen only when that is on disk", async () => {
+    await using log = await openJournal(connection, freshName("log"), 1);
+    const refuseWhatIsThere = ({ texts }: Journal) =>
+      texts.includes("a") ? throwFault({ code: "already_exists", kind: "note", id: "a" }) : note("never")({ texts });
+    const order: string[] = [];
+    const written = log.transact(note("a")).then(() => order.push("written"));
+    const refused = log.transact(refuseWhatIsThere).catch((error: unknown) => {
+      order.push("refused");
+      throw error;
+    });
+    await Promise.all([written, expect(refused).rejects.toMatchObject({ fault: { code: "already_exists" } })]);
+    expect(order).toEqual(["written", "refused"]);
+  });
+
+  it("refuses nothing by what it has seen and never gets to disk", async () => {
+    await using wire = await link(server);
+    await using far = await connected(wire.server);
+    const name = freshName("log");
+    await using older = await openJournal(far, name, 1);
+    wire.cut();
+    const results = Promise.allSettled([
+      older.transact(note("a")),
+      older.transact(({ texts }) => throwFault({ code: "not_found", kind: "note", id: `${texts.length}` })),
+    ]);
+    await using newer = await openJournal(connection, name, 2);
+    await newer.transact(note("newer"));
+    wire.mend();
+    for (const result of await results) expect(result).toMatchObject({ reason: { fault: { code: "unavailable" } } });
   });
 
   it("tells listeners what was written, in order, before it answers", async () => {
