@@ -26,6 +26,12 @@ it("names every problem with its path, and the fields that there are where one i
   ]);
 });
 
+it("takes no port twice, whether a network or a container has it", () => {
+  const twice = [{ path: [expect.any(String), 2], reason: "80 is there twice" }];
+  expect(problemsOf("network", { name: "n", open_ports: [80, 443, 80] })).toEqual(twice);
+  expect(problemsOf("container", { ...container({}), ports: [80, 443, 80] })).toEqual(twice);
+});
+
 it("takes a secret that is sealed to be longer than one that is not", () => {
   const zdb = { size: 1, mode: "user", disk_type: "ssd" };
   const sealed = SEALED_PREFIX.padEnd(SEALED_CHARACTERS_MAX, "x");

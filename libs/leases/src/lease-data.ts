@@ -21,6 +21,8 @@ const MEMORY_MIB_LEAST = 1024;
 const MEMORY_MIB_MOST = 67_108_864;
 /** 1 PiB. */
 const DISK_MIB_MAX = 1_073_741_824;
+/** Of who asks for none: what no lease is counted for, any could fill the disks of nodes with. */
+const ROOT_DISK_MIB = 1024;
 const IMAGE_CHARACTERS_MAX = 500;
 const PORTS_MAX = 100;
 const MOUNTS_MAX = 50;
@@ -34,6 +36,7 @@ const network = z.strictObject({
   open_ports: z
     .array(port)
     .max(PORTS_MAX)
+    .superRefine(refuseTwins)
     .default([])
     .describe("Ports that everybody reaches; the others only who is in the network."),
 });
@@ -56,7 +59,12 @@ const container = z
       .record(envName, secretText)
       .default({})
       .describe("The same, sealed to the engine in the order, and a Secret in Kubernetes."),
-    ports: z.array(port).max(PORTS_MAX).default([]).describe("Ports that its network reaches."),
+    ports: z
+      .array(port)
+      .max(PORTS_MAX)
+      .superRefine(refuseTwins)
+      .default([])
+      .describe("Ports that its network reaches."),
     network: networkOfData,
     mounts: z
       .array(
@@ -72,8 +80,9 @@ const container = z
       memory: amount("MiB", { least: MEMORY_MIB_LEAST, most: MEMORY_MIB_MOST }).describe("MiB."),
       disk_type: diskType.default("ssd"),
       disk_size: amount("MiB", { least: 0, most: DISK_MIB_MAX })
-        .default(0)
-        .describe("MiB of its root file system; 0: as much as its node lets it have."),
+        .transform((mib) => (mib === 0 ? ROOT_DISK_MIB : mib))
+        .default(ROOT_DISK_MIB)
+        .describe(`MiB of its root file system and its log; 0: ${ROOT_DISK_MIB}.`),
     }),
   })
   .superRefine(({ env, secret_env }, context) => {
@@ -107,6 +116,12 @@ const machine = z.strictObject({
 });
 
 const debug = z.json();
+
+/** One of them is a slip for another number. */
+function refuseTwins(ports: readonly number[], context: z.RefinementCtx): void {
+  for (const [at, each] of ports.entries())
+    if (ports.indexOf(each) < at) context.addIssue({ code: "custom", path: [at], message: `${each} is there twice` });
+}
 
 const SCHEMAS = { network, volume, container, zdb, kubernetes, machine, debug };
 

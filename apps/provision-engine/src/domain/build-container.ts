@@ -21,7 +21,7 @@ export function buildContainerSecret({ place, data }: ContainerOptions) {
 
 /** The address under which the container is reached as long as it lives, wherever its pod is. Without ports it is only a name for the pod. */
 export function buildContainerService({ place, labels, data }: ContainerOptions) {
-  const ports = [...new Set(data.ports)];
+  const { ports } = data;
   return {
     metadata: place,
     spec: {
@@ -71,7 +71,7 @@ function buildContainer({ place, data }: ContainerOptions, claims: readonly stri
       ...Object.entries(env).map(([name, value]) => ({ name, value: literal(value) })),
       ...Object.keys(secret_env).map((key) => ({ name: key, valueFrom: { secretKeyRef: { name: secret, key } } })),
     ],
-    ports: [...new Set(ports)].map((containerPort) => ({ containerPort, protocol: "TCP" })),
+    ports: ports.map((containerPort) => ({ containerPort, protocol: "TCP" })),
     volumeMounts: mounts.map(({ volume_id, mountpoint }) => ({
       name: `volume-${claims.indexOf(volume_id)}`,
       mountPath: mountpoint,
@@ -80,11 +80,7 @@ function buildContainer({ place, data }: ContainerOptions, claims: readonly stri
 }
 
 function resourcesOf({ capacity: { cpu, memory, disk_size } }: LeaseData<"container">): PodResources {
-  return {
-    cpu: String(cpu),
-    memory: `${memory}Mi`,
-    ...(disk_size > 0 && { "ephemeral-storage": `${disk_size}Mi` }),
-  };
+  return { cpu: String(cpu), memory: `${memory}Mi`, "ephemeral-storage": `${disk_size}Mi` };
 }
 
 /** Kubernetes replaces `$(NAME)`, and takes `$$` for `$`: what was ordered runs as it was ordered. */

@@ -24,6 +24,16 @@ describe("what an order takes", () => {
     ],
     [
       "container",
+      { image: "i", capacity },
+      { units: { cru: 2n, mru: 2048n * MIB, hru: 0n, sru: GIB }, needs: NO_NEEDS },
+    ],
+    [
+      "container",
+      { image: "i", capacity: { ...capacity, disk_size: 0 } },
+      { units: { cru: 2n, mru: 2048n * MIB, hru: 0n, sru: GIB }, needs: NO_NEEDS },
+    ],
+    [
+      "container",
       {
         image: "i",
         network: "net",

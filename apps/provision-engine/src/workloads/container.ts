@@ -83,6 +83,6 @@ function addressOf({ spec }: V1Service, { place, data }: ContainerOptions) {
     namespace: place.namespace,
     host: `${place.name}.${place.namespace}.svc`,
     addresses,
-    ports: [...new Set(data.ports)],
+    ports: data.ports,
   };
 }
