@@ -15,9 +15,9 @@ const container = (program: string) => ({
   command: ["node", "--eval", program],
 });
 
-/** A worker, and a driver that goes on until it is told to end. */
-export function session(name: string) {
-  const component = { pool: "steady", image: IMAGE, command: ["node", "--eval", FOR_EVER] };
+/** A worker, and a driver that goes on until it is told to end, or runs this program. */
+export function session(name: string, pool = "steady", driver = UNTIL_TOLD) {
+  const component = { pool, image: IMAGE, command: ["node", "--eval", FOR_EVER] };
   return {
     apiVersion: "muster.dev/v1",
     kind: "Session",
@@ -27,7 +27,7 @@ export function session(name: string) {
       killAfter: "2s",
       components: [
         { ...component, name: "server", kind: "server" },
-        { ...component, name: "driver", kind: "driver", pool: "drivers", command: ["node", "--eval", UNTIL_TOLD] },
+        { ...component, name: "driver", kind: "driver", pool: "drivers", command: ["node", "--eval", driver] },
       ],
     },
   };

@@ -1,12 +1,13 @@
-import { execFile, spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { execFile } from "node:child_process";
+import { chmod } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { processEnv, until } from "@muster/testkit";
+import { type NatsAccess, readNatsAccess } from "@muster/bus";
 import { ROOT } from "../src/stack.ts";
+import { clusterTools, type ClusterTools } from "./cluster-tools.ts";
 import { CHART, helm } from "./helm.ts";
+import { natsDisk } from "./nats-disk.ts";
+import { forwardPort } from "./port-forward.ts";
 
 export const SYSTEM = "muster-system";
 export const WORK = "muster-work";
@@ -18,7 +19,6 @@ const VALUES = {
   workNamespace: WORK,
   image: { tag: "dev" },
   rights: { slices: true },
-  nats: { nodeSelector: { pool: DRIVERS }, persistence: { enabled: false } },
   services: {
     "session-controller": { env: { SESSION_NODE_LOST_MS: 5000, SESSION_EXECUTORS: 0 } },
     "job-controller": {
@@ -30,14 +30,24 @@ const VALUES = {
 
 /** Muster as its chart installs it on a cluster of the user's. */
 export type InstalledWorld = AsyncDisposable & {
-  /** Resolves with what it printed; rejects where it does not end with 0. */
-  readonly kubectl: (words: string, input?: object) => Promise<string>;
+  readonly kubectl: ClusterTools["kubectl"];
+  readonly fileOf: ClusterTools["fileOf"];
   readonly json: <Answer>(words: string) => Promise<Answer>;
   readonly muster: (words: string) => Promise<string>;
+  /** With the rights of the command line. */
+  readonly nats: NatsAccess;
+  readonly install: () => Promise<void>;
   readonly upgrade: (values: object) => Promise<void>;
   readonly uninstall: () => Promise<void>;
-  /** A file with this in it. */
-  readonly fileOf: (name: string, content: object | string) => Promise<string>;
+};
+
+/** A server of NATS for Muster. */
+export type NatsForMuster = {
+  /** `nats` of the chart's values. */
+  readonly values: object;
+  readonly at: { readonly namespace: string; readonly service: string };
+  /** The seed of the user `cli`, and who signs the server's certificate. Asked once Muster is installed. */
+  readonly credentials: () => Promise<{ readonly seed: string; readonly authority: string }>;
 };
 
 export type Installation = {
@@ -47,24 +57,15 @@ export type Installation = {
   readonly valuesFile: string | undefined;
   /** Of the provision-engine. */
   readonly leaseEnv: Readonly<Record<string, string>>;
+  /** A server of somebody else's, given what it is to know of the namespace of the services; default: that of the chart. */
+  readonly nats?: NatsForMuster;
 };
 
 export async function installMuster(options: Installation): Promise<InstalledWorld> {
   const { kubeconfig, valuesFile, leaseEnv } = options;
   await using starting = new AsyncDisposableStack();
-  const directory = await mkdtemp(join(tmpdir(), "muster-installed-"));
-  starting.defer(() => rm(directory, { recursive: true, force: true }));
-  const env: NodeJS.ProcessEnv = { ...processEnv(), KUBECONFIG: kubeconfig, HOME: directory };
-  const kubectl: InstalledWorld["kubectl"] = async (words, input) => {
-    const running = promisify(execFile)("kubectl", words.split(" "), { env, maxBuffer: 64 * 1024 * 1024 });
-    if (input !== undefined) running.child.stdin?.end(JSON.stringify(input));
-    return (await running).stdout;
-  };
-  const fileOf: InstalledWorld["fileOf"] = async (name, content) => {
-    const file = join(directory, name);
-    await writeFile(file, typeof content === "string" ? content : JSON.stringify(content));
-    return file;
-  };
+  const { env, kubectl, fileOf } = starting.use(await clusterTools(kubeconfig));
+  const nats = options.nats ?? (await chartNats(kubeconfig, kubectl, starting));
   const base = ["--namespace", SYSTEM, "--timeout", "5m", "--wait"];
   const more = valuesFile === undefined ? [] : ["--values", valuesFile];
   const uninstall = async (): Promise<void> => {
@@ -78,9 +79,13 @@ export async function installMuster(options: Installation): Promise<InstalledWor
   );
   starting.defer(uninstall);
   const services = { ...VALUES.services, "provision-engine": { env: leaseEnv } };
-  const values = await fileOf("values.json", { ...VALUES, services });
-  await helm(["install", "muster", CHART, ...base, "--take-ownership", "--values", values, ...more], env);
-  const clientEnv = await reachNats(directory, env, kubectl, starting);
+  const values = await fileOf("values.json", { ...VALUES, services, nats: nats.values });
+  const install = async (): Promise<void> => {
+    await helm(["install", "muster", CHART, ...base, "--take-ownership", "--values", values, ...more], env);
+  };
+  await install();
+  const variables = await reachNats(nats, { env, fileOf }, starting);
+  const clientEnv = { ...env, ...variables };
   const all = starting.move();
   return {
     kubectl,
@@ -89,6 +94,8 @@ export async function installMuster(options: Installation): Promise<InstalledWor
       const args = [join(ROOT, "apps/cli/src/main.ts"), ...words.split(" ")];
       return (await promisify(execFile)(process.execPath, args, { env: clientEnv, cwd: ROOT })).stdout;
     },
+    nats: readNatsAccess({ optional: (name) => variables[name], url: () => variables.MUSTER_NATS_URL }),
+    install,
     upgrade: async (changed) => {
       const file = await fileOf("changed.json", changed);
       await helm(["upgrade", "muster", CHART, ...base, "--values", values, ...more, "--values", file], env);
@@ -99,39 +106,37 @@ export async function installMuster(options: Installation): Promise<InstalledWor
   };
 }
 
-/** As the chart's notes say. Returns the environment of the command line. */
-async function reachNats(
-  directory: string,
-  env: NodeJS.ProcessEnv,
-  kubectl: InstalledWorld["kubectl"],
+/** The chart's own, on a disk of its node. */
+async function chartNats(
+  kubeconfig: string,
+  kubectl: ClusterTools["kubectl"],
   starting: AsyncDisposableStack,
-): Promise<NodeJS.ProcessEnv> {
-  const secret = await kubectl(`-n ${SYSTEM} get secret muster-nats-nkeys -o jsonpath={.data.cli\\.nk}`);
-  const authority = await kubectl(`-n ${SYSTEM} get configmap muster-nats-ca -o jsonpath={.data.ca\\.crt}`);
-  const nkey = join(directory, "cli.nk");
-  const ca = join(directory, "nats-ca.crt");
-  await writeFile(nkey, Buffer.from(secret, "base64"), { mode: 0o600 });
-  await writeFile(ca, authority);
-  const forward = spawn("kubectl", ["-n", SYSTEM, "port-forward", "service/nats", ":4222"], {
-    env,
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const ended = once(forward, "exit");
-  starting.defer(async () => {
-    forward.kill();
-    await ended;
-  });
-  let said = "";
-  forward.stdout.setEncoding("utf8").on("data", (chunk: string) => {
-    said += chunk;
-  });
-  const port = await until("the port is forwarded", () => /127\.0\.0\.1:(\d+) ->/.exec(said)?.[1], {
-    timeoutMs: 60_000,
-  });
+): Promise<NatsForMuster> {
+  const { storageClass } = starting.use(await natsDisk(kubeconfig, DRIVERS));
   return {
-    ...env,
+    values: { nodeSelector: { pool: DRIVERS }, persistence: { storageClass } },
+    at: { namespace: SYSTEM, service: "nats" },
+    credentials: async () => {
+      const secret = await kubectl(`-n ${SYSTEM} get secret muster-nats-nkeys -o jsonpath={.data.cli\\.nk}`);
+      const authority = await kubectl(`-n ${SYSTEM} get configmap muster-nats-ca -o jsonpath={.data.ca\\.crt}`);
+      return { seed: Buffer.from(secret, "base64").toString(), authority };
+    },
+  };
+}
+
+/** As the chart's notes say. Returns the variables of the command line. */
+async function reachNats(
+  { at, credentials }: NatsForMuster,
+  { env, fileOf }: Pick<ClusterTools, "env" | "fileOf">,
+  starting: AsyncDisposableStack,
+): Promise<Readonly<Record<string, string>> & { readonly MUSTER_NATS_URL: string }> {
+  const { seed, authority } = await credentials();
+  const nkey = await fileOf("cli.nk", seed);
+  await chmod(nkey, 0o600);
+  const { port } = starting.use(await forwardPort(env, { ...at, port: 4222 }));
+  return {
     MUSTER_NATS_URL: `tls://localhost:${port}`,
     MUSTER_NATS_NKEY_FILE: nkey,
-    MUSTER_NATS_CA_FILE: ca,
+    MUSTER_NATS_CA_FILE: await fileOf("nats-ca.crt", authority),
   };
 }

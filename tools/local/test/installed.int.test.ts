@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { V1Deployment, V1Node, V1Pod } from "@kubernetes/client-node";
+import { isRetryable } from "@muster/faults";
 import { loadKube } from "@muster/kube";
 import { makeNkey } from "@muster/nats-server";
 import { processEnv, until } from "@muster/testkit";
@@ -11,6 +12,7 @@ import { LEASE_IMAGE } from "./lease-cases.ts";
 import { leaseDisks } from "./lease-disks.ts";
 import { storeEnv } from "./lease-programs.ts";
 import { leaseRun, type LeaseRun } from "./lease-run.ts";
+import { type Request, type Seen, steadyRequests } from "./steady-requests.ts";
 
 const real = process.env["MUSTER_E2E_KUBECONFIG"];
 /** Commands for a shell that stop the kubelet of $NODE, and let it go on. */
@@ -18,6 +20,8 @@ const STOP = process.env["MUSTER_E2E_STOP_NODE"];
 const START = process.env["MUSTER_E2E_START_NODE"];
 const PATIENCE = { timeoutMs: 180_000, everyMs: 300 };
 const LONG = { timeout: 600_000 };
+/** Until a service that lost NATS has it back, and its lead with it. */
+const SETTLED_MS = 10_000;
 const NODES_STOP =
   "goes on with all four when the kubelets of their nodes stop" +
   (STOP === undefined || START === undefined
@@ -50,6 +54,20 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     // Those of its user carry no label of ours.
     ...(await podsOf(`-n muster-lease-${leases.idOf("kubernetes")}`)),
   ];
+  const runningWork = async (): Promise<readonly (string | undefined)[]> =>
+    [...(await podsOf(`-n ${WORK}`)), ...(await leasePods())]
+      .filter(({ status }) => status?.phase === "Running")
+      .map(({ metadata }) => metadata?.uid)
+      .sort();
+  /** The same pods as before, and everybody who is asked for them knows them. */
+  const expectAllRun = async (before: readonly (string | undefined)[]): Promise<void> => {
+    expect(before).toHaveLength(7);
+    const isReady = async (): Promise<boolean> => /READY/.test(await world.muster("get replica-set kept"));
+    await until("the set is ready", isReady, PATIENCE);
+    expect((await sessionOf(world)).phase).toBe("RUN");
+    expect(await leases.phaseOf("container")).toBe("ACTIVE");
+    expect(await runningWork()).toEqual(before);
+  };
   const leasePod = (): Promise<V1Pod | undefined> => running(`-A -l muster.dev/lease=${leases.idOf("container")}`);
   const pool = (node: string, name: string): Promise<string> =>
     world.kubectl(`label node ${node} pool=${name} --overwrite`);
@@ -99,32 +117,38 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     expect((await until("the set runs", setPod, PATIENCE)).spec?.nodeName).toBe(nodes.busy);
   });
 
-  it("is upgraded while they run, and touches none of them", async () => {
+  it("is upgraded with its NATS while they run, touches none of them, and loses no request", async () => {
     const keyOfBackup = `-n ${SYSTEM} get secret muster-nats-nkeys -o jsonpath={.data.backup\\.nk}`;
     // As if it had been installed before there was this user.
     await world.kubectl(
       `-n ${SYSTEM} patch secret muster-nats-nkeys --type json --patch [{"op":"remove","path":"/data/backup.nk"}]`,
     );
     expect(await world.kubectl(keyOfBackup)).toBe("");
-    const all = async (): Promise<readonly (string | undefined)[]> =>
-      [...(await podsOf(`-n ${WORK}`)), ...(await leasePods())]
-        .filter(({ status }) => status?.phase === "Running")
-        .map(({ metadata }) => metadata?.uid)
-        .sort();
-    const services = `-n ${SYSTEM} -l helm.sh/chart`;
-    const before = await all();
-    const old = new Set((await podsOf(services)).map(({ metadata }) => metadata?.uid));
-    await world.upgrade({ defaults: { podAnnotations: { "example.com/changed": "yes" } } });
-    await until("all pods of all services are new", async () => {
-      const now = await podsOf(services);
-      return now.length > 0 && now.every(({ metadata }) => !old.has(metadata?.uid));
+    const before = await runningWork();
+    const old = new Set((await podsOf(`-n ${SYSTEM}`)).map(({ metadata }) => metadata?.uid));
+    await using requests = await steadyRequests(world.nats, { server: "steady", driver: "drivers" });
+    await world.upgrade({
+      defaults: { podAnnotations: { "example.com/changed": "yes" } },
+      nats: { resources: { requests: { cpu: "201m" } } },
+    });
+    await until("all pods of all services and of NATS are new", async () => {
+      const now = (await podsOf(`-n ${SYSTEM}`)).filter((pod) => !isStranger(pod));
+      return now.length > 1 && now.every(({ metadata }) => !old.has(metadata?.uid));
     });
     expect(await world.kubectl(keyOfBackup)).not.toBe("");
-    expect(before).toHaveLength(7);
-    expect(await all()).toEqual(before);
-    expect((await sessionOf(world)).phase).toBe("RUN");
-    expect(await world.muster("get replica-set kept")).toMatch(/READY/);
-    expect(await leases.phaseOf("container")).toBe("ACTIVE");
+    expectHarmless(await requests.end(), await requests.there());
+    await expectAllRun(before);
+  });
+
+  it("goes on with them when it is uninstalled and installed again", async () => {
+    const before = await runningWork();
+    const volume = `-n ${SYSTEM} get persistentvolumeclaim data-nats-0 -o jsonpath={.spec.volumeName}`;
+    const claimed = await world.kubectl(volume);
+    await world.uninstall();
+    await until("NATS is gone", async () => (await podsOf(`-n ${SYSTEM}`)).every(isStranger), PATIENCE);
+    await world.install();
+    expect(await world.kubectl(volume)).toBe(claimed);
+    await expectAllRun(before);
   });
 
   it.skipIf(STOP === undefined || START === undefined)(NODES_STOP, async () => {
@@ -226,6 +250,21 @@ async function sessionOf(world: InstalledWorld): Promise<{ readonly phase: strin
   return JSON.parse(await world.muster("get sessions kept -o json")) as { readonly phase: string };
 }
 
+/** No request failed but while NATS was away, and those that did may be made again; what was acknowledged is there, once. */
+function expectHarmless({ requests, away, acknowledged }: Seen, there: Seen["acknowledged"]): void {
+  expect(away).not.toEqual([]);
+  const isHarmless = ({ startMs, endMs, refused }: Request): boolean =>
+    refused === undefined ||
+    (refused.fault !== undefined &&
+      isRetryable(refused.fault) &&
+      away.some(({ fromMs, toMs }) => endMs >= fromMs && startMs <= toMs + SETTLED_MS));
+  expect(requests.filter((request) => !isHarmless(request))).toEqual([]);
+  for (const kind of ["sets", "sessions"] as const) {
+    expect(acknowledged[kind].length).toBeGreaterThan(10);
+    expect([...there[kind]].sort()).toEqual([...acknowledged[kind]].sort());
+  }
+}
+
 /** What these pods wait for, to end well. */
 async function end(world: InstalledWorld, pods: readonly V1Pod[]): Promise<void> {
   for (const { metadata } of pods) {
@@ -248,4 +287,8 @@ async function givenWrongKey(world: InstalledWorld): Promise<void> {
 
 async function shell(command: string | undefined, node: string): Promise<void> {
   await promisify(execFile)("sh", ["-c", command ?? ""], { env: { ...processEnv(), NODE: node } });
+}
+
+function isStranger({ metadata }: V1Pod): boolean {
+  return metadata?.labels?.["app"] === "stranger";
 }

@@ -1,0 +1,41 @@
+import { execFile } from "node:child_process";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { processEnv } from "@muster/testkit";
+
+const MAX_BUFFER = 64 * 1024 * 1024;
+
+/** What people have who work with a cluster: kubectl, and a directory of their own. */
+export type ClusterTools = AsyncDisposable & {
+  /** Gone with this. */
+  readonly directory: string;
+  readonly env: NodeJS.ProcessEnv;
+  /** Resolves with what it printed; rejects where it does not end with 0. */
+  readonly kubectl: (words: string, input?: object) => Promise<string>;
+  /** A file with this in it. */
+  readonly fileOf: (name: string, content: object | string) => Promise<string>;
+};
+
+/** Of the cluster that this file names, and of no other. */
+export async function clusterTools(kubeconfig: string): Promise<ClusterTools> {
+  const temporary = await mkdtempDisposable(join(tmpdir(), "muster-tools-"));
+  const directory = temporary.path;
+  const env: NodeJS.ProcessEnv = { ...processEnv(), KUBECONFIG: kubeconfig, HOME: directory };
+  return {
+    directory,
+    env,
+    kubectl: async (words, input) => {
+      const running = promisify(execFile)("kubectl", words.split(" "), { env, maxBuffer: MAX_BUFFER });
+      if (input !== undefined) running.child.stdin?.end(JSON.stringify(input));
+      return (await running).stdout;
+    },
+    fileOf: async (name, content) => {
+      const file = join(directory, name);
+      await writeFile(file, typeof content === "string" ? content : JSON.stringify(content));
+      return file;
+    },
+    [Symbol.asyncDispose]: () => temporary[Symbol.asyncDispose](),
+  };
+}

@@ -1,0 +1,182 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { client, connectNats, type NatsAccess, type NatsBus } from "@muster/bus";
+import { type Fault, faultOf, isRetryable } from "@muster/faults";
+import {
+  FarmService,
+  JobService,
+  LeaseService,
+  muster,
+  ReservationService,
+  SessionService,
+  subjects,
+  WatchService,
+} from "@muster/proto";
+import { until } from "@muster/testkit";
+
+const EVERY_MS = 500;
+/** As the command line asks. */
+const PATIENT = { timeoutMs: 15_000 };
+const { ComponentKind } = muster.session.v1;
+const { AllocationStrategy } = muster.farm.v1;
+const IMAGE = "node:24-bookworm-slim";
+
+/** One request, as its caller saw it. */
+export type Request = {
+  readonly to: string;
+  readonly startMs: number;
+  readonly endMs: number;
+  /** Absent: it was answered. */
+  readonly refused?: { readonly fault: Fault | undefined; readonly said: string };
+};
+
+export type Seen = {
+  readonly requests: readonly Request[];
+  /** When NATS could not be reached from here. */
+  readonly away: readonly { readonly fromMs: number; readonly toMs: number }[];
+  /** Names of what was written and acknowledged, by kind. */
+  readonly acknowledged: Readonly<Record<Kind, readonly string[]>>;
+};
+
+type Kind = "sets" | "sessions";
+type Taken = { readonly server: string; readonly driver: string };
+
+/** Requests to every service, one after another to each, until they are ended. What was written goes with them. */
+export type SteadyRequests = AsyncDisposable & {
+  readonly end: () => Promise<Seen>;
+  /** Names of what is there of what was written, by kind. */
+  readonly there: () => Promise<Readonly<Record<Kind, readonly string[]>>>;
+};
+
+/**
+ * Asks what is answered at once, and writes replica sets without replicas, and sessions that wait because these pools are taken: what is refused with a hint to try again is written again.
+ */
+export async function steadyRequests(access: NatsAccess, taken: Taken): Promise<SteadyRequests> {
+  const losses: number[] = [];
+  const returns: number[] = [];
+  const bus = await connectNats({
+    ...access,
+    name: "test",
+    inboxPrefix: subjects.inbox("cli"),
+    onStatus: (status) => {
+      if (status === "disconnected") losses.push(Date.now());
+      if (status === "reconnected") returns.push(Date.now());
+    },
+  });
+  const requests: Request[] = [];
+  const acknowledged: Record<Kind, string[]> = { sets: [], sessions: [] };
+  const stop = new AbortController();
+  const once = async (to: string, call: () => Promise<unknown>): Promise<Request> => {
+    const startMs = Date.now();
+    const refused = await call().then(
+      () => undefined,
+      (error: unknown) => ({ fault: faultOf(error), said: String(error) }),
+    );
+    const request = { to, startMs, endMs: Date.now(), ...(refused && { refused }) };
+    requests.push(request);
+    await sleep(EVERY_MS);
+    return request;
+  };
+  const read = async ([to, call]: readonly [string, () => Promise<unknown>]): Promise<void> => {
+    while (!stop.signal.aborted) await once(to, call);
+  };
+  const writes = writesOf(bus, taken);
+  const write = async (kind: Kind): Promise<void> => {
+    for (let number = 1; !stop.signal.aborted; number += 1) {
+      const name = `asked-${number}`;
+      let request = await once(kind, () => writes[kind].write(name));
+      while (isAgain(request)) request = await once(kind, () => writes[kind].write(name));
+      if (request.refused === undefined) acknowledged[kind].push(name);
+    }
+  };
+  const kinds = Object.keys(writes) as Kind[];
+  const asking = Promise.all([...Object.entries(readsOf(bus)).map(read), ...kinds.map(write)]);
+  const end = async (): Promise<Seen> => {
+    stop.abort();
+    await asking;
+    const away = losses.map((fromMs, at) => ({ fromMs, toMs: returns[at] ?? Infinity }));
+    return { requests, acknowledged, away };
+  };
+  return {
+    end,
+    there: async () => ({ sets: await writes.sets.there(), sessions: await writes.sessions.there() }),
+    [Symbol.asyncDispose]: async () => {
+      await end();
+      for (const kind of kinds) await writes[kind].remove(await writes[kind].there());
+      await bus[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function isAgain({ refused }: Request): boolean {
+  return refused?.fault !== undefined && isRetryable(refused.fault);
+}
+
+function readsOf(bus: NatsBus): Readonly<Record<string, () => Promise<unknown>>> {
+  const farms = client(bus, FarmService);
+  const jobs = client(bus, JobService);
+  const leases = client(bus, LeaseService);
+  const reservations = client(bus, ReservationService);
+  const sessions = client(bus, SessionService);
+  const watchers = client(bus, WatchService);
+  return {
+    "replication-farm": () => farms.listReplicaSets({ limit: 1 }, PATIENT),
+    "job-controller": () => jobs.listJobs({}, PATIENT),
+    "provision-engine": () => leases.listLeases({}, PATIENT),
+    "reservation-manager": () => reservations.listPools({}, PATIENT),
+    "session-controller": () => sessions.listSessions({ limit: 1 }, PATIENT),
+    watcher: () => watchers.getStatus({}, PATIENT),
+  };
+}
+
+type Writes = {
+  /** The same however often. */
+  readonly write: (name: string) => Promise<unknown>;
+  readonly there: () => Promise<readonly string[]>;
+  readonly remove: (names: readonly string[]) => Promise<unknown>;
+};
+
+function writesOf(bus: NatsBus, taken: Taken): Readonly<Record<Kind, Writes>> {
+  const farms = client(bus, FarmService);
+  const sessions = client(bus, SessionService);
+  const listed = async () => (await sessions.listSessions({}, PATIENT)).sessions;
+  return {
+    sets: {
+      write: (name) => farms.applyReplicaSet({ requestId: name, name, spec: emptySet(name) }, PATIENT),
+      there: async () =>
+        (await farms.listReplicaSets({}, PATIENT)).sets.map(({ record }) => record?.name).filter(isOurs),
+      remove: (names) =>
+        Promise.all(names.map((name) => farms.deleteReplicaSet({ requestId: `end-${name}`, name }, PATIENT))),
+    },
+    sessions: {
+      write: (name) => sessions.submitSession({ requestId: name, name, spec: waitingSession(taken) }, PATIENT),
+      there: async () => (await listed()).map(({ name }) => name).filter(isOurs),
+      remove: async (names) => {
+        const requests = names.map((name) => ({ requestId: `end-${name}`, name }));
+        await Promise.all(requests.map((request) => sessions.cancelSession(request, PATIENT)));
+        await until("they have all ended", async () =>
+          (await listed()).every(({ name, finishedAtMs }) => !isOurs(name) || (finishedAtMs ?? 0) > 0),
+        );
+      },
+    },
+  };
+}
+
+function isOurs(name: string | null | undefined): name is string {
+  return name?.startsWith("asked-") === true;
+}
+
+function emptySet(name: string): muster.farm.v1.ReplicaSetSpec.$Properties {
+  const templateJson = JSON.stringify({ spec: { containers: [{ name: "main", image: IMAGE }] } });
+  const allocationStrategy = AllocationStrategy.ALLOCATION_STRATEGY_DYNAMIC;
+  return { podId: name, templateJson, nodeSelector: "pool=workers", replicasDesired: 0, allocationStrategy };
+}
+
+function waitingSession({ server, driver }: Taken): muster.session.v1.SessionSpec.$Properties {
+  const component = { image: IMAGE, command: ["node", "--version"] };
+  return {
+    components: [
+      { ...component, name: "server", pool: server, kind: ComponentKind.COMPONENT_KIND_SERVER },
+      { ...component, name: "driver", pool: driver, kind: ComponentKind.COMPONENT_KIND_DRIVER },
+    ],
+  };
+}
