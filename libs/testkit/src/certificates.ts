@@ -17,10 +17,15 @@ export async function certificateAuthority(commonName: string): Promise<Certific
   return { cert: made.cert, key: made.private };
 }
 
-/** A certificate of that authority: for a server on loopback, or for a client known by its name and groups. */
+/** A certificate of that authority: for a server on loopback, which may have more names, or for a client known by its name and groups. */
 export async function signedCertificate(
   ca: Certificate,
-  subject: { readonly commonName: string; readonly organization?: string; readonly use: "server" | "client" },
+  subject: {
+    readonly commonName: string;
+    readonly organization?: string;
+    readonly use: "server" | "client";
+    readonly names?: readonly string[];
+  },
 ): Promise<Certificate> {
   const made = await generate(
     [
@@ -37,7 +42,7 @@ export async function signedCertificate(
         {
           name: "subjectAltName",
           altNames: [
-            { type: 2, value: "localhost" },
+            ...["localhost", ...(subject.names ?? [])].map((value) => ({ type: 2, value }) as const),
             { type: 7, ip: "127.0.0.1" },
           ],
         },
