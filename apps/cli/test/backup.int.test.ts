@@ -129,6 +129,7 @@ it("knows a backup that is whole from one of which a bit has changed or an end i
   );
   await writeFile(other, Buffer.from(whole).fill(0, whole.length - 200, whole.length - 190));
   expect(await run("restore", other)).toMatchObject({ code: 2 });
+  expect(await run("backup", "--check", directory)).toMatchObject({ code: 2 });
   expect(await run("restore", file)).toMatchObject({ code: 0 });
 });
 

@@ -42,8 +42,7 @@ async function sourceOf(app: string): Promise<string> {
 }
 
 it("makes keys with which nats-server takes the configuration, and loses none that are there", async () => {
-  await writeKeys(directory);
-  await expect(writeKeys(directory)).rejects.toThrow(/EEXIST/);
+  expect(await writeKeys(directory)).toEqual({ made: NATS_USERS, kept: [] });
   expect((await stat(join(directory, "nkeys/watcher.nk"))).mode & 0o777).toBe(0o600);
   await cp(join(DEPLOY, "nats"), directory, { recursive: true });
   const made = await signedCertificate(await certificateAuthority("test"), { commonName: "nats", use: "server" });
@@ -60,3 +59,42 @@ it("makes keys with which nats-server takes the configuration, and loses none th
   // Without its key a user is nobody, and the server does not start.
   await expect(check(process.env)).rejects.toThrow(/MUSTER_NATS_KEY_/);
 });
+
+it("keeps the keys that are there, and makes those of users that are new", async () => {
+  await writeKeys(directory);
+  const [before, seed] = [await publicKeys(), await readFile(join(directory, "nkeys/watcher.nk"), "utf8")];
+  await rm(join(directory, "nkeys/node-scaler.nk"));
+  // The seed of this one is kept elsewhere, which its public key says.
+  await rm(join(directory, "nkeys/cli.nk"));
+  const { NODE_SCALER, ...others } = before;
+  await writeFile(join(directory, "public.env"), envOf(others));
+  const { made, kept } = await writeKeys(directory);
+  expect(made).toEqual(["node-scaler"]);
+  expect(kept).toEqual(NATS_USERS.filter((user) => user !== "node-scaler"));
+  const after = await publicKeys();
+  expect(after).toEqual({ ...before, NODE_SCALER: after["NODE_SCALER"] });
+  expect(after["NODE_SCALER"]).not.toBe(NODE_SCALER);
+  expect(await readFile(join(directory, "nkeys/watcher.nk"), "utf8")).toBe(seed);
+  expect((await readdir(join(directory, "nkeys"))).includes("cli.nk")).toBe(false);
+});
+
+it("says which file holds no key, and leaves everything as it was", async () => {
+  await writeKeys(directory);
+  await writeFile(join(directory, "nkeys/watcher.nk"), "garbage\n");
+  await expect(writeKeys(directory)).rejects.toThrow(/nkeys\/watcher\.nk is not the seed of an nkey/);
+  expect(await readFile(join(directory, "nkeys/watcher.nk"), "utf8")).toBe("garbage\n");
+});
+
+/** By the part of its variable that names the user. */
+async function publicKeys(): Promise<Record<string, string | undefined>> {
+  const variables = parseEnv(await readFile(join(directory, "public.env"), "utf8"));
+  return Object.fromEntries(
+    Object.entries(variables).map(([name, key]) => [name.replace("MUSTER_NATS_KEY_", ""), key]),
+  );
+}
+
+function envOf(keys: Record<string, string | undefined>): string {
+  return Object.entries(keys)
+    .map(([user, key = ""]) => `MUSTER_NATS_KEY_${user}=${key}\n`)
+    .join("");
+}

@@ -160,9 +160,14 @@ async function refuseExisting(path: string): Promise<void> {
 }
 
 async function opened(path: string, flags: "r" | "w"): Promise<FileHandle> {
+  let file: FileHandle;
   try {
-    return await open(path, flags, OWNER_ONLY);
+    file = await open(path, flags, OWNER_ONLY);
   } catch (cause) {
     throw new CommandError(EXIT.usage, cause instanceof Error ? cause.message : String(cause), { cause });
   }
+  // A folder can be opened to be read, and then cannot be read.
+  if (!(await file.stat()).isDirectory()) return file;
+  await file.close();
+  throw new CommandError(EXIT.usage, `${path} is a folder`);
 }
