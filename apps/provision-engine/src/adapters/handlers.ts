@@ -7,7 +7,7 @@ import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
 import type { Capacity } from "../domain/decide-admission.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { eventBytes, recordBytes } from "../domain/decide-quota.ts";
+import { recordBytes } from "../domain/decide-quota.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";
 import type { ResourceUnits } from "../domain/resource-units.ts";
 import { SOURCES } from "../domain/order-sources.ts";
@@ -17,11 +17,12 @@ import type { Stored } from "../pass.ts";
 import { unreadableLeases } from "../unreadable-leases.ts";
 import { end, renew, requireLease, takeOrder, type RequestDeps } from "../requests.ts";
 import type { History } from "./history.ts";
+import { historyPage } from "./lease-history.ts";
 import { leaseMessage } from "./lease-message.ts";
-import { phaseOf, toWireEvent, type Readable } from "./messages.ts";
+import { PAGE_BYTES, phaseOf, toWireEvent, type Readable } from "./messages.ts";
 
 export type HandlerDeps = RequestDeps & {
-  readonly view: Pick<View<Readable>, "entries" | "onChange">;
+  readonly view: Pick<View<Readable>, "entries" | "get" | "onChange">;
   readonly holdings: RequestDeps["holdings"] & Pick<Holdings, "around" | "counters" | "find" | "phases">;
   readonly history: Pick<History, "page">;
   readonly capacity: Capacity;
@@ -35,9 +36,6 @@ export type HandlerDeps = RequestDeps & {
 const PAGE_MAX = 500;
 const BEFORE_MAX = 100;
 const UNREADABLE_MAX = 100;
-/** Of leases, or of their history: whatever they weigh, a reply is no larger than NATS takes. One alone may be larger than this. */
-const PAGE_BYTES = 512 * 1024;
-const EVENTS = { fallback: 100, max: 500 };
 const POLL_MS = 20_000;
 /** Between two counts of a stream of them. */
 export const COUNT_EVERY_MS = 2000;
@@ -84,15 +82,9 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
         unreadable: after === "" ? unreadableLeases(deps.view).slice(0, UNREADABLE_MAX) : [],
       });
     },
-    listLeaseHistory: async ({ id, limit, continue: token }, { signal }) => {
-      if (!/^\d*$/.test(token)) refuse("continue", `"${token}" is not from the previous reply`);
-      const most = limit === 0 ? EVENTS.fallback : Math.min(limit, EVENTS.max);
-      const before = token === "" ? undefined : Number(token);
-      for (let limit = most; ; limit = Math.ceil(limit / 2)) {
-        const page = await deps.history.page(id, { limit, before }, signal);
-        if (page.items.length > 1 && eventBytes(page.items) > PAGE_BYTES) continue;
-        return { events: page.items.map(toWireEvent), continue: String(page.before ?? "") };
-      }
+    listLeaseHistory: async (query, { signal }) => {
+      const page = await historyPage(deps, query, signal);
+      return { ...page, events: page.events.map(toWireEvent) };
     },
     getEngine: ({ engine }) => {
       const own = ownEngine(deps, engine);

@@ -13,6 +13,9 @@ type WireRecord = PropertiesOf<typeof wire.LeaseRecord>;
 /** What stands under a key: a record, or bytes that are none, which are left as they are. */
 export type Readable = { readonly record: LeaseRecord } | { readonly unreadable: string };
 
+/** Of leases, or of their history: whatever they weigh, a reply is no larger than NATS takes. One alone may be larger than this. */
+export const PAGE_BYTES = 512 * 1024;
+
 /** A message inside another that was decoded has all its fields of one value, though the type says that any may be missing. */
 type Decoded<Properties> = {
   readonly [Name in Exclude<keyof Properties, "$unknowns">]-?: NonNullable<Properties[Name]>;

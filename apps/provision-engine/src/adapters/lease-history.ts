@@ -1,0 +1,48 @@
+import { throwFault } from "@muster/faults";
+import type { View } from "@muster/store";
+import { buildHistory } from "../domain/build-history.ts";
+import { eventBytes } from "../domain/decide-quota.ts";
+import type { LeaseEvent } from "../domain/lease.ts";
+import type { History } from "./history.ts";
+import { PAGE_BYTES, type Readable } from "./messages.ts";
+
+export type HistoryDeps = {
+  readonly history: Pick<History, "page">;
+  readonly view: Pick<View<Readable>, "get">;
+};
+
+const EVENTS = { fallback: 100, max: 500 };
+/** Where the page ends, and of which order it is. */
+const TOKEN = /^(\d+)(?:-(\d*))?$/;
+
+/** A page of what was told of the order that has the id, or had it last. `continue`: from the page before; empty: the newest, and in the answer that there are no older ones. */
+export async function historyPage(
+  { history, view }: HistoryDeps,
+  { id, limit, continue: token }: { readonly id: string; readonly limit: number; readonly continue: string },
+  signal: AbortSignal,
+): Promise<{ readonly events: readonly LeaseEvent[]; readonly continue: string }> {
+  const [, before, named] = token === "" ? [] : (TOKEN.exec(token) ?? refuse(token));
+  const wanted = named ?? orderNow(view, id);
+  const most = limit === 0 ? EVENTS.fallback : Math.min(limit, EVENTS.max);
+  for (let asked = most; ; asked = Math.ceil(asked / 2)) {
+    const query = { limit: asked, before: before === undefined ? undefined : Number(before) };
+    const page = await history.page(id, query, signal);
+    if (page.items.length > 1 && eventBytes(page.items) > PAGE_BYTES) continue;
+    const { events, order, isWhole } = buildHistory(page.items, wanted);
+    const isMore = page.before !== undefined && !isWhole;
+    return { events, continue: isMore ? `${page.before}-${order ?? ""}` : "" };
+  }
+}
+
+function orderNow(view: HistoryDeps["view"], id: string): string | undefined {
+  const value = view.get(id)?.value;
+  return value !== undefined && "record" in value ? String(value.record.order.createdNs) : undefined;
+}
+
+function refuse(token: string): never {
+  return throwFault({
+    code: "invalid_request",
+    field: "continue",
+    reason: `"${token}" is not from the previous reply`,
+  });
+}

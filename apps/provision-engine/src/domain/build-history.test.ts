@@ -1,0 +1,20 @@
+import { expect, it } from "vitest";
+import { aLease } from "./a-lease.ts";
+import { buildHistory } from "./build-history.ts";
+import { withEvent } from "./transition-lease.ts";
+
+const eventsOf = (createdNs: bigint) => {
+  const ordered = withEvent(aLease({ order: { id: "1-1", createdNs }, events: 0 }), "ORDERED", "", 1n);
+  return withEvent(ordered, "DECOMMISSIONED", "", 2n).outbox;
+};
+const [older, later] = [eventsOf(5n), eventsOf(50n)];
+
+it.each([
+  ["the one that its record names", [...older, ...later], "50", { events: later, order: "50", isWhole: true }],
+  ["the one that its record names, of which nothing is told yet", older, "50", { events: [], isWhole: true }],
+  ["the last one where there is no record", [...older, ...later], undefined, { events: later, order: "50" }],
+  ["that one only, where no other is told of", later, undefined, { events: later, isWhole: false }],
+  ["none where nothing is told", [], undefined, { events: [], order: undefined, isWhole: false }],
+])("has the history of one order alone, whoever had its id before: %s", (_what, events, order, history) => {
+  expect(buildHistory(events, order)).toMatchObject(history);
+});
