@@ -38,8 +38,9 @@ it("limits only the units that are given", () => {
   expect(readConfig({ PROVISION_KEY: SEED, PROVISION_CAPACITY_CRU: "8" }).capacity).toEqual({ cru: 8n });
 });
 
-it("refuses an engine id that cannot be a part of a subject", () => {
-  expect(() => readConfig({ PROVISION_KEY: SEED, PROVISION_ENGINE_ID: "a.b" })).toThrow("PROVISION_ENGINE_ID");
+it("refuses an engine id that cannot be a part of a subject, beside all else that is wrong", () => {
+  const read = () => readConfig({ PROVISION_KEY: SEED, PROVISION_ENGINE_ID: "a.b", PROVISION_LOCK_TTL_MS: "1" });
+  expect(read).toThrow(/^environment: \nPROVISION_ENGINE_ID is "a\.b"; .*\nPROVISION_LOCK_TTL_MS is "1"; /);
 });
 
 it("serves a cluster that is named, or the one that it runs in, and none where there is neither", () => {

@@ -1,5 +1,4 @@
 import { readNatsAccess, type NatsAccess } from "@muster/bus";
-import { throwFault } from "@muster/faults";
 import { nsFromMs } from "@muster/leases";
 import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
@@ -80,12 +79,16 @@ const DAY_MS = 86_400_000;
 const CRASH_WINDOW = { fallback: 1_200_000, min: 1000, max: 7 * DAY_MS };
 /** Of orders. The longest is ten years. */
 const AGE = { min: 1000, max: 3650 * DAY_MS };
-/** Engine ids are parts of subjects and of lock names. */
-const ENGINE_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+/** Ids are parts of subjects and of lock names. */
+const ENGINE_ID = {
+  fallback: "main",
+  pattern: /^[a-z0-9][a-z0-9_-]{0,62}$/,
+  needed: "up to 63 lower case letters, digits, - and _ are needed, the first a letter or a digit",
+};
 
 /** Reads the configuration; throws one fault that names every problem, and never a key. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const config = readEnv(env, (read) => {
+  return readEnv(env, (read) => {
     const key = read.optional("PROVISION_KEY");
     const retry = {
       firstMs: read.integer("PROVISION_RETRY_MS", { fallback: 1000, min: 1, max: DAY_MS }),
@@ -99,7 +102,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       nats: readNatsAccess(read),
       key: key === undefined ? { file: read.text("PROVISION_KEY_FILE") } : readSigner("PROVISION_KEY", key),
       order: {
-        engine: read.text("PROVISION_ENGINE_ID", "main"),
+        engine: read.matching("PROVISION_ENGINE_ID", ENGINE_ID),
         verifySignatures: read.flag("PROVISION_VERIFY_SIGNATURES", true),
         legacySignatures: read.flag("PROVISION_LEGACY_SIGNATURES", false),
         ...ages,
@@ -144,14 +147,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       lockTtlMs: read.integer("PROVISION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
     };
   });
-  const { engine } = config.order;
-  if (isEngineId(engine)) return config;
-  const reason = `"${engine}" is no engine id: lower case letters, digits, - and _ are needed, 63 at most`;
-  return throwFault({ code: "invalid_request", field: "PROVISION_ENGINE_ID", reason });
 }
 
 export function isEngineId(text: string): boolean {
-  return ENGINE_ID.test(text);
+  return ENGINE_ID.pattern.test(text);
 }
 
 function readKube(read: EnvReader): KubeConfiguration | undefined {

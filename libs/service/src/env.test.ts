@@ -6,6 +6,7 @@ const build = (read: EnvReader) => ({
   natsUrl: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222"),
   lockTtlMs: read.integer("LOCK_TTL_MS", { fallback: 5000, min: 100, max: 60_000 }),
   name: read.text("NAME"),
+  colour: read.matching("COLOUR", { fallback: "red", pattern: /^[a-z]+$/, needed: "lower case letters are needed" }),
   traced: read.flag("TRACED", false),
   level: read.oneOf("LEVEL", ["low", "high"], "low"),
   token: read.optional("TOKEN"),
@@ -16,6 +17,7 @@ it("takes defaults for what is absent or empty", () => {
     natsUrl: "nats://127.0.0.1:4222",
     lockTtlMs: 5000,
     name: "a",
+    colour: "red",
     traced: false,
     level: "low",
     token: undefined,
@@ -23,13 +25,14 @@ it("takes defaults for what is absent or empty", () => {
 });
 
 it("names every problem, with the value and what would be right, in one message", () => {
-  const env = { MUSTER_NATS_URL: "here", LOCK_TTL_MS: "5s", TRACED: "yes", LEVEL: "mid" };
+  const env = { MUSTER_NATS_URL: "here", LOCK_TTL_MS: "5s", COLOUR: "Red", TRACED: "yes", LEVEL: "mid" };
   expect(() => readEnv(env, build)).toThrow(
     [
       "environment: ",
       'MUSTER_NATS_URL is "here"; a URL such as nats://127.0.0.1:4222 is needed',
       'LOCK_TTL_MS is "5s"; a whole number from 100 to 60000 is needed',
       "NAME is missing",
+      'COLOUR is "Red"; lower case letters are needed',
       'TRACED is "yes"; true or false is needed',
       'LEVEL is "mid"; one of low, high is needed',
     ].join("\n"),

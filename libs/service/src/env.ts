@@ -5,6 +5,11 @@ export type EnvReader = {
   /** Text that is not empty; without a fallback the variable must be there. */
   text(name: string, fallback?: string): string;
   optional(name: string): string | undefined;
+  /** Text of one form; `needed` says in words which. */
+  matching(
+    name: string,
+    form: { readonly fallback?: string; readonly pattern: RegExp; readonly needed: string },
+  ): string;
   /** One or several with commas between them; a password may stand before the @. */
   url(name: string, fallback?: string): string;
   /** One of http or https without a user and a password: errors and what is written for others have the URL in them. */
@@ -51,6 +56,11 @@ function reader(env: Readonly<Record<string, string | undefined>>, problems: str
   return {
     text,
     optional,
+    matching: (name, { fallback, pattern, needed }) => {
+      const value = text(name, fallback);
+      if (value === "" || pattern.test(value)) return value;
+      return wrong(`${name} is "${value}"; ${needed}`, value);
+    },
     url: (name, fallback) => {
       const value = text(name, fallback);
       const parts = value.split(",").map((part) => part.trim());
