@@ -13,47 +13,50 @@ export type RouteDeps = {
   readonly nowMs: () => number;
 };
 
+/** Methods whose requests name an engine. */
+type Routed =
+  "orderLease" | "renewLease" | "endLease" | "cleanupResources" | "getCleanup" | "getEngine" | "getCounters";
+type Own = Pick<Handlers<typeof LeaseService>, Routed>;
+type Requests = { readonly [Method in Routed]: Parameters<Own[Method]>[0] };
+type Replies = { readonly [Method in Routed]: Awaited<ReturnType<Own[Method]>> };
 /** What an engine answers by, its own or another's. */
-type Answering = Handlers<typeof LeaseService> | Client<LeaseServiceOfEngine>;
+type Answering = {
+  readonly [Method in Routed]: (
+    request: Requests[Method],
+    call: CallContext & { readonly timeoutMs: number },
+  ) => Promise<Replies[Method]>;
+};
 
 const RETRY_MS = 1000;
 
 /** What names another engine is answered by that one, and what names one that nobody serves says so before its caller gives up. */
 export function routeHandlers({ engine: here, own, other, nowMs }: RouteDeps): Handlers<typeof LeaseService> {
-  const route = async <Reply>(
-    engine: string | null | undefined,
-    { deadlineMs, signal }: CallContext,
-    ask: (answering: Answering, call: CallContext & { readonly timeoutMs: number }) => Promise<Reply>,
-  ): Promise<Reply> => {
-    const timeoutMs = Math.max(1, (deadlineMs - nowMs()) / 2);
-    const call = { deadlineMs, signal, timeoutMs };
-    // What is no id of any engine is refused like what names none.
-    if (engine === undefined || engine === null || engine === "" || engine === here || !isEngineId(engine))
-      return ask(own, call);
-    try {
-      return await ask(other(engine), call);
-    } catch (error) {
-      const fault = faultOf(error);
-      // Of its own dependencies, and of its leader, the other engine says itself what is away.
-      if (fault?.code !== "unavailable" || fault.dependency !== leaseServiceOf(engine).area) throw error;
-      const dependency = `engine "${engine}", which nobody serves now,`;
-      return throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS }, { cause: error });
-    }
-  };
+  const routed =
+    <Method extends Routed>(method: Method, engineOf: (request: Requests[Method]) => string | null | undefined) =>
+    async (request: Requests[Method], { deadlineMs, signal }: CallContext): Promise<Replies[Method]> => {
+      const timeoutMs = Math.max(1, (deadlineMs - nowMs()) / 2);
+      const ask = (answering: Answering) => answering[method](request, { deadlineMs, signal, timeoutMs });
+      const engine = engineOf(request) ?? "";
+      // What is no id of any engine is refused like what names none.
+      if (engine === "" || engine === here || !isEngineId(engine)) return ask(own);
+      try {
+        return await ask(other(engine));
+      } catch (error) {
+        const fault = faultOf(error);
+        // Of its own dependencies, and of its leader, the other engine says itself what is away.
+        if (fault?.code !== "unavailable" || fault.dependency !== leaseServiceOf(engine).area) throw error;
+        const dependency = `engine "${engine}", which nobody serves now,`;
+        return throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS }, { cause: error });
+      }
+    };
   return {
     ...own,
-    orderLease: (request, context) =>
-      route(request.order?.engine, context, (engine, call) => engine.orderLease(request, call)),
-    renewLease: (request, context) =>
-      route(request.renewal?.engine, context, (engine, call) => engine.renewLease(request, call)),
-    endLease: (request, context) =>
-      route(request.end?.engine, context, (engine, call) => engine.endLease(request, call)),
-    cleanupResources: (request, context) =>
-      route(request.engine, context, (engine, call) => engine.cleanupResources(request, call)),
-    getCleanup: (request, context) =>
-      route(request.engine, context, (engine, call) => engine.getCleanup(request, call)),
-    getEngine: (request, context) => route(request.engine, context, (engine, call) => engine.getEngine(request, call)),
-    getCounters: (request, context) =>
-      route(request.engine, context, (engine, call) => engine.getCounters(request, call)),
+    orderLease: routed("orderLease", ({ order }) => order?.engine),
+    renewLease: routed("renewLease", ({ renewal }) => renewal?.engine),
+    endLease: routed("endLease", ({ end }) => end?.engine),
+    cleanupResources: routed("cleanupResources", ({ engine }) => engine),
+    getCleanup: routed("getCleanup", ({ engine }) => engine),
+    getEngine: routed("getEngine", ({ engine }) => engine),
+    getCounters: routed("getCounters", ({ engine }) => engine),
   };
 }
