@@ -49,7 +49,6 @@ const ANY_GRANT = [anyReservationGranted, anyReservationReleased, anyReservation
 const ANY = {
   alert: subjects.farmAlerted("x"),
   setAudit: subjects.farmAudited("x"),
-  leaseAudit: subjects.leaseAudited("x"),
 };
 
 /** Values of PROVISION_ENGINE_ID. NATS has no wildcard for a part of a word, so each stands here. */
@@ -123,7 +122,7 @@ export const rights = {
     owns: [buckets.leases],
     listens: [anyReservationGranted],
     locks: ENGINE_IDS.map((id) => `provision-engine.${id}`),
-    publishes: [subjects.anyLeaseAnswered, anyKey(ANY.leaseAudit), subjects.dead("lease")],
+    publishes: [subjects.anyLeaseAnswered, subjects.anyLeaseAudited, subjects.dead("lease")],
     keeps: [streams.events.name, streams.audit.name, streams.leaseOrders.name, streams.dead.name],
     looksInto: [streams.audit.name],
     consumes: ENGINE_IDS.map((id) => ({ stream: streams.leaseOrders.name, durable: `lease-orders-${id}` })),

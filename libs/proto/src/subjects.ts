@@ -45,6 +45,8 @@ export const subjects = {
   anyLeaseAnswered: "muster.evt.lease.*.answered",
   /** muster.audit.lease.<lease>: what happened to a lease. */
   leaseAudited: (lease: string) => `muster.audit.lease.${token(lease)}`,
+  /** muster.audit.lease.* */
+  anyLeaseAudited: "muster.audit.lease.*",
   /** _INBOX.<service>: answers to what this service asks arrive below it. */
   inbox: (service: string) => `_INBOX.${token(service)}`,
   /** muster.dead.<area>: payload and fault of what could not be handled. */

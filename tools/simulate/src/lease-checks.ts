@@ -224,7 +224,7 @@ function judgeRecords(world: World, results: ReadonlySet<string>, violate: Viola
     const signature = result?.signature ?? undefined;
     return { id, signature: signature && hexOf(signature), deleted };
   });
-  const history = readAll(world, streams.audit.name, "muster.audit.lease.*", (payload) =>
+  const history = readAll(world, streams.audit.name, subjects.anyLeaseAudited, (payload) =>
     muster.provision.v1.LeaseEvent.decode(payload),
   );
   for (const { order, phase, feedback, result, outbox, events } of leasesOf(world)) {

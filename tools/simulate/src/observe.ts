@@ -1,5 +1,5 @@
 import type { LedgerFact, Observed, Outage, PodSeen } from "@muster/chaos/observed";
-import { labels, muster } from "@muster/proto";
+import { labels, muster, subjects } from "@muster/proto";
 import { idOf, type Reservation } from "@muster/reservation-manager/reservation";
 import { emptyLedger, evolve } from "@muster/reservation-manager/ledger";
 import { entryCodec } from "@muster/reservation-manager/messages";
@@ -87,7 +87,7 @@ function publishedOf(world: World): ReadonlyMap<string, ReadonlySet<string>> {
   const published = new Map<string, Set<string>>();
   const stream = world.bus.memory.streams.get(STREAMS[0].name);
   for (let from = 1; ;) {
-    const message = stream?.next("muster.evt.session.*.recorded", from);
+    const message = stream?.next(subjects.anySessionEventRecorded, from);
     if (message === undefined) return published;
     const { name, event } = muster.session.v1.SessionEventRecorded.decode(message.payload);
     const kinds = published.get(name) ?? new Set();
