@@ -1,4 +1,4 @@
-import { mayHold, type LeaseRecord, type Phase } from "@muster/provision-engine/lease";
+import { mayHold, originOf, type LeaseRecord, type Phase } from "@muster/provision-engine/lease";
 import { sumHeldUnits } from "@muster/provision-engine/count-leases";
 import { leaseOfOwner, OWNER_KIND } from "@muster/provision-engine/lease-owner";
 import { recordCodec } from "@muster/provision-engine/messages";
@@ -7,6 +7,7 @@ import { idOf } from "@muster/reservation-manager/reservation";
 import { ledgerOf } from "./observe.ts";
 import { ENGINE, type WatchWorkload } from "./replicas/provision-engine.ts";
 import type { Violation } from "./step-checks.ts";
+import { findWrongTakeOvers, workloadOf } from "./take-over-checks.ts";
 import { CALM } from "./weather.ts";
 import type { World } from "./world.ts";
 
@@ -25,6 +26,9 @@ const ENDS_WITHIN_MS = 1000;
 /** After trouble everything may be late for so long: what failed is tried again after a pause. */
 const SETTLES_MS = 15_000;
 const LOOK_MS = 100;
+
+/** Types of which the simulated cluster has something. */
+const IN_CLUSTER: ReadonlySet<string> = new Set(["network", "container"]);
 
 const FOLLOWED_BY: Readonly<Record<Phase, readonly Phase[]>> = {
   ORDERED: ["PROVISIONING", "DECOMMISSIONING", "ENDED", "FAILED"],
@@ -50,11 +54,16 @@ export function watchLeases(world: World, violations: Violation[]): LeaseChecks 
     if (after === undefined) {
       if (before !== undefined && mayHold(before.phase))
         violate(id, "a lease that is there has a record", before.phase);
+      if (before?.heir !== undefined && mayHold(leaseOf(world, before.heir)?.phase ?? "ENDED"))
+        violate(id, "a record stays as long as its heir has anything", before.heir);
       return;
     }
     if (after.result !== undefined) results.add(hexOf(after.result.signature));
     if (before !== undefined) checkWrite(id, before, after, violate);
     checkCapacity(world, violate);
+    for (const { rule, found } of findWrongTakeOvers(leasesOf(world), (each) => leaseOf(world, each)))
+      violate(id, rule, found);
+    for (const each of [before, after]) if (each?.phase === "ACTIVE") checkThere(world, each, violate);
     if (after.phase === "ENDED" || after.phase === "FAILED") things.mustBeGone(after);
     if (isRunning(after) && (before === undefined || before.expiresAtNs !== after.expiresAtNs))
       expectEnd(world, after, calmSinceMs, violate);
@@ -94,7 +103,9 @@ function isRunning({ phase }: LeaseRecord): boolean {
 }
 
 function checkWrite(id: string, before: LeaseRecord, after: LeaseRecord, violate: Violate): void {
-  if (after.phase !== before.phase && !FOLLOWED_BY[before.phase].includes(after.phase))
+  // What it had is its heir's.
+  const isHandedOver = before.phase === "ACTIVE" && after.phase === "ENDED" && after.heir !== undefined;
+  if (after.phase !== before.phase && !FOLLOWED_BY[before.phase].includes(after.phase) && !isHandedOver)
     violate(id, "a lease goes through its phases in order", `${before.phase} became ${after.phase}`);
   if (after.fence < before.fence) violate(id, "the fence only grows", `${before.fence} became ${after.fence}`);
   if (after.run < before.run || (after.run > before.run && before.phase !== "FAILED"))
@@ -105,8 +116,19 @@ function checkWrite(id: string, before: LeaseRecord, after: LeaseRecord, violate
     violate(id, "a renewal is not forgotten", `${before.expiresAtNs} became ${after.expiresAtNs}`);
 }
 
+/** What an active lease has in the cluster is there until it ends, whoever had it before. */
+function checkThere({ things }: World, record: LeaseRecord, violate: Violate): void {
+  const { id, run } = originOf(record);
+  if (!IN_CLUSTER.has(record.order.type) || things.made.has(`${id}-${run}`)) return;
+  violate(record.order.id, "what an active lease has is there", `${id}-${run} is not`);
+}
+
 function checkCapacity(world: World, violate: Violate): void {
-  const { cru } = sumHeldUnits(leasesOf(world), {});
+  const find = (id: string): LeaseRecord | undefined => leaseOf(world, id);
+  const { cru } = sumHeldUnits(
+    leasesOf(world).filter((record) => workloadOf(record, find) !== undefined),
+    {},
+  );
   const most = ENGINE.capacity.cru ?? 0n;
   if (cru > most) violate(undefined, "no more is leased than there is", `${cru} of ${most} processors`);
 }
@@ -178,7 +200,10 @@ function watchThings(world: World, violate: Violate): { mustBeGone(record: Lease
     }
   });
   return {
-    mustBeGone: ({ order: { id }, phase }) => {
+    mustBeGone: (record) => {
+      if (record.heir !== undefined) return;
+      const { phase } = record;
+      const { id } = originOf(record);
       for (const [what, { lease }] of inTime)
         if (lease === id && isThere(what)) violate(id, "nothing is left of what is over", `${what} is there: ${phase}`);
     },
@@ -230,8 +255,12 @@ function judgeRecords(world: World, results: ReadonlySet<string>, violate: Viola
   for (const { order, phase, feedback, result, outbox, events } of leasesOf(world)) {
     const { id } = order;
     if (phase !== "ENDED" && phase !== "FAILED") violate(id, "every lease ends", phase);
-    if (feedback.result || feedback.deleted || outbox.length > 0)
-      violate(id, "all of it is told in the end", `${outbox.length} events, ${JSON.stringify(feedback)}`);
+    const { result: isResult, deleted: isDeleted, attempts } = feedback;
+    if (isResult || isDeleted || outbox.length > 0) {
+      const untold = [...(isResult ? ["its result"] : []), ...(isDeleted ? ["that it is over"] : [])];
+      const tried = `${outbox.length} events; ${untold.join(", ")} after ${attempts} attempts`;
+      violate(id, "all of it is told in the end", tried);
+    }
     const own = told.filter((each) => each.id === id);
     const mustBeTold = result?.state === "error" ? hexOf(result.signature) : undefined;
     const agrees =

@@ -16,6 +16,8 @@ export type LeaseWish = {
   readonly user: number;
   readonly type: string;
   readonly data: string;
+  /** The older lease that it is to take over. */
+  readonly reference: string | undefined;
   readonly orderAtMs: number;
   readonly durationMs: number;
   readonly by: "request" | "stream";
@@ -31,29 +33,45 @@ export const LEASE_MACHINES = 4;
 export const DURATION_MS_MOST = 60_000;
 const USERS = 3;
 const TYPES = { debug: 1, container: 4, network: 1.5, machine: 2 };
+/** So many of all leases refer to an older one. */
+const TAKES_OVER = 0.3;
 const AGAIN_MS = 400;
 const ENGINE = "main";
 
 export function drawLeases(random: Random, count: number, windowMs: number): LeaseWish[] {
   const sometimes = (share: number, mostMs: number): number | undefined =>
     random.chance(share) ? random.integer(0, mostMs) : undefined;
-  return Array.from({ length: count }, (_, index) => {
+  const wishes: LeaseWish[] = [];
+  for (let index = 0; index < count; index += 1) {
     const type = random.weighted(TYPES);
     const durationMs = random.integer(3000, DURATION_MS_MOST);
-    return {
-      id: `${index + 1}-1`,
+    const own = {
       user: random.integer(0, USERS - 1),
       type,
       data: JSON.stringify(drawData(random, type)),
+      reference: undefined,
       // What lives in a network is ordered after it.
       orderAtMs: random.integer(0, type === "network" ? windowMs / 4 : windowMs),
+    };
+    const [first, ...others] = wishes;
+    const older = first !== undefined && random.chance(TAKES_OVER) ? random.pick([first, ...others]) : undefined;
+    wishes.push({
+      id: `${index + 1}-1`,
+      ...(older === undefined ? own : takeOver(random, older, windowMs)),
       durationMs,
       by: random.chance(0.7) ? "request" : "stream",
       againMs: sometimes(0.4, DURATION_MS_MOST),
       renewMs: sometimes(0.3, durationMs),
       endMs: sometimes(0.3, durationMs),
-    };
-  });
+    });
+  }
+  return wishes;
+}
+
+/** Mostly for the same, mostly while the older lease is there or on its way; several may want one. */
+function takeOver(random: Random, { id, user, type, data, ...older }: LeaseWish, windowMs: number) {
+  const orderAtMs = Math.min(windowMs, older.orderAtMs + random.integer(0, older.durationMs));
+  return { user: random.chance(0.9) ? user : random.integer(0, USERS - 1), type, data, reference: id, orderAtMs };
 }
 
 function drawData(random: Random, type: keyof typeof TYPES): object {
@@ -106,9 +124,9 @@ class Customer {
     this.#wish = wish;
     this.#signer = signer;
     this.#untilMs = untilMs;
-    const { id, type, data, durationMs } = wish;
+    const { id, type, data, durationMs, reference } = wish;
     const times = { createdNs: nsFromMs(Date.now()), durationNs: nsFromMs(durationMs) };
-    const order = { id, engine: ENGINE, user: signer.userId, type, data, ...times, reference: undefined, version: 0 };
+    const order = { id, engine: ENGINE, user: signer.userId, type, data, ...times, reference, version: 0 };
     this.#order = { ...order, signature: signer.sign(buildOrderBytes(order)), signatureFormat: "muster-lease-v1" };
   }
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { throwFault } from "@muster/faults";
+import { originOf } from "@muster/provision-engine/lease";
 import type { Leftovers } from "@muster/provision-engine/leftovers";
 import type { Workload } from "@muster/provision-engine/workload";
 import type { World } from "./world.ts";
@@ -29,7 +30,8 @@ export function simWorkload(world: World, type: string): Workload {
   const { things, network, weather, time } = world;
   return {
     type,
-    provision: async ({ order: { id }, run }, signal) => {
+    provision: async (lease, signal) => {
+      const { id, run } = originOf(lease);
       const isThere = await network.call("api-server", `make ${id}-${run}`, () => {
         const key = `${id}-${run}`;
         if (things.made.has(key)) return true;
@@ -42,12 +44,14 @@ export function simWorkload(world: World, type: string): Workload {
         return false;
       });
       if (!isThere) await sleep(weather.random.integer(0, MAKING_MS_MOST), undefined, { signal });
-      return JSON.stringify({ of: id });
+      return JSON.stringify({ of: lease.order.id });
     },
-    decommission: ({ order: { id }, run }) =>
-      network.call("api-server", `remove ${id}-${run}`, () => {
+    decommission: (lease) => {
+      const { id, run } = originOf(lease);
+      return network.call("api-server", `remove ${id}-${run}`, () => {
         for (const [key, each] of things.made) if (each.lease === id && each.run <= run) things.made.delete(key);
-      }),
+      });
+    },
   };
 }
 

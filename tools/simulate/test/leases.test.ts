@@ -23,6 +23,7 @@ it("8 seeds of leases hold, and the same seed gives the same trace", async () =>
     expect(met).toContain(kind);
   expect(met).toContain("leader changed");
   for (const type of ["debug", "container", "network", "machine"]) expect(outcomes).toContain(`${type} ENDED EXPIRED`);
+  for (const type of ["container", "machine"]) expect(outcomes).toContain(`${type} ENDED MIGRATED`);
 }, 120_000);
 
 /** An engine that writes over whatever is there: its fence keeps nobody out. */
@@ -63,6 +64,29 @@ function withoutHeld(holdings: EngineOps["holdings"]): EngineOps["holdings"] {
   };
 }
 
+/** An engine that takes what nobody has handed over. */
+const takesAlone: TamperEngine = (ops) => ({
+  ...ops,
+  records: {
+    ...ops.records,
+    own: (stored, next, fence) => {
+      const { takesOver } = next;
+      const taken =
+        takesOver === undefined ? next : { ...next, takesOver: undefined, madeFor: { id: takesOver, run: 1 } };
+      return ops.records.own(stored, taken, fence);
+    },
+  },
+});
+
+/** An engine that forgets whose workload a lease has. */
+const forgetsOlder: TamperEngine = (ops) => ({
+  ...ops,
+  records: {
+    ...ops.records,
+    own: (stored, next, fence) => ops.records.own(stored, { ...next, madeFor: undefined }, fence),
+  },
+});
+
 /** An engine that believes that it has told what it has not. */
 const tellsNobody: TamperEngine = (ops) => ({ ...ops, feedback: () => Promise.resolve() });
 
@@ -71,6 +95,8 @@ it.each<{ title: string; plant: TamperEngine; rule: RegExp }>([
   { title: "leaves all that it has made", plant: leavesAll, rule: /nothing is left/ },
   { title: "comes late", plant: isLate, rule: /within a second/ },
   { title: "sees nobody else", plant: seesNobody, rule: /no more is leased/ },
+  { title: "takes what nobody has handed over", plant: takesAlone, rule: /one lease has what is there/ },
+  { title: "forgets whose workload it has", plant: forgetsOlder, rule: /heir has what was handed over/ },
   { title: "tells nobody", plant: tellsNobody, rule: /what was told/ },
 ])("finds an engine that $title", async ({ plant, rule }) => {
   const found: string[] = [];
