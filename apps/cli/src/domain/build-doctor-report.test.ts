@@ -54,6 +54,14 @@ it("finds nothing to do when everything is there", () => {
   expect(isHealthy(checks)).toBe(true);
 });
 
+it("does not count the replicas of the ledger, of which it sees the one that leads", () => {
+  const found = buildChecks(healthy, NOW).find(({ check }) => check === "reservation-manager");
+  expect(found).toMatchObject({
+    status: "ok",
+    detail: "its leader answers (others, which stand by, are not seen), version 1.0.0",
+  });
+});
+
 it("says of the job controller how many replicas answer, and fails nothing where it does not run", () => {
   const detailWith = (...jobs: readonly ReturnType<typeof replica>[]): string | undefined => {
     const value = [replica("session"), replica("reservation"), replica("watch"), ...jobs];

@@ -72,11 +72,13 @@ export type Observations = {
 };
 
 const SCALER = "node-scaler";
+/** Only the replica that leads is on the bus. */
+const LEDGER = "reservation-manager";
 
 /** Areas on the bus, with the app that serves each. One that is needed for something alone is optional: without it everything else goes on. */
 const SERVICES = [
   { area: "session", app: "session-controller", neededFor: "everything", one: "" },
-  { area: "reservation", app: "reservation-manager", neededFor: "everything", one: "" },
+  { area: "reservation", app: LEDGER, neededFor: "everything", one: "" },
   { area: "watch", app: "watcher", neededFor: "everything", one: "" },
   { area: "job", app: "job-controller", neededFor: "jobs", one: "job" },
   { area: "farm", app: "replication-farm", neededFor: "replica sets", one: "replica set" },
@@ -160,7 +162,9 @@ function checkServices({ replicas, pools, jobReservations }: Observations, { rec
     if (found.length === 0 && neededFor !== "everything")
       return ok(app, `not running; it is needed for ${neededFor} alone`);
     if (found.length === 0) return failed(app, "no replica answers", `start ${app}, or ${LOGS}`);
-    const detail = `${plural(found.length, "replica")}, version ${versions.join(" and ")}`;
+    const who =
+      app === LEDGER ? "its leader answers (others, which stand by, are not seen)" : plural(found.length, "replica");
+    const detail = `${who}, version ${versions.join(" and ")}`;
     return versions.length === 1
       ? ok(app, detail)
       : warning(app, detail, "finish the update: replicas differ in version");
