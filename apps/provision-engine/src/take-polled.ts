@@ -1,4 +1,4 @@
-import { pause, takeTurns } from "@muster/backoff";
+import { backoffMs, pause, takeTurns } from "@muster/backoff";
 import { assertNever, describeFault, faultOf, isRetryable } from "@muster/faults";
 import { splitId, type Result } from "@muster/leases";
 import { buildResult } from "./domain/build-result.ts";
@@ -19,11 +19,11 @@ export type TakePolledDeps = {
 };
 
 const AT_ONCE = 64;
-const RETRY_MS = 1000;
+const RETRY = { firstMs: 1000, mostMs: 30_000 };
 
 /**
  * Takes what a source that is polled brings, many orders beside each other, those of one lease in order, and those of a type only once those of the type before are
- * written. What cannot be written down is tried until it is; an order that is none, or that is refused, is told to its controller, beside the others, too.
+ * written. What cannot be written down is tried, ever more seldom, until it is; an order that is none, or that is refused, is told to its controller, beside the others, too.
  */
 export async function takePolled(deps: TakePolledDeps, source: LeaseSource, signal: AbortSignal): Promise<void> {
   const turns = takeTurns(AT_ONCE);
@@ -65,7 +65,7 @@ type OrderJob = Extract<LeaseJob, { kind: "order" }>;
 
 async function insistOn(deps: TakePolledDeps, job: OrderJob, signal: AbortSignal): Promise<void> {
   const { id } = job.order;
-  while (!signal.aborted) {
+  for (let failures = 1; !signal.aborted; failures += 1) {
     try {
       await take(deps, job);
       return;
@@ -78,7 +78,7 @@ async function insistOn(deps: TakePolledDeps, job: OrderJob, signal: AbortSignal
       }
       deps.failed(id, "retried", error);
     }
-    await pause(RETRY_MS, signal);
+    await pause(backoffMs(failures, RETRY), signal);
   }
 }
 

@@ -20,13 +20,13 @@ export const DELETE_MARK_TTL_MS = 3_600_000;
 
 type Limits = Pick<BucketConfig<unknown>, "name" | "maxBytes" | "maxValueBytes" | "ttlMs">;
 
-/** Makes the stream behind a bucket, or sets the limits that are given on the one that is there. */
+/** Makes the stream behind a bucket, or sets the limits that are given on the one that is there. Resolves with how many bytes it may have; undefined: any number. */
 export async function ensureBucket(
   connection: NatsConnection,
   manager: JetStreamManager,
   config: Limits,
   stream: string,
-): Promise<void> {
+): Promise<number | undefined> {
   const doing = `opening bucket ${config.name}`;
   if (!/^[-\w]+$/.test(config.name))
     throwFault({ code: "invalid_request", field: "bucket", reason: `"${config.name}" cannot be the name of a bucket` });
@@ -46,10 +46,12 @@ export async function ensureBucket(
         max_msg_size: MAX_VALUE_BYTES + HEADER_BYTES,
         ...explicit,
       });
-      return;
+      return explicit.max_bytes ?? MAX_BYTES;
     }
     const differs = Object.entries(explicit).some(([field, value]) => Reflect.get(found, field) !== value);
     if (differs) await manager.streams.update(stream, { ...found, ...explicit }).catch(unlessForbidden);
+    const bytes = explicit.max_bytes ?? found.max_bytes;
+    return bytes > 0 ? bytes : undefined;
   } catch (error) {
     throw replicasRefused(error, stream) ?? toFault(error, doing);
   }

@@ -87,6 +87,8 @@ type Opened<Value, Input> = {
   readonly stream: string;
   /** Of the subjects of keys. */
   readonly prefix: string;
+  /** What it might have when it was opened last. */
+  readonly bytes: { max: number | undefined };
 };
 
 /**
@@ -100,9 +102,12 @@ export async function openBucket<Value, Input>(
   const { name, timeoutMs = TIMEOUT_MS } = config;
   const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
   const client = jetstream(connection, { timeout: timeoutMs });
-  const opened = { connection, config, client, manager, timeoutMs, stream: `KV_${name}`, prefix: `$KV.${name}.` };
-  const ensure = (): Promise<void> =>
-    ask(connection, timeoutMs, () => ensureBucket(connection, manager, config, opened.stream));
+  const bytes: Opened<Value, Input>["bytes"] = { max: undefined };
+  const stream = `KV_${name}`;
+  const opened = { connection, config, client, manager, timeoutMs, stream, prefix: `$KV.${name}.`, bytes };
+  const ensure = async (): Promise<void> => {
+    bytes.max = await ask(connection, timeoutMs, () => ensureBucket(connection, manager, config, stream));
+  };
   await ensure();
   return {
     name,
@@ -321,7 +326,8 @@ function replaceFault<Value, Input>(
 }
 
 function writeFault<Value, Input>(opened: Opened<Value, Input>, key: string, error: unknown): unknown {
-  const { name, maxBytes: limit = MAX_BYTES, fullRetryAfterMs: retryAfterMs = 0 } = opened.config;
+  const { name, fullRetryAfterMs: retryAfterMs = 0 } = opened.config;
+  const { max: limit = MAX_BYTES } = opened.bytes;
   if (isServerFull(error)) return serverFull(error);
   if (!isFull(error)) return toFault(error, `writing ${name}/${key}`);
   const what = `size of bucket ${name}`;

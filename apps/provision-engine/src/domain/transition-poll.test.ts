@@ -3,7 +3,12 @@ import { expect, it } from "vitest";
 import { POLL_START, transitionPoll, type PollEvent, type PollState } from "./transition-poll.ts";
 
 const page = (lastId: bigint): PollEvent => ({ kind: "page", lastId, isLast: false });
-const at = (from: bigint, lastId: bigint, historyRead = false): PollState => ({ from, lastId, historyRead });
+const at = (from: bigint, lastId: bigint, historyRead = false, hasGap = false): PollState => ({
+  from,
+  lastId,
+  historyRead,
+  hasGap,
+});
 
 it.each<[string, PollState, PollEvent, PollState, tells: boolean]>([
   ["an empty controller has no history", POLL_START, page(0n), at(1n, 0n, true), true],
@@ -15,7 +20,14 @@ it.each<[string, PollState, PollEvent, PollState, tells: boolean]>([
   ["an answer without a last id is no answer from the beginning", at(8n, 7n, true), page(0n), at(8n, 7n, true), false],
   ["newer ones move it", at(8n, 7n, true), page(2n ** 60n), at(2n ** 60n + 1n, 2n ** 60n, true), false],
   ["a failure leaves it", at(8n, 7n), { kind: "failed" }, at(8n, 7n), false],
-  ["a page that cannot be read is passed over", at(8n, 7n), { kind: "unreadable", lastId: 9n }, at(10n, 9n), false],
+  [
+    "a page that cannot be read is passed over",
+    at(8n, 7n),
+    { kind: "unreadable", lastId: 9n },
+    at(10n, 9n, false, true),
+    false,
+  ],
+  ["after it nothing says that all was seen", at(10n, 9n, false, true), page(9n), at(10n, 9n, false, true), false],
   [
     "one of which nothing can be read is asked for again",
     at(8n, 7n),
@@ -47,11 +59,14 @@ it("never goes back, never passes over what it was not told of, and tells of the
       let state = POLL_START;
       let told = 0;
       let highest = 0n;
+      let passedOver = false;
       for (const each of events) {
         const transition = transitionPoll(state, each);
         expect(transition.state.from).toBeGreaterThanOrEqual(state.from);
         if (each.kind !== "failed" && each.lastId !== undefined && each.lastId > highest) highest = each.lastId;
         expect(transition.state.from).toBeLessThanOrEqual(highest + 1n);
+        passedOver ||= each.kind === "unreadable" && transition.state.from > state.from;
+        expect(transition.tellHistoryRead && passedOver).toBe(false);
         told += transition.tellHistoryRead ? 1 : 0;
         state = transition.state;
       }

@@ -6,6 +6,8 @@ export type PollState = {
   readonly lastId: bigint;
   /** A poll has once brought nothing newer, or the last there is: all that was there at the start was seen. */
   readonly historyRead: boolean;
+  /** A page was passed over: what stood in it is not known, and the history is never all read. */
+  readonly hasGap: boolean;
 };
 
 export type PollEvent =
@@ -23,7 +25,7 @@ export type PollTransition = {
   readonly because: string;
 };
 
-export const POLL_START: PollState = { from: 0n, lastId: 0n, historyRead: false };
+export const POLL_START: PollState = { from: 0n, lastId: 0n, historyRead: false, hasGap: false };
 
 /** What one poll does to the cursor. A failure leaves it; a page that cannot be read is passed over, so that it cannot stop those behind it. */
 export function transitionPoll(state: PollState, event: PollEvent): PollTransition {
@@ -33,9 +35,11 @@ export function transitionPoll(state: PollState, event: PollEvent): PollTransiti
   const isNewer = event.lastId > state.lastId;
   const lastId = isNewer ? event.lastId : state.lastId;
   const from = lastId + 1n > state.from ? lastId + 1n : state.from;
-  const tellHistoryRead = event.kind === "page" && (event.isLast || !isNewer) && !state.historyRead;
+  const hasGap = state.hasGap || (event.kind === "unreadable" && from > state.from);
+  const isAll = event.kind === "page" && (event.isLast || !isNewer) && !hasGap;
+  const tellHistoryRead = isAll && !state.historyRead;
   return {
-    state: { from, lastId, historyRead: state.historyRead || tellHistoryRead },
+    state: { from, lastId, historyRead: state.historyRead || tellHistoryRead, hasGap },
     tellHistoryRead,
     because: isNewer ? "there was something newer" : "there is nothing newer",
   };
