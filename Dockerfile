@@ -27,7 +27,9 @@ HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=6 CMD ["node
 ENTRYPOINT ["node", "/app/main.js"]
 ARG VERSION=0.1.0
 ARG REVISION=unknown
+ARG SOURCE=unknown
 LABEL org.opencontainers.image.title="muster/${APP}" \
   org.opencontainers.image.version="${VERSION}" \
   org.opencontainers.image.revision="${REVISION}" \
+  org.opencontainers.image.source="${SOURCE}" \
   org.opencontainers.image.licenses="Apache-2.0"

@@ -14,7 +14,12 @@ const ROOT = join(import.meta.dirname, "../..");
 /** Throws where the engine or the build fails; what they say goes to standard error. */
 export function buildImages(names: readonly string[], tag: string): void {
   const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
-  const labels = ["--build-arg", `VERSION=${version}`, "--build-arg", `REVISION=${revision()}`];
+  const told = {
+    VERSION: version,
+    REVISION: askGit("rev-parse", "HEAD") ?? "unknown",
+    SOURCE: sourceOf(askGit("remote", "get-url", "origin")),
+  };
+  const labels = Object.entries(told).flatMap(([name, value]) => ["--build-arg", `${name}=${value}`]);
   for (const name of names) {
     const args = ["build", "--quiet", "--build-arg", `APP=${name}`, ...labels, "--tag", `muster/${name}:${tag}`, "."];
     const { status } = spawnSync("docker", args, { cwd: ROOT, stdio: ["ignore", 2, 2] });
@@ -23,12 +28,20 @@ export function buildImages(names: readonly string[], tag: string): void {
   }
 }
 
-/** Of the sources; a folder that is no clone has none. */
-function revision(): string {
+/** Where the sources are, for people: of what git calls their origin, without whoever may read it there. */
+export function sourceOf(origin: string | undefined): string {
+  const [, host, path] = /^(?:[^@/:]+@)([^/:]+):(.*)$/.exec(origin ?? "") ?? [];
+  const url = URL.parse(host === undefined ? (origin ?? "") : `https://${host}/${path ?? ""}`);
+  if (url === null || !["https:", "http:", "ssh:"].includes(url.protocol)) return "unknown";
+  return `https://${url.hostname}${url.pathname.replace(/\.git$/, "")}`;
+}
+
+/** A folder that is no clone tells nothing. */
+function askGit(...words: readonly string[]): string | undefined {
   try {
-    return execFileSync("git", ["rev-parse", "HEAD"], { cwd: ROOT, encoding: "utf8", stdio: "pipe" }).trim();
+    return execFileSync("git", words, { cwd: ROOT, encoding: "utf8", stdio: "pipe" }).trim();
   } catch {
-    return "unknown";
+    return undefined;
   }
 }
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { buildSbom } from "../build-sbom.ts";
 import { IMAGES, writeContents } from "../image-contents.ts";
+import { sourceOf } from "../images.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
@@ -78,4 +79,16 @@ async function contentsOf(directory: string): Promise<ReadonlyMap<string, string
 it("has an image for each app", async () => {
   const apps = await readdir(join(ROOT, "apps"));
   expect(IMAGES.map(({ name }) => name)).toEqual(expect.arrayContaining(apps));
+});
+
+it.each([
+  ["https://example.org/group/muster.git", "https://example.org/group/muster"],
+  ["https://reader:secret@example.org/muster", "https://example.org/muster"],
+  ["git@example.org:group/muster.git", "https://example.org/group/muster"],
+  ["ssh://git@example.org:2222/muster.git", "https://example.org/muster"],
+  ["/srv/muster", "unknown"],
+  ["file:///srv/muster", "unknown"],
+  [undefined, "unknown"],
+])("labels images of a clone of %s with %s", (origin, source) => {
+  expect(sourceOf(origin)).toBe(source);
 });
