@@ -3,7 +3,7 @@ import { cp, mkdtemp, mkdtempDisposable, readdir, readFile, rm, writeFile } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { V1ConfigMap, V1Deployment } from "@kubernetes/client-node";
+import type { V1ConfigMap, V1Deployment, V1NetworkPolicy } from "@kubernetes/client-node";
 import type { KubeObject } from "@muster/kube";
 import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
 import { SERVICES, STANDARD } from "@muster/repo/services";
@@ -152,6 +152,20 @@ describe.skipIf(missing !== undefined)(
       // An expression without any is none that Prometheus takes.
       const none = Object.fromEntries(standard.map((name) => [`services.${name}.enabled`, false]));
       expect(await missed(none)).toBeUndefined();
+    });
+
+    it("lets those read the monitoring port of NATS who may read metrics, and nobody where none are named", async () => {
+      const readers = async (metricsFrom: readonly object[]) => {
+        const objects = await render("here", { networkPolicy: { metricsFrom } });
+        const policy = objects.find(({ kind, metadata }) => kind === "NetworkPolicy" && metadata?.name === "nats");
+        const { ingress = [] } = (policy as V1NetworkPolicy).spec ?? {};
+        return ingress
+          .filter(({ ports = [] }) => ports.some(({ port }) => port === "monitor"))
+          .map((rule) => (rule as { from?: readonly object[] }).from);
+      };
+      expect(await readers([])).toEqual([]);
+      const prometheus = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "monitoring" } } };
+      expect(await readers([prometheus])).toEqual([[prometheus]]);
     });
 
     it("leaves the keys and the authority of a NATS of the user's alone", async () => {
