@@ -11,7 +11,7 @@ import { stringify } from "yaml";
 import { ELASTIC, INTERVALS } from "../src/elastic.ts";
 import { type LimitedWorld, startLimitedWorld } from "./limited-world.ts";
 import { type MachineMaker, startClusterApi, startKarpenter } from "./machine-makers.ts";
-import { grantRights } from "./rights.ts";
+import { grantAccess } from "../src/cluster-access.ts";
 
 const FIXTURES = process.env["MUSTER_CRD_FIXTURES"];
 const assets = kubeAssets();
@@ -77,7 +77,9 @@ describe.skipIf(!assets.found)(
     it("let the node-scaler make a bootstrap token, and read no secret", { timeout: 180_000 }, async () => {
       await using server = await kubeApiServer();
       await using directory = await mkdtempDisposable(join(tmpdir(), "muster-limited-"));
-      const rights = await grantRights(server.kubeconfig, directory.path, ["node-scaler-ec2.yaml"]);
+      const { files: rights } = await grantAccess(server.kubeconfig, directory.path, {
+        more: ["node-scaler-ec2.yaml"],
+      });
       await using calls = kubeCalls(loadKube(rights.get("node-scaler")));
       const secrets = { apiVersion: "v1", plural: "secrets", namespace: "kube-system" };
       const metadata = { name: "bootstrap-token-abcdef", namespace: secrets.namespace };

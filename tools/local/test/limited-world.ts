@@ -10,8 +10,8 @@ import { SERVICES } from "@muster/repo/services";
 import { natsServer, processEnv, until } from "@muster/testkit";
 import { serviceReady, startChild } from "../src/child.ts";
 import { ROOT } from "../src/stack.ts";
-import { applyAll, readManifests } from "./manifests.ts";
-import { grantRights } from "./rights.ts";
+import { applyAll, readManifests } from "../src/manifests.ts";
+import { grantAccess } from "../src/cluster-access.ts";
 
 const NAMESPACE = "default";
 const DEFINITIONS = ["deploy/crds/muster.dev_jobs.yaml"];
@@ -62,7 +62,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   starting.defer(() => rm(directory, { recursive: true, force: true }));
   const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
   for (const file of [...DEFINITIONS, ...(more.definitions ?? [])]) await applyAll(calls, await readManifests(file));
-  const rights = await grantRights(kubeconfig, directory, more.rights);
+  const { files: rights } = await grantAccess(kubeconfig, directory, { more: more.rights ?? [] });
   const nats = starting.use(await natsServer());
   const children = SERVICES.map((service) => {
     const logFile = join(directory, `${service}.log`);

@@ -5,7 +5,7 @@ import { buildMachineDeployment, type Kubelet, playClusterApi, playKarpenter, st
 import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { taints } from "@muster/proto";
 import { type TestKubeApiServer, until } from "@muster/testkit";
-import { applyAll, readManifests } from "./manifests.ts";
+import { applyAll, readManifests } from "../src/manifests.ts";
 
 /** What makes the machines of a cluster, and what of it a test looks at. */
 export type MachineMaker = AsyncDisposable & {

@@ -6,8 +6,8 @@ import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/ku
 import type { ServiceName } from "@muster/repo/services";
 import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { applyAll, readManifests } from "./manifests.ts";
-import { grantRights } from "./rights.ts";
+import { applyAll, readManifests } from "../src/manifests.ts";
+import { grantAccess } from "../src/cluster-access.ts";
 
 const assets = kubeAssets();
 const HERE = assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`;
@@ -141,7 +141,7 @@ describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, a
     const directory = await mkdtemp(join(tmpdir(), "muster-rights-"));
     stack.defer(() => rm(directory, { recursive: true, force: true }));
     const server = stack.use(await kubeApiServer());
-    await grantRights(server.kubeconfig, directory);
+    await grantAccess(server.kubeconfig, directory);
     calls = stack.use(kubeCalls(loadKube(server.kubeconfig)));
     // The server learns of a role a moment after it has taken it; what never comes is for the tests to say.
     await until("all rights are in force", () => areInForce(calls), { timeoutMs: 60_000 }).catch(() => undefined);

@@ -6,7 +6,7 @@ import { client, type Client, connectNats } from "@muster/bus";
 import { informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
 import { labels, muster, ReservationService, SessionService } from "@muster/proto";
 import { processEnv, until } from "@muster/testkit";
-import { applyAll, readManifests } from "./manifests.ts";
+import { applyAll, readManifests } from "../src/manifests.ts";
 import { expectQuietLogs } from "./spoken.ts";
 import { type Stack, type StackOptions, startStack } from "../src/stack.ts";
 

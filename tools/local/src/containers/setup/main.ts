@@ -8,7 +8,7 @@ import { prepare } from "./prepare.ts";
 
 const config = readEnv(process.env, (read) => ({
   natsPort: read.integer("SETUP_NATS_PORT", { fallback: 4222, min: 1, max: 65_535 }),
-  kubeconfig: read.optional("SETUP_KUBECONFIG"),
+  kubeconfigs: read.optional("SETUP_KUBECONFIGS"),
 }));
 
 // The user that all images run as.

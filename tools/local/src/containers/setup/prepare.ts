@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { chown, mkdir, readFile, stat } from "node:fs/promises";
+import { chown, mkdir, readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { makeNkey, NATS_USERS, publicKeyOf, renderUsers } from "@muster/nats-server";
 import {
@@ -12,6 +12,8 @@ import {
 } from "./certificates.ts";
 import { keep, type Owner, put, readText } from "./files.ts";
 
+const ENDING = ".kubeconfig";
+
 export type Setup = {
   /** Holds a folder for each volume of the container. */
   readonly root: string;
@@ -19,8 +21,8 @@ export type Setup = {
   readonly service: Owner;
   /** Where the command line finds NATS on this machine. */
   readonly natsPort: number;
-  /** Of a cluster of the user's. */
-  readonly kubeconfig?: string | undefined;
+  /** Folder with a `<service>.kubeconfig` for each that has to do with a cluster of the user's. */
+  readonly kubeconfigs?: string | undefined;
   readonly nowMs: number;
 };
 
@@ -50,10 +52,20 @@ export async function prepare(setup: Setup): Promise<readonly CertificateStep[]>
   }
   await put(join(root, "keys/provision-engine/engine.key"), `${engineKey}\n`, service);
   for (const name of ["data", "cluster", "access"]) await chown(join(root, name), service.uid, service.gid);
-  if (setup.kubeconfig !== undefined)
-    await put(join(root, "access/kubeconfig"), await readFile(setup.kubeconfig), service);
+  if (setup.kubeconfigs !== undefined) await giveAccess(setup, setup.kubeconfigs);
   await prepareClient(setup, nkeys.get("cli")?.seed ?? "", authority.cert);
   return steps;
+}
+
+/** To each service its own: what one of them may do in the cluster is nobody else's. */
+async function giveAccess({ root, service }: Setup, from: string): Promise<void> {
+  const names = (await readdir(from).catch((): string[] => [])).filter((name) => name.endsWith(ENDING));
+  if (names.length === 0)
+    throw new Error(`${from} has no <service>${ENDING}: npm run compose-cluster -- KUBECONFIG writes them`);
+  for (const name of names) {
+    const directory = join(root, "keys", name.slice(0, -ENDING.length));
+    if (await isThere(directory)) await put(join(directory, "kubeconfig"), await readFile(join(from, name)), service);
+  }
 }
 
 /** The folder of the command line belongs to whoever has cloned the repository, not to whoever runs the engine. */

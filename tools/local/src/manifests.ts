@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { KubeCalls, KubeObject } from "@muster/kube";
 import { parseAllDocuments } from "yaml";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "./stack.ts";
 
 /** The objects of a file of the repository, or of one with an absolute name. */
 export async function readManifests(file: string): Promise<readonly KubeObject[]> {
@@ -20,7 +20,7 @@ export async function applyAll(calls: KubeCalls, objects: readonly KubeObject[])
       plural: `${kind.toLowerCase()}s`.replace(/ys$/, "ies"),
       ...(namespace !== undefined && { namespace }),
     };
-    const query = { fieldManager: "muster-e2e", force: true };
+    const query = { fieldManager: "muster-local", force: true };
     await calls.patch(resource, metadata?.name ?? "", { kind: "apply", body }, { query });
   }
 }

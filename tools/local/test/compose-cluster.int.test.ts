@@ -1,0 +1,52 @@
+import { execFile } from "node:child_process";
+import { mkdir, mkdtempDisposable, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { kubeCalls, loadKube } from "@muster/kube";
+import { STANDARD } from "@muster/repo/services";
+import { kubeApiServer, kubeAssets, processEnv } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { prepare } from "../src/containers/setup/prepare.ts";
+import { ROOT } from "../src/stack.ts";
+
+const assets = kubeAssets();
+const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
+const PROGRAM = join(ROOT, "tools/local/src/containers/compose-cluster/main.ts");
+
+it.skipIf(!assets.found)(
+  `gives the services of docker-compose.yml their own rights in a cluster, and not those of who gives them${assets.found ? "" : ` (skipped: ${assets.reason})`}`,
+  { timeout: 120_000 },
+  async () => {
+    await using stack = new AsyncDisposableStack();
+    const { path: root } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-compose-cluster-")));
+    const server = stack.use(await kubeApiServer());
+    for (const folder of ["nats", "client", "data", "cluster", "access", ...STANDARD.map((name) => `keys/${name}`)])
+      await mkdir(join(root, folder), { recursive: true });
+    await writeFile(join(root, "compose.yml"), "");
+    const granted = join(root, "client/cluster");
+    const setup = { root, service: await stat(root), natsPort: 4222, nowMs: Date.now(), kubeconfigs: granted };
+    await expect(prepare(setup)).rejects.toThrow(/has no <service>.kubeconfig: npm run compose-cluster/);
+
+    const env = { ...processEnv(), MUSTER_COMPOSE_DIRECTORY: join(root, "client") };
+    const { stdout } = await promisify(execFile)(process.execPath, [PROGRAM, server.kubeconfig], { env });
+    expect(stdout).toMatch(/^reservation-manager: needs no access$/m);
+    const [, until = ""] = /^good until (\S+):/m.exec(stdout) ?? [];
+    expect(Date.parse(until)).toBeGreaterThan(Date.now() + 3_000_000);
+    await prepare(setup);
+
+    const having = STANDARD.filter((name) => name !== "reservation-manager");
+    expect((await readdir(granted)).toSorted()).toEqual(having.map((name) => `${name}.kubeconfig`).toSorted());
+    const fileOf = (name: string): string => join(root, "keys", name, "kubeconfig");
+    const texts = await Promise.all(having.map((name) => readFile(fileOf(name), "utf8")));
+    expect(new Set(texts).size).toBe(having.length);
+    const users = texts.map((text) => (JSON.parse(text) as { users: { user: object }[] }).users);
+    for (const [only, ...others] of users) expect([Object.keys(only?.user ?? {}), others]).toEqual([["token"], []]);
+    for (const name of having) expect((await stat(fileOf(name))).mode & 0o077).toBe(0);
+    expect(await readdir(join(root, "keys/reservation-manager"))).not.toContain("kubeconfig");
+
+    await using watcher = kubeCalls(loadKube(fileOf("watcher")));
+    expect((await watcher.list(PODS)).items).toEqual([]);
+    await expect(watcher.delete(PODS, "some")).rejects.toThrow(/forbidden/i);
+  },
+);
