@@ -14,8 +14,10 @@ const CERTIFICATE_DAYS = 3650;
 /** Longer than any certificate that it signs while it is less than twenty years old. */
 const AUTHORITY_DAYS = 3 * CERTIFICATE_DAYS;
 
+type Files = Readonly<Record<string, string>>;
+
 /** Contents of a Secret by key, as text; undefined: there is no such Secret. */
-type Contents = Readonly<Record<string, string>> | undefined;
+type Contents = Files | undefined;
 
 export type Found = {
   readonly nkeys: Contents;
@@ -40,6 +42,8 @@ export type Wanted = {
   readonly kind: "Secret" | "ConfigMap";
   readonly name: string;
   readonly because: "missing" | "incomplete" | "public";
+  /** The entries that an incomplete one had not. */
+  readonly lacked?: readonly string[];
   readonly type?: string;
   readonly stringData?: Readonly<Record<string, string>>;
   readonly data?: Readonly<Record<string, string>>;
@@ -47,32 +51,49 @@ export type Wanted = {
 
 type Asked = { readonly users: readonly string[]; readonly namespace: string; readonly nowMs: number };
 
-/** What is to be written, in this order. `users`: those of users.conf; none: NATS is somebody else's. `namespace`: where NATS is asked for by its names. */
-export function planKeys(found: Found, asked: Asked): readonly Wanted[] {
+/** Where what nobody may guess comes from. */
+export type Makers = {
+  /** Of an nkey of a user. */
+  readonly seed: () => string;
+  /** 32 bytes, in hexadecimal. */
+  readonly key: () => string;
+  readonly authority: (nowMs: number) => Files;
+  readonly certificate: (names: readonly string[], nowMs: number, authority: Files) => Files;
+};
+
+/**
+ * What is to be written, in this order. `users`: those of users.conf; none: NATS is somebody else's. `namespace`: where NATS is asked for by its names. May be done in part and
+ * planned again: what is there stays.
+ */
+export function planKeys(found: Found, asked: Asked, make: Makers): readonly Wanted[] {
   const ofNats = asked.users.length > 0;
   return [
-    ...(ofNats ? planAuthority(found, asked) : []),
-    ...planEngine(found),
-    ...(ofNats ? planUsers(found, asked) : []),
+    ...(ofNats ? planAuthority(found, asked, make) : []),
+    ...planEngine(found, make),
+    ...(ofNats ? planUsers(found, asked, make) : []),
   ];
 }
 
-function planEngine({ engine }: Found): readonly Wanted[] {
+function planEngine({ engine }: Found, make: Makers): readonly Wanted[] {
   if (engine?.["key"] !== undefined) return [];
-  const key = randomBytes(32).toString("hex");
-  return [{ kind: "Secret", name: SECRETS.engine, because: "missing", stringData: { ...engine, key } }];
+  const stringData = { ...engine, key: make.key() };
+  return [{ kind: "Secret", name: SECRETS.engine, ...lacking(engine, ["key"]), stringData }];
+}
+
+function lacking(found: Contents, lacked: readonly string[]): Pick<Wanted, "because" | "lacked"> {
+  return found === undefined ? { because: "missing" } : { because: "incomplete", lacked };
 }
 
 /** The seeds, and their public keys: also those of users that this version has no more, for an older configuration, after a rollback, names them. */
-function planUsers({ nkeys }: Found, { users }: Asked): readonly Wanted[] {
+function planUsers({ nkeys }: Found, { users }: Asked, make: Makers): readonly Wanted[] {
   const wanted: Wanted[] = [];
   const made = users
     .filter((user) => nkeys?.[`${user}.nk`] === undefined)
-    .map((user) => [`${user}.nk`, makeSeed()] as const);
+    .map((user) => [`${user}.nk`, make.seed()] as const);
   const all: Readonly<Record<string, string>> = { ...nkeys, ...Object.fromEntries(made) };
   if (made.length > 0) {
-    const because = nkeys === undefined ? "missing" : "incomplete";
-    wanted.push({ kind: "Secret", name: SECRETS.nkeys, because, stringData: all });
+    const files = made.map(([file]) => file);
+    wanted.push({ kind: "Secret", name: SECRETS.nkeys, ...lacking(nkeys, files), stringData: all });
   }
   const keys = Object.entries(all)
     .filter(([file]) => file.endsWith(".nk"))
@@ -82,20 +103,20 @@ function planUsers({ nkeys }: Found, { users }: Asked): readonly Wanted[] {
 }
 
 /** The certificate is signed by an authority that stays: a new one is trusted by whoever trusts the old one, servers of NATS that are exchanged one after another among them. */
-function planAuthority(found: Found, { namespace, nowMs }: Asked): readonly Wanted[] {
+function planAuthority(found: Found, { namespace, nowMs }: Asked, make: Makers): readonly Wanted[] {
   const wanted: Wanted[] = [];
   let tls = found.tls;
   const type = "kubernetes.io/tls";
   if (tls === undefined) {
-    const authority = found.authority ?? makeAuthority(nowMs);
+    const authority = found.authority ?? make.authority(nowMs);
     if (found.authority === undefined)
       wanted.push({ kind: "Secret", name: SECRETS.authority, because: "missing", type, stringData: authority });
-    tls = makeCertificate(natsNames(namespace), nowMs, authority);
+    tls = make.certificate(natsNames(namespace), nowMs, authority);
     wanted.push({ kind: "Secret", name: SECRETS.tls, because: "missing", type, stringData: tls });
   } else if (tls["ca.crt"] === undefined) {
     // One that has signed itself.
     tls = { ...tls, "ca.crt": tls["tls.crt"] ?? "" };
-    wanted.push({ kind: "Secret", name: SECRETS.tls, because: "incomplete", type, stringData: tls });
+    wanted.push({ kind: "Secret", name: SECRETS.tls, ...lacking(found.tls, ["ca.crt"]), type, stringData: tls });
   }
   const data = { "ca.crt": tls["ca.crt"] ?? "" };
   return [...wanted, { kind: "ConfigMap", name: "muster-nats-ca", because: "public", data }];
@@ -125,9 +146,13 @@ const PUBLIC_OF_USER = Buffer.from([160]);
 const PKCS8_OF_ED25519 = Buffer.from("302e020100300506032b657004220420", "hex");
 const KEY_BYTES = 32;
 
-function makeSeed(): string {
-  return encodeNkey(SEED_OF_USER, randomBytes(KEY_BYTES));
-}
+/** Drawn from the machine's own source of chance. */
+export const DRAWN: Makers = {
+  seed: () => encodeNkey(SEED_OF_USER, randomBytes(KEY_BYTES)),
+  key: () => randomBytes(KEY_BYTES).toString("hex"),
+  authority: makeAuthority,
+  certificate: makeCertificate,
+};
 
 /** The public half of a seed. Throws where it is not the seed of a user. */
 export function publicKeyOf(seed: string): string {
@@ -256,6 +281,13 @@ function der(tag: number, ...parts: readonly Buffer[]): Buffer {
   return Buffer.concat([Buffer.from([tag, ...head]), content]);
 }
 
+/** For people who read the log of the job. */
+const REASONS: Readonly<Record<Wanted["because"], string>> = {
+  missing: "it was not there",
+  incomplete: "what was there is kept; it lacked",
+  public: "what may be known of the Secrets, as they are now",
+};
+
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 async function main(usersFile: string | undefined): Promise<void> {
@@ -291,11 +323,12 @@ async function main(usersFile: string | undefined): Promise<void> {
     tls: await contents(SECRETS.tls),
     engine: await contents(SECRETS.engine),
   };
-  for (const { name, kind, because, ...content } of planKeys(found, { users, namespace, nowMs: Date.now() })) {
+  for (const wanted of planKeys(found, { users, namespace, nowMs: Date.now() }, DRAWN)) {
+    const { name, kind, because, lacked = [], ...content } = wanted;
     const metadata = { name, labels: { "app.kubernetes.io/part-of": "muster" } };
     const path = `${kind.toLowerCase()}s/${name}?fieldManager=muster-keys&force=true`;
     await call("PATCH", path, { apiVersion: "v1", kind, metadata, ...content });
-    process.stdout.write(`wrote ${kind} ${name}: ${because}\n`);
+    process.stdout.write(`wrote ${kind} ${name}: ${[REASONS[because], ...lacked].join(" ")}\n`);
   }
 }
 

@@ -8,14 +8,14 @@ import { connect, createServer } from "node:tls";
 import { promisify } from "node:util";
 import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
 import { expect, it } from "vitest";
-import { makeAuthority, makeCertificate, planKeys, publicKeyOf, secretsRead, usersOf } from "../install-keys.ts";
+import { DRAWN, makeAuthority, makeCertificate, planKeys, publicKeyOf, secretsRead, usersOf } from "../install-keys.ts";
 import { usersConf } from "../nats-users.ts";
 
 const NOTHING = { nkeys: undefined, authority: undefined, tls: undefined, engine: undefined };
 const asked = { users: usersOf(usersConf()), namespace: "muster-system", nowMs: Date.UTC(2026, 0, 1) };
 
 it("makes a key for each user of NATS, a certificate and the engine's key, and tells what is public", () => {
-  const made = planKeys(NOTHING, asked);
+  const made = planKeys(NOTHING, asked, DRAWN);
   expect(made.map(({ kind, name, because }) => `${kind} ${name}: ${because}`)).toEqual([
     "Secret muster-nats-authority: missing",
     "Secret muster-nats-tls: missing",
@@ -36,9 +36,9 @@ it("makes a key for each user of NATS, a certificate and the engine's key, and t
 });
 
 it("makes the key of the engine alone where NATS is somebody else's, whose authority is not to be written over", () => {
-  const made = planKeys(NOTHING, { ...asked, users: [] });
+  const made = planKeys(NOTHING, { ...asked, users: [] }, DRAWN);
   expect(made.map(({ name }) => name)).toEqual(["muster-provision-engine"]);
-  expect(planKeys({ ...NOTHING, engine: { key: "kept" } }, { ...asked, users: [] })).toEqual([]);
+  expect(planKeys({ ...NOTHING, engine: { key: "kept" } }, { ...asked, users: [] }, DRAWN)).toEqual([]);
 });
 
 it("keeps what is there, adds the key of a user that is new, and tells that of one whom an older version has", () => {
@@ -47,7 +47,7 @@ it("keeps what is there, adds the key of a user that is new, and tells that of o
   const tls = { "tls.crt": "ours", "tls.key": "secret", "ca.crt": "authority" };
   const nkeys = { "watcher.nk": `${kept.seed}\n`, "old-user.nk": old.seed, note: "left alone" };
   const found = { ...NOTHING, nkeys, tls, engine: { key: "kept" } };
-  const [trusted, seeds, keys, ...more] = planKeys(found, { ...asked, users: ["watcher", "job-controller"] });
+  const [trusted, seeds, keys, ...more] = planKeys(found, { ...asked, users: ["watcher", "job-controller"] }, DRAWN);
   expect(more).toEqual([]);
   expect(seeds?.stringData).toMatchObject(nkeys);
   expect(keys?.data).toMatchObject({
@@ -55,13 +55,17 @@ it("keeps what is there, adds the key of a user that is new, and tells that of o
     MUSTER_NATS_KEY_OLD_USER: old.publicKey,
   });
   expect(trusted?.data).toEqual({ "ca.crt": "authority" });
-  const again = planKeys({ ...found, nkeys: seeds?.stringData }, { ...asked, users: ["watcher", "job-controller"] });
+  const again = planKeys(
+    { ...found, nkeys: seeds?.stringData },
+    { ...asked, users: ["watcher", "job-controller"] },
+    DRAWN,
+  );
   expect(again.map(({ kind }) => kind)).toEqual(["ConfigMap", "ConfigMap"]);
 });
 
 it("takes a certificate without an authority for its own, and says so to the servers, which look for one", () => {
   const found = { ...NOTHING, tls: { "tls.crt": "ours", "tls.key": "secret" } };
-  const [tls, trusted] = planKeys(found, asked);
+  const [tls, trusted] = planKeys(found, asked, DRAWN);
   expect(tls).toMatchObject({ name: "muster-nats-tls", because: "incomplete", stringData: { "ca.crt": "ours" } });
   expect(trusted?.data).toEqual({ "ca.crt": "ours" });
 });
@@ -75,7 +79,7 @@ it("gives NATS what its users need when an installation from before the user for
     const keys = made.find(({ name }) => name === "muster-nats-keys")?.data;
     return (await promisify(execFile)(path, ["-t", "-c", file], { env: { ...process.env, ...keys } })).stderr;
   };
-  const before = planKeys(NOTHING, { ...asked, users: NATS_USERS.filter((user) => user !== "backup") });
+  const before = planKeys(NOTHING, { ...asked, users: NATS_USERS.filter((user) => user !== "backup") }, DRAWN);
   const contentOf = (secret: string) => before.find(({ name }) => name === secret)?.stringData;
   const found = {
     nkeys: contentOf("muster-nats-nkeys"),
@@ -84,7 +88,7 @@ it("gives NATS what its users need when an installation from before the user for
     engine: contentOf("muster-provision-engine"),
   };
   await expect(check(before)).rejects.toThrow(/MUSTER_NATS_KEY_BACKUP/);
-  const after = planKeys(found, asked);
+  const after = planKeys(found, asked, DRAWN);
   expect(await check(after)).toContain("is valid");
   expect(after.find(({ name }) => name === "muster-nats-nkeys")?.stringData).toMatchObject(found.nkeys ?? {});
 });

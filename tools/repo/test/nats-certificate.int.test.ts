@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { findNatsServer } from "@muster/nats-server";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { type Found, planKeys } from "../install-keys.ts";
+import { DRAWN, type Found, planKeys } from "../install-keys.ts";
 
 const PATIENT = { timeoutMs: 60_000, everyMs: 100 };
 const SERVERS = [0, 1, 2];
@@ -16,7 +16,7 @@ const NOTHING: Found = { nkeys: undefined, authority: undefined, tls: undefined,
 type Files = Readonly<Record<string, string>>;
 
 function installed(found: Found): { readonly tls: Files; readonly authority: Files; readonly trusted: string } {
-  const plan = planKeys(found, { users: ["watcher"], namespace: "here", nowMs: Date.now() });
+  const plan = planKeys(found, { users: ["watcher"], namespace: "here", nowMs: Date.now() }, DRAWN);
   const contentOf = (name: string): Files => plan.find((each) => each.name === name)?.stringData ?? {};
   const trusted = plan.find(({ name }) => name === "muster-nats-ca")?.data?.["ca.crt"] ?? "";
   return { tls: contentOf("muster-nats-tls"), authority: contentOf("muster-nats-authority"), trusted };
