@@ -195,6 +195,7 @@ it(
     const failed = await muster("lease order --wait -f -", { file: volume });
     expect(failed.code).toBe(1);
     expect(failed.err).toMatch(/error: lease 2-2 is FAILED: .*volume/);
+    expect(failed.err.match(/FAILED/g)).toHaveLength(1);
     const idsOf = async (line: string) =>
       (JSON.parse((await muster(`lease get ${line} -o json`)).out) as Record[]).map(({ id }) => id);
     expect(await idsOf("--phase FAILED")).toEqual(["2-2"]);

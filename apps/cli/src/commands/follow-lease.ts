@@ -23,7 +23,7 @@ export async function followLease(
   }: {
     readonly wish: LeaseWish;
     readonly timeoutMs: number | undefined;
-    /** Whoever calls says himself how it begins, and that it has become as wished. */
+    /** Whoever calls says himself how it begins, and what it has come to. */
     readonly isTold?: boolean;
   },
 ): Promise<Followed> {
@@ -42,7 +42,7 @@ export async function followLease(
     look: () => leaseCalls(connected.link).get(id),
     isEnough: (lease) => {
       const verdict = decideLeaseWait(lease, wish);
-      say(lease, isTold && verdict === "met");
+      say(lease, isTold && verdict !== "open");
       return verdict !== "open";
     },
     timeoutMs,

@@ -65,8 +65,7 @@ function hintFor(fault: Fault): string | undefined {
   if (fault.code === "not_found") return "`muster lease get` shows those that exist";
   if (fault.code === "invalid_request" && fault.field === "sequence")
     return "it was renewed meanwhile: `muster lease get` shows until when";
-  if (fault.code === "invalid_request" && fault.field === "id")
-    return "`muster explain lease/ID` says how it is; what has ended is ordered anew";
+  if (fault.code === "invalid_request" && fault.field === "id") return "`muster lease get ID` shows how it is";
   return decideExit(fault).hint;
 }
 
