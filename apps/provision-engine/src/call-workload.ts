@@ -47,31 +47,17 @@ export type WorkloadCalls = Pick<PassDeps, "provision" | "decommission"> & {
  * AbortError once the lead is lost.
  */
 export function callWorkloads(options: CallOptions): WorkloadCalls {
-  const { workloads, nowNs, parallel, read, seen } = options;
+  const { workloads, nowNs, parallel, read } = options;
   const provisioning = userTurns(parallel);
   const decommissioning = userTurns(parallel);
   const checking = userTurns(parallel);
   const wanted = new Map<string, { readonly run: number; readonly cut: AbortController }>();
-  const begin = async (doing: Doing, id: string, run: number, cut: AbortSignal): Promise<Outcome> => {
-    if (options.signal.aborted) throw lost();
-    const record = (seen(id) ?? (await read(id)))?.record;
-    if (record?.phase !== (doing === "check" ? "ACTIVE" : "PROVISIONING") || record.run !== run || cut.aborted)
-      return UNWANTED;
-    if (isOver(record.expiresAtNs, nowNs())) return TOO_LATE;
-    const workload = workloads.get(record.order.type);
-    if (workload === undefined)
-      return { ...failed(`type of reservation not served: ${record.order.type}`, true), waits: doing === "check" };
-    const remade: string[] = [];
-    const work = making(options, workload, record, doing, remade);
-    const outcome = await call(options, record, doing, work, cut);
-    return outcome.ok && doing === "check" ? { ...outcome, remade } : outcome;
-  };
   const untilOver = async (doing: Doing, record: LeaseRecord, cut: AbortSignal): Promise<Outcome> => {
     const { order, run, expiresAtNs } = record;
     using queued = deadline(waitMsUntil(expiresAtNs, nowNs(), TIMER_MS_MAX), [cut]);
     const turns = doing === "check" ? checking : provisioning;
     try {
-      return await turns(order.user, () => begin(doing, order.id, run, cut), queued.signal);
+      return await turns(order.user, () => begin(options, doing, { id: order.id, run }, cut), queued.signal);
     } catch (error) {
       if (!queued.signal.aborted || error !== queued.signal.reason) throw error;
       return cut.aborted ? UNWANTED : TOO_LATE;
@@ -116,6 +102,28 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
         });
       }),
   };
+}
+
+/** At its turn, for which it may have waited for long. */
+async function begin(
+  options: CallOptions,
+  doing: Doing,
+  { id, run }: { readonly id: string; readonly run: number },
+  cut: AbortSignal,
+): Promise<Outcome> {
+  const { workloads, nowNs, read, seen } = options;
+  if (options.signal.aborted) throw lost();
+  const record = (seen(id) ?? (await read(id)))?.record;
+  if (record?.phase !== (doing === "check" ? "ACTIVE" : "PROVISIONING") || record.run !== run || cut.aborted)
+    return UNWANTED;
+  if (isOver(record.expiresAtNs, nowNs())) return TOO_LATE;
+  const workload = workloads.get(record.order.type);
+  if (workload === undefined)
+    return { ...failed(`type of reservation not served: ${record.order.type}`, true), waits: doing === "check" };
+  const remade: string[] = [];
+  const work = making(options, workload, record, doing, remade);
+  const outcome = await call(options, record, doing, work, cut);
+  return outcome.ok && doing === "check" ? { ...outcome, remade } : outcome;
 }
 
 /** What makes the lease, or looks after it, and seals what came of it. */

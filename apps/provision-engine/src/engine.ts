@@ -66,7 +66,7 @@ const AT_A_TIME = 200;
 
 /** Provisions and decommissions what the records say, and tells of it, for as long as the lead is held. */
 export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
-  const { view, records, holdings, nowNs, policy, tell } = ops;
+  const { view, nowNs, policy, tell } = ops;
   const stop = new AbortController();
   const signal = AbortSignal.any([lead.signal, stop.signal]);
   const waiting = waitingLeases();
@@ -85,36 +85,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     signal,
   });
 
-  const wakeAfter = (changed: Parameters<typeof waiting.helpedBy>[0]): void => {
-    for (const each of waiting.helpedBy(changed)) passes.wake(each);
-  };
-  const look = (stored: Stored): void => {
-    const { record } = stored;
-    alerts.look(record);
-    const { id } = record.order;
-    holdings.learn(stored);
-    pass.cut(record);
-    if (record.phase !== "PROVISIONING") pauses.end(id);
-    wakeAfter({ id, isOver: !mayHold(record.phase) });
-    const plan = planLease(pass.look(record), policy.pass, nowNs());
-    if (plan.do === "wait" && plan.waitsFor === undefined) {
-      waiting.set(id, undefined);
-      passes.at(id, earliest(plan.untilNs, checks.next(record, nowNs())));
-    } else passes.wake(id);
-    const telling = planTelling(record, plan.do !== "wait", nowNs());
-    if (telling.tell === "now") tells.wake(id);
-    else tells.at(id, telling.tell === "later" ? telling.untilNs : undefined);
-  };
-  const forget = (id: string): void => {
-    alerts.forget(id);
-    holdings.forget(id);
-    checks.forget(id);
-    pauses.end(id);
-    waiting.set(id, undefined);
-    wakeAfter({ id, isOver: true });
-    passes.at(id, undefined);
-    tells.at(id, undefined);
-  };
+  const { look, forget } = attend(ops, { pass, passes, tells, waiting, checks, alerts, pauses });
   const stopLooking = view.onChange((id) => {
     const entry = view.get(id);
     if (entry === undefined) forget(id);
@@ -127,16 +98,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   };
   const stopHearing = followHints(ops, { checks, pauses, wake: wakeOwn });
   try {
-    // The view may be behind what whoever led before has written.
-    const all = (await records.list()).filter(({ record }) => isOwn(ops, { record }));
-    await forEachOf(all, (stored) => holdings.learn(stored));
-    await forEachOf(
-      sortByRank(all, ({ record }) => record.order.type),
-      (stored) => {
-        // What has changed meanwhile was looked at then.
-        if (!signal.aborted && (view.get(stored.record.order.id)?.revision ?? 0) <= stored.revision) look(stored);
-      },
-    );
+    await lookAtAll(ops, look, signal);
     await ended(signal);
   } finally {
     stopLooking();
@@ -144,6 +106,69 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     stop.abort();
     await Promise.all([passes.done, tells.done]);
   }
+}
+
+type Attention = {
+  readonly pass: Pick<PassDeps, "look"> & Pick<WorkloadCalls, "cut">;
+  readonly passes: LeaseLoop;
+  readonly tells: LeaseLoop;
+  readonly waiting: WaitingLeases;
+  readonly checks: Checks;
+  readonly alerts: Alerts;
+  readonly pauses: CallPauses;
+};
+
+/** Notes what a lease has become, and when it has its turn next. */
+function attend(
+  { holdings, nowNs, policy }: EngineOps,
+  { pass, passes, tells, waiting, checks, alerts, pauses }: Attention,
+): { readonly look: (stored: Stored) => void; readonly forget: (id: string) => void } {
+  const wakeAfter = (changed: Parameters<WaitingLeases["helpedBy"]>[0]): void => {
+    for (const each of waiting.helpedBy(changed)) passes.wake(each);
+  };
+  return {
+    look: (stored) => {
+      const { record } = stored;
+      alerts.look(record);
+      const { id } = record.order;
+      holdings.learn(stored);
+      pass.cut(record);
+      if (record.phase !== "PROVISIONING") pauses.end(id);
+      wakeAfter({ id, isOver: !mayHold(record.phase) });
+      const plan = planLease(pass.look(record), policy.pass, nowNs());
+      if (plan.do === "wait" && plan.waitsFor === undefined) {
+        waiting.set(id, undefined);
+        passes.at(id, earliest(plan.untilNs, checks.next(record, nowNs())));
+      } else passes.wake(id);
+      const telling = planTelling(record, plan.do !== "wait", nowNs());
+      if (telling.tell === "now") tells.wake(id);
+      else tells.at(id, telling.tell === "later" ? telling.untilNs : undefined);
+    },
+    forget: (id) => {
+      alerts.forget(id);
+      holdings.forget(id);
+      checks.forget(id);
+      pauses.end(id);
+      waiting.set(id, undefined);
+      wakeAfter({ id, isOver: true });
+      passes.at(id, undefined);
+      tells.at(id, undefined);
+    },
+  };
+}
+
+/** The view may be behind what whoever led before has written. */
+async function lookAtAll(ops: EngineOps, look: (stored: Stored) => void, signal: AbortSignal): Promise<void> {
+  const { records, holdings, view } = ops;
+  const all = (await records.list()).filter(({ record }) => isOwn(ops, { record }));
+  await forEachOf(all, (stored) => holdings.learn(stored));
+  await forEachOf(
+    sortByRank(all, ({ record }) => record.order.type),
+    (stored) => {
+      // What has changed meanwhile was looked at then.
+      if (!signal.aborted && (view.get(stored.record.order.id)?.revision ?? 0) <= stored.revision) look(stored);
+    },
+  );
 }
 
 function startPasses(

@@ -53,14 +53,9 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
     else shares.delete(id);
     if (share !== before) held = addUnits(subtractUnits(held, before), share);
   };
-  const namedBy = ({ id, user }: Order, { needs, network }: Claim): Neighbour[] => {
-    const names = network === undefined ? needs.networks : [...needs.networks, network];
-    const networks = names.flatMap((name) => networksOf(index, user, name, id));
-    const ids = new Set([...networks, ...needs.volumes]);
-    return [...ids].flatMap((each) => {
-      const stored = known.get(each);
-      return each !== id && stored?.record.order.user === user ? [neighbourOf(seen(stored))] : [];
-    });
+  const neighbour = (id: string, user: string): Neighbour[] => {
+    const stored = known.get(id);
+    return stored?.record.order.user === user ? [neighbourOf(seen(stored))] : [];
   };
   return {
     ...sums,
@@ -93,7 +88,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
         capacity,
         overhead: overheads[order.type] ?? NO_UNITS,
         held: subtractUnits(held, shares.get(order.id) ?? NO_UNITS),
-        named: claim.ok ? namedBy(order, claim.value) : [],
+        named: claim.ok ? namesOf(index, order, claim.value).flatMap((each) => neighbour(each, order.user)) : [],
         users: {
           some: [...new Set(users.flatMap((key) => index.some(key, NAMED_MOST)))].slice(0, NAMED_MOST),
           count: users.reduce((sum, key) => sum + index.count(key), 0),
@@ -101,6 +96,13 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
       };
     },
   };
+}
+
+/** The leases that an order names, or that are the networks it names, beside itself. */
+function namesOf(index: ReturnType<typeof leaseIndex>, { id, user }: Order, { needs, network }: Claim): string[] {
+  const names = network === undefined ? needs.networks : [...needs.networks, network];
+  const networks = names.flatMap((name) => networksOf(index, user, name, id));
+  return [...new Set([...networks, ...needs.volumes])].filter((each) => each !== id);
 }
 
 /** Of each phase one lease that is the network, beside this one, which may be the first of them. */

@@ -4,7 +4,7 @@ import { digest, readKeyFile, type Signer, verifySignature } from "@muster/lease
 import type { KubeCalls } from "@muster/kube";
 import { buckets, ReservationService, streams } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
-import { bucketFill, bucketMadeMs, openView, type View } from "@muster/store";
+import { bucketFill, bucketMadeMs, openView } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
 import { openCleaner, type Cleaner } from "../cleaner.ts";
 import type { Config } from "../config.ts";
@@ -14,8 +14,9 @@ import { ZDB } from "../domain/type-zdb.ts";
 import { writeDecision } from "../domain/stored-decision.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { referencedBy, type EngineOps } from "../engine.ts";
+import { followLeases } from "../follow-leases.ts";
 import { foreseeOrder } from "../foresee-order.ts";
-import { openHoldings, type Holdings } from "../holdings.ts";
+import { openHoldings } from "../holdings.ts";
 import { orderSecrets } from "../order-secrets.ts";
 import type { NameOf } from "../workloads/container.ts";
 import type { Workload } from "../workloads/workload.ts";
@@ -29,7 +30,6 @@ import type { HandlerDeps } from "./handlers.ts";
 import { openHistory } from "./history.ts";
 import { joinLeftovers, openLedgerLeftovers } from "./ledger-leftovers.ts";
 import { openLeftovers } from "./leftovers.ts";
-import type { Readable } from "./messages.ts";
 import { startMetrics, type LeaseMetrics } from "./metrics.ts";
 import { openPolling, type Polled } from "./polling.ts";
 import { makeRecords, openLeases, type Records } from "./records.ts";
@@ -55,33 +55,14 @@ export async function openDeps(
   workloads: (nameOf: NameOf) => readonly Workload[],
   cluster: Pick<Cluster, "calls" | "crashes"> | undefined,
 ): Promise<Deps> {
-  const { config, logger, signal } = context;
+  const { config, logger } = context;
   const signer = "file" in config.key ? await readKeyFile("PROVISION_KEY_FILE", config.key.file) : config.key;
   logger.info({ engine: config.order.engine, signs: signer.userId }, "results are signed");
   await bus.ensureStream(streams.events);
   await bus.ensureStream(streams.audit);
   await using undo = new AsyncDisposableStack();
-  const bucket = await openLeases(bus.connection);
-  const view = undo.use(
-    await openView(bucket, {
-      signal,
-      onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following leases is interrupted"),
-    }),
-  );
-  const { capacity } = config;
-  const overheads = overheadsOf(config);
-  const holdings = openHoldings(capacity, overheads);
-  const fill = () => bucketFill(bus.connection, bucket.name);
-  const room = openRoom({ name: bucket.name, fill, promised: holdings.promised, nowMs: Date.now });
-  const records = makeRecords(bucket, room);
+  const { view, overheads, holdings, records, metrics } = await openKnown(context, bus, undo);
   const history = openHistory(bus);
-  undo.defer(follow(view, holdings, config.order.engine));
-  const unreadable = undo.use(
-    watchUnreadable(view, ({ id, because }) =>
-      logger.error({ lease: id, because }, "the record of a lease cannot be read: nothing is done for it"),
-    ),
-  );
-  const metrics = undo.use(startMetrics(() => ({ ...holdings.phases(nowNs()), unreadable: unreadable.count() })));
   const cleaner = cleanerOf(context, { bus, records, metrics, calls: cluster?.calls });
   const served = new Map(workloads(holdings.nameOf).map((each) => [each.type, each]));
   const secrets = orderSecrets(signer, { unsealed: config.order.unsealedSecrets });
@@ -105,7 +86,7 @@ export async function openDeps(
     view,
     holdings,
     history,
-    capacity,
+    capacity: config.capacity,
     cleaner,
     foresee: (...asked) => foreseeOrder(foreseen, ...asked),
   };
@@ -141,6 +122,34 @@ export async function openDeps(
   };
 }
 
+/** Records of leases, and what this process knows of them, from following them until `undo` is done. */
+async function openKnown(
+  { config, logger, signal }: ServiceContext<Config>,
+  { connection }: Pick<NatsBus, "connection">,
+  undo: AsyncDisposableStack,
+) {
+  const bucket = await openLeases(connection);
+  const view = undo.use(
+    await openView(bucket, {
+      signal,
+      onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following leases is interrupted"),
+    }),
+  );
+  const overheads = overheadsOf(config);
+  const holdings = openHoldings(config.capacity, overheads);
+  const fill = () => bucketFill(connection, bucket.name);
+  const room = openRoom({ name: bucket.name, fill, promised: holdings.promised, nowMs: Date.now });
+  const records = makeRecords(bucket, room);
+  undo.defer(followLeases(view, holdings, config.order.engine));
+  const unreadable = undo.use(
+    watchUnreadable(view, ({ id, because }) =>
+      logger.error({ lease: id, because }, "the record of a lease cannot be read: nothing is done for it"),
+    ),
+  );
+  const metrics = undo.use(startMetrics(() => ({ ...holdings.phases(nowNs()), unreadable: unreadable.count() })));
+  return { view, overheads, holdings, records, metrics };
+}
+
 function overheadsOf({ kube }: Config): Overheads {
   return kube?.zdb === undefined ? {} : { [ZDB.type]: zdbOverhead(kube.zdb) };
 }
@@ -161,17 +170,6 @@ function tellOfEngine({ config, logger }: ServiceContext<Config>, metrics: Lease
     stuck: ({ order: { id, type }, attempts, trouble }) =>
       logger.error({ lease: id, type, attempts, trouble }, "a lease cannot be taken down"),
   };
-}
-
-/** Learns of all leases of the engine, until the function that it returns is called. */
-function follow(view: View<Readable>, holdings: Holdings, engine: string): () => void {
-  const look = (id: string, entry: ReturnType<typeof view.get>): void => {
-    if (entry === undefined) holdings.forget(id);
-    else if ("record" in entry.value && entry.value.record.order.engine === engine)
-      holdings.learn({ record: entry.value.record, revision: entry.revision });
-  };
-  for (const entry of view.entries()) look(entry.key, entry);
-  return view.onChange((id) => look(id, view.get(id)));
 }
 
 function cleanerOf(

@@ -57,31 +57,7 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
     renewLease: ({ requestId, renewal }) => lease(renew(deps, requestId, toRenewal(renewal ?? missing("renewal")))),
     endLease: ({ requestId, end: request }) => lease(end(deps, requestId, toEnd(request ?? missing("end")))),
     getLease: ({ id, afterRevision }, { signal }) => lease(laterThan(deps, { id, afterRevision, signal })),
-    listLeases: ({ limit, continue: after, user, type, phase }) => {
-      const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
-      const wanted: number = phase;
-      const page: Stored[] = [];
-      let bytes = 0;
-      let isMore = false;
-      for (const { key, value, revision } of deps.view.entries()) {
-        if (key <= after || !("record" in value)) continue;
-        const { record } = value;
-        if (user !== "" && record.order.user !== user) continue;
-        if (type !== "" && record.order.type !== type) continue;
-        const own: number = phaseOf(record);
-        if (wanted !== ANY_PHASE && own !== wanted) continue;
-        const weight = recordBytes(record);
-        isMore = page.length === size || (page.length > 0 && bytes + weight > PAGE_BYTES);
-        if (isMore) break;
-        page.push({ record, revision });
-        bytes += weight;
-      }
-      return Promise.resolve({
-        leases: page.map((each) => leaseMessage(deps, each)),
-        continue: isMore ? (page.at(-1)?.record.order.id ?? "") : "",
-        unreadable: after === "" ? unreadableLeases(deps.view).slice(0, UNREADABLE_MAX) : [],
-      });
-    },
+    listLeases: (request) => Promise.resolve(leasesPage(deps, request)),
     listLeaseHistory: async (query, { signal }) => {
       const page = await historyPage(deps, query, signal);
       return { ...page, events: page.events.map(toWireEvent) };
@@ -114,6 +90,36 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
       const brake = waitsFor === "" ? deps.cleaner.brake() : undefined;
       return Promise.resolve({ waitsFor, heldBecause: brake?.because ?? "", held: brake?.left ?? 0 });
     },
+  };
+}
+
+/** Leases that were asked for, by id: as many as were wanted, and as NATS takes. */
+function leasesPage(
+  deps: HandlerDeps,
+  { limit, continue: after, user, type, phase }: muster.provision.v1.ListLeasesRequest,
+): PropertiesOf<typeof muster.provision.v1.ListLeasesReply> {
+  const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
+  const wanted: number = phase;
+  const page: Stored[] = [];
+  let bytes = 0;
+  let isMore = false;
+  for (const { key, value, revision } of deps.view.entries()) {
+    if (key <= after || !("record" in value)) continue;
+    const { record } = value;
+    if (user !== "" && record.order.user !== user) continue;
+    if (type !== "" && record.order.type !== type) continue;
+    const own: number = phaseOf(record);
+    if (wanted !== ANY_PHASE && own !== wanted) continue;
+    const weight = recordBytes(record);
+    isMore = page.length === size || (page.length > 0 && bytes + weight > PAGE_BYTES);
+    if (isMore) break;
+    page.push({ record, revision });
+    bytes += weight;
+  }
+  return {
+    leases: page.map((each) => leaseMessage(deps, each)),
+    continue: isMore ? (page.at(-1)?.record.order.id ?? "") : "",
+    unreadable: after === "" ? unreadableLeases(deps.view).slice(0, UNREADABLE_MAX) : [],
   };
 }
 

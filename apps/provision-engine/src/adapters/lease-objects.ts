@@ -77,86 +77,95 @@ const PATIENCE: Patience = { firstMs: 50, mostMs: 2000, totalMs: 30_000 };
 
 export function leaseObjects(calls: KubeCalls, patience: Patience = PATIENCE): LeaseObjects {
   const until = untilThere(patience);
-
-  const find: LeaseObjects["find"] = (kind, { name, namespace }, signal) =>
-    told(unlessMissing(calls.get(resourceOf(kind, namespace), name, { signal })));
-
-  const remove = async (kind: ObjectKind, { metadata }: KubeObject, signal: AbortSignal): Promise<void> => {
-    const { name = "", namespace, uid, deletionTimestamp } = metadata ?? {};
-    if (deletionTimestamp !== undefined) return;
-    for (const spared of kind.spares ?? []) await requireNone(calls, spared, name, signal);
-    const removal = calls.delete(resourceOf(kind, namespace), name, {
-      propagationPolicy: kind.hasMembers === true ? "Foreground" : "Background",
-      signal,
-      ...(uid !== undefined && { preconditions: { uid } }),
-    });
-    // Another one has the name by now: that is looked at next.
-    await told(unlessFault(removal, "not_found", "conflict"));
-  };
-
-  const leftOf = async (lease: Lease, kind: ObjectKind, namespace: string | undefined, signal: AbortSignal) => {
-    const query = { labelSelector: leaseSelector(originOf(lease).id) };
-    const { items } = await told(calls.list<KubeObject>(resourceOf(kind, namespace), { query, signal }));
-    return items.filter(({ metadata }) => {
-      const owner = ownerOf(metadata?.labels, lease);
-      return owner === "this-run" || owner === "earlier-run";
-    });
-  };
-
   return {
     until,
-    find,
-    make: async <Object extends KubeObject>(
-      lease: Lease,
-      kind: ObjectKind,
-      object: NewObject<Object>,
-      signal: AbortSignal,
-    ) => {
-      const { name, namespace } = object.metadata;
-      const { apiVersion } = kind;
-      const labels = { ...object.metadata.labels, ...leaseLabels(lease) };
-      const wanted = { apiVersion, kind: kind.kind, ...object, metadata: { ...object.metadata, labels } };
-      return until(async () => {
-        const creation = calls.create<Object>(resourceOf(kind, namespace), wanted, { signal });
-        const made = await told(unlessFault(creation, "already_exists"));
-        if (made !== undefined) {
-          lease.made?.(`${kind.kind} ${name}`);
-          return { is: "there", value: made };
-        }
-        const found = await find<Object>(kind, { name, ...(namespace !== undefined && { namespace }) }, signal);
-        const owner = found && ownerOf(found.metadata?.labels, lease);
-        const isGoing = found?.metadata?.deletionTimestamp !== undefined;
-        if (owner === "other" && !isGoing) return throwFault({ code: "already_exists", kind: kind.kind, id: name });
-        const id = `${kind.kind} ${name}`;
-        if (owner === "later-run")
-          return throwFault({ code: "conflict", id, expectedRevision: originOf(lease).run, actualRevision: 0 });
-        if (found !== undefined && owner === "this-run" && !isGoing) return { is: "there", value: found };
-        if (found !== undefined) await remove(kind, found, signal);
-        return { is: "awaited", because: `the removal of an earlier ${id}` };
-      }, signal);
-    },
+    find: (kind, at, signal) => find(calls, kind, at, signal),
+    make: (lease, kind, object, signal) => until(() => makeOnce(calls, lease, kind, object, signal), signal),
     takeDown: async (lease, { kinds, namespace }, signal) => {
       for (const kind of kinds)
         await until(async () => {
-          const left = await leftOf(lease, kind, namespace, signal);
-          for (const each of left) await remove(kind, each, signal);
+          const left = await list(calls, lease, { kind, namespace, of: ["this-run", "earlier-run"] }, signal);
+          for (const each of left) await remove(calls, kind, each, signal);
           const names = left.map(({ metadata }) => metadata?.name).join(", ");
           return left.length === 0
             ? { is: "there", value: undefined }
             : { is: "awaited", because: `the removal of ${kind.kind} ${names}` };
         }, signal);
     },
-    list: async <Object extends KubeObject>(
-      lease: Lease,
-      kind: ObjectKind,
-      namespace: string,
-      signal: AbortSignal,
-    ): Promise<readonly Object[]> => {
-      const query = { labelSelector: leaseSelector(originOf(lease).id) };
-      const { items } = await told(calls.list<Object>(resourceOf(kind, namespace), { query, signal }));
-      return items.filter(({ metadata }) => ownerOf(metadata?.labels, lease) === "this-run");
-    },
+    list: (lease, kind, namespace, signal) => list(calls, lease, { kind, namespace, of: ["this-run"] }, signal),
   };
+}
+
+async function makeOnce<Object extends KubeObject>(
+  calls: KubeCalls,
+  lease: Lease,
+  kind: ObjectKind,
+  object: NewObject<Object>,
+  signal: AbortSignal,
+): Promise<Look<Object>> {
+  const { name, namespace } = object.metadata;
+  const { apiVersion } = kind;
+  const labels = { ...object.metadata.labels, ...leaseLabels(lease) };
+  const wanted = { apiVersion, kind: kind.kind, ...object, metadata: { ...object.metadata, labels } };
+  const creation = calls.create<Object>(resourceOf(kind, namespace), wanted, { signal });
+  const made = await told(unlessFault(creation, "already_exists"));
+  const id = `${kind.kind} ${name}`;
+  if (made !== undefined) {
+    lease.made?.(id);
+    return { is: "there", value: made };
+  }
+  const found = await find<Object>(calls, kind, { name, ...(namespace !== undefined && { namespace }) }, signal);
+  const owner = found && ownerOf(found.metadata?.labels, lease);
+  const isGoing = found?.metadata?.deletionTimestamp !== undefined;
+  if (owner === "other" && !isGoing) return throwFault({ code: "already_exists", kind: kind.kind, id: name });
+  if (owner === "later-run")
+    return throwFault({ code: "conflict", id, expectedRevision: originOf(lease).run, actualRevision: 0 });
+  if (found !== undefined && owner === "this-run" && !isGoing) return { is: "there", value: found };
+  if (found !== undefined) await remove(calls, kind, found, signal);
+  return { is: "awaited", because: `the removal of an earlier ${id}` };
+}
+
+function find<Object extends KubeObject>(
+  calls: KubeCalls,
+  kind: ObjectKind,
+  { name, namespace }: { readonly name: string; readonly namespace?: string },
+  signal: AbortSignal,
+): Promise<Object | undefined> {
+  return told(unlessMissing(calls.get<Object>(resourceOf(kind, namespace), name, { signal })));
+}
+
+/** What runs of the lease have of one kind. */
+async function list<Object extends KubeObject>(
+  calls: KubeCalls,
+  lease: Lease,
+  what: {
+    readonly kind: ObjectKind;
+    readonly namespace: string | undefined;
+    readonly of: readonly ReturnType<typeof ownerOf>[];
+  },
+  signal: AbortSignal,
+): Promise<readonly Object[]> {
+  const query = { labelSelector: leaseSelector(originOf(lease).id) };
+  const { items } = await told(calls.list<Object>(resourceOf(what.kind, what.namespace), { query, signal }));
+  return items.filter(({ metadata }) => what.of.includes(ownerOf(metadata?.labels, lease)));
+}
+
+async function remove(
+  calls: KubeCalls,
+  kind: ObjectKind,
+  { metadata }: KubeObject,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name = "", namespace, uid, deletionTimestamp } = metadata ?? {};
+  if (deletionTimestamp !== undefined) return;
+  for (const spared of kind.spares ?? []) await requireNone(calls, spared, name, signal);
+  const removal = calls.delete(resourceOf(kind, namespace), name, {
+    propagationPolicy: kind.hasMembers === true ? "Foreground" : "Background",
+    signal,
+    ...(uid !== undefined && { preconditions: { uid } }),
+  });
+  // Another one has the name by now: that is looked at next.
+  await told(unlessFault(removal, "not_found", "conflict"));
 }
 
 /** Records may be lost, or be written by a later version: what nobody knows of any more is not lost with them. */

@@ -10,6 +10,7 @@ import { NO_PODS } from "@muster/provision-engine/crash-watch";
 import { DEBUG_WORKLOAD } from "@muster/provision-engine/debug";
 import { runEngine, type EngineOps } from "@muster/provision-engine/engine";
 import { openGrants } from "@muster/provision-engine/grants";
+import { followLeases } from "@muster/provision-engine/follow-leases";
 import { makeHandlers } from "@muster/provision-engine/handlers";
 import { openHistory } from "@muster/provision-engine/history";
 import { openHoldings } from "@muster/provision-engine/holdings";
@@ -57,7 +58,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   const { bucket, view } = await openBucketView(world, world.leases, recordCodec, gone.signal);
   const records = makeRecords(bucket);
   const holdings = openHoldings(ENGINE.capacity, {});
-  follow(view, holdings);
+  followLeases(view, holdings, ENGINE.order.engine);
   const cleaner = cleanerOf(world, replica, records);
   const history = openHistory(bus);
   const requests = {
@@ -99,12 +100,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     sign: (result) => ({ ...result, signature: ENGINE_SIGNER.sign(buildResultBytes(result)) }),
     nowNs,
     policy: ENGINE.engine,
-    tell: {
-      failed: (lease, what, error) => logger.warn({ lease, what, err: error }, "not done, and tried again"),
-      defect: (lease, error) => logger.error({ lease, err: error }, "defect of a workload"),
-      planned: ({ lease }, plan) => logger.info({ lease: lease.id, do: plan.do, because: plan.because }, "planned"),
-      stuck: ({ order }) => logger.warn({ lease: order.id }, "a lease cannot be taken down"),
-    },
+    tell: tellOf(logger),
   });
   const onDefect = (method: string, error: unknown): void =>
     logger.error({ method, err: error }, "a request failed inside the service");
@@ -132,14 +128,13 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   });
 }
 
-function follow(view: EngineOps["view"], holdings: EngineOps["holdings"]): void {
-  const learn = (id: string): void => {
-    const entry = view.get(id);
-    if (entry === undefined) holdings.forget(id);
-    else if ("record" in entry.value) holdings.learn({ record: entry.value.record, revision: entry.revision });
+function tellOf(logger: ReturnType<typeof traceLogger>): EngineOps["tell"] {
+  return {
+    failed: (lease, what, error) => logger.warn({ lease, what, err: error }, "not done, and tried again"),
+    defect: (lease, error) => logger.error({ lease, err: error }, "defect of a workload"),
+    planned: ({ lease }, plan) => logger.info({ lease: lease.id, do: plan.do, because: plan.because }, "planned"),
+    stuck: ({ order }) => logger.warn({ lease: order.id }, "a lease cannot be taken down"),
   };
-  for (const { key } of view.entries()) learn(key);
-  view.onChange(learn);
 }
 
 /** Whatever of it fails ends all of it. */
