@@ -236,3 +236,15 @@ it("removes nothing any more once it has lost the lead, whoever has asked, and t
   expect(reads).toBeGreaterThan(3);
   await running;
 });
+
+it("says what it does by itself, and once it has looked when it looks next, as long as it leads", async () => {
+  const { cleaner } = cleaning(0, { mode: "dry-run", graceMs: 600_000 });
+  expect(cleaner.schedule()).toEqual({ mode: "dry-run", nextMs: undefined });
+  const stop = new AbortController();
+  const running = cleaner.run(stop.signal);
+  await until("it has looked", () => Promise.resolve(cleaner.schedule().nextMs !== undefined));
+  expect(cleaner.schedule()).toEqual({ mode: "dry-run", nextMs: 600_000 });
+  stop.abort();
+  await running;
+  expect(cleaner.schedule().nextMs).toBeUndefined();
+});

@@ -54,6 +54,8 @@ export type Cleaner = {
   waitsFor(): string;
   /** What the last look of this replica, while it leads, was held up by. Throws unavailable as `look` does. */
   brake(): Brake | undefined;
+  /** What is done without being asked, and when next; undefined: never, not before all is known, or now. */
+  schedule(): { readonly mode: CleanupMode; readonly nextMs: number | undefined };
   /** Looks once all is known, again after the grace, and so each day, until the signal: this replica leads. */
   run(signal: AbortSignal): Promise<void>;
   /** A source has brought all that it had at the start. */
@@ -75,6 +77,7 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
   let lead: AbortSignal | undefined;
   let known = Promise.withResolvers<undefined>();
   let missing = sources;
+  let nextMs: number | undefined;
   let turn: Promise<unknown> = Promise.resolve();
 
   const refuseWithoutLead = (): never =>
@@ -113,6 +116,7 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
       requireLead();
       return looks.brake();
     },
+    schedule: () => ({ mode: policy.mode, nextMs }),
     historyTaken: () => {
       missing -= 1;
       if (missing === 0) known.resolve(undefined);
@@ -124,18 +128,25 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
       known = Promise.withResolvers();
       if (missing === 0) known.resolve(undefined);
       try {
-        const ended = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-        if (!signal.aborted) await Promise.race([known.promise, ended]);
+        const ended = new Promise<void>((resolve) => {
+          if (signal.aborted) resolve();
+          else signal.addEventListener("abort", () => resolve(), { once: true });
+        });
+        await Promise.race([known.promise, ended]);
         const { mode, everyMs, graceMs } = policy;
-        for (let looked = 0; !signal.aborted; looked += 1) {
+        for (let looked = 0; mode !== "off" && !signal.aborted; looked += 1) {
+          nextMs = undefined;
           const options = { isDryRun: mode === "dry-run", confirmed: 0, givesBack: true };
-          if (mode !== "off")
-            await look(options, signal).catch((error: unknown) => signal.aborted || tell.failed(error));
+          await look(options, signal).catch((error: unknown) => signal.aborted || tell.failed(error));
           // The second look is what removes.
-          await pause(looked % 2 === 0 ? graceMs : everyMs, signal);
+          const pauseMs = looked % 2 === 0 ? graceMs : everyMs;
+          nextMs = deps.nowMs() + pauseMs;
+          await pause(pauseMs, signal);
         }
+        await ended;
       } finally {
         lead = undefined;
+        nextMs = undefined;
       }
     },
   };

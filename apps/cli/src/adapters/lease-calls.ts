@@ -15,6 +15,7 @@ import {
   leaseEventFromMessage,
   leaseFromMessage,
   PHASE_TO_WIRE,
+  scheduleFromMessage,
 } from "./lease-messages.ts";
 
 /** ORDERED, RESENT (it was there: what it came to is told again) or RETRIED (it had failed). */
@@ -82,8 +83,9 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
     engine: async (engine) => engineFromMessage(await leases.getEngine({ engine }, options)),
     load: async () => engineLoadFromMessage(await leases.getCounters({}, options)),
     cleanupState: async () => {
-      const { heldBecause, waitsFor } = await leases.getCleanup({}, options);
-      return { heldBecause, waitsFor };
+      const reply = await leases.getCleanup({}, options);
+      const { heldBecause, waitsFor } = reply;
+      return { heldBecause, waitsFor, schedule: scheduleFromMessage(reply) };
     },
     cleanUp: async (engine, dryRun, confirm) => {
       const request = { ...again(), engine, dryRun, confirm };

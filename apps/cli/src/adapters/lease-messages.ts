@@ -1,7 +1,7 @@
 import type { Result } from "@muster/leases";
 import { textOf, toEnd, toNs, toOrder, toRenewal } from "@muster/leases/wire";
 import { muster } from "@muster/proto";
-import type { Cleanup } from "../domain/build-cleanup-view.ts";
+import type { Cleanup, CleanupSchedule } from "../domain/build-cleanup-view.ts";
 import type { EngineLoad } from "../domain/build-lease-checks.ts";
 import type { EngineIdentity } from "../domain/lease-engine.ts";
 import type { Lease, LeaseEvent, LeaseUsers } from "../domain/lease.ts";
@@ -95,7 +95,15 @@ export function cleanupFromMessage(message: muster.provision.v1.CleanupResources
     removed: removed ?? 0,
     suspected: suspected ?? 0,
     heldBecause: heldBecause ?? "",
+    schedule: scheduleFromMessage(message),
   };
+}
+
+export function scheduleFromMessage({
+  mode,
+  nextLook,
+}: Pick<muster.provision.v1.GetCleanupReply.$Properties, "mode" | "nextLook">): CleanupSchedule {
+  return { mode: mode ?? "", nextLookMs: nextLook ? Number(toNs(nextLook) / 1_000_000n) : undefined };
 }
 
 export function engineFromMessage(message: muster.provision.v1.GetEngineReply.$Properties): EngineIdentity {

@@ -1,5 +1,5 @@
 import type { Cli } from "../cli.ts";
-import { buildCleanupView } from "../domain/build-cleanup-view.ts";
+import { buildCleanupRecord, buildCleanupView } from "../domain/build-cleanup-view.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { askOfLeases } from "./lease-questions.ts";
 import { print, type Format } from "./output.ts";
@@ -16,6 +16,9 @@ export async function cleanUpLeases(
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
   const cleanup = await askOfLeases(connected, (leases) => leases.cleanUp(engine, dryRun, confirm));
-  print(cli.io, output, { table: (style) => buildCleanupView(cleanup, dryRun, style), data: () => cleanup });
+  print(cli.io, output, {
+    table: (style) => buildCleanupView(cleanup, { dryRun, nowMs: cli.now() }, style),
+    data: () => buildCleanupRecord(cleanup),
+  });
   return cleanup.heldBecause === "" ? EXIT.ok : EXIT.failed;
 }

@@ -84,7 +84,9 @@ async function leasesSeen({ link }: Connected): Promise<SeenLeases> {
     calls.load(),
     see(Promise.all([all("ORDERED"), all("PROVISIONING"), all("DECOMMISSIONING")])),
     // Who answers does not lead.
-    calls.cleanupState().catch(() => ({ heldBecause: "", waitsFor: "" })),
+    calls
+      .cleanupState()
+      .catch(() => ({ heldBecause: "", waitsFor: "", schedule: { mode: "", nextLookMs: undefined } })),
   ]);
   if ("trouble" in listed) return { load, waiting: [], ending: [], unlisted: listed.trouble, cleanup };
   const [ordered, provisioning, ending] = listed.value;

@@ -1,4 +1,5 @@
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import { formatElapsed } from "./duration.ts";
 import { plural } from "./plural.ts";
 
 /** What came of one look for what leases have left behind. */
@@ -19,13 +20,46 @@ export type Cleanup = {
   readonly suspected: number;
   /** Why nothing is removed until somebody confirms it; empty: nothing is held up. */
   readonly heldBecause: string;
+  readonly schedule: CleanupSchedule;
 };
 
-const LATER =
-  "next: what still looks left over after PROVISION_CLEANUP_GRACE_MS (10 minutes) is removed by `muster lease cleanup`; the engine does so by itself only where PROVISION_CLEANUP is on";
+/** What an engine does by itself. */
+export type CleanupSchedule = {
+  /** off, dry-run or on; empty: it does not say. */
+  readonly mode: string;
+  /** Undefined: never, or once it knows what it waits for, or now. */
+  readonly nextLookMs: number | undefined;
+};
 
-export function buildCleanupView(cleanup: Cleanup, dryRun: boolean, style: TableStyle): string[] {
-  const { steps, found, removed, suspected, heldBecause } = cleanup;
+/** In one line; undefined: the engine does not say. */
+export function describeSchedule({ mode, nextLookMs }: CleanupSchedule, nowMs: number): string | undefined {
+  const does = new Map([
+    ["off", "off (PROVISION_CLEANUP): the engine removes nothing by itself, and does not look"],
+    [
+      "dry-run",
+      "dry-run (PROVISION_CLEANUP): the engine only tells in its log what is left over, and gives back machines",
+    ],
+    ["on", "on (PROVISION_CLEANUP): the engine removes at its next look what still looks left over"],
+  ]).get(mode);
+  if (does === undefined || nextLookMs === undefined) return does;
+  return `${does}; it looks next in ${formatElapsed(nextLookMs - nowMs)}`;
+}
+
+const LATER =
+  "next: what still looks left over after PROVISION_CLEANUP_GRACE_MS (10 minutes) is removed by `muster lease cleanup`";
+
+/** The stable form for `-o json` and `-o yaml`. */
+export function buildCleanupRecord({ schedule: { mode, nextLookMs }, ...cleanup }: Cleanup): Record<string, unknown> {
+  return { ...cleanup, mode, nextLookAt: nextLookMs === undefined ? undefined : new Date(nextLookMs).toISOString() };
+}
+
+export function buildCleanupView(
+  cleanup: Cleanup,
+  { dryRun, nowMs }: { readonly dryRun: boolean; readonly nowMs: number },
+  style: TableStyle,
+): string[] {
+  const { steps, found, removed, suspected, heldBecause, schedule } = cleanup;
+  const own = describeSchedule(schedule, nowMs);
   const rows = steps.map(({ action, kind, namespace, name, lease, because }): Cell[] => [
     action,
     kind,
@@ -38,6 +72,7 @@ export function buildCleanupView(cleanup: Cleanup, dryRun: boolean, style: Table
     ...(rows.length === 0 ? [] : buildTable(["ACTION", "KIND", "NAME", "LEASE", "WHY"], rows, style)),
     ...(more > 0 ? [`and ${more} more`] : []),
     `${plural(found, "object")} of leases: ${removed} ${dryRun ? "would be removed" : "removed"}, ${suspected} suspected to be left over`,
+    ...(own === undefined ? [] : [`clean-up by itself is ${own}`]),
     ...(suspected > 0 && heldBecause === "" ? [LATER] : []),
     ...(heldBecause === "" ? [] : [`nothing is removed: ${plain(heldBecause)}`]),
     ...(heldBecause === "" ? [] : [`next: if that is right, \`muster lease cleanup --confirm ${suspected}\``]),

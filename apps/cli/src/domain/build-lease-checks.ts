@@ -1,3 +1,4 @@
+import { describeSchedule, type CleanupSchedule } from "./build-cleanup-view.ts";
 import { describeUsers } from "./build-lease-views.ts";
 import { plain } from "./build-table.ts";
 import { failed, ok, warning, type Check, type Seen } from "./check.ts";
@@ -38,6 +39,7 @@ export type CleanupState = {
   readonly heldBecause: string;
   /** What has to be known before it is looked for; empty: nothing. */
   readonly waitsFor: string;
+  readonly schedule: CleanupSchedule;
 };
 
 /** One whose record the engines cannot read. */
@@ -58,7 +60,7 @@ const CONFIRM =
 export function buildLeaseChecks(seen: Seen<SeenLeases>, nowMs: number): Check[] {
   if ("trouble" in seen) return [];
   const { load, waiting, ending, unlisted, cleanup } = seen.value;
-  const held = buildCleanupChecks(cleanup);
+  const held = buildCleanupChecks(cleanup, nowMs);
   const stuck = ending.filter(({ isStuck }) => isStuck);
   const wait = waiting.length === 0 ? [] : [`${waiting.length} not there yet`];
   const counted = [`engine ${load.engine}: ${load.active} active`, ...wait, ...describeUse(load)].join(", ");
@@ -91,9 +93,10 @@ function describeInUse(ending: SeenLeases["ending"], nowMs: number): string[] {
   return more > 0 ? [...told, `${more} more wait for others to end`] : told;
 }
 
-function buildCleanupChecks({ heldBecause, waitsFor }: CleanupState): Check[] {
+function buildCleanupChecks({ heldBecause, waitsFor, schedule }: CleanupState, nowMs: number): Check[] {
   if (heldBecause !== "") return [warning(CLEANUP, plain(heldBecause), CONFIRM)];
-  if (waitsFor === "") return [];
+  const own = describeSchedule(schedule, nowMs);
+  if (waitsFor === "") return own === undefined ? [] : [ok(CLEANUP, own)];
   return [warning(CLEANUP, `it has not begun: ${plain(waitsFor)} is not all known`, WAITS)];
 }
 

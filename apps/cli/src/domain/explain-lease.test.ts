@@ -67,7 +67,8 @@ it("waits for any phase, in any letters, and no longer than it can come", () => 
 
 it("counts leases for the doctor, against what is limited, and warns of those that cannot be taken down", () => {
   const limit = Number.MAX_SAFE_INTEGER;
-  const cleanup = { heldBecause: "", waitsFor: "" };
+  const schedule = { mode: "", nextLookMs: undefined };
+  const cleanup = { heldBecause: "", waitsFor: "", schedule };
   const seen: SeenLeases = {
     load: {
       engine: "main",
@@ -102,6 +103,8 @@ it("counts leases for the doctor, against what is limited, and warns of those th
   expect(held.map(({ status }) => status)).toEqual(["ok", "warning"]);
   expect(held[1]).toMatchObject({ detail: "no record of any lease" });
   expect(held[1]?.next).toContain("muster lease cleanup --dry-run");
+  const own = checksOf({ ...seen, cleanup: { ...cleanup, schedule: { mode: "off", nextLookMs: undefined } } });
+  expect(own[1]).toMatchObject({ status: "ok", detail: expect.stringMatching(/^off /) as string });
   const waitsForOrders = checksOf({ ...seen, cleanup: { ...cleanup, waitsFor: "what was ordered" } });
   expect(waitsForOrders[1]).toMatchObject({
     status: "warning",

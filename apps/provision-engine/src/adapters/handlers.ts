@@ -1,7 +1,7 @@
 import { pause } from "@muster/backoff";
 import type { Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import { timestampOf, type Order } from "@muster/leases";
+import { nsFromMs, timestampOf, type Order } from "@muster/leases";
 import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
@@ -28,7 +28,7 @@ export type HandlerDeps = RequestDeps & {
   readonly capacity: Capacity;
   /** Why an order would be FAILED at once; empty: nothing is known against it. */
   readonly foresee: (record: LeaseRecord, before: readonly Order[], signal: AbortSignal) => Promise<string>;
-  readonly cleaner: Pick<Cleaner, "look" | "brake" | "waitsFor">;
+  readonly cleaner: Pick<Cleaner, "look" | "brake" | "schedule" | "waitsFor">;
   /** The public key that results are signed with, in base58. */
   readonly key: string;
 };
@@ -83,12 +83,14 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
         removed: removed.length,
         suspected: suspected.length,
         heldBecause: brake?.because ?? "",
+        ...toWireSchedule(deps.cleaner.schedule()),
       };
     },
     getCleanup: () => {
       const waitsFor = deps.cleaner.waitsFor();
       const brake = waitsFor === "" ? deps.cleaner.brake() : undefined;
-      return Promise.resolve({ waitsFor, heldBecause: brake?.because ?? "", held: brake?.left ?? 0 });
+      const held = { heldBecause: brake?.because ?? "", held: brake?.left ?? 0 };
+      return Promise.resolve({ waitsFor, ...held, ...toWireSchedule(deps.cleaner.schedule()) });
     },
   };
 }
@@ -127,6 +129,10 @@ function leasesPage(
 function ownEngine({ policy }: HandlerDeps, named: string): string {
   if (named !== "" && named !== policy.engine) return throwFault({ code: "not_found", kind: "engine", id: named });
   return policy.engine;
+}
+
+function toWireSchedule({ mode, nextMs }: ReturnType<Cleaner["schedule"]>) {
+  return { mode, nextLook: nextMs === undefined ? null : timestampOf(nsFromMs(nextMs)) };
 }
 
 function toWireStep({ do: what, object, because }: CleanupStep): PropertiesOf<typeof muster.provision.v1.CleanupStep> {
