@@ -13,7 +13,7 @@ import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
 import { buildEnd, buildRenewal, isLeaseOver, type Lease, type SignedLease } from "../domain/lease.ts";
 import { plural } from "../domain/plural.ts";
-import { verifyLease } from "../domain/verify-lease.ts";
+import { isProven, verifyLease } from "../domain/verify-lease.ts";
 import { followLease } from "./follow-lease.ts";
 import { askOfLeases, ownLease } from "./lease-questions.ts";
 import { print, type Format } from "./output.ts";
@@ -180,7 +180,7 @@ function secretOf({ order, result }: Lease, opened: string | undefined, field: s
   });
 }
 
-/** `muster lease verify -f FILE`: whether what `lease get -o json` told is signed by whom it should be. Asks nobody. */
+/** `muster lease verify -f FILE`: whether what `lease get -o json` told is signed by whom it should be; ends with 0 only where every order is. Asks nobody. */
 export async function verifyLeases(
   cli: Cli,
   {
@@ -194,17 +194,25 @@ export async function verifyLeases(
     titleOf: () => undefined,
     hint: "`muster lease get ID -o json > FILE` writes what can be verified",
   });
-  const verdicts = documents
+  const verified = documents
     .flatMap(({ value }) => value)
-    .flatMap((lease) =>
-      verifyLease(lease, engineKey, verifySignature).map((verdict) => ({ lease: lease.order.id, ...verdict })),
-    );
+    .map((lease) => ({ lease: lease.order.id, verdicts: verifyLease(lease, engineKey, verifySignature) }));
+  const verdicts = verified.flatMap((each) => each.verdicts.map((verdict) => ({ lease: each.lease, ...verdict })));
   print(cli.io, output, { table: (style) => buildVerdictTable(verdicts, style), data: () => verdicts });
   const wrong = verdicts.filter(({ verdict }) => verdict === "wrong");
-  if (wrong.length === 0) return EXIT.ok;
-  throw new CommandError(EXIT.failed, `${plural(wrong.length, "signature")} of ${verdicts.length} wrong`, {
-    hint: "trust nothing of these leases; `muster lease get -o json` asks the engine again",
-  });
+  if (wrong.length > 0)
+    throw new CommandError(EXIT.failed, `${plural(wrong.length, "signature")} of ${verdicts.length} wrong`, {
+      hint: "trust nothing of these leases; `muster lease get -o json` asks the engine again",
+    });
+  const unproven = verified.filter((each) => !isProven(each.verdicts));
+  if (unproven.length === 0) return EXIT.ok;
+  throw new CommandError(
+    EXIT.failed,
+    `nothing is proven of ${plural(unproven.length, "lease")} of ${verified.length}`,
+    {
+      hint: "the data that are signed are gone: put back what you have kept of them",
+    },
+  );
 }
 
 /** One record, or the list of them that `get` without a name tells. */

@@ -5,6 +5,7 @@ import {
   buildRenewalBytes,
   buildResultBytes,
   DURATION_NS_MAX,
+  endOf,
 } from "@muster/leases";
 import { digest, readSigner, verifySignature } from "@muster/leases/keys";
 import fc from "fast-check";
@@ -13,7 +14,7 @@ import { aLease } from "./a-lease.ts";
 import { buildLeaseDescription } from "./build-lease-views.ts";
 import { buildLeaseRecord, readLeaseRecord } from "./lease-record.ts";
 import type { Lease, SignedLease } from "./lease.ts";
-import { verifyLease } from "./verify-lease.ts";
+import { isProven, verifyLease } from "./verify-lease.ts";
 
 const user = readSigner("user", "01".repeat(32));
 const engine = readSigner("engine", "02".repeat(32));
@@ -47,6 +48,14 @@ function read(record: unknown): SignedLease {
 const verdictsOf = (lease: SignedLease, key?: string): string[] =>
   verifyLease(lease, key, verifySignature).map(({ what, verdict }) => `${what} ${verdict}`);
 
+const compactOf = (whole: Lease): Lease => ({
+  ...whole,
+  phase: "ENDED",
+  order: { ...whole.order, data: "" },
+  result: { ...whole.result!, data: "" },
+  orderHash: digest(buildOrderBytes(whole.order)),
+});
+
 it("tells everything that is signed, so that whoever has the JSON can verify it", () => {
   const lease = read(buildLeaseRecord(signed()));
   expect(verdictsOf(lease, engine.userId)).toEqual([
@@ -66,10 +75,8 @@ it("tells everything that is signed, so that whoever has the JSON can verify it"
 it("says of a lease whose data its engine keeps no more what can still be checked, and checks all once they are put back", () => {
   const whole = signed();
   const { order, result } = whole;
-  const orderHash = digest(buildOrderBytes(order));
-  const compact = { ...whole, order: { ...order, data: "" }, result: { ...result!, data: "" }, orderHash };
-  const lease = read(buildLeaseRecord(compact));
-  expect(lease.orderHash).toEqual(orderHash);
+  const lease = read(buildLeaseRecord(compactOf(whole)));
+  expect(lease.orderHash).toEqual(digest(buildOrderBytes(order)));
   expect(verdictsOf(lease, engine.userId)).toEqual([
     "order gone",
     "renewal ok",
@@ -82,6 +89,36 @@ it("says of a lease whose data its engine keeps no more what can still be checke
   expect(verdictsOf({ ...lease, order: { ...order, data: "" }, orderHash: undefined })).toContain("order wrong");
   const message = buildLeaseDescription({ ...whole, ...lease }, 0).join("\n");
   expect(message).toMatch(/data +not kept, because it is over\n/);
+});
+
+it("proves nothing of an order that is gone, and not when it ends, unless a renewal says so", () => {
+  const compact = compactOf(signed());
+  const proofs = (lease: SignedLease) => isProven(verifyLease(lease, engine.userId, verifySignature));
+  expect(proofs(signed())).toBe(true);
+  expect(proofs(compact)).toBe(false);
+  expect(verdictsOf({ ...compact, renewal: undefined, expiresAtNs: endOf(compact.order) })).toEqual([
+    "order gone",
+    "end request ok",
+    "result unchecked",
+    "expires unchecked",
+  ]);
+});
+
+it.each<[what: string, alter: (compact: Lease) => Lease, wrong: string]>([
+  ["is not over", (lease) => ({ ...lease, phase: "ACTIVE" }), "order wrong"],
+  [
+    "says of which order nothing is kept with no hash",
+    (lease) => ({ ...lease, orderHash: new Uint8Array() }),
+    "order wrong",
+  ],
+  ["is not over", (lease) => ({ ...lease, phase: "ACTIVE" }), "result wrong"],
+  [
+    "failed, of which the engine keeps the result",
+    (lease) => ({ ...lease, phase: "FAILED", result: { ...lease.result!, state: "error" } }),
+    "result wrong",
+  ],
+])("takes no data for gone of a lease that %s", (_what, alter, wrong) => {
+  expect(verdictsOf(read(buildLeaseRecord(alter(compactOf(signed())))), engine.userId)).toContain(wrong);
 });
 
 it("keeps each nanosecond and byte of what is signed", () => {
@@ -97,9 +134,10 @@ it("keeps each nanosecond and byte of what is signed", () => {
       (data, createdNs, durationNs, signature, reference) => {
         const lease = aLease();
         const order = { ...lease.order, data, createdNs, durationNs, signature: new Uint8Array(signature), reference };
-        const { expiresAtNs, renewal, endRequest, result, orderHash } = lease;
+        const { phase, expiresAtNs, renewal, endRequest, result, orderHash } = lease;
         expect(read(buildLeaseRecord({ ...lease, order }))).toEqual({
           order,
+          phase,
           expiresAtNs,
           renewal,
           endRequest,

@@ -86,6 +86,7 @@ export function readLeaseRecord(
   };
   const signed: SignedLease = {
     order,
+    phase: reader.text(["phase"], top["phase"]) ?? "",
     expiresAtNs: readTime(reader, ["expiresAt"], top["expiresAt"]),
     renewal: part("renewal", (fields, path): Renewal => ({
       ...{ id, engine, user },

@@ -12,9 +12,11 @@ import type { LeaseDocument } from "./lease-document.ts";
 
 export const LEASE_PHASES = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"] as const;
 
-/** What users and engine have signed of a lease, and when it ends. */
+/** What users and engine have signed of a lease, and what nobody has: its phase, and when it ends. */
 export type SignedLease = {
   readonly order: Order;
+  /** One of LEASE_PHASES, or UNKNOWN. */
+  readonly phase: string;
   readonly expiresAtNs: bigint;
   /** The one that holds. */
   readonly renewal: Renewal | undefined;
@@ -27,8 +29,6 @@ export type SignedLease = {
 
 /** A lease as its engine tells it. */
 export type Lease = SignedLease & {
-  /** One of LEASE_PHASES, or UNKNOWN. */
-  readonly phase: string;
   readonly source: string;
   /** How often its order was begun. */
   readonly run: number;

@@ -7,7 +7,7 @@ import {
   endOf,
   publicKeyOf,
 } from "@muster/leases";
-import type { SignedLease } from "./lease.ts";
+import { isLeaseOver, type SignedLease } from "./lease.ts";
 
 /** Whether the owner of the public key signed the content. */
 export type Verify = (publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array) => boolean;
@@ -21,48 +21,82 @@ export type Verdict = {
 };
 
 const GONE = "the lease is over, and its engine keeps these data no more";
+const HASH_BYTES = 32;
+
+type Check = (
+  what: Verdict["what"],
+  signed: { readonly by: string; readonly content: Uint8Array; readonly signature: Uint8Array },
+) => Verdict;
 
 /**
  * What of a lease is signed by whom it should be. Of a result it can be said only where the key of its engine is known; of what is empty because the data of the lease
- * are not kept any more, only by who puts them back.
+ * are not kept any more, only by who puts them back: of that nothing is proven, see `isProven`.
  */
 export function verifyLease(lease: SignedLease, engineKey: string | undefined, verify: Verify): Verdict[] {
-  const { order, renewal, endRequest, result, expiresAtNs } = lease;
-  const { user } = order;
-  const check = (what: Verdict["what"], by: string, content: Uint8Array, signature: Uint8Array): Verdict => {
+  const check: Check = (what, { by, content, signature }) => {
     const key = publicKeyOf(by);
     if (key === undefined) return { what, by, verdict: "wrong", why: "it names no public key" };
     return verify(key, content, signature)
       ? { what, by, verdict: "ok", why: "" }
       : { what, by, verdict: "wrong", why: "it was altered, or somebody else signed it" };
   };
-  const isLegacy = order.signatureFormat === "legacy";
-  const unlessGone = (checked: Verdict, data: string): Verdict =>
-    checked.verdict === "wrong" && data === "" && lease.orderHash !== undefined
-      ? { ...checked, verdict: "gone", why: GONE }
-      : checked;
-  const orderBytes = isLegacy ? buildLegacyOrderBytes(order) : buildOrderBytes(order);
-  const verdicts = [unlessGone(check("order", user, orderBytes, order.signature), order.data)];
-  if (renewal !== undefined)
-    verdicts.push(check("renewal", user, buildRenewalBytes(renewal, order), renewal.signature));
-  if (endRequest !== undefined)
-    verdicts.push(check("end request", user, buildEndBytes(endRequest, order), endRequest.signature));
-  if (result !== undefined)
-    verdicts.push(
-      engineKey === undefined
-        ? { what: "result", by: "", verdict: "unchecked", why: "--engine-key says whose signature it should have" }
-        : unlessGone(check("result", engineKey, buildResultBytes(result), result.signature), result.data),
-    );
-  const signedEndNs = renewal?.expiresAtNs ?? endOf(order);
-  verdicts.push({
-    what: "expires",
-    by: user,
-    verdict: signedEndNs === expiresAtNs ? "ok" : "wrong",
-    why: signedEndNs === expiresAtNs ? "" : "it is another one than its user signed",
-  });
-  return verdicts.map((each) =>
-    isLegacy && each.what === "order" && each.verdict === "ok"
-      ? { ...each, why: "the original's form, which leaves id, times, reference and version open" }
-      : each,
+  const { order, renewal, endRequest } = lease;
+  const by = order.user;
+  const ordered = verifyOrder(lease, check);
+  const renewed =
+    renewal && check("renewal", { by, content: buildRenewalBytes(renewal, order), signature: renewal.signature });
+  const ended =
+    endRequest &&
+    check("end request", { by, content: buildEndBytes(endRequest, order), signature: endRequest.signature });
+  const told = verifyResult(lease, engineKey, check);
+  const verdicts = [ordered, renewed, ended, told, verifyEnd(lease, renewed ?? ordered)];
+  return verdicts.filter((verdict) => verdict !== undefined);
+}
+
+/** Whether these verdicts say of a lease that its user ordered it. Of an order that is gone anybody may have written the fields. */
+export function isProven(verdicts: readonly Pick<Verdict, "what" | "verdict">[]): boolean {
+  return (
+    verdicts.some(({ what, verdict }) => what === "order" && verdict === "ok") &&
+    verdicts.every(({ verdict }) => verdict !== "wrong")
   );
+}
+
+function verifyOrder(lease: SignedLease, check: Check): Verdict {
+  const { order } = lease;
+  const isLegacy = order.signatureFormat === "legacy";
+  const content = isLegacy ? buildLegacyOrderBytes(order) : buildOrderBytes(order);
+  const checked = check("order", { by: order.user, content, signature: order.signature });
+  if (checked.verdict === "ok" && isLegacy)
+    return { ...checked, why: "the original's form, which leaves id, times, reference and version open" };
+  return isGone(lease, order) ? unlessOk(checked) : checked;
+}
+
+function verifyResult(lease: SignedLease, engineKey: string | undefined, check: Check): Verdict | undefined {
+  const { result } = lease;
+  if (result === undefined) return undefined;
+  if (engineKey === undefined)
+    return { what: "result", by: "", verdict: "unchecked", why: "--engine-key says whose signature it should have" };
+  const { signature } = result;
+  const checked = check("result", { by: engineKey, content: buildResultBytes(result), signature });
+  // An error stays as it was signed.
+  return result.state !== "error" && isGone(lease, result) ? unlessOk(checked) : checked;
+}
+
+/** Whether the lease ends when that says which `source` has checked. */
+function verifyEnd({ order, renewal, expiresAtNs }: SignedLease, source: Verdict): Verdict {
+  const end = { what: "expires", by: order.user } as const;
+  if ((renewal?.expiresAtNs ?? endOf(order)) !== expiresAtNs)
+    return { ...end, verdict: "wrong", why: "it is another one than its user signed" };
+  return source.verdict === "ok"
+    ? { ...end, verdict: "ok", why: "" }
+    : { ...end, verdict: "unchecked", why: `the ${source.what} says so, which is ${source.verdict}` };
+}
+
+/** As an engine leaves them of what is over; of any other lease somebody else took them out. */
+function isGone({ phase, orderHash }: SignedLease, { data }: { readonly data: string }): boolean {
+  return data === "" && isLeaseOver({ phase }) && orderHash?.length === HASH_BYTES;
+}
+
+function unlessOk(checked: Verdict): Verdict {
+  return checked.verdict === "ok" ? checked : { ...checked, verdict: "gone", why: GONE };
 }

@@ -251,8 +251,9 @@ function addVerify(lease: Command, cli: Cli, answer: Answer): void {
     .addHelpText(
       "after",
       `
-Ends with 1 where a signature is wrong. The phase and the history are signed by
-nobody.
+Ends with 1 where a signature is wrong, or where the data that its user signed
+are gone, so that nothing of the order is proven. The phase and the history are
+signed by nobody.
 
 Examples:
   muster lease get 1767225600000-7 -o json | muster lease verify -f -`,
