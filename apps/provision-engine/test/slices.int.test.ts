@@ -329,12 +329,14 @@ describe.each(API_SERVERS)("on $title", (server) => {
       });
       await played(stores.decommission(lease, signal));
       const none = zdbWorkload({ ...world.cluster, zdb: undefined });
-      await expect(none.provision(lease, signal)).rejects.toMatchObject({
-        fault: {
-          code: "invalid_request",
-          reason: expect.stringMatching(/not served.*PROVISION_ZDB_IMAGE is not set/) as unknown,
-        },
-      });
+      for (const asked of [none.provision, none.tryOut])
+        await expect(asked?.(lease, signal)).rejects.toMatchObject({
+          fault: {
+            code: "invalid_request",
+            reason: expect.stringMatching(/not served.*PROVISION_ZDB_IMAGE is not set/) as unknown,
+          },
+        });
+      await stores.tryOut?.(lease, signal);
       await played(none.decommission(lease, signal));
     });
 
