@@ -28,6 +28,26 @@ const leases = [
   lease("1-9", "debug", { network: "net" }),
 ];
 
+const heir = lease("4711-2", "volume", { size: 1, type: "ssd" });
+const secondHeir = { ...heir, order: { ...heir.order, id: "4711-3", reference: "4711-2" } };
+const firstHeir = { ...heir, order: { ...heir.order, reference: "4711-1" } };
+const migrated = { phase: "ENDED", ending: { cause: "MIGRATED", message: "", atNs: 1n } };
+const mounting = ["4711-1", "4711-2", "4711-3"].map((id, at) => lease(`5-${at}`, "container", container("net", id)));
+
+it.each<[what: string, of: Lease, others: readonly Lease[], users: readonly string[]]>([
+  ["by every id that it has had", secondHeir, [{ ...firstHeir, ...migrated }], ["5-0", "5-1", "5-2"]],
+  ["also where the record of an older one is gone", firstHeir, [], ["5-0", "5-1"]],
+  ["and not by that of a lease which still has it", secondHeir, [firstHeir], ["5-2"]],
+  [
+    "and not by a reference that goes in a circle twice",
+    { ...secondHeir, order: { ...secondHeir.order, reference: "4711-3" } },
+    [],
+    ["5-2"],
+  ],
+])("finds those that mount a volume %s", (_what, of, others, users) => {
+  expect(findLeaseUsers(of, [of, ...others, ...mounting])).toEqual(users);
+});
+
 it.each([
   ["a network those that live in it", net, ["1-2", "1-3", "1-7"]],
   ["a volume those that mount it", volume, ["1-3"]],

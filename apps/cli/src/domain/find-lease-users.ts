@@ -6,15 +6,19 @@ const LIVING = ["ORDERED", "PROVISIONING", "ACTIVE"];
 
 type Need = { readonly network?: string | undefined; readonly volumes: readonly string[] };
 
-/** Ids of those that live in this network, or mount this volume, and are not about to end: it is not taken down before them. None of a lease of another type. */
+/**
+ * Ids of those that live in this network, or mount this volume by any id that it has had, and are not about to end: it is not taken down before them. None of a lease
+ * of another type.
+ */
 export function findLeaseUsers({ order }: Pick<Lease, "order">, leases: readonly Lease[]): string[] {
+  const line = order.type === "volume" ? lineOf(order, leases) : new Set<string>();
   const network = order.type === "network" ? dataOf("network", order)?.name : undefined;
   return leases
     .filter((each) => LIVING.includes(each.phase) && each.order.user === order.user && each.order.id !== order.id)
     .filter((each) => {
       const need = needOf(each.order);
       return order.type === "volume"
-        ? need.volumes.includes(order.id)
+        ? need.volumes.some((id) => line.has(id))
         : network !== undefined && need.network === network;
     })
     .map((each) => each.order.id);
@@ -23,6 +27,19 @@ export function findLeaseUsers({ order }: Pick<Lease, "order">, leases: readonly
 /** Whether others may live in it at all. */
 export function mayHaveUsers({ order }: Pick<Lease, "order">): boolean {
   return order.type === "network" || order.type === "volume";
+}
+
+/** Ids that what this lease has may be known by. One whose record is gone counts, as it may be it that was taken over: who asks for --force too often loses nothing. */
+function lineOf(order: Order, leases: readonly Lease[]): ReadonlySet<string> {
+  const found = new Map(leases.map((each) => [each.order.id, each]));
+  const line = new Set([order.id]);
+  for (let { reference } = order; reference !== undefined && !line.has(reference);) {
+    const older = found.get(reference);
+    if (older !== undefined && older.ending?.cause !== "MIGRATED") break;
+    line.add(reference);
+    reference = older?.order.reference;
+  }
+  return line;
 }
 
 function needOf(order: Order): Need {
