@@ -44,7 +44,13 @@ it("copies everything into one file, and makes of it the same on a server that h
   const revision = await written.create("long", long);
 
   const asCli = await inProcess(["backup", file], { url: nats.url, token: "", nkey: nats.seedOf("cli") });
-  expect(asCli).toMatchObject({ code: 3, err: [expect.any(String), expect.stringMatching(/backup\.nk/) as string] });
+  expect(asCli).toMatchObject({
+    code: 4,
+    err: [
+      `error: NATS at ${nats.url} (MUSTER_NATS_URL) permits it to the user \`backup\` alone, and the key is that of another`,
+      expect.stringMatching(/^hint: MUSTER_NATS_NKEY_FILE .*backup\.nk/) as string,
+    ],
+  });
   expect(await readdir(directory.path)).toEqual([]);
 
   expect(await run("backup", file)).toMatchObject({ code: 0 });
@@ -71,6 +77,27 @@ it("copies everything into one file, and makes of it the same on a server that h
     code: 2,
     said: expect.stringMatching(/no whole backup/) as string,
   });
+});
+
+it("finds its key beside a local stack, and says what to do where that has none", async () => {
+  await using stack = new AsyncDisposableStack();
+  const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-backup-")));
+  const nats = stack.use(await natsServer({ users: true }));
+  await (await sessionsOf(nats, stack)).create("first", "a");
+  const put = (name: string, text: string): Promise<void> =>
+    writeFile(join(directory.path, name), text, { mode: 0o600 });
+  await put("cli.nk", nats.seedOf("cli"));
+  await put("backup.nk", nats.seedOf("backup"));
+  const localFile = join(directory.path, "local.json");
+  const local = { natsUrl: nats.url, natsNkeyFile: "cli.nk", natsCaFile: "" };
+
+  await put("local.json", JSON.stringify(local));
+  const without = await inProcess(["backup", join(directory.path, "a")], { localFile });
+  expect(without.code).toBe(4);
+  expect(without.err.join("\n")).toMatch(/\nhint: .*`docker compose up setup` writes/);
+
+  await put("local.json", JSON.stringify({ ...local, natsBackupNkeyFile: "backup.nk" }));
+  expect(await inProcess(["backup", join(directory.path, "a")], { localFile })).toMatchObject({ code: 0 });
 });
 
 /** A backup of three streams, and the command of the user `backup`. */

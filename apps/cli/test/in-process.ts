@@ -10,8 +10,11 @@ export type Ended = { readonly code: number; readonly out: readonly string[]; re
 export async function inProcess(
   args: readonly string[],
   world: {
-    readonly url: string;
-    readonly token: string;
+    /** Of a server that is named; without it the local stack is looked for. */
+    readonly url?: string;
+    readonly token?: string;
+    /** Where the local stack says how to reach it. */
+    readonly localFile?: string;
     /** The seed of a user, instead of the token. */
     readonly nkey?: string;
     readonly file?: string;
@@ -45,7 +48,7 @@ export async function inProcess(
   const config = {
     natsUrl: world.url,
     natsVariables: world.nkey === undefined ? { MUSTER_NATS_TOKEN: world.token } : { MUSTER_NATS_NKEY: world.nkey },
-    localFiles: [],
+    localFiles: world.localFile === undefined ? [] : [world.localFile],
     key: world.key,
     keyFile: world.keyFile ?? "/nonexistent/key",
     colours: false,

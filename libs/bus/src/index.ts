@@ -28,7 +28,7 @@ export { signalEvent } from "./signal-event.ts";
 export { deadLetters } from "./dead-letters.ts";
 export type { DeadLetter, DeadLetters, DeadLetterSummary } from "./dead-letters.ts";
 export { connectNats } from "./nats-bus.ts";
-export { isCredentialRefused } from "./refusals.ts";
+export { isCredentialRefused, isForbidden } from "./refusals.ts";
 export { connectService } from "./connect-service.ts";
 export { readNatsAccess } from "./nats-access.ts";
 export type { NatsAccess, NatsTls } from "./nats-access.ts";

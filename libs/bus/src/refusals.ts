@@ -1,4 +1,4 @@
-import { AuthorizationError, UserAuthenticationExpiredError } from "@nats-io/nats-core";
+import { AuthorizationError, PermissionViolationError, UserAuthenticationExpiredError } from "@nats-io/nats-core";
 import type { NatsAccess } from "./nats-access.ts";
 
 /** Whether this came of a credential that the server does not take, or of a certificate that we do not, and not of a server that is away. */
@@ -10,6 +10,13 @@ export function isCredentialRefused(error: unknown): boolean {
 /** Whether the server has not taken our credential. */
 export function isRefusal(error: unknown): boolean {
   return error instanceof AuthorizationError || error instanceof UserAuthenticationExpiredError;
+}
+
+/** Whether the server has let us in, but does not permit us this. */
+export function isForbidden(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause)
+    if (cause instanceof PermissionViolationError) return true;
+  return false;
 }
 
 /** What to say then, and do. */

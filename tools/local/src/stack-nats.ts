@@ -21,7 +21,11 @@ export type StackNats = {
   readonly access: NatsAccess & { readonly inboxPrefix: string };
   readonly variablesOf: (user: NatsUserName) => NatsVariables;
   /** The files by which the command line finds its credential; empty where there is none. */
-  readonly files: { readonly natsNkeyFile: string; readonly natsTokenFile: string };
+  readonly files: {
+    readonly natsNkeyFile: string;
+    readonly natsBackupNkeyFile: string;
+    readonly natsTokenFile: string;
+  };
 };
 
 /** Servers that were named on purpose: all have their token, or each user a key of his own. */
@@ -64,7 +68,7 @@ export async function someNats(
       url,
       access: { url, token, inboxPrefix },
       variablesOf: () => ({ ...UNSET, MUSTER_NATS_URL: url, MUSTER_NATS_TOKEN: token }),
-      files: { natsNkeyFile: "", natsTokenFile },
+      files: { natsNkeyFile: "", natsBackupNkeyFile: "", natsTokenFile },
     };
   }
   const keys = await writeKeys(directory);
@@ -79,7 +83,7 @@ export async function someNats(
     url,
     access: { url, nkey: { file: fileOf("cli") }, inboxPrefix },
     variablesOf: (user) => ({ ...UNSET, MUSTER_NATS_URL: url, MUSTER_NATS_NKEY_FILE: fileOf(user) }),
-    files: { natsNkeyFile: fileOf("cli"), natsTokenFile: "" },
+    files: { natsNkeyFile: fileOf("cli"), natsBackupNkeyFile: fileOf("backup"), natsTokenFile: "" },
   };
 }
 
@@ -93,7 +97,7 @@ function securedNats(url: string, { caFile, nkeyFileOf }: NonNullable<NamedNats[
       MUSTER_NATS_NKEY_FILE: nkeyFileOf(user),
       MUSTER_NATS_CA_FILE: caFile,
     }),
-    files: { natsNkeyFile: nkeyFileOf("cli"), natsTokenFile: "" },
+    files: { natsNkeyFile: nkeyFileOf("cli"), natsBackupNkeyFile: nkeyFileOf("backup"), natsTokenFile: "" },
   };
 }
 

@@ -127,17 +127,19 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
       await run.seen("Muster is running");
       const local = JSON.parse(await readFile(join(directory, "local.json"), "utf8")) as Record<string, string>;
       expect(run.output()).toContain("npx muster pools");
-      for (const secret of [local["natsNkeyFile"], local["kubeconfig"]]) {
+      for (const secret of [local["natsNkeyFile"], local["natsBackupNkeyFile"], local["kubeconfig"]]) {
         expect((await stat(secret ?? "")).mode & 0o077).toBe(0);
       }
       const second = start();
       expect(await second.exit).toEqual([1, null]);
       expect(second.output()).toContain("runs already");
 
-      const pools = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), "pools"], {
-        env: { ...processEnv(), MUSTER_LOCAL_FILE: join(directory, "local.json") },
-      });
-      expect(await once(pools, "exit")).toEqual([0, null]);
+      for (const args of [["pools"], ["backup", join(directory, "backup")]]) {
+        const command = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), ...args], {
+          env: { ...processEnv(), MUSTER_LOCAL_FILE: join(directory, "local.json") },
+        });
+        expect(await once(command, "exit"), args.join(" ")).toEqual([0, null]);
+      }
       run.interrupt();
       expect(await run.exit).toEqual([0, null]);
       expect(left()).toEqual([]);

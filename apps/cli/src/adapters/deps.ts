@@ -14,6 +14,7 @@ import {
   WRITE_ANEW,
   type Connection,
   type LocalStack,
+  type NatsUser,
 } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { KINDS, type Kinds } from "../kinds/kinds.ts";
@@ -38,8 +39,9 @@ export function makeCli(options: {
   readonly kinds?: Kinds;
 }): Cli {
   const { config, io, interrupts, kinds = KINDS } = options;
-  const connection = (): Connection =>
+  const connectionOf = (user: NatsUser): Connection =>
     decideConnection({
+      user,
       option: options.natsUrl(),
       env: { natsUrl: config.natsUrl, variables: config.natsVariables },
       local: () => newestStack(config.localFiles),
@@ -54,10 +56,10 @@ export function makeCli(options: {
     randomId: randomUUID,
     caller,
     keys: makeKeys(config),
-    connection,
+    connection: () => connectionOf("cli"),
     connect: async (stop = interrupts.first) => {
       const listeners = new Set<LinkListener>();
-      const bus = await connectTo(connection(), "cli", stop, (state) => {
+      const bus = await connectTo(connectionOf("cli"), "cli", stop, (state) => {
         for (const listener of listeners) listener(state);
       });
       return {
@@ -76,7 +78,8 @@ export function makeCli(options: {
     },
     streamCopies: async () => {
       const stop = interrupts.first;
-      return streamCopies(await connectTo(connection(), BACKUP_USER, stop, () => undefined), stop);
+      const connection = connectionOf(BACKUP_USER);
+      return streamCopies(await connectTo(connection, BACKUP_USER, stop, () => undefined), connection, stop);
     },
   };
 }
@@ -85,7 +88,7 @@ type LinkListener = (state: "lost" | "back") => void;
 
 async function connectTo(
   connection: Connection,
-  user: string,
+  user: NatsUser,
   stop: AbortSignal,
   onLink: LinkListener,
 ): Promise<NatsBus> {
@@ -152,15 +155,18 @@ function readLocalStack(file: string): LocalStack | undefined {
   if (typeof content !== "object" || content === null || !("natsUrl" in content)) return damaged(file, "no natsUrl");
   const { natsUrl } = content;
   const natsNkeyFile = "natsNkeyFile" in content ? content.natsNkeyFile : "";
+  const natsBackupNkeyFile = "natsBackupNkeyFile" in content ? content.natsBackupNkeyFile : "";
   const natsTokenFile = "natsTokenFile" in content ? content.natsTokenFile : "";
   const natsCaFile = "natsCaFile" in content ? content.natsCaFile : "";
   const pid = "pid" in content ? content.pid : undefined;
   if (typeof natsUrl !== "string" || typeof natsNkeyFile !== "string") return damaged(file, "no text");
+  if (typeof natsBackupNkeyFile !== "string") return damaged(file, "no text");
   if (typeof natsTokenFile !== "string" || typeof natsCaFile !== "string") return damaged(file, "no text");
   const beside = (name: string): string => (name === "" ? "" : resolve(dirname(file), name));
   return {
     natsUrl,
     natsNkeyFile: beside(natsNkeyFile),
+    natsBackupNkeyFile: beside(natsBackupNkeyFile),
     natsTokenFile: beside(natsTokenFile),
     natsCaFile: beside(natsCaFile),
     alive: typeof pid !== "number" || isRunning(pid),

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isNoResponders, type NatsBus } from "@muster/bus";
+import { isForbidden, isNoResponders, type NatsBus } from "@muster/bus";
 import { subjects } from "@muster/proto";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
+import { describeConnection, type Connection } from "../domain/decide-connection.ts";
 import type { StreamHead } from "./backup-order.ts";
 
 /** Streams as a whole, by the user `backup`. Every call rejects with CommandError. */
@@ -33,9 +34,12 @@ const HEARD_EVERY_MS = 50;
 const CHUNK_BYTES = 64 * 1024;
 const NOT_FOUND = 10059;
 
+const KEY_HINT = `MUSTER_NATS_NKEY_FILE names the file of its key, ${BACKUP_USER}.nk: docs/operations.md says where that is`;
+
 type Answer<Fields> = { readonly error?: { readonly description?: string; readonly err_code?: number } } & Fields;
 
-export function streamCopies(bus: NatsBus, stop: AbortSignal): StreamCopies {
+/** Every question is asked over `bus`, which stands for `from`. */
+export function streamCopies(bus: NatsBus, from: Connection, stop: AbortSignal): StreamCopies {
   const { connection } = bus;
   const ask = async <Fields>(
     subject: string,
@@ -49,7 +53,7 @@ export function streamCopies(bus: NatsBus, stop: AbortSignal): StreamCopies {
       // The form of the answers is fixed by NATS (io.nats.jetstream.api.v1); a piece is acknowledged by an empty one.
       return reply.data.length === 0 ? ({} as Answer<Fields>) : reply.json<Answer<Fields>>();
     } catch (cause) {
-      throw unanswered(subject, cause);
+      throw unanswered(subject, from, cause);
     }
   };
   /** Again where nobody has heard it. */
@@ -136,10 +140,16 @@ function refused(doing: string, error: { readonly description?: string | undefin
   return new CommandError(EXIT.refused, `${doing}: NATS says: ${error.description ?? "no"}`);
 }
 
-function unanswered(subject: string, cause: unknown): CommandError {
+function unanswered(subject: string, from: Connection, cause: unknown): CommandError {
+  if (isForbidden(cause))
+    return new CommandError(
+      EXIT.refused,
+      `NATS at ${describeConnection(from)} permits it to the user \`${BACKUP_USER}\` alone, and the key is that of another`,
+      { hint: from.because === "local stack" ? from.keysHint : KEY_HINT, cause },
+    );
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new CommandError(EXIT.unreachable, `asking ${subject}: ${reason}`, {
-    hint: `the key has to be that of the user \`${BACKUP_USER}\`: MUSTER_NATS_NKEY_FILE=keys/nkeys/${BACKUP_USER}.nk`,
+    hint: from.hint,
     cause,
   });
 }

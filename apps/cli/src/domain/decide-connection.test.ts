@@ -1,7 +1,20 @@
 import { expect, it } from "vitest";
-import { decideConnection, describeConnection } from "./decide-connection.ts";
+import {
+  type Credential,
+  decideConnection,
+  describeConnection,
+  type LocalStack,
+  type NatsUser,
+} from "./decide-connection.ts";
 
-const alive = { natsUrl: "nats://local:1", natsNkeyFile: "/k", natsTokenFile: "", natsCaFile: "", alive: true };
+const alive = {
+  natsUrl: "nats://local:1",
+  natsNkeyFile: "/k",
+  natsBackupNkeyFile: "",
+  natsTokenFile: "",
+  natsCaFile: "",
+  alive: true,
+};
 const nothing = { natsUrl: undefined, variables: {} };
 const variables = { MUSTER_NATS_NKEY_FILE: "/mine" };
 
@@ -51,13 +64,29 @@ it.each([
     credential: { variables: {} },
   },
 ])("takes $title", ({ known, natsUrl, credential }) => {
-  const connection = decideConnection({ ...known, local: () => known.local });
+  const connection = decideConnection({ ...known, user: "cli", local: () => known.local });
   expect(connection.natsUrl).toBe(natsUrl);
   expect(connection.credential).toEqual(credential);
 });
 
+it.each<[title: string, user: NatsUser, found: Partial<LocalStack>, credential: Credential]>([
+  ["its own key", "backup", { natsBackupNkeyFile: "/b" }, { variables: { MUSTER_NATS_NKEY_FILE: "/b" } }],
+  ["the key of the command where there is no other", "backup", {}, { variables: { MUSTER_NATS_NKEY_FILE: "/k" } }],
+  [
+    "the one token of a server that was named",
+    "backup",
+    { natsNkeyFile: "", natsTokenFile: "/t" },
+    { tokenFile: "/t" },
+  ],
+  ["nothing of it", "cli", { natsBackupNkeyFile: "/b" }, { variables: { MUSTER_NATS_NKEY_FILE: "/k" } }],
+])("gives whoever copies a local stack %s", (_title, user, found, credential) => {
+  const local = () => ({ ...alive, ...found });
+  expect(decideConnection({ user, option: undefined, env: nothing, local }).credential).toEqual(credential);
+});
+
 it("says that the local stack is gone, and how to start it", () => {
-  const { hint } = decideConnection({ option: undefined, env: nothing, local: () => ({ ...alive, alive: false }) });
+  const local = () => ({ ...alive, alive: false });
+  const { hint } = decideConnection({ user: "cli", option: undefined, env: nothing, local });
   expect(hint).toBe(
     "the local stack that was here has ended; start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL",
   );

@@ -8,6 +8,9 @@ export type Connection = {
   readonly keysHint: string;
 };
 
+/** As whom commands come to NATS. */
+export type NatsUser = "cli" | "backup";
+
 /** Values of the variables MUSTER_NATS_..., or a file with a token. */
 export type Credential =
   { readonly variables: Readonly<Record<string, string | undefined>> } | { readonly tokenFile: string };
@@ -16,6 +19,8 @@ export type Credential =
 export type LocalStack = {
   readonly natsUrl: string;
   readonly natsNkeyFile: string;
+  /** Of the user that may do nothing but copy and restore; empty where there is none. */
+  readonly natsBackupNkeyFile: string;
   readonly natsTokenFile: string;
   /** Who signs the certificate of its server; empty where that has none. */
   readonly natsCaFile: string;
@@ -32,9 +37,10 @@ export const WRITE_ANEW =
 
 /**
  * Chooses where to connect: what was said on the command line, then in the environment, then the local stack, then NATS's usual port. The
- * credential of the environment goes to the server of the command line or of the environment; the local stack has its own.
+ * credential of the environment goes to the server of the command line or of the environment; the local stack has its own, one for each user.
  */
 export function decideConnection(known: {
+  readonly user: NatsUser;
   readonly option: string | undefined;
   readonly env: {
     readonly natsUrl: string | undefined;
@@ -55,7 +61,7 @@ export function decideConnection(known: {
   if (local?.alive === true) {
     return {
       natsUrl: local.natsUrl,
-      credential: credentialOf(local),
+      credential: credentialOf(local, known.user),
       because: "local stack",
       hint: "look at its logs: those of `npm start` are in .muster/logs, those of containers shown by `docker compose logs`",
       keysHint: `the keys of the local stack are not, or no longer, those of its server: ${WRITE_ANEW}`,
@@ -71,10 +77,12 @@ export function decideConnection(known: {
   };
 }
 
-function credentialOf({ natsNkeyFile, natsTokenFile, natsCaFile }: LocalStack): Credential {
+function credentialOf(local: LocalStack, user: NatsUser): Credential {
+  const { natsNkeyFile, natsBackupNkeyFile, natsTokenFile, natsCaFile } = local;
   if (natsNkeyFile !== "") {
     const authority = natsCaFile === "" ? {} : { MUSTER_NATS_CA_FILE: natsCaFile };
-    return { variables: { MUSTER_NATS_NKEY_FILE: natsNkeyFile, ...authority } };
+    const file = user === "backup" && natsBackupNkeyFile !== "" ? natsBackupNkeyFile : natsNkeyFile;
+    return { variables: { MUSTER_NATS_NKEY_FILE: file, ...authority } };
   }
   return natsTokenFile === "" ? { variables: {} } : { tokenFile: natsTokenFile };
 }

@@ -87,7 +87,7 @@ function addBackup(program: Command, cli: Cli, answer: Answer): void {
     .option("--check", "copy nothing: say whether this file is a whole backup, without asking NATS")
     .addHelpText(
       "after",
-      `\nExamples:\n  MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster backup muster-$(date +%F)\n  muster backup --check muster-2026-01-31`,
+      `\nThe key has to be that of the user \`backup\`. That of a local stack is\nfound; elsewhere MUSTER_NATS_NKEY_FILE names it.\n\nExamples:\n  muster backup muster-$(date +%F)\n  MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster backup muster-$(date +%F)\n  muster backup --check muster-2026-01-31`,
     )
     .action(
       answer((file: string, { check }: { check?: true }) =>

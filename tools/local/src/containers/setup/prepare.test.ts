@@ -39,6 +39,7 @@ async function expectWhole(): Promise<void> {
     expect(certificate.verify(authority.publicKey)).toBe(true);
   }
   expect(users).toContain(`nkey: ${publicKeyOf((await read("client/cli.nk")).trim())}`);
+  expect(users).toContain(`nkey: ${publicKeyOf((await read("client/backup.nk")).trim())}`);
   expect(await read("client/ca.crt")).toBe(await read("keys/watcher/ca.crt"));
   expect(await read("keys/provision-engine/engine.key")).toMatch(/^[0-9a-f]{64}\n$/);
 }
@@ -52,6 +53,7 @@ it("gives each its own key and no other, readable by its owner alone", async () 
   expect(JSON.parse(await read("client/local.json"))).toEqual({
     natsUrl: "tls://localhost:4333",
     natsNkeyFile: "cli.nk",
+    natsBackupNkeyFile: "backup.nk",
     natsCaFile: "ca.crt",
   });
   const files = [...(await everything()).keys()].filter((file) => !file.endsWith("compose.yml"));

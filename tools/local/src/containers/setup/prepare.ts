@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { chown, mkdir, readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { makeNkey, NATS_USERS, publicKeyOf, renderUsers } from "@muster/nats-server";
+import { makeNkey, NATS_USERS, type NatsUserName, publicKeyOf, renderUsers } from "@muster/nats-server";
 import {
   type Certificate,
   type CertificateStep,
@@ -53,7 +53,8 @@ export async function prepare(setup: Setup): Promise<readonly CertificateStep[]>
   await put(join(root, "keys/provision-engine/engine.key"), `${engineKey}\n`, service);
   for (const name of ["data", "cluster", "access"]) await chown(join(root, name), service.uid, service.gid);
   if (setup.kubeconfigs !== undefined) await giveAccess(setup, setup.kubeconfigs);
-  await prepareClient(setup, nkeys.get("cli")?.seed ?? "", authority.cert);
+  const seedOf = (user: NatsUserName): string => nkeys.get(user)?.seed ?? "";
+  await prepareClient(setup, { cli: seedOf("cli"), backup: seedOf("backup") }, authority.cert);
   return steps;
 }
 
@@ -68,13 +69,22 @@ async function giveAccess({ root, service }: Setup, from: string): Promise<void>
   }
 }
 
+/** Of the users that somebody at the command line is. */
+type ClientSeeds = { readonly cli: string; readonly backup: string };
+
 /** The folder of the command line belongs to whoever has cloned the repository, not to whoever runs the engine. */
-async function prepareClient({ root, natsPort }: Setup, seed: string, ca: string): Promise<void> {
+async function prepareClient({ root, natsPort }: Setup, seeds: ClientSeeds, ca: string): Promise<void> {
   const client = join(root, "client");
   const { uid, gid } = await stat(join(root, "compose.yml"));
-  const local = { natsUrl: `tls://localhost:${natsPort}`, natsNkeyFile: "cli.nk", natsCaFile: "ca.crt" };
+  const local = {
+    natsUrl: `tls://localhost:${natsPort}`,
+    natsNkeyFile: "cli.nk",
+    natsBackupNkeyFile: "backup.nk",
+    natsCaFile: "ca.crt",
+  };
   await chown(client, uid, gid);
-  await put(join(client, "cli.nk"), `${seed}\n`, { uid, gid });
+  await put(join(client, "cli.nk"), `${seeds.cli}\n`, { uid, gid });
+  await put(join(client, "backup.nk"), `${seeds.backup}\n`, { uid, gid });
   await put(join(client, "ca.crt"), ca, { uid, gid });
   await put(join(client, "local.json"), `${JSON.stringify(local)}\n`, { uid, gid });
 }
