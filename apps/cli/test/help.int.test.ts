@@ -80,8 +80,9 @@ it.each<[line: string, hint: RegExp]>([
   ["drain node-1 --force", /kubectl cordon/],
   ["rollout restart web", /muster apply -f FILE --replace/],
   ["rollout history web", /muster audit/],
-  ["delete job/train", /muster cancel job\/train/],
-  ["delete session s", /muster cancel session\/s/],
+  ["delete job/train", /muster cancel job\/train.* over, `kubectl delete jobs\.muster\.dev train`/],
+  ["delete tfjob train", /muster cancel tfjob\/train.* over, `kubectl delete tfjobs\.kubeflow\.org train`/],
+  ["delete session s", /muster cancel session\/s.* over, .*spec\.ttl/],
 ])("muster %s, which kubectl has, names the command that does it", async (line, hint) => {
   const { code, err } = await inProcess(line.split(" "), world);
   expect(err.join("\n")).toMatch(hint);

@@ -89,7 +89,11 @@ const HANDLERS = {
     return Promise.resolve({ job: { ...keep(job(metadata.name, "QUEUED", {}, kind)), manifestJson }, warnings });
   },
   checkJob: ({ manifestJson }: { manifestJson: string }) => {
-    const { metadata } = JSON.parse(manifestJson) as { metadata: { name: string } };
+    const { kind, metadata } = JSON.parse(manifestJson) as { kind: string; metadata: { name: string } };
+    if (jobs.has(`${kind}/${metadata.name}`)) {
+      const reason = `${kind} ${metadata.name} exists already`;
+      return Promise.resolve({ problems: [{ field: "metadata.name", reason }], warnings });
+    }
     const field = "spec.replicaSpecs.worker.template.spec.containers[0].name";
     return Promise.resolve({ problems: metadata.name === "wrong" ? [{ field, reason: "is no name" }] : [], warnings });
   },
@@ -408,6 +412,28 @@ it.each(["run -", "run --dry-run -"])(
     expect(manifests).toEqual([]);
   },
 );
+
+it.each([
+  [
+    "over",
+    "SUCCEEDED",
+    "choose another name, or free this one. job/train is over, but there: `kubectl delete jobs.muster.dev train` takes it away, or its ttlSecondsAfterFinished does",
+  ],
+  [
+    "not over",
+    "RUNNING",
+    "choose another name, or free this one. job/train is not over: `muster cancel job/train` ends it",
+  ],
+])("says what to do about a name that a job has that is %s", async (_title, state, hint) => {
+  keep(job("train", state, { finishedAtMs: state === "RUNNING" ? 0 : START_MS + 9000 }));
+  const { code, err } = await muster("run -", document("train"));
+  expect(err).toEqual([
+    expect.stringMatching(/metadata\.name: Job train exists already$/) as string,
+    "error: 1 problem found",
+    `hint: nothing was submitted; ${hint}`,
+  ]);
+  expect(code).toBe(2);
+});
 
 it("says in a dry run what would be done differently from what a document says", async () => {
   warnings.push("spec.x is ignored");

@@ -78,6 +78,7 @@ const ERRAND: Kind = {
     };
   },
   conditions: ["Home"],
+  goneBy: () => "nobody remembers it for long",
   calls: () => ({
     get: (name) => Promise.resolve().then(() => find(name)),
     after: ({ name }) => keep(errand(name, name === "astray" ? "failure" : "success")),

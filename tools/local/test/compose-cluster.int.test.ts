@@ -25,7 +25,14 @@ it.skipIf(!assets.found)(
       await mkdir(join(root, folder), { recursive: true });
     await writeFile(join(root, "compose.yml"), "");
     const granted = join(root, "client/cluster");
-    const setup = { root, service: await stat(root), natsPort: 4222, nowMs: Date.now(), kubeconfigs: granted };
+    const setup = {
+      root,
+      service: await stat(root),
+      natsPort: 4222,
+      kubernetesPort: 6443,
+      nowMs: Date.now(),
+      kubeconfigs: granted,
+    };
     await expect(prepare(setup)).rejects.toThrow(/has no <service>.kubeconfig: npm run compose-cluster/);
 
     const env = { ...processEnv(), MUSTER_COMPOSE_DIRECTORY: join(root, "client") };

@@ -53,13 +53,14 @@ export type ComposeStack = AsyncDisposable & {
 
 export async function composeStack(): Promise<ComposeStack> {
   const directory = await mkdtemp(join(tmpdir(), "muster-compose-"));
-  const [nats = 0, otlp = 0, jaeger = 0] = await freePorts(3);
+  const [nats = 0, otlp = 0, jaeger = 0, kubernetes = 0] = await freePorts(4);
   const env = {
     ...processEnv(),
     HOME: process.env["HOME"],
     MUSTER_TAG: process.env["MUSTER_TAG"],
     MUSTER_COMPOSE_DIRECTORY: directory,
     MUSTER_COMPOSE_NATS_PORT: String(nats),
+    MUSTER_COMPOSE_KUBERNETES_PORT: String(kubernetes),
     MUSTER_COMPOSE_OTLP_PORT: String(otlp),
     MUSTER_COMPOSE_JAEGER_PORT: String(jaeger),
   };

@@ -6,7 +6,10 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect as secure } from "node:tls";
+import { CoreV1Api } from "@kubernetes/client-node";
 import { connectNats } from "@muster/bus";
+import { startApiServer } from "@muster/devcluster";
+import { loadKube } from "@muster/kube";
 import { findNatsServer } from "@muster/nats-server";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
@@ -25,7 +28,7 @@ it("renews the certificate under a NATS that runs: all trust the old one and the
   const { uid, gid } = await stat(root);
   const [port = 0, monitor = 0] = await freePorts(2);
   // Made long ago, so that it has to be renewed today.
-  const setup = { root, service: { uid, gid }, natsPort: port, nowMs: Date.now() - 340 * DAY_MS };
+  const setup = { root, service: { uid, gid }, natsPort: port, kubernetesPort: 6443, nowMs: Date.now() - 340 * DAY_MS };
   await prepare(setup);
 
   const compose = await readFile(join(ROOT, "deploy/nats/compose.conf"), "utf8");
@@ -65,6 +68,20 @@ it("renews the certificate under a NATS that runs: all trust the old one and the
   const renewed = new X509Certificate(await readFile(join(root, "nats/tls.crt"))).fingerprint256;
   await until("it shows the new one", async () => (await shown(port)) === renewed);
   await ask();
+});
+
+it("gives whoever owns the clone a kubeconfig that the embedded cluster takes when it starts later", async () => {
+  await using stack = new AsyncDisposableStack();
+  const { path: root } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-setup-")));
+  for (const folder of ["nats", "client", "data", "cluster", "access", "keys/provision-engine"])
+    await mkdir(join(root, folder), { recursive: true });
+  await writeFile(join(root, "compose.yml"), "");
+  const { uid, gid } = await stat(root);
+  const [port = 0] = await freePorts(1);
+  await prepare({ root, service: { uid, gid }, natsPort: 4222, kubernetesPort: port, nowMs: Date.now() });
+  stack.use(await startApiServer({ directory: join(root, "cluster"), persist: true, port, host: "dev-cluster" }));
+  const { items } = await loadKube(join(root, "client/kubeconfig")).makeApiClient(CoreV1Api).listNamespace();
+  expect(items.map(({ metadata }) => metadata?.name)).toContain("default");
 });
 
 /** The fingerprint of the certificate that the server shows, to anybody. */

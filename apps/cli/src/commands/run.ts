@@ -11,7 +11,7 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { formatDuration } from "../domain/duration.ts";
 import { GENERATED_LENGTH } from "../domain/read-session-document.ts";
 import { isFinished, type Work } from "../domain/work.ts";
-import type { WorkCalls } from "../kinds/kind.ts";
+import type { Kind, Link, WorkCalls } from "../kinds/kind.ts";
 import { findKind, readWork, type ReadWork } from "../kinds/kinds.ts";
 import { explainError } from "../explain-error.ts";
 import { follow } from "./follow.ts";
@@ -65,15 +65,31 @@ function nameOf(cli: Cli, { value }: Placed<ReadWork>): string {
 async function checkAll(cli: Cli, { link }: Connected, named: readonly Named[]): Promise<string[]> {
   const problems: Problem[] = [];
   const warned: string[] = [];
+  let taken: string | undefined;
   for (const { value, name, placeOf } of named) {
     const found = await value.draft.check?.(link, name);
     if (found === undefined) continue;
     for (const { field, reason } of found.problems)
       problems.push({ ...placeOf(field), message: `${field}: ${reason}` });
+    if (found.problems.some(({ field }) => field === "metadata.name")) taken ??= await whoHas(link, value.kind, name);
     warned.push(...found.warnings.map((message) => `warning: ${value.kind.noun} ${name}: ${plain(message)}`));
   }
-  refuseProblems(cli, problems);
+  refuseProblems(cli, problems, taken);
   return warned;
+}
+
+/** What to do about a name that somebody has; undefined where nobody does, or where that cannot be known. */
+async function whoHas(link: Link, kind: Kind, name: string): Promise<string | undefined> {
+  try {
+    const work = await kind.calls(link).get(name);
+    const state = isFinished(work)
+      ? `is over, but there: ${kind.goneBy(name)}`
+      : `is not over: \`muster cancel ${kind.noun}/${name}\` ends it`;
+    return `nothing was submitted; choose another name, or free this one. ${kind.noun}/${name} ${state}`;
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+    return undefined;
+  }
 }
 
 /** A dry run goes without services when none can be reached, and says so. */

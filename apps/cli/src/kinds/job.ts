@@ -53,6 +53,8 @@ function buildJobKind(word: Word): Kind {
     },
     calls: (link) => jobCalls(word, link),
     conditions: JOB_CONDITIONS,
+    goneBy: (name) =>
+      `\`kubectl delete ${noun}s.${own ? API_GROUP : "kubeflow.org"} ${name}\` takes it away, or its ttlSecondsAfterFinished does`,
     explain: explainJob,
     isPart: ({ owner }, id) => id.startsWith(`${owner.id}--`),
     podsLeft: async ({ bus, stop }) => {

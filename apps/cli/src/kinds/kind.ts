@@ -22,6 +22,8 @@ export type Kind = {
   readonly calls: (link: Link) => WorkCalls;
   /** Types of the conditions that its work may have. */
   readonly conditions: readonly string[];
+  /** What takes one that is over away, and frees its name, for people. */
+  readonly goneBy: (name: string) => string;
   /** Why it is where it is. `reservation` is undefined where the ledger holds none for it. */
   readonly explain: (work: Work, reservation: ReservationExplanation | undefined) => Explanation;
   /** Whether the ledger's owner of this id has machines for a part of the work, beside the owner that the work names. Absent: none has. */

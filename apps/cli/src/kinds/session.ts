@@ -29,6 +29,7 @@ export const SESSION: Kind = {
   },
   calls: sessionCalls,
   conditions: PHASES,
+  goneBy: () => "it is forgotten when its spec.ttl is over",
   explain: explainSession,
 };
 

@@ -183,13 +183,14 @@ function addDelete(program: Command, cli: Cli, answer: Answer): void {
     .action(
       answer((set: string, name: string | undefined, { force, orphan, cascade, wait, timeout, output }: Options) => {
         const work = cli.kinds.find(({ noun, plural }) => [noun, plural].includes(set.split("/")[0] ?? ""));
+        const called = name ?? (set.split("/")[1] || "NAME");
         if (work !== undefined)
           throw new CommandError(EXIT.usage, `a ${work.noun} is not deleted`, {
-            hint: `\`muster cancel ${name === undefined ? set : `${set}/${name}`}\` ends it`,
+            hint: `\`muster cancel ${work.noun}/${called}\` ends it; once it is over, ${work.goneBy(called)}`,
           });
         if (isLeaseWord(set.split("/")[0] ?? ""))
           throw new CommandError(EXIT.usage, "a lease is not deleted", {
-            hint: `\`muster lease end ${name ?? (set.split("/")[1] || "ID")}\` ends it, for good`,
+            hint: `\`muster lease end ${called}\` ends it, for good`,
           });
         const keepPods = orphan === true || cascade === "orphan";
         const flags = { force: force === true, keepPods, wait: wait === true, timeoutMs: timeout };

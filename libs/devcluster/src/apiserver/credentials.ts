@@ -1,6 +1,6 @@
 import { randomBytes, X509Certificate } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { type Certificate, makeAuthority } from "./certificates.ts";
 import { at, isObject, type Json, textAt } from "./json.ts";
 
@@ -22,6 +22,11 @@ export async function makeCredentials(): Promise<Credentials> {
   return { authority: await makeAuthority("muster-devcluster"), token: secret(), kubeletToken: secret() };
 }
 
+/** Where a cluster that persists keeps them. */
+export function credentialsFileOf(directory: string): string {
+  return join(directory, "state/credentials.json");
+}
+
 /** Those of the file, mode 0600; new ones when there is none, or when its authority is about to end. */
 export async function keepCredentials(file: string, nowMs: number): Promise<Credentials> {
   const known = await read(file);
@@ -36,7 +41,10 @@ export async function keepCredentials(file: string, nowMs: number): Promise<Cred
 
 async function read(file: string): Promise<Credentials | undefined> {
   try {
-    const parsed: unknown = JSON.parse(await readFile(file, "utf8"));
+    const text = await readFile(file, "utf8");
+    // What a machine that lost its power may leave.
+    if (text === "") return undefined;
+    const parsed: unknown = JSON.parse(text);
     if (!isObject(parsed)) return undefined;
     const authority = certificateOf(at(parsed, "authority"));
     return { authority, token: textAt(parsed, "token"), kubeletToken: textAt(parsed, "kubeletToken") };

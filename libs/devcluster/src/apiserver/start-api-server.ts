@@ -14,7 +14,7 @@ import { bearerOf, isAuthorized } from "./authenticate.ts";
 import { type Certificate, signLoopbackServer } from "./certificates.ts";
 import { startClaimProtection } from "./claim-protection.ts";
 import { startCollector } from "./collector.ts";
-import { keepCredentials, makeCredentials } from "./credentials.ts";
+import { credentialsFileOf, keepCredentials, makeCredentials } from "./credentials.ts";
 import { customResources, startDefinitions } from "./custom/definitions.ts";
 import { startDisruptionController } from "./disruption-controller.ts";
 import { serveDocument } from "./documents.ts";
@@ -91,7 +91,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const persist = options.persist === true;
   const journal = persist ? started.use(openJournal({ directory: state, onProblem: onDefect })) : undefined;
   const { authority, ...secrets } = persist
-    ? await keepCredentials(join(state, "credentials.json"), nowMs())
+    ? await keepCredentials(credentialsFileOf(options.directory), nowMs())
     : await makeCredentials();
   const token = options.token ?? secrets.token;
   const [certificate, kubeletCertificate] = await Promise.all([

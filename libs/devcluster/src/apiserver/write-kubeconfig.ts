@@ -4,8 +4,14 @@ import { dirname } from "node:path";
 export type KubeconfigUser = { readonly url: string; readonly ca: string; readonly token: string };
 
 /** Writes a kubeconfig with one user, mode 0600, whatever the mode of a file that is there already. */
-export async function writeKubeconfig(file: string, { url, ca, token }: KubeconfigUser): Promise<void> {
+export async function writeKubeconfig(file: string, user: KubeconfigUser): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  await writeFile(file, renderKubeconfig(user), { mode: 0o600 });
+  // The mode above holds for new files only.
+  await chmod(file, 0o600);
+}
+
+export function renderKubeconfig({ url, ca, token }: KubeconfigUser): string {
   const name = "muster-devcluster";
   const content = {
     apiVersion: "v1",
@@ -15,7 +21,5 @@ export async function writeKubeconfig(file: string, { url, ca, token }: Kubeconf
     contexts: [{ name, context: { cluster: name, user: name, namespace: "default" } }],
     "current-context": name,
   };
-  await writeFile(file, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
-  // The mode above holds for new files only.
-  await chmod(file, 0o600);
+  return `${JSON.stringify(content, null, 2)}\n`;
 }

@@ -18,7 +18,7 @@ beforeEach(async () => {
   for (const folder of folders) await mkdir(join(root, folder), { recursive: true });
   await writeFile(join(root, "compose.yml"), "");
   const { uid, gid } = await stat(root);
-  setup = { root, service: { uid, gid }, natsPort: 4333, nowMs: NOW };
+  setup = { root, service: { uid, gid }, natsPort: 4333, kubernetesPort: 6444, nowMs: NOW };
 });
 afterEach(() => rm(root, { recursive: true, force: true }));
 
@@ -42,6 +42,11 @@ async function expectWhole(): Promise<void> {
   expect(users).toContain(`nkey: ${publicKeyOf((await read("client/backup.nk")).trim())}`);
   expect(await read("client/ca.crt")).toBe(await read("keys/watcher/ca.crt"));
   expect(await read("keys/provision-engine/engine.key")).toMatch(/^[0-9a-f]{64}\n$/);
+  const { token } = JSON.parse(await read("cluster/state/credentials.json")) as { token: string };
+  expect(JSON.parse(await read("client/kubeconfig"))).toMatchObject({
+    clusters: [{ cluster: { server: "https://127.0.0.1:6444" } }],
+    users: [{ user: { token } }],
+  });
 }
 
 it("gives each its own key and no other, readable by its owner alone", async () => {
@@ -96,6 +101,16 @@ it("makes whole what a kill has left: any file that is missing, empty, or half w
     await expectWhole();
   }
   expect([...(await everything()).keys()].toSorted()).toEqual([...files, join(root, "compose.yml")].toSorted());
+});
+
+it("leaves no kubeconfig of the embedded cluster where a cluster of the user's is used", async () => {
+  await prepare(setup);
+  const kubeconfigs = join(root, "theirs");
+  await mkdir(kubeconfigs);
+  await writeFile(join(kubeconfigs, "watcher.kubeconfig"), "theirs");
+  await prepare({ ...setup, kubeconfigs });
+  expect(await readdir(join(root, "client"))).toEqual(["backup.nk", "ca.crt", "cli.nk", "local.json"]);
+  expect(await read("keys/watcher/kubeconfig")).toBe("theirs");
 });
 
 it("says which file holds no seed, and not what it holds", async () => {

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { chown, mkdir, readdir, readFile, stat } from "node:fs/promises";
+import { chown, mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { prepareAccess } from "@muster/devcluster/access";
 import { makeNkey, NATS_USERS, type NatsUserName, publicKeyOf, renderUsers } from "@muster/nats-server";
 import {
   type Certificate,
@@ -21,7 +22,9 @@ export type Setup = {
   readonly service: Owner;
   /** Where the command line finds NATS on this machine. */
   readonly natsPort: number;
-  /** Folder with a `<service>.kubeconfig` for each that has to do with a cluster of the user's. */
+  /** Where kubectl finds the embedded cluster on this machine. */
+  readonly kubernetesPort: number;
+  /** Folder with a `<service>.kubeconfig` for each that has to do with a cluster of the user's, which is used instead. */
   readonly kubeconfigs?: string | undefined;
   readonly nowMs: number;
 };
@@ -54,6 +57,7 @@ export async function prepare(setup: Setup): Promise<readonly CertificateStep[]>
   for (const name of ["data", "cluster", "access"]) await chown(join(root, name), service.uid, service.gid);
   if (setup.kubeconfigs !== undefined) await giveAccess(setup, setup.kubeconfigs);
   const seedOf = (user: NatsUserName): string => nkeys.get(user)?.seed ?? "";
+  await prepareKubectl(setup);
   await prepareClient(setup, { cli: seedOf("cli"), backup: seedOf("backup") }, authority.cert);
   return steps;
 }
@@ -69,13 +73,32 @@ async function giveAccess({ root, service }: Setup, from: string): Promise<void>
   }
 }
 
+/** A kubeconfig for whoever owns the clone. Made here, for no other container may write where the keys of the command line are. */
+async function prepareKubectl({ root, service, kubernetesPort, kubeconfigs, nowMs }: Setup): Promise<void> {
+  const file = join(root, "client/kubeconfig");
+  // They have one, and this would be of a cluster that does not run.
+  if (kubeconfigs !== undefined) {
+    await rm(file, { force: true });
+    return;
+  }
+  const access = await prepareAccess(join(root, "cluster"), `https://127.0.0.1:${kubernetesPort}`, nowMs);
+  for (const kept of access.files) await chown(kept, service.uid, service.gid);
+  await put(file, access.kubeconfig, await clientOf(root));
+}
+
+/** Whoever has cloned the repository. */
+async function clientOf(root: string): Promise<Owner> {
+  const { uid, gid } = await stat(join(root, "compose.yml"));
+  return { uid, gid };
+}
+
 /** Of the users that somebody at the command line is. */
 type ClientSeeds = { readonly cli: string; readonly backup: string };
 
 /** The folder of the command line belongs to whoever has cloned the repository, not to whoever runs the engine. */
 async function prepareClient({ root, natsPort }: Setup, seeds: ClientSeeds, ca: string): Promise<void> {
   const client = join(root, "client");
-  const { uid, gid } = await stat(join(root, "compose.yml"));
+  const { uid, gid } = await clientOf(root);
   const local = {
     natsUrl: `tls://localhost:${natsPort}`,
     natsNkeyFile: "cli.nk",
