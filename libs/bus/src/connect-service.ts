@@ -1,10 +1,11 @@
 import { backoffMs, pause } from "@muster/backoff";
-import { FaultError, isFaultError } from "@muster/faults";
+import { describeFault, FaultError, isFaultError } from "@muster/faults";
 import { subjects } from "@muster/proto";
+import { countRefusal } from "./bus-metrics.ts";
 import type { NatsAccess } from "./nats-access.ts";
 import { connectNats, type NatsBus } from "./nats-bus.ts";
 import type { RequestRate } from "./request-rates.ts";
-import { REFUSED_RETRY, type BusStatus } from "./nats-link.ts";
+import { addressesOf, REFUSED_RETRY, type BusStatus } from "./nats-link.ts";
 import { isCredentialRefused } from "./refusals.ts";
 
 /** After so long without a connection it is said. */
@@ -26,8 +27,8 @@ export type ServiceConnection = {
 };
 
 /**
- * A service's connection, named after its instance; changes of its status are logged, and told to `onStatus`. A server that is away, one that does not take the credential, and
- * one whose certificate is not trusted, is said, in the log and by /readyz, and tried again with back-off: a service that ended would come no sooner. So is one that comes back
+ * A service's connection, named after its instance; changes of its status are logged, and told to `onStatus`. A server that is away, one that does not take the credential,
+ * one whose certificate is not trusted, and a file that holds no credential, is said, in the log and by /readyz, and tried again with back-off: a service that ended would come no sooner. So is one that comes back
  * so after the service has been connected. Rejects as `connectNats` does otherwise, and with FaultError cancelled when the service is stopped meanwhile.
  */
 export async function connectService(
@@ -57,14 +58,29 @@ export async function connectService(
       trouble = undefined;
       return bus;
     } catch (error) {
-      if (!isFaultError(error) || error.fault.code !== "unavailable") throw error;
-      trouble = error.message;
+      const found = troubleOf(error, config.nats);
+      if (found === undefined) throw error;
+      trouble = found.detail;
       const retryInMs = backoffMs(attempt, REFUSED_RETRY);
-      const what = isCredentialRefused(error) ? "NATS refuses this service" : "NATS does not answer";
-      logger.error({ detail: error.message, retryInMs }, what);
+      logger.error({ detail: found.detail, retryInMs }, found.what);
       await pause(retryInMs, signal);
       if (signal.aborted)
         throw new FaultError({ code: "cancelled", operation: "connecting to NATS" }, { cause: error });
     }
   }
+}
+
+/** What keeps a service from NATS that may be mended without it; undefined where only another start helps. When it is tried again stands beside it. */
+function troubleOf(error: unknown, nats: NatsAccess): { readonly what: string; readonly detail: string } | undefined {
+  if (!isFaultError(error)) return undefined;
+  const { fault, cause } = error;
+  // All that is invalid beside the variables, which were read before, is the file that one of them names.
+  if (fault.code === "invalid_request" && nats.nkey !== undefined && "file" in nats.nkey) {
+    countRefusal("credential");
+    return { what: "the key for NATS cannot be used", detail: describeFault(fault) };
+  }
+  if (fault.code !== "unavailable") return undefined;
+  const reason = cause instanceof Error ? cause.message : describeFault(fault);
+  const what = isCredentialRefused(error) ? "NATS refuses this service" : "NATS does not answer";
+  return { what, detail: `connecting to ${addressesOf(nats.url)}: ${reason}` };
 }

@@ -25,7 +25,7 @@ it.each(["nats://user:s3cret@HOST", "user:s3cret@HOST", "nats://HOST, nats://s3c
     );
     expect(error).toMatchObject({ fault: { code: "unavailable", dependency: "nats" } });
     const told = inspect(error, { depth: null, showHidden: true });
-    expect(told).toContain(`connecting to ${host}`);
+    expect(told).toContain(`connecting to nats://${host}`);
     expect(told).not.toContain("s3cret");
   },
 );

@@ -333,11 +333,12 @@ function tlsOptions({ caFile, client }: NonNullable<NatsAccess["tls"]>) {
   return { ...(caFile !== undefined && { caFile }), ...client };
 }
 
-/** Hosts and ports only: a URL may hold a password, and what is thrown is logged. */
-function addressesOf(url: string): string {
+/** Where the servers are: no more, for a URL may hold a password, and what is thrown is logged. */
+export function addressesOf(url: string): string {
   const addresses = url.split(",").map((server) => {
     const full = server.includes("://") ? server.trim() : `nats://${server.trim()}`;
-    return URL.parse(full)?.host ?? "an address that is no URL";
+    const read = URL.parse(full);
+    return read === null ? "an address that is no URL" : `${read.protocol}//${read.host}`;
   });
   return addresses.join(", ");
 }

@@ -77,11 +77,42 @@ it("says whose key is refused, also to who asks whether it is ready, and goes on
   expect(missing()).toContain(`does not take the nkey ${wrong.publicKey} of MUSTER_NATS_NKEY_FILE ${file}`);
   expect(said.join("\n")).toContain("retryInMs");
   expect(said.join("\n")).not.toContain(wrong.seed);
+  expect(missing()).toMatch(/^connecting to tls:\/\/127/);
+  // When it tries again it says itself.
+  expect(missing()).not.toMatch(/try again/);
   await write("late.nk", keys.get("watcher")?.seed ?? "");
   await using bus = await connecting;
   await bus.connection.flush();
   expect(missing()).toBeUndefined();
 });
+
+it.each<[title: string, spoil: (file: string) => Promise<unknown>, says: RegExp]>([
+  ["garbage", (file) => writeFile(file, "garbage"), /it is not the seed of an nkey, which begins with SU/],
+  ["nothing", (file) => writeFile(file, ""), /it is not the seed of an nkey, which begins with SU/],
+  ["what others may read", (file) => chmod(file, 0o644), /others may use it, its mode is 0644: chmod 0600 is needed/],
+  ["nothing at all, for it is gone", (file) => rm(file), /ENOENT: no such file/],
+])(
+  "says that the file of its key holds %s, without a stack, and goes on once it is right",
+  async (_title, spoil, says) => {
+    const seed = keys.get("watcher")?.seed ?? "";
+    const file = await write("spoilt.nk", seed);
+    await spoil(file);
+    const variables = { MUSTER_NATS_NKEY_FILE: file, MUSTER_NATS_CA_FILE: join(directory, "ca.pem") };
+    const { context, said, missing } = contextWith(variables, new AbortController().signal);
+    const connecting = connectService(context);
+    connecting.catch(() => undefined);
+    await until("it has said so", missing);
+    expect(missing()).toMatch(says);
+    expect(missing()).toContain(file);
+    expect(said).toHaveLength(1);
+    expect(Object.keys(JSON.parse(said[0] ?? "") as object)).toEqual(["detail", "retryInMs"]);
+    await rm(file, { force: true });
+    await write("spoilt.nk", seed);
+    await using bus = await connecting;
+    await bus.connection.flush();
+    expect(missing()).toBeUndefined();
+  },
+);
 
 it("says that it does not trust the server's certificate, and goes on once the file has who signed it", async () => {
   const file = await write("trusted.pem", (await certificateAuthority("another")).cert);
