@@ -86,19 +86,25 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   });
 
   const { look, forget } = attend(ops, { pass, passes, tells, waiting, checks, alerts, pauses });
-  const stopLooking = view.onChange((id) => {
-    const entry = view.get(id);
-    if (entry === undefined) forget(id);
-    else if (isOwn(ops, entry.value)) look({ record: entry.value.record, revision: entry.revision });
-  });
-  const wakeOwn = (id: string): void => {
-    const entry = view.get(id);
-    // One that is not seen yet is looked at when it is.
-    if (entry !== undefined && isOwn(ops, entry.value)) passes.wake(id);
-  };
+  const heard = heardEarly();
+  const stopLooking = view.onChange((id) =>
+    heard.after(`change of ${id}`, () => {
+      const entry = view.get(id);
+      if (entry === undefined) forget(id);
+      else if (isOwn(ops, entry.value)) look({ record: entry.value.record, revision: entry.revision });
+    }),
+  );
+  const wakeOwn = (id: string): void =>
+    heard.after(`hint of ${id}`, () => {
+      const entry = view.get(id);
+      // One that is not seen yet is looked at when it is.
+      if (entry !== undefined && isOwn(ops, entry.value)) passes.wake(id);
+    });
   const stopHearing = followHints(ops, { checks, pauses, wake: wakeOwn });
   try {
-    await lookAtAll(ops, look, signal);
+    const all = await learnAll(ops);
+    heard.begin();
+    await lookAtAll(ops, all, look, signal);
     await ended(signal);
   } finally {
     stopLooking();
@@ -157,11 +163,38 @@ function attend(
   };
 }
 
-/** The view may be behind what whoever led before has written. */
-async function lookAtAll(ops: EngineOps, look: (stored: Stored) => void, signal: AbortSignal): Promise<void> {
-  const { records, holdings, view } = ops;
-  const all = (await records.list()).filter(({ record }) => isOwn(ops, { record }));
-  await forEachOf(all, (stored) => holdings.learn(stored));
+/**
+ * What is heard before the records of all leases are known here waits until they are: a view that still catches up tells of leases as they were, and what is made for one
+ * that has ended since is nobody's.
+ */
+function heardEarly(): { readonly after: (what: string, act: () => void) => void; readonly begin: () => void } {
+  let waiting: Map<string, () => void> | undefined = new Map();
+  return {
+    after: (what, act) => {
+      if (waiting === undefined) act();
+      else waiting.set(what, act);
+    },
+    begin: () => {
+      const early = waiting ?? [];
+      waiting = undefined;
+      for (const [, act] of early) act();
+    },
+  };
+}
+
+/** The view may be behind what whoever led before has written, and what is done is decided from what is known here. */
+async function learnAll(ops: EngineOps): Promise<Stored[]> {
+  const all = (await ops.records.list()).filter(({ record }) => isOwn(ops, { record }));
+  await forEachOf(all, (stored) => ops.holdings.learn(stored));
+  return all;
+}
+
+async function lookAtAll(
+  { view }: EngineOps,
+  all: readonly Stored[],
+  look: (stored: Stored) => void,
+  signal: AbortSignal,
+): Promise<void> {
   await forEachOf(
     sortByRank(all, ({ record }) => record.order.type),
     (stored) => {

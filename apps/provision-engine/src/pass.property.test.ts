@@ -21,6 +21,7 @@ const common: fc.WeightedArbitrary<Step>[] = [
   { weight: 1, arbitrary: of("tell", (world, lease) => world.tell(lease, true)) },
   { weight: 1, arbitrary: of("lose feedback of", (world, lease) => world.tell(lease, false)) },
   { weight: 1, arbitrary: of("publish", (world, lease) => world.publish(lease)) },
+  { weight: 6, arbitrary: of("hear of", (world, lease) => world.hear(lease)) },
   { weight: 6, arbitrary: of("pass over", (world, lease) => world.pass(lease)) },
   { weight: 12, arbitrary: fc.nat({ max: 9 }).map((at) => ({ name: `step ${at}`, run: (world) => world.step(at) })) },
   {
@@ -50,6 +51,7 @@ async function settles(world: World): Promise<void> {
   await world.calm(IDS);
   // What was told last is known now.
   for (const lease of IDS) {
+    world.hear(lease);
     await world.pass(lease);
     for (let step = 0; step < 5; step++) await world.step(0);
   }
@@ -163,6 +165,17 @@ it("takes down nothing of the older lease when the order that was to take it ove
   }
 });
 
+it("hands nothing over to a lease that has been ended, whether the engine has heard of it or not", async () => {
+  const world = leaseWorld();
+  await orderBoth(world);
+  while (world.records.get("1-3")?.record.phase !== "PROVISIONING") await world.step(0);
+  world.end("1-3");
+  while (world.isBusy()) await world.step(0);
+  expect(world.records.get("1-1")?.record).toMatchObject({ phase: "ACTIVE", heir: undefined });
+  await settles(world);
+  expect(world.copies.has("1-1")).toBe(true);
+});
+
 it("does not let a deposed leader, which still takes down a run that failed, take down the next one", async () => {
   const world = leaseWorld();
   const steps = async (count: number, choice: number): Promise<void> => {
@@ -180,8 +193,7 @@ it("does not let a deposed leader, which still takes down a run that failed, tak
   await steps(2, 1);
   expect(world.records.get("1-1")?.record.phase).toBe("FAILED");
   world.order("1-1");
-  // The first does not see that it was ordered again.
-  await world.pass("1-1");
+  world.hear("1-1");
   await world.pass("1-1");
   // Writes PROVISIONING, makes it, writes ACTIVE.
   await steps(3, 1);

@@ -129,6 +129,9 @@ async function execute(
 async function takeOver(deps: PassDeps, stored: Stored): Promise<Stored | undefined> {
   const { record } = stored;
   const { takesOver } = record;
+  // What is handed over is not taken back: a user's end that is not heard of yet counts.
+  const current = await deps.read(record.order.id);
+  if (current?.revision !== stored.revision) return current;
   const older = takesOver === undefined ? undefined : await deps.read(takesOver);
   // Another engine leads, and goes on with it.
   if (older !== undefined && older.record.fence > deps.fence) return undefined;

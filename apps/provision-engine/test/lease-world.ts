@@ -57,8 +57,8 @@ export function leaseWorld() {
   let gates: Gate[] = [];
   const running = new Map<string, Promise<unknown>>();
   const records = new Map<string, Stored>();
-  /** Records as engines know them: as they were at the last pass, and as they write them. */
-  const seen = new Map<string, Stored>();
+  /** Records as each engine knows them: as they were when it began, as it has read and written them since, and what it has heard of others' changes. */
+  const seenBy = new Map<number, Map<string, Stored>>();
   /** What is there of leases, under the one name of each; the run that it was last made for. */
   const copies = new Map<string, number>();
   const published: string[] = [];
@@ -116,8 +116,23 @@ export function leaseWorld() {
     paused.set(own, pauses);
     return pauses;
   };
+  const seenOf = (own: number): Map<string, Stored> => {
+    const seen = seenBy.get(own) ?? new Map(records);
+    seenBy.set(own, seen);
+    return seen;
+  };
+  const hear = (id: string): void => {
+    const found = records.get(id);
+    if (found === undefined) seenOf(fence).delete(id);
+    else seenOf(fence).set(id, found);
+  };
   const depsOf = (own: number, id: string): PassDeps => {
     const pauses = pausesOf(own);
+    const seen = seenOf(own);
+    const learnt = (stored: Stored): Stored => {
+      seen.set(stored.record.order.id, stored);
+      return stored;
+    };
     const gate = async <Value>(effect: () => Value): Promise<Value> => {
       await new Promise<void>((open) => gates.push({ fence: own, open }));
       return effect();
@@ -130,14 +145,16 @@ export function leaseWorld() {
     return {
       fence: own,
       now: () => nowNs,
-      read: (asked) => gate(() => records.get(asked)),
+      read: (asked) =>
+        gate(() => {
+          const found = records.get(asked);
+          return found && learnt(found);
+        }),
       seen: (asked) => seen.get(asked),
       write: (stored, next) =>
         gate(() => {
           current(stored);
-          const written = put({ ...next, fence: own }, stored.record);
-          seen.set(written.record.order.id, written);
-          return written;
+          return learnt(put({ ...next, fence: own }, stored.record));
         }),
       remove: (stored) =>
         gate(() => {
@@ -265,9 +282,10 @@ export function leaseWorld() {
       running.set(key, pass);
       void pass.catch((error: unknown) => broken.push(String(error))).finally(() => running.delete(key));
       await settle();
-      for (const [each, stored] of records) seen.set(each, stored);
-      for (const each of seen.keys()) if (!records.has(each)) seen.delete(each);
     },
+    isBusy: (): boolean => gates.length > 0,
+    /** The leading engine hears what others have made of the lease. */
+    hear,
     /** One of the calls that are on their way, of whichever engine, is made. */
     step: async (choice: number): Promise<void> => {
       const [gate] = gates.splice(choice % Math.max(gates.length, 1), 1);
@@ -304,6 +322,7 @@ export function leaseWorld() {
         while (gates.length > 0) await world.step(0);
         world.wait(5);
         for (const id of ids) {
+          for (const each of ids) hear(each);
           await world.pass(id);
           while (gates.length > 0) await world.step(0);
           // Also what waits for longer than the rest of it lasts.
