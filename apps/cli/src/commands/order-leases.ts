@@ -6,7 +6,7 @@ import { leaseCalls, type Ordered } from "../adapters/lease-calls.ts";
 import { describePlace, type Place, type Placed, type Problem } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { describeEnd } from "../domain/build-lease-views.ts";
+import { describeEnd, withoutPrefix } from "../domain/build-lease-views.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
@@ -247,7 +247,7 @@ function describeTried(
     RESENT: `was ordered before: ${phase}, ends ${describeEnd(lease, nowMs)}`,
     RETRIED: "has failed, and would be tried again",
   }[outcome];
-  const what = refusedBecause === "" ? becomes : `would be FAILED at once: ${plain(refusedBecause)}`;
+  const what = refusedBecause === "" ? becomes : `would be FAILED at once: ${plain(withoutPrefix(refusedBecause))}`;
   const sealed = sealedFields(order);
   const secrets = sealed.length === 0 ? "" : `; sealed to engine ${order.engine}: ${sealed.join(", ")}`;
   return `${isNamed ? leaseTarget(lease) : `a ${LEASE_NOUN} of type ${order.type}`} ${what} (dry run: nothing was done${secrets})`;

@@ -42,6 +42,7 @@ export async function waitForLease(cli: Cli, id: string, { wish, timeoutMs, outp
   });
   if (end === "interrupted") return EXIT.interrupted;
   const isMet = end === "gone" ? wish.for === "delete" : decideLeaseCondition(last, wish) === "met";
+  if (isMet && last.ending?.cause === "CRASHED") cli.io.err([describeState(last)]);
   if (isMet || output !== "table") print(cli.io, output, { table: () => met, data: () => buildLeaseRecord(last) });
   if (isMet) return EXIT.ok;
   const wished = wish.for === "delete" ? "its end" : `condition ${wish.type}${wish.is ? "" : "=false"}`;

@@ -4,7 +4,7 @@ import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts"
 import { formatElapsed } from "./duration.ts";
 import type { Lease, LeaseEvent, LeaseUsers } from "./lease.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
-import { colourOf, paint } from "./paint.ts";
+import { colourOf, paint, type Colour } from "./paint.ts";
 import { showOrderData, showResultData } from "./sealed-view.ts";
 import type { Verdict } from "./verify-lease.ts";
 
@@ -18,7 +18,7 @@ export function buildLeaseTable(
   const rows = leases.map((lease): Cell[] => [
     lease.order.id,
     lease.order.type,
-    { text: lease.phase, colour: colourOf(lease.phase) },
+    phaseCell(lease),
     describeEnd(lease, nowMs),
     formatElapsed(nowMs - toMs(lease.order.createdNs)),
     ...ofUser(lease.order.user),
@@ -29,11 +29,11 @@ export function buildLeaseTable(
 
 /** All that is known of one, for people, but what is sealed. Nothing is cut: it is there to be copied. */
 export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
-  const { order, phase, renewal, result, run } = lease;
+  const { order, renewal, result, run } = lease;
   const why = whyOf(lease);
   const facts: (readonly [string, string])[] = [
     [LEASE_NOUN, order.id],
-    ["phase", phase],
+    ["phase", phaseCell(lease).text],
     ...(why === "" ? [] : [["why", why] as const]),
     ["type", order.type],
     ["data", lease.orderHash === undefined ? showOrderData(order) : NOT_KEPT],
@@ -54,7 +54,18 @@ const NOT_KEPT = "not kept, because it is over";
 
 function toldOf({ order, orderHash }: Lease, result: Result): string {
   if (orderHash !== undefined && result.data === "") return result.message || NOT_KEPT;
-  return result.message || showResultData(order, result);
+  return withoutPrefix(result.message) || showResultData(order, result);
+}
+
+/** What crashed is over, too, and no success: whoever reads phases alone sees that. */
+function phaseCell({ phase, ending }: Lease): { readonly text: string; readonly colour: Colour } {
+  if (ending?.cause !== "CRASHED") return { text: phase, colour: colourOf(phase) };
+  return { text: `${phase} (CRASHED)`, colour: colourOf("FAILED") };
+}
+
+/** The original begins so, and controllers may know it by that; people read what follows. */
+export function withoutPrefix(message: string): string {
+  return message.replace(/^failed to apply provision: /, "");
 }
 
 /** One that ends before its time tells when that was, and not the time that it no longer has. */
@@ -86,8 +97,8 @@ export function describeUsers({ some, count }: LeaseUsers, nowMs: number): strin
 
 /** Why it is not as it was ordered, in a few words; empty when it is. */
 export function whyOf({ phase, waitingBecause, ending, result }: Lease): string {
-  if (phase === "FAILED" && result !== undefined) return result.message;
-  const end = ending && [ending.cause, ending.message].filter((each) => each !== "").join(": ");
+  if (phase === "FAILED" && result !== undefined) return withoutPrefix(result.message);
+  const end = ending && [ending.cause, withoutPrefix(ending.message)].filter((each) => each !== "").join(": ");
   return [end ?? "", waitingBecause].filter((each) => each !== "").join("; ");
 }
 

@@ -40,7 +40,10 @@ export function explainLease(
       return {
         code: ending?.cause ?? "ENDED",
         message: `${lease.result === undefined ? "it never became ACTIVE, and nothing of it is there" : "nothing of it is there any more"}: ${whyOf(lease)}`,
-        next: "order another one: an id is used once",
+        next:
+          ending?.cause === "CRASHED"
+            ? "mend what ends in it before you order another one: it would end likewise"
+            : "order another one: an id is used once",
       };
     case "FAILED":
       return {

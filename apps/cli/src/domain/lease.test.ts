@@ -81,13 +81,15 @@ it("lists leases in a table, which fits into any terminal", () => {
     waiting,
     aLease({ order: forever, expiresAtNs: order.createdNs + DURATION_NS_MAX }),
     aLease({ phase: "ENDED", ending: { cause: "REQUESTED", message: "", atNs: 1n } }),
+    aLease({ phase: "ENDED", ending: { cause: "CRASHED", message: "4 exits", atNs: 1n } }),
   ];
   expect(buildLeaseTable(all, NOW_MS, inTable(undefined))).toEqual([
-    "LEASE   TYPE   PHASE         ENDS      AGE    USER                                         WHY",
-    `4711-1  debug  ACTIVE        in 1h00m  1h00m  ${order.user}`,
-    `4711-1  debug  PROVISIONING  in 1h00m  1h00m  ${order.user}  pool workers: 2 wanted, 1 available`,
-    `1-1     debug  ACTIVE        never     1h00m  ${order.user}`,
-    `4711-1  debug  ENDED         over      1h00m  ${order.user}  REQUESTED`,
+    "LEASE   TYPE   PHASE            ENDS      AGE    USER                                         WHY",
+    `4711-1  debug  ACTIVE           in 1h00m  1h00m  ${order.user}`,
+    `4711-1  debug  PROVISIONING     in 1h00m  1h00m  ${order.user}  pool workers: 2 wanted, 1 available`,
+    `1-1     debug  ACTIVE           never     1h00m  ${order.user}`,
+    `4711-1  debug  ENDED            over      1h00m  ${order.user}  REQUESTED`,
+    `4711-1  debug  ENDED (CRASHED)  over      1h00m  ${order.user}  CRASHED: 4 exits`,
   ]);
   for (const columns of [20, 40, 60, 80, 120])
     for (const line of buildLeaseTable(all, NOW_MS, inTable(columns))) expect(line.length).toBeLessThanOrEqual(columns);
@@ -102,7 +104,7 @@ it("tells all of one, and what happened to it", () => {
       type: "debug",
       createdNs: 1n,
       state: "error",
-      message: "no such pool",
+      message: "failed to apply provision: no such pool",
       data: "null",
       signature: new Uint8Array(),
     },

@@ -58,9 +58,17 @@ it.each<[string, Neighbour[], Admission]>([
   ["a volume that is there", [volume("ACTIVE")], { admit: "yes", because: "what it takes is free" }],
   ["a volume on its way", [volume("ORDERED")], { ...LATER, because: "volume 1-2 is being provisioned" }],
   ["a volume on its way", [volume("PROVISIONING")], { ...LATER, because: "volume 1-2 is being provisioned" }],
-  ["a volume that goes", [volume("DECOMMISSIONING")], { admit: "no", because: "this user has no active volume 1-2" }],
-  ["no volume", [], { admit: "no", because: "this user has no active volume 1-2" }],
-  ["what is none", [volume("ACTIVE", { type: "zdb" })], { admit: "no", because: "this user has no active volume 1-2" }],
+  [
+    "a volume that goes",
+    [volume("DECOMMISSIONING")],
+    { admit: "no", because: "this user has no active volume 1-2; order it first" },
+  ],
+  ["no volume", [], { admit: "no", because: "this user has no active volume 1-2; order it first" }],
+  [
+    "what is none",
+    [volume("ACTIVE", { type: "zdb" })],
+    { admit: "no", because: "this user has no active volume 1-2; order it first" },
+  ],
 ])("%s is enough for a mount: %o", (_what, named, admission) => {
   expect(decide(claim({}, { volumes: ["1-2"] }), { named })).toEqual(admission);
 });
@@ -76,7 +84,11 @@ it.each<[string, Neighbour[], Admission]>([
     [network("PROVISIONING"), network("ORDERED"), network("DECOMMISSIONING")],
     { admit: "later", leases: ["1-3.PROVISIONING", "1-3.ORDERED"], because: "network net is being provisioned" },
   ],
-  ["another network", [network("ACTIVE", "n")], { admit: "no", because: "this user has no active network net" }],
+  [
+    "another network",
+    [network("ACTIVE", "n")],
+    { admit: "no", because: "this user has no active network net; order it first" },
+  ],
 ])("%s is enough to join it: %o", (_what, named, admission) => {
   expect(decide(claim({}, { networks: ["net"] }), { named })).toEqual(admission);
 });

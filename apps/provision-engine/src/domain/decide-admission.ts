@@ -66,7 +66,7 @@ function decideNeed(what: string, found: readonly Neighbour[]): Admission {
   if (found.some(({ phase }) => phase === "ACTIVE")) return { admit: "yes", because: `${what} is there` };
   const coming = found.filter(({ phase }) => phase === "ORDERED" || phase === "PROVISIONING");
   if (coming.length > 0) return { admit: "later", leases: idsOf(coming), because: `${what} is being provisioned` };
-  return { admit: "no", because: `this user has no active ${what}` };
+  return { admit: "no", because: `this user has no active ${what}; order it first` };
 }
 
 function idsOf(leases: readonly Neighbour[]): string[] {

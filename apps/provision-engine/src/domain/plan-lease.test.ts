@@ -85,7 +85,7 @@ describe("an order", () => {
   it("fails when it is not admitted, is of no known type or none that is served, or its data are wrong", () => {
     const failed = (order: Partial<LeaseRecord["order"]>, seen: Seen = {}) =>
       plan(aLease({ phase: "ORDERED", order }), END, seen);
-    const message = "failed to apply provision: this user has no active volume 1-2";
+    const message = "failed to apply provision: this user has no active volume 1-2; order it first";
     expect(failed(mounting)).toMatchObject({ do: "fail", message });
     expect(failed({}, { isServed: false })).toMatchObject({
       do: "fail",
