@@ -16,7 +16,9 @@ const VARIABLES = {
   PROVISION_KEY: "0".repeat(64),
 };
 /** Of images that serve nothing: their command, which ends at once. */
-const COMMANDS: Readonly<Record<string, readonly string[]>> = { cli: ["--version"], setup: ["--help"] };
+const COMMANDS: Readonly<Record<string, readonly string[]>> = { cli: ["--version"] };
+/** Does nothing without the volumes of docker-compose.yml. */
+const UNTIMED = "setup";
 
 /** A table in Markdown: the size of each image, what it adds to its base, and how long it takes to be ready where NATS and a cluster are. */
 export async function measureImages(names: readonly string[], tag: string): Promise<string> {
@@ -33,13 +35,16 @@ export async function measureImages(names: readonly string[], tag: string): Prom
     const rows: string[] = [];
     for (const name of names) {
       const command = COMMANDS[name];
-      const startMs = (): Promise<number> =>
-        command === undefined
-          ? readyMs(name, imageOf(name))
-          : timed(() => docker("run", "--rm", imageOf(name), ...command));
+      const startMs = async (): Promise<number | undefined> => {
+        if (name === UNTIMED) return undefined;
+        if (name === "dev-cluster") return clusterMs;
+        if (command === undefined) return await readyMs(name, imageOf(name));
+        return await timed(() => docker("run", "--rm", imageOf(name), ...command));
+      };
       const size = await sizeOf(imageOf(name));
-      const ms = name === "dev-cluster" ? clusterMs : await startMs();
-      rows.push(`| ${name} | ${megabytes(size)} | ${megabytes(size - base)} | ${(ms / 1000).toFixed(1)} s |`);
+      const ms = await startMs();
+      const time = ms === undefined ? "" : `${(ms / 1000).toFixed(1)} s`;
+      rows.push(`| ${name} | ${megabytes(size)} | ${megabytes(size - base)} | ${time} |`);
     }
     return ["| image | size | above its base | ready after |", "| --- | ---: | ---: | ---: |", ...rows].join("\n");
   } finally {
