@@ -3,7 +3,7 @@ import type { Order } from "@muster/leases";
 import type { Overheads } from "./domain/count-leases.ts";
 import type { OrderAges } from "./domain/decide-order.ts";
 import type { Referenced } from "./domain/decide-take-over.ts";
-import type { LeaseRecord } from "./domain/lease.ts";
+import type { LeaseRecord, Phase } from "./domain/lease.ts";
 import { takeSnapshot } from "./domain/lease-snapshot.ts";
 import { planLease, type LeasePolicy } from "./domain/plan-lease.ts";
 import { withOrders } from "./domain/with-orders.ts";
@@ -15,6 +15,8 @@ export type ForeseeDeps = {
   readonly workloads: ReadonlyMap<string, Pick<Workload, "tryOut">>;
   readonly around: Holdings["around"];
   readonly overheads: Overheads;
+  /** Undefined: there is no such lease. */
+  readonly phaseOf: (id: string) => Phase | undefined;
   readonly referencedBy: (record: LeaseRecord) => Referenced | undefined;
   readonly policy: LeasePolicy & OrderAges;
   readonly nowNs: () => bigint;
@@ -25,7 +27,7 @@ const TRY_OUT_MS = 2000;
 
 /**
  * Why an order would be FAILED as soon as it is begun, decided from what is known now as its own step would be; empty: nothing is known against it, and it may still fail.
- * `before`: orders that count as begun. Nothing is written or made.
+ * `before`: orders that count as begun unless their leases are there already. Nothing is written or made.
  */
 export async function foreseeOrder(
   deps: ForeseeDeps,
@@ -41,7 +43,7 @@ export async function foreseeOrder(
     record,
     {
       isServed: workload !== undefined,
-      around: claim.ok ? withOrders(around, { order, claim: claim.value }, before, deps.overheads) : around,
+      around: claim.ok ? withOrders(around, { order, claim: claim.value }, before, deps) : around,
       reference: deps.referencedBy(record),
       exits: [],
       keptFor: undefined,

@@ -123,12 +123,15 @@ async function tryOrders(
   { named, output }: Pick<OrderOptions, "output"> & { readonly named: ReadonlySet<string> },
 ): Promise<Sent> {
   const records: unknown[] = [];
+  const before: Order[] = [];
   let code: ExitCode = EXIT.ok;
-  for (const [at, order] of orders.entries()) {
-    const tried = await askOfLeases(connected, (leases) => leases.tryOrder(order, orders.slice(0, at)));
+  for (const order of orders) {
+    const tried = await askOfLeases(connected, (leases) => leases.tryOrder(order, before));
     const { lease, outcome, refusedBecause } = tried;
     records.push({ outcome, refusedBecause, ...buildLeaseRecord(lease) });
-    if (refusedBecause !== "") code = EXIT.failed;
+    // What fails takes nothing from those behind it.
+    if (refusedBecause === "") before.push(order);
+    else code = EXIT.failed;
     if (output === "table") cli.io.out([describeTried(tried, cli.now(), named.has(order.id))]);
   }
   return { code, records, failure: undefined };

@@ -70,6 +70,7 @@ export async function openDeps(
     workloads: served,
     around: holdings.around,
     overheads,
+    phaseOf: (id: string) => holdings.find(id)?.phase,
     referencedBy: (record: LeaseRecord) => referencedBy({ holdings, view, secrets }, record),
     policy: { ...config.order, ...config.engine.pass },
     nowNs,
