@@ -1,8 +1,10 @@
 import { jetstreamManager } from "@nats-io/jetstream";
+import { faultOf } from "@muster/faults";
 import { ReservationService, SessionService, streams, subjects } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { client, connectNats, serve, type Handlers, type NatsBus } from "../src/index.ts";
+import { buildStreamConfig } from "../src/nats-streams.ts";
 import { answered } from "./answered.ts";
 
 let server: TestNats;
@@ -95,7 +97,29 @@ it("keeps each stream as its retention says", async () => {
     discard: "new",
     max_msgs_per_subject: 1,
     discard_new_per_subject: true,
+    max_bytes: 32 * 1024 * 1024,
   });
+});
+
+it("gives every stream a limit of bytes, so that none takes the room of the others", () => {
+  for (const stream of [streams.events, streams.sessionCommands, streams.leaseOrders, streams.audit, streams.dead])
+    expect(buildStreamConfig(stream).max_bytes, stream.name).toBeGreaterThan(0);
+});
+
+it("refuses what is beyond the limit of a work queue, keeps what is queued, and goes on with everything else", async () => {
+  const queue = { name: "FULL", subjects: ["test.full.*"], retention: "workqueue", maxBytes: 64 * 1024 } as const;
+  await bus.ensureStream(queue);
+  const payload = new Uint8Array(20 * 1024);
+  const send = (at: number) => bus.publish(`test.full.${at}`, payload, { messageId: `full ${at}` });
+  for (const at of [1, 2, 3]) await send(at);
+  expect(faultOf(await send(4).catch((error: unknown) => error))).toMatchObject({
+    code: "limit_exceeded",
+    what: expect.stringContaining("maximum bytes") as string,
+    retryAfterMs: expect.toSatisfy((ms: number) => ms > 0) as number,
+  });
+  expect((await bus.streamState("FULL"))?.messages).toBe(3);
+  await bus.ensureStream({ name: "BESIDE", subjects: ["test.beside"], retention: "limits" });
+  expect((await bus.publish("test.beside", payload, { messageId: "beside" })).sequence).toBe(1);
 });
 
 it("brings an existing consumer to a changed configuration", async () => {

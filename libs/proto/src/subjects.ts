@@ -56,8 +56,21 @@ export const subjects = {
 /** Streams, each with the subjects it binds. Events are kept by limits, commands until they are acknowledged. */
 export const streams = {
   events: { name: "MUSTER_EVENTS", subjects: ["muster.evt.>"], retention: "limits" },
-  sessionCommands: { name: "MUSTER_SESSION_COMMANDS", subjects: ["muster.cmd.session.*.run"], retention: "workqueue" },
-  leaseOrders: { name: "MUSTER_LEASE_ORDERS", subjects: ["muster.cmd.lease.*.*.order"], retention: "workqueue" },
+  sessionCommands: {
+    name: "MUSTER_SESSION_COMMANDS",
+    subjects: ["muster.cmd.session.*.run"],
+    retention: "workqueue",
+    // Names of sessions: more than the bucket of sessions has room for. Beyond it a submission is refused, and nothing that is queued goes.
+    maxBytes: 32 * 1024 * 1024,
+  },
+  leaseOrders: {
+    name: "MUSTER_LEASE_ORDERS",
+    subjects: ["muster.cmd.lease.*.*.order"],
+    retention: "workqueue",
+    // A thousand of the largest. Those for an engine that is not there are taken by nobody, and refused for their age by whoever comes later.
+    maxBytes: 64 * 1024 * 1024,
+    maxAgeMs: 7 * 24 * 3_600_000,
+  },
   /** The log of the ledger, which `openLog` of libs/store makes and keeps. */
   ledger: { name: "MUSTER_LEDGER", subjects: ["muster.log.reservation"] },
   audit: {

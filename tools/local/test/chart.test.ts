@@ -87,7 +87,7 @@ describe.skipIf(missing !== undefined)(
 
     it("refuses JetStream less room than all services reserve in it", async () => {
       const little = { "nats.maxFileStore": "4GB" };
-      await expect(render("here", little)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 4.7GB/i);
+      await expect(render("here", little)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 4.8GB/i);
       await render("here", { ...little, "services.provision-engine.enabled": false });
     });
 
