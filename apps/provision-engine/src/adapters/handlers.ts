@@ -1,4 +1,3 @@
-import { pause } from "@muster/backoff";
 import type { Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { nsFromMs, timestampOf, type Order } from "@muster/leases";
@@ -12,6 +11,7 @@ import type { CleanupStep } from "../domain/plan-cleanup.ts";
 import type { ResourceUnits } from "../domain/resource-units.ts";
 import { SOURCES } from "../domain/order-sources.ts";
 import type { Cleaner } from "../cleaner.ts";
+import { countTicks } from "../count-ticks.ts";
 import type { Holdings } from "../holdings.ts";
 import type { Stored } from "../pass.ts";
 import { unreadableLeases } from "../unreadable-leases.ts";
@@ -43,6 +43,8 @@ const ANY_PHASE: number = muster.provision.v1.LeasePhase.LEASE_PHASE_UNSPECIFIED
 
 /** The methods of LeaseService, answered by every replica. */
 export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
+  const nowMs = (): number => Number(deps.nowNs() / 1_000_000n);
+  const counts = countTicks(COUNT_EVERY_MS, nowMs);
   const lease = async (stored: Promise<Stored>) => ({ lease: leaseMessage(deps, await stored) });
   return {
     orderLease: async ({ requestId, order, dryRun, before }, { signal }) => {
@@ -68,9 +70,8 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
     },
     getCounters: async ({ engine, afterNumber }, { signal }) => {
       ownEngine(deps, engine);
-      const nowMs = Number(deps.nowNs() / 1_000_000n);
-      const isCounted = afterNumber < Math.floor(nowMs / COUNT_EVERY_MS);
-      if (!isCounted) await pause(COUNT_EVERY_MS - (nowMs % COUNT_EVERY_MS), signal);
+      const isCounted = afterNumber < Math.floor(nowMs() / COUNT_EVERY_MS);
+      if (!isCounted) await counts.next(signal);
       return countersMessage(deps);
     },
     cleanupResources: async ({ dryRun, confirm }, { signal }) => {

@@ -1,0 +1,31 @@
+export type CountTicks = {
+  /** Resolves at the next count, or with the signal. */
+  next(signal: AbortSignal): Promise<void>;
+};
+
+/** Counts at the multiples of `everyMs` on the clock, with one timer for all who wait, and none where nobody does. */
+export function countTicks(everyMs: number, nowMs: () => number): CountTicks {
+  const waiting = new Set<() => void>();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const tick = (): void => {
+    for (const end of [...waiting]) end();
+  };
+  return {
+    next: (signal) =>
+      new Promise((resolve) => {
+        const end = (): void => {
+          signal.removeEventListener("abort", end);
+          waiting.delete(end);
+          if (waiting.size === 0) clearTimeout(timer);
+          resolve();
+        };
+        if (signal.aborted) {
+          resolve();
+          return;
+        }
+        if (waiting.size === 0) timer = setTimeout(tick, everyMs - (nowMs() % everyMs));
+        signal.addEventListener("abort", end, { once: true });
+        waiting.add(end);
+      }),
+  };
+}
