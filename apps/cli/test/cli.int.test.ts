@@ -478,6 +478,15 @@ describe("where it connects", () => {
     expect(code).toBe(3);
   });
 
+  it("says what to do about containers that are gone, of which the folder is left", async () => {
+    const local = JSON.stringify({ natsUrl: "nats://127.0.0.1:1" });
+    const env = { MUSTER_LOCAL_FILE: await world.file("gone.json", local), MUSTER_NATS_URL: "" };
+    const { code, stderr } = await world.muster(["pools"], { env }).ended;
+    expect(stderr).toMatch(/\(local stack\): connection refused\nhint: `docker compose up --wait` starts/);
+    expect(stderr).toContain(`remove ${world.directory}\n`);
+    expect(code).toBe(3);
+  });
+
   it("says that the token is wrong", async () => {
     const { code, stderr } = await world.muster(["pools"], { env: { MUSTER_NATS_TOKEN: "wrong" } }).ended;
     expect(stderr).toMatch(/the server does not take MUSTER_NATS_TOKEN: .*\nhint: check .* that it knows/);

@@ -169,6 +169,7 @@ function readLocalStack(file: string): LocalStack | undefined {
     natsBackupNkeyFile: beside(natsBackupNkeyFile),
     natsTokenFile: beside(natsTokenFile),
     natsCaFile: beside(natsCaFile),
+    containers: typeof pid === "number" ? undefined : dirname(file),
     alive: typeof pid !== "number" || isRunning(pid),
   };
 }

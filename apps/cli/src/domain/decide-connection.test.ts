@@ -13,6 +13,7 @@ const alive = {
   natsBackupNkeyFile: "",
   natsTokenFile: "",
   natsCaFile: "",
+  containers: undefined,
   alive: true,
 };
 const nothing = { natsUrl: undefined, variables: {} };
@@ -90,6 +91,14 @@ it("says that the local stack is gone, and how to start it", () => {
   expect(hint).toBe(
     "the local stack that was here has ended; start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL",
   );
+});
+
+it.each([
+  ["of containers", "/clone/.muster-compose", /`docker compose up --wait` .* remove \/clone\/\.muster-compose$/],
+  ["of processes", undefined, /^look at its logs in \.muster\/logs$/],
+])("says what to do where nobody answers at the address of a local stack %s", (_title, containers, says) => {
+  const local = () => ({ ...alive, containers });
+  expect(decideConnection({ user: "cli", option: undefined, env: nothing, local }).hint).toMatch(says);
 });
 
 it.each([

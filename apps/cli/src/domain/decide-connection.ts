@@ -24,6 +24,8 @@ export type LocalStack = {
   readonly natsTokenFile: string;
   /** Who signs the certificate of its server; empty where that has none. */
   readonly natsCaFile: string;
+  /** The folder with these files, where the stack is one of containers: whether they run is for the connection to say. */
+  readonly containers: string | undefined;
   readonly alive: boolean;
 };
 
@@ -63,7 +65,10 @@ export function decideConnection(known: {
       natsUrl: local.natsUrl,
       credential: credentialOf(local, known.user),
       because: "local stack",
-      hint: "look at its logs: those of `npm start` are in .muster/logs, those of containers shown by `docker compose logs`",
+      hint:
+        local.containers === undefined
+          ? "look at its logs in .muster/logs"
+          : `\`docker compose up --wait\` starts it, \`docker compose logs\` says what is wrong with it; where its volumes are gone, too, and it shall not come back, remove ${local.containers}`,
       keysHint: `the keys of the local stack are not, or no longer, those of its server: ${WRITE_ANEW}`,
     };
   }
