@@ -3,14 +3,14 @@ import { nsFromMs } from "@muster/leases";
 import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
 import type { ControllerAddress } from "./adapters/controller.ts";
-import { CLEANUP_MODES, type CleanupMode } from "./cleaner.ts";
+import { CLEANUP_MODES, type CleanupMode } from "./lead/cleaner.ts";
 import type { ZdbImage } from "./domain/build-zdb.ts";
 import type { Capacity } from "./domain/decide-admission.ts";
 import type { OrderAges, OrderPolicy } from "./domain/decide-order.ts";
 import type { QuotaPolicy } from "./domain/decide-quota.ts";
 import type { TellPolicy } from "./domain/decide-telling.ts";
 import type { DiskType } from "./domain/resource-units.ts";
-import type { PassPolicy } from "./pass.ts";
+import type { PassPolicy } from "./lead/pass.ts";
 
 export type Config = {
   readonly nats: NatsAccess;

@@ -8,10 +8,10 @@ import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import { routeHandlers } from "./adapters/route.ts";
 import type { Config } from "./config.ts";
-import { runEngine, type Lead } from "./engine.ts";
-import { consumeOrders } from "./order-stream.ts";
+import { runEngine, type Lead } from "./lead/engine.ts";
+import { consumeOrders } from "./orders/order-stream.ts";
 import { pushStats } from "./push-stats.ts";
-import { takePolled } from "./take-polled.ts";
+import { takePolled } from "./orders/take-polled.ts";
 import { makeWorkloads } from "./workloads/make-workloads.ts";
 
 /** Per method; most of them are long polls, which cost little while they wait. */

@@ -5,7 +5,7 @@ import type { ObjectKind } from "../src/adapters/lease-objects.ts";
 import { KINDS } from "../src/adapters/object-kinds.ts";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import { aLease } from "../src/domain/a-lease.ts";
-import { leaseLabels } from "../src/lease-labels.ts";
+import { leaseLabels } from "../src/workloads/lease-labels.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { engineWorld, LONG, nowNs, ready, type EngineWorld } from "./engine-world.ts";
 

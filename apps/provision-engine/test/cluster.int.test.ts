@@ -4,8 +4,8 @@ import { unlessFault, type KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { KINDS } from "../src/adapters/object-kinds.ts";
 import { aLease } from "../src/domain/a-lease.ts";
-import { leaseLabels } from "../src/lease-labels.ts";
-import { leaseName, networkNamespace } from "../src/lease-place.ts";
+import { leaseLabels } from "../src/workloads/lease-labels.ts";
+import { leaseName, networkNamespace } from "../src/workloads/lease-place.ts";
 import { CLUSTERS, clusterWorld, type ClusterWorld, NO_ROOM } from "./cluster-world.ts";
 import {
   answersOf,

@@ -5,7 +5,7 @@ import { openCrashWatch } from "../src/adapters/crash-watch.ts";
 import { KINDS } from "../src/adapters/object-kinds.ts";
 import { aLease } from "../src/domain/a-lease.ts";
 import { sliceNamespace } from "../src/domain/build-slice.ts";
-import { leaseLabels } from "../src/lease-labels.ts";
+import { leaseLabels } from "../src/workloads/lease-labels.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { LONG } from "./engine-world.ts";
 

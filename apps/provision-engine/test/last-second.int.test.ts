@@ -8,10 +8,10 @@ import { NO_PODS } from "../src/adapters/crash-watch.ts";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import { readConfig } from "../src/config.ts";
 import { anOrder } from "../src/domain/a-lease.ts";
-import { runEngine } from "../src/engine.ts";
-import { openHoldings } from "../src/holdings.ts";
-import { orderSecrets } from "../src/order-secrets.ts";
-import { renew, takeOrder } from "../src/requests.ts";
+import { runEngine } from "../src/lead/engine.ts";
+import { openHoldings } from "../src/holdings/holdings.ts";
+import { orderSecrets } from "../src/orders/order-secrets.ts";
+import { renew, takeOrder } from "../src/orders/requests.ts";
 import { DEBUG_WORKLOAD } from "../src/workloads/debug.ts";
 import { aUser, ENGINE_KEY, engineSigner, LONG } from "./engine-world.ts";
 

@@ -7,7 +7,7 @@ import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { leaseObjects, type LeaseObjects, type ObjectKind } from "../src/adapters/lease-objects.ts";
 import { aLease } from "../src/domain/a-lease.ts";
-import { leaseLabels } from "../src/lease-labels.ts";
+import { leaseLabels } from "../src/workloads/lease-labels.ts";
 import { API_SERVERS } from "./api-servers.ts";
 
 const MAP: ObjectKind = { apiVersion: "v1", kind: "ConfigMap", plural: "configmaps" };

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { FaultError } from "@muster/faults";
 import { isOver } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
-import { callPauses, type CallPauses } from "../src/call-pauses.ts";
+import { callPauses, type CallPauses } from "../src/lead/call-pauses.ts";
 import { aLease, anOrder } from "../src/domain/a-lease.ts";
 import { toReferenced } from "../src/domain/decide-take-over.ts";
 import { mayHold, originOf, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
@@ -13,7 +13,7 @@ import { NO_UNITS } from "../src/domain/resource-units.ts";
 import { readDecision, writeDecision } from "../src/domain/stored-decision.ts";
 import { ALONE } from "../src/domain/surroundings.ts";
 import { transitionLease, withEvent, type LeaseChange } from "../src/domain/transition-lease.ts";
-import { passLease, type Outcome, type PassDeps, type PassPolicy, type Stored } from "../src/pass.ts";
+import { passLease, type Outcome, type PassDeps, type PassPolicy, type Stored } from "../src/lead/pass.ts";
 
 const NS_PER_MS = 1_000_000n;
 const POLICY: PassPolicy = {

@@ -1,6 +1,6 @@
 import { publishEvent, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
-import type { TellDeps } from "../tell-lease.ts";
+import type { TellDeps } from "../lead/tell-lease.ts";
 import { toWireResult } from "./messages.ts";
 
 /** Tells over NATS; an answer that is sent again is dropped by the stream within its window. */

@@ -4,7 +4,7 @@ import { labels } from "@muster/proto";
 import { isSliceNamespace } from "../domain/build-slice.ts";
 import { readExits, type PodExits } from "../domain/count-exits.ts";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { namespaceOf } from "../lease-place.ts";
+import { namespaceOf } from "../workloads/lease-place.ts";
 
 /** What is seen of the pods of leases; it may be behind, and never goes back. */
 export type CrashWatch = {

@@ -1,6 +1,6 @@
 import type { Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
-import { leaseOfOwner, OWNER_KIND } from "../lease-owner.ts";
+import { leaseOfOwner, OWNER_KIND } from "../workloads/lease-owner.ts";
 
 export type Grants = {
   /** Told the id of each lease, as what is there of it was made first, that the ledger has granted machines. Returns the way to stop. */

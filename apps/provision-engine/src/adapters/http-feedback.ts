@@ -1,5 +1,5 @@
 import { throwFault } from "@muster/faults";
-import type { Answer } from "../tell-lease.ts";
+import type { Answer } from "../lead/tell-lease.ts";
 import { toJsonResult } from "./controller-messages.ts";
 import type { Controller, ControllerAnswer } from "./controller.ts";
 

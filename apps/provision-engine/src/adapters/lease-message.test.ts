@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { aLease } from "../domain/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { openHoldings } from "../holdings.ts";
+import { openHoldings } from "../holdings/holdings.ts";
 import { leaseMessage } from "./lease-message.ts";
 
 const NETWORK = { id: "1-1", type: "network", data: '{"name":"home"}' };

@@ -9,8 +9,8 @@ import {
   type KubeResource,
 } from "@muster/kube";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { leaseLabels, leaseSelector, ownerOf } from "../lease-labels.ts";
-import { aside } from "../user-turns.ts";
+import { leaseLabels, leaseSelector, ownerOf } from "../workloads/lease-labels.ts";
+import { aside } from "../lead/user-turns.ts";
 import type { AskedLease } from "../workloads/workload.ts";
 
 export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {

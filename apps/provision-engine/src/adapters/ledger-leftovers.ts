@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Client } from "@muster/bus";
 import type { ReservationService } from "@muster/proto";
 import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
-import { leaseOfOwner, OWNER_KIND } from "../lease-owner.ts";
+import { leaseOfOwner, OWNER_KIND } from "../workloads/lease-owner.ts";
 import type { Leftovers } from "./leftovers.ts";
 
 /** Of one page: whoever asks for clean-up waits while no ledger answers. */

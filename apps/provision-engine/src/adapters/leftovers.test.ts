@@ -1,9 +1,9 @@
 import type { KubeCalls, KubeObject } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { expect, it } from "vitest";
-import { openCleaner } from "../cleaner.ts";
+import { openCleaner } from "../lead/cleaner.ts";
 import { aLease } from "../domain/a-lease.ts";
-import { leaseLabels } from "../lease-labels.ts";
+import { leaseLabels } from "../workloads/lease-labels.ts";
 import { openLeftovers } from "./leftovers.ts";
 
 const { signal } = new AbortController();

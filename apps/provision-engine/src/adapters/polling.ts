@@ -1,13 +1,13 @@
 import { pause } from "@muster/backoff";
 import type { Logger, ServiceContext } from "@muster/service";
-import type { Cleaner } from "../cleaner.ts";
+import type { Cleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
 import { SOURCES } from "../domain/order-sources.ts";
 import type { PushStatsDeps } from "../push-stats.ts";
 import type { LeaseSource } from "../sources/lease-source.ts";
 import { pollSource } from "../sources/poll-source.ts";
-import type { TakePolledDeps } from "../take-polled.ts";
-import type { Answer } from "../tell-lease.ts";
+import type { TakePolledDeps } from "../orders/take-polled.ts";
+import type { Answer } from "../lead/tell-lease.ts";
 import { toJsonStats } from "./controller-messages.ts";
 import { openController } from "./controller.ts";
 import { COUNT_EVERY_MS, countersMessage, type HandlerDeps } from "./handlers.ts";

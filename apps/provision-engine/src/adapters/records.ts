@@ -4,7 +4,7 @@ import { openBucket, type Bucket } from "@muster/store";
 import { buildStorable } from "../domain/build-storable.ts";
 import { isAlive, promisedBytes } from "../domain/decide-quota.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { Stored } from "../pass.ts";
+import type { Stored } from "../lead/pass.ts";
 import { ENDLESS, type Room } from "./bucket-room.ts";
 import { recordCodec, type Readable } from "./messages.ts";
 

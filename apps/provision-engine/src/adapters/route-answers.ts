@@ -1,6 +1,6 @@
 import { throwFault } from "@muster/faults";
 import { SOURCES } from "../domain/order-sources.ts";
-import type { TellDeps } from "../tell-lease.ts";
+import type { TellDeps } from "../lead/tell-lease.ts";
 
 type Tell = TellDeps["feedback"];
 

@@ -2,7 +2,7 @@ import type { Order } from "@muster/leases";
 import { digest, readSigner } from "@muster/leases/keys";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { openHoldings } from "../holdings.ts";
+import { openHoldings } from "../holdings/holdings.ts";
 import { aLease, anOrder } from "./a-lease.ts";
 import { decideOrder } from "./decide-order.ts";
 import { decidePolled, type PolledVerdict } from "./decide-polled.ts";

@@ -1,4 +1,4 @@
-import type { ExpiryHeap } from "../expiry-heap.ts";
+import type { ExpiryHeap } from "../lead/expiry-heap.ts";
 import type { LeaseSource } from "./lease-source.ts";
 
 export type DecommissionSourceDeps = {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { anOrder } from "../domain/a-lease.ts";
-import { ExpiryHeap } from "../expiry-heap.ts";
+import { ExpiryHeap } from "../lead/expiry-heap.ts";
 import { combinedSource } from "./combined-source.ts";
 import { newDecommissionSource } from "./decommission-source.ts";
 import type { LeaseJob, LeaseSource } from "./lease-source.ts";

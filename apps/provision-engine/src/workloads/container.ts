@@ -13,8 +13,8 @@ import { CONTAINER } from "../domain/type-container.ts";
 import { describeHopelessStart, describePods, isHindered } from "../domain/describe-pods.ts";
 import { EXITS_MAX, readExits } from "../domain/count-exits.ts";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { isOfUser, leaseLabels } from "../lease-labels.ts";
-import { leaseName, namespaceOf } from "../lease-place.ts";
+import { isOfUser, leaseLabels } from "./lease-labels.ts";
+import { leaseName, namespaceOf } from "./lease-place.ts";
 import { requireData } from "./require-data.ts";
 import type { AskedLease, Workload } from "./workload.ts";
 

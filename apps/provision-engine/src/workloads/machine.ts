@@ -4,7 +4,7 @@ import { throwFault, unlessMissing } from "@muster/faults";
 import { muster, type ReservationService } from "@muster/proto";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { MACHINE } from "../domain/type-machine.ts";
-import { leaseOwner, leaseOwners } from "../lease-owner.ts";
+import { leaseOwner, leaseOwners } from "./lease-owner.ts";
 import { requireData } from "./require-data.ts";
 import type { Workload } from "./workload.ts";
 

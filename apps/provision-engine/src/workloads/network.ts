@@ -3,8 +3,8 @@ import type { ObjectKind } from "../adapters/lease-objects.ts";
 import { KINDS } from "../adapters/object-kinds.ts";
 import { buildNetworkNamespace, buildNetworkPolicy } from "../domain/build-network.ts";
 import { NETWORK } from "../domain/type-network.ts";
-import { networkNamespace } from "../lease-place.ts";
-import { networkId } from "../network-id.ts";
+import { networkNamespace } from "./lease-place.ts";
+import { networkId } from "./network-id.ts";
 import { requireData } from "./require-data.ts";
 import type { Workload } from "./workload.ts";
 

@@ -3,8 +3,8 @@ import { throwFault } from "@muster/faults";
 import type { Cluster } from "../adapters/cluster.ts";
 import { KINDS } from "../adapters/object-kinds.ts";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { isOfUser } from "../lease-labels.ts";
-import { leaseName } from "../lease-place.ts";
+import { isOfUser } from "./lease-labels.ts";
+import { leaseName } from "./lease-place.ts";
 
 /** Rejects with not_found where the claim of a lease is not there any more, or goes: what was on its disk cannot be made again. */
 export async function requireClaim(

@@ -4,7 +4,7 @@ import { buildVolumeClaim } from "../domain/build-volume.ts";
 import { VOLUME } from "../domain/type-volume.ts";
 import { originOf } from "../domain/lease.ts";
 import { requireClaim } from "./require-claim.ts";
-import { leaseName, namespaceOf } from "../lease-place.ts";
+import { leaseName, namespaceOf } from "./lease-place.ts";
 import { requireData } from "./require-data.ts";
 import type { Workload } from "./workload.ts";
 

@@ -8,8 +8,8 @@ import { buildZdbSecret, buildZdbService, buildZdbSet } from "../domain/build-zd
 import { originOf } from "../domain/lease.ts";
 import { ZDB } from "../domain/type-zdb.ts";
 import { describePods, isHindered } from "../domain/describe-pods.ts";
-import { leaseLabels } from "../lease-labels.ts";
-import { leaseName, namespaceOf } from "../lease-place.ts";
+import { leaseLabels } from "./lease-labels.ts";
+import { leaseName, namespaceOf } from "./lease-place.ts";
 import { requireClaim } from "./require-claim.ts";
 import { requireData } from "./require-data.ts";
 import type { Workload } from "./workload.ts";

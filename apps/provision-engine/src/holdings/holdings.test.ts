@@ -1,0 +1,252 @@
+import type { Order } from "@muster/leases";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { aLease, anOrder } from "../domain/a-lease.ts";
+import { countLeases, sumActiveUnits, sumHeldUnits } from "../domain/count-leases.ts";
+import { isAlive, promisedBytes, recordBytes } from "../domain/decide-quota.ts";
+import { isOverdue, isStuck } from "../domain/decide-stuck.ts";
+import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
+import { readClaim } from "../domain/workload-types.ts";
+import { openHoldings } from "./holdings.ts";
+
+const GIB = 2n ** 30n;
+const dataOf = {
+  volume: (size: number) => JSON.stringify({ size, type: "ssd" }),
+  network: (name: string) => JSON.stringify({ name }),
+  container: (network: string, volume: string) =>
+    JSON.stringify({
+      image: "i",
+      capacity: { cpu: 1, memory: 1024 },
+      network,
+      mounts: [{ volume_id: volume, mountpoint: "/m" }],
+    }),
+};
+const volume = (id: string) => aLease({ phase: "ORDERED", order: { id, type: "volume", data: dataOf.volume(1) } });
+
+it("counts what is begun before its record says so, and until the record says otherwise", () => {
+  const holdings = openHoldings({ sru: GIB }, {});
+  const [first, second] = [volume("1-1"), volume("1-2")];
+  const heldBeside = ({ order }: LeaseRecord): bigint => holdings.around(order).held.sru;
+  holdings.learn({ record: first, revision: 1 });
+  holdings.learn({ record: second, revision: 2 });
+  expect(heldBeside(second)).toBe(0n);
+  holdings.begin("1-1");
+  expect([heldBeside(second), heldBeside(first)]).toEqual([GIB, 0n]);
+  holdings.learn({ record: { ...first, phase: "ACTIVE" }, revision: 3 });
+  // What is told late is known already.
+  holdings.learn({ record: first, revision: 1 });
+  expect(heldBeside(second)).toBe(GIB);
+  expect(holdings.counters()).toMatchObject({ counters: { volume: 1 }, used: { sru: GIB } });
+  holdings.learn({ record: { ...first, phase: "ENDED" }, revision: 4 });
+  expect(heldBeside(second)).toBe(0n);
+  holdings.begin("1-2");
+  expect(heldBeside(first)).toBe(GIB);
+  holdings.forget("1-2");
+  expect(heldBeside(first)).toBe(0n);
+});
+
+it("knows at every moment what a look at all leases would find: the sum, who is named, and who lives in what", () => {
+  const id = fc.constantFrom("1-1", "1-2", "1-3", "1-4", "1-5");
+  const name = fc.constantFrom("net", "other");
+  const order = fc.oneof(
+    fc.integer({ min: 1, max: 3 }).map((size) => ({ type: "volume", data: dataOf.volume(size) })),
+    name.map((network) => ({ type: "network", data: dataOf.network(network) })),
+    fc.tuple(name, id).map(([network, mounts]) => ({ type: "container", data: dataOf.container(network, mounts) })),
+    fc.constant({ type: "container", data: "{" }),
+  );
+  const phase = fc.constantFrom<Phase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
+  const step = fc.oneof(
+    fc.record({
+      do: fc.constant("learn"),
+      id,
+      phase,
+      order,
+      user: fc.constantFrom("a", "b"),
+      attempts: fc.nat({ max: 12 }),
+    }),
+    fc.record({ do: fc.constant("forget"), id }),
+    fc.record({ do: fc.constant("begin"), id }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+      const holdings = openHoldings({}, {});
+      const model = new Map<string, LeaseRecord>();
+      const records = new Map<string, LeaseRecord>();
+      let revision = 0;
+      for (const each of steps) {
+        const known = model.get(each.id);
+        if (each.do === "learn") {
+          const { attempts } = each;
+          const record = aLease({
+            phase: each.phase,
+            attempts,
+            order: { ...each.order, id: each.id, user: each.user },
+          });
+          holdings.learn({ record, revision: ++revision });
+          model.set(each.id, record);
+          records.set(each.id, record);
+        } else if (each.do === "forget") {
+          holdings.forget(each.id);
+          model.delete(each.id);
+          records.delete(each.id);
+        } else if (known !== undefined) {
+          holdings.begin(each.id);
+          model.set(each.id, { ...known, phase: "PROVISIONING" });
+        }
+      }
+      checkAround(holdings, model);
+      checkSums(holdings, [...records.values()]);
+    }),
+  );
+});
+
+function checkAround(holdings: ReturnType<typeof openHoldings>, model: ReadonlyMap<string, LeaseRecord>): void {
+  const asked = [
+    anOrder({ id: "1-1", user: "a", type: "volume", data: dataOf.volume(1) }),
+    anOrder({ id: "9-2", user: "a", type: "network", data: dataOf.network("net") }),
+    anOrder({ id: "9-3", user: "a", type: "container", data: dataOf.container("other", "1-4") }),
+  ];
+  for (const order of asked) {
+    const others = [...model.values()].filter((each) => each.order.id !== order.id);
+    const own = others.filter((each) => each.order.user === "a");
+    const found = holdings.around(order);
+    expect(found.held).toEqual(sumHeldUnits(others, {}));
+    const claim = readClaim(order);
+    if (!claim.ok) throw new Error("the test's own order is wrong");
+    const { network, needs } = claim.value;
+    const ids = needs.volumes;
+    const byId = own.filter((each) => ids.includes(each.order.id)).map((each) => each.order.id);
+    expect(found.named.map((each) => each.id)).toEqual(expect.arrayContaining(byId));
+    for (const name of network === undefined ? needs.networks : [network]) {
+      const phases = own.filter((each) => isNetwork(each, name)).map((each) => each.phase);
+      const named = own.filter((each) => isNetwork(each, name) && found.named.some(({ id }) => id === each.order.id));
+      expect(new Set(named.map((each) => each.phase))).toEqual(new Set(phases));
+    }
+    const users = own.filter((each) => mayHold(each.phase) && usesIt(each, order, network));
+    expect(found.users.count).toBe(users.length);
+    expect([...found.users.some].sort()).toEqual(users.map((each) => each.order.id).sort());
+  }
+}
+
+function checkSums(holdings: ReturnType<typeof openHoldings>, records: readonly LeaseRecord[]): void {
+  expect(holdings.counters()).toEqual({ counters: countLeases(records), used: sumActiveUnits(records, {}) });
+  for (const user of ["a", "b", "c"]) {
+    const own = records.filter(({ order }) => order.user === user);
+    const bytes = own.reduce((sum, each) => sum + recordBytes(each) + promisedBytes(each), 0);
+    expect(holdings.usageOf(user)).toEqual({ leases: own.filter(isAlive).length, bytes });
+  }
+  expect(holdings.promised()).toBe(records.reduce((sum, each) => sum + promisedBytes(each), 0));
+  for (const nowNs of [0n, 10n ** 15n]) {
+    const { phases, stuck, overdue } = holdings.phases(nowNs);
+    const byPhase = [...Map.groupBy(records, ({ phase }) => phase)].map(([phase, all]) => [phase, all.length] as const);
+    expect(phases).toEqual(new Map(byPhase));
+    expect(stuck).toBe(records.filter((each) => isStuck(each, nowNs)).length);
+    expect(overdue).toBe(records.filter((each) => isOverdue(each, nowNs)).length);
+  }
+}
+
+function isNetwork({ order, phase }: LeaseRecord, name: string): boolean {
+  const claim = readClaim(order);
+  return claim.ok && claim.value.network === name && phase !== "ENDED" && phase !== "FAILED";
+}
+
+function usesIt({ order }: LeaseRecord, used: Order, network: string | undefined): boolean {
+  const claim = readClaim(order);
+  if (!claim.ok) return false;
+  const { networks, volumes } = claim.value.needs;
+  return network === undefined ? volumes.includes(used.id) : networks.includes(network);
+}
+
+it("looks at no more leases of a user when many of them end than when few do", () => {
+  const looksPerLease = (count: number): number => {
+    let looks = 0;
+    const counted = (order: Order): Order =>
+      new Proxy(order, {
+        get: (target, name, receiver): unknown => {
+          looks += 1;
+          return Reflect.get(target, name, receiver);
+        },
+      });
+    const holdings = openHoldings({}, {});
+    const records = Array.from({ length: count }, (_, at): LeaseRecord => {
+      const [type, data] =
+        at === 0
+          ? ["network", dataOf.network("net")]
+          : at % 2 === 0
+            ? ["volume", dataOf.volume(1)]
+            : ["container", dataOf.container("net", `1-${at + 1}`)];
+      return { ...aLease(), order: counted(anOrder({ id: `1-${at}`, type, data })) };
+    });
+    let revision = 0;
+    for (const record of records) holdings.learn({ record, revision: ++revision });
+    looks = 0;
+    for (const record of records) {
+      holdings.around(record.order);
+      holdings.learn({ record: { ...record, phase: "DECOMMISSIONING" }, revision: ++revision });
+    }
+    for (const record of records.toReversed()) {
+      holdings.around(record.order);
+      holdings.learn({ record: { ...record, phase: "ENDED" }, revision: ++revision });
+    }
+    return looks / count;
+  };
+  expect(looksPerLease(400)).toBeLessThan(1.1 * looksPerLease(100));
+});
+
+describe("while one lease takes over what another one has", () => {
+  const data = dataOf.volume(1);
+  const older = aLease({ order: { id: "1-1", type: "volume", data } });
+  const order = { id: "2-1", type: "volume", data, reference: "1-1" };
+  const claiming = aLease({ phase: "PROVISIONING", takesOver: "1-1", order });
+  const handed: LeaseRecord = { ...older, phase: "ENDED", heir: "2-1" };
+  const taken = aLease({ order, madeFor: { id: "1-1", run: 1 } });
+  const other = anOrder({ id: "9-9" });
+
+  it("counts what it takes once at each moment, whatever is learnt first", () => {
+    const holdings = openHoldings({}, {});
+    const moments = [older, claiming, handed, taken, { ...taken, phase: "ENDED" as const }];
+    const held = moments.map((record, at) => {
+      holdings.learn({ record, revision: at + 1 });
+      return holdings.around(other).held.sru;
+    });
+    expect(held).toEqual([GIB, GIB, GIB, GIB, 0n]);
+    const late = openHoldings({}, {});
+    late.learn({ record: claiming, revision: 2 });
+    late.learn({ record: handed, revision: 3 });
+    expect(late.around(other).held.sru).toBe(GIB);
+  });
+
+  it("protects a volume from going while it is mounted by any id that it has had", () => {
+    const holdings = openHoldings({}, {});
+    const last = { id: "3-1", type: "volume", data, reference: "2-1" };
+    const mounting = (id: string, mounted: string) =>
+      aLease({ order: { id, type: "container", data: dataOf.container("net", mounted) } });
+    const line = [
+      handed,
+      { ...taken, phase: "ENDED" as const, heir: "3-1" },
+      aLease({ order: last, madeFor: { id: "1-1", run: 1 } }),
+    ];
+    const all = [...line, mounting("5-1", "1-1"), mounting("5-2", "2-1"), mounting("5-3", "3-1")];
+    for (const [at, record] of all.entries()) holdings.learn({ record, revision: at + 1 });
+    expect(holdings.around(anOrder(last)).users).toEqual({ some: ["5-3", "5-2", "5-1"], count: 3 });
+    expect(["3-1", "1-1", "8-8"].map(holdings.nameOf)).toEqual(["1-1", "1-1", "8-8"]);
+  });
+});
+
+it("tells counters and phases of many leases without a look at any", () => {
+  let looks = 0;
+  const holdings = openHoldings({}, {});
+  for (let at = 0; at < 100; at++) {
+    const record = new Proxy(aLease({ order: { id: `1-${at}`, type: "volume", data: dataOf.volume(1) } }), {
+      get: (target, name, receiver): unknown => {
+        looks += 1;
+        return Reflect.get(target, name, receiver);
+      },
+    });
+    holdings.learn({ record, revision: at + 1 });
+  }
+  looks = 0;
+  expect(holdings.counters()).toMatchObject({ counters: { volume: 100 }, used: { sru: 100n * GIB } });
+  expect(holdings.phases(0n).phases).toEqual(new Map([["ACTIVE", 100]]));
+  expect(looks).toBe(0);
+});

@@ -1,0 +1,109 @@
+import { countedAs, sumActiveUnits, type Overheads, type ProvisionCounters } from "../domain/count-leases.ts";
+import { isAlive, promisedBytes, recordBytes, type Usage } from "../domain/decide-quota.ts";
+import { cannotGo, overdueAfterNs } from "../domain/decide-stuck.ts";
+import type { LeaseRecord, Phase } from "../domain/lease.ts";
+import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits } from "../domain/resource-units.ts";
+import { ExpiryHeap } from "../lead/expiry-heap.ts";
+
+/** What all leases come to. Of each lease is kept what it adds, so that a change costs as much as one lease does, and an answer nothing. */
+export type LeaseSums = {
+  /** Instead of what it was; undefined: it is gone. */
+  set(id: string, record: LeaseRecord | undefined): void;
+  counters(): { readonly counters: ProvisionCounters; readonly used: ResourceUnits };
+  phases(nowNs: bigint): PhaseSums;
+  usageOf(user: string): Usage;
+  /** Bytes by which records may still grow that have no result yet. */
+  promised(): number;
+};
+
+export type PhaseSums = {
+  readonly phases: ReadonlyMap<Phase, number>;
+  /** That cannot be taken down, the overdue among them. */
+  readonly stuck: number;
+  readonly overdue: number;
+};
+
+type Part = {
+  readonly phase: Phase;
+  readonly user: string;
+  readonly usage: Usage;
+  readonly promised: number;
+  readonly cannotGo: boolean;
+  readonly counted: ReturnType<typeof countedAs>;
+  readonly used: ResourceUnits;
+};
+
+const NONE: Usage = { leases: 0, bytes: 0 };
+
+export function leaseSums(overheads: Overheads): LeaseSums {
+  const parts = new Map<string, Part>();
+  const phases = new Map<Phase, number>();
+  const counters = new Map<string, number>();
+  const networks = new Map<string, number>();
+  const usages = new Map<string, Usage>();
+  const ends = new ExpiryHeap();
+  const overdue = new Set<string>();
+  let [used, promised, immovable] = [NO_UNITS, 0, 0];
+  const add = (part: Part, by: 1 | -1): void => {
+    const { phase, user, usage, counted } = part;
+    count(phases, phase, by);
+    if (counted?.network !== undefined) count(networks, counted.network, by);
+    else if (counted !== undefined) count(counters, counted.counter, by);
+    const { leases, bytes } = usages.get(user) ?? NONE;
+    const now = { leases: leases + by * usage.leases, bytes: bytes + by * usage.bytes };
+    if (now.bytes === 0) usages.delete(user);
+    else usages.set(user, now);
+    promised += by * part.promised;
+    if (part.cannotGo) immovable += by;
+    if (part.used !== NO_UNITS) used = by === 1 ? addUnits(used, part.used) : subtractUnits(used, part.used);
+  };
+  return {
+    set: (id, record) => {
+      const before = parts.get(id);
+      if (before !== undefined) add(before, -1);
+      overdue.delete(id);
+      const afterNs = record && overdueAfterNs(record);
+      if (afterNs === undefined) ends.delete(id);
+      else ends.set(id, afterNs);
+      if (record === undefined) {
+        parts.delete(id);
+        return;
+      }
+      const part = partOf(record, overheads);
+      parts.set(id, part);
+      add(part, 1);
+    },
+    counters: () => {
+      const of = (name: keyof ProvisionCounters): number => counters.get(name) ?? 0;
+      const { size } = networks;
+      const [container, volume, zdb, vm] = [of("container"), of("volume"), of("zdb"), of("vm")];
+      const counted = { container, volume, network: size, zdb, vm, debug: of("debug"), machine: of("machine") };
+      return { counters: counted, used };
+    },
+    phases: (nowNs) => {
+      for (const id of ends.takeOver(nowNs)) overdue.add(id);
+      return { phases: new Map(phases), stuck: immovable + overdue.size, overdue: overdue.size };
+    },
+    usageOf: (user) => usages.get(user) ?? NONE,
+    promised: () => promised,
+  };
+}
+
+function partOf(record: LeaseRecord, overheads: Overheads): Part {
+  const promised = promisedBytes(record);
+  return {
+    phase: record.phase,
+    user: record.order.user,
+    usage: { leases: isAlive(record) ? 1 : 0, bytes: recordBytes(record) + promised },
+    promised,
+    cannotGo: cannotGo(record),
+    counted: countedAs(record),
+    used: record.phase === "ACTIVE" ? sumActiveUnits([record], overheads) : NO_UNITS,
+  };
+}
+
+function count<Key>(counts: Map<Key, number>, key: Key, by: 1 | -1): void {
+  const now = (counts.get(key) ?? 0) + by;
+  if (now === 0) counts.delete(key);
+  else counts.set(key, now);
+}

@@ -1,0 +1,34 @@
+import type { View } from "@muster/store";
+import type { Readable } from "../adapters/messages.ts";
+
+/** A record that this version cannot read: nothing is done for its lease, nor at its end, and it counts nowhere. */
+export type UnreadableLease = { readonly id: string; readonly because: string };
+
+/** Those that are there now, in the order of their ids. */
+export function unreadableLeases(view: Pick<View<Readable>, "entries">): UnreadableLease[] {
+  return view
+    .entries()
+    .flatMap(({ key, value }) => ("unreadable" in value ? [{ id: key, because: value.unreadable }] : []));
+}
+
+export type UnreadableWatch = Disposable & { readonly count: () => number };
+
+/** Tells of each that is there or comes, once, and again when there is another reason. */
+export function watchUnreadable(
+  view: Pick<View<Readable>, "get" | "entries" | "onChange">,
+  tell: (lease: UnreadableLease) => void,
+): UnreadableWatch {
+  const known = new Map<string, string>();
+  const found = (lease: UnreadableLease): void => {
+    if (known.get(lease.id) === lease.because) return;
+    known.set(lease.id, lease.because);
+    tell(lease);
+  };
+  for (const lease of unreadableLeases(view)) found(lease);
+  const stop = view.onChange((id) => {
+    const value = view.get(id)?.value;
+    if (value !== undefined && "unreadable" in value) found({ id, because: value.unreadable });
+    else known.delete(id);
+  });
+  return { count: () => known.size, [Symbol.dispose]: stop };
+}

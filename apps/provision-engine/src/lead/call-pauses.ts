@@ -1,0 +1,45 @@
+import { decideRetry, type RetryPolicy } from "../domain/decide-retry.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+
+type Called = Pick<LeaseRecord, "order" | "run" | "phase">;
+
+/**
+ * When what waits without having failed, as in the queue of a pool, is asked for again. Known only to who leads, so that a lease that waits for days costs no writes: a
+ * new leader asks once, and begins anew with short pauses.
+ */
+export type CallPauses = {
+  /** It was asked for and waits: the pause until it is asked again grows. */
+  waits(lease: Called, nowNs: bigint): void;
+  /** The record as it is to be decided about: not before its pause is over. */
+  heldBack(record: LeaseRecord): LeaseRecord;
+  /** It is not asked for any more, or may be there by now. */
+  end(id: string): void;
+};
+
+/** What waits is asked for again first after the pause that so many failures have. */
+const FIRST = 3;
+
+export function callPauses(retry: RetryPolicy): CallPauses {
+  const pauses = new Map<
+    string,
+    Pick<Called, "run" | "phase"> & { readonly times: number; readonly untilNs: bigint }
+  >();
+  const pauseOf = ({ order, run, phase }: Called) => {
+    const found = pauses.get(order.id);
+    return found?.run === run && found.phase === phase ? found : undefined;
+  };
+  return {
+    waits: (lease, nowNs) => {
+      const { order, run, phase } = lease;
+      const times = (pauseOf(lease)?.times ?? 0) + 1;
+      pauses.set(order.id, { run, phase, times, untilNs: decideRetry(FIRST - 1 + times, nowNs, retry) });
+    },
+    heldBack: (record) => {
+      const notBeforeNs = pauseOf(record)?.untilNs ?? 0n;
+      return notBeforeNs > record.notBeforeNs ? { ...record, notBeforeNs } : record;
+    },
+    end: (id) => {
+      pauses.delete(id);
+    },
+  };
+}

@@ -1,0 +1,248 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { FaultError } from "@muster/faults";
+import { DURATION_NS_MAX, nsFromMs } from "@muster/leases";
+import { expect, it } from "vitest";
+import { callWorkloads } from "./call-workload.ts";
+import { aLease } from "../domain/a-lease.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+import type { Workload } from "../workloads/workload.ts";
+
+const LONG_MS = 600_000;
+const hanging = (): Promise<never> => new Promise(() => undefined);
+const forEver = aLease({ order: { durationNs: DURATION_NS_MAX }, phase: "PROVISIONING" });
+
+function calling(
+  provision: Workload["provision"],
+  {
+    decommission = () => Promise.resolve(),
+    onRead = () => undefined,
+    ...changes
+  }: {
+    deadlineMs?: number;
+    nowNs?: () => bigint;
+    decommission?: Workload["decommission"];
+    onRead?: (id: string) => void;
+  } = {},
+) {
+  const defects: unknown[] = [];
+  const waited: string[] = [];
+  const stored = new Map<string, LeaseRecord>();
+  const calls = callWorkloads({
+    workloads: new Map([["debug", { type: "debug", provision, decommission }]]),
+    secrets: { open: (order) => order, seal: (_order, result) => result, isSame: () => true },
+    nowNs: () => 0n,
+    parallel: 1,
+    deadlineMs: LONG_MS,
+    read: (id) => {
+      onRead(id);
+      const record = stored.get(id);
+      return Promise.resolve(record && { record });
+    },
+    seen: () => undefined,
+    waits: (_record, because) => {
+      waited.push(because);
+      return Promise.resolve();
+    },
+    isHeld: () => true,
+    signal: new AbortController().signal,
+    defect: (_id, error) => defects.push(error),
+    ...changes,
+  });
+  const provisionOf = (record: LeaseRecord) => {
+    stored.set(record.order.id, record);
+    return calls.provision(record);
+  };
+  return { ...calls, provision: provisionOf, stored, defects, waited };
+}
+const outcomeOf = (provision: Workload["provision"], record: LeaseRecord = forEver) =>
+  calling(provision).provision(record);
+const given = (value: unknown) => () => Promise.resolve(value as string);
+const circular: { self?: unknown } = {};
+circular.self = circular;
+
+it.each<[string, Workload["provision"], object]>([
+  ["gives JSON has made it", given('{"a":1}'), { ok: true, data: '{"a":1}' }],
+  ["gives what is no JSON has failed", given("{a:1}"), { ok: false, retryable: false }],
+  ["gives nothing has failed", given(undefined), { ok: false, retryable: false }],
+  ["gives an object has failed", given({ a: 1 }), { ok: false, retryable: false }],
+  ["gives more than a record holds has failed", given(`"${"x".repeat(300_000)}"`), { ok: false, retryable: false }],
+  ["cannot write what it gives is tried again", () => Promise.resolve(JSON.stringify(circular)), { retryable: true }],
+  ["throws before it waits is tried again", () => boom(), { ok: false, retryable: true }],
+  ["rejects with no fault is tried again", () => Promise.reject(new Error("boom")), { ok: false, retryable: true }],
+  [
+    "refuses has failed",
+    () => Promise.reject(new FaultError({ code: "invalid_request", field: "data", reason: "no" })),
+    { ok: false, retryable: false, message: "data: no" },
+  ],
+])("a provisioner that %s", async (_what, provision, outcome) => {
+  expect(await outcomeOf(provision)).toMatchObject(outcome);
+});
+
+function boom(): never {
+  throw new Error("boom");
+}
+
+it("tells at once what a provisioner waits for, the same once, and not what is known already", async () => {
+  const seen = ["no node", "no node", "no image", "no image"];
+  const waiting: Workload["provision"] = async ({ waits }) => {
+    for (const each of seen) await waits?.(each);
+    return "null";
+  };
+  const { provision, waited } = calling(waiting);
+  await provision(forEver);
+  await provision({ ...forEver, trouble: "no node took longer than 30 s" });
+  expect(waited).toEqual(["no node", "no image", "no image"]);
+});
+
+it("tells of what is no fault, and not of faults", async () => {
+  const { provision, defects } = calling(() => Promise.reject(new Error("boom")));
+  await provision(forEver);
+  expect(defects).toEqual([new Error("boom")]);
+});
+
+it("waits for a provisioner no longer than its deadline, nor than its lease lasts, and leaves none beside it waiting", async () => {
+  const late = calling(hanging, { deadlineMs: 1 });
+  expect(await late.provision(forEver)).toMatchObject({ ok: false, retryable: true, message: "no answer within 1 ms" });
+  const record = aLease({ order: { createdNs: 0n, durationNs: nsFromMs(20) }, phase: "PROVISIONING" });
+  const short = calling(hanging, { nowNs: () => nsFromMs(19) });
+  const [ended, next] = await Promise.all([short.provision(record), short.provision(record)]);
+  expect([ended, next]).toMatchObject([
+    { ok: false, waits: true },
+    { ok: false, waits: true },
+  ]);
+});
+
+it("takes down nothing of a type that it does not serve, so that this is tried again", async () => {
+  const { provision, decommission } = calling(hanging);
+  const record = aLease({
+    order: { type: "volume", createdNs: 0n, durationNs: DURATION_NS_MAX },
+    phase: "PROVISIONING",
+  });
+  const outcome = { ok: false, retryable: true, message: "type of reservation not served: volume" };
+  expect(await decommission(record)).toMatchObject(outcome);
+  expect(await provision(record)).toMatchObject(outcome);
+});
+
+it("gives up a provisioner whose lease ends, but not for an earlier run of it, and begins none for one that ended in the queue", async () => {
+  const begun: string[] = [];
+  const { provision, cut, stored } = calling(({ order }) => {
+    begun.push(order.id);
+    return hanging();
+  });
+  const order = { createdNs: 0n, durationNs: DURATION_NS_MAX };
+  const lease = (id: string) => aLease({ order: { ...order, id }, phase: "PROVISIONING", run: 2 });
+  const ending = (id: string): LeaseRecord => ({ ...lease(id), phase: "DECOMMISSIONING" });
+  const outcomes = ["1-1", "1-2", "1-3"].map((id) => provision(lease(id)));
+  cut({ ...ending("1-1"), run: 1, phase: "FAILED" });
+  cut(ending("1-3"));
+  const unwanted = { ok: false, message: "", waits: true };
+  expect(await outcomes[2]).toMatchObject(unwanted);
+  // What tells of it is late here; its record is read when its turn comes.
+  stored.set("1-2", ending("1-2"));
+  await new Promise(setImmediate);
+  expect(begun).toEqual(["1-1"]);
+  cut(ending("1-1"));
+  expect(await Promise.all(outcomes)).toMatchObject([unwanted, unwanted, unwanted]);
+  expect(begun).toEqual(["1-1"]);
+});
+
+it("does not wait for the turn of a lease that is over by then", async () => {
+  const { provision, cut } = calling(hanging);
+  const first = provision(forEver);
+  const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
+  expect(await provision(short)).toMatchObject({
+    ok: false,
+    message: "",
+    waits: true,
+  });
+  cut({ ...forEver, phase: "ENDED" });
+  await first;
+});
+
+it("begins user by user, however many leases of one of them wait, to make them as to take them down", async () => {
+  const made: string[] = [];
+  const down: string[] = [];
+  const { provision, decommission } = calling(
+    ({ order }) => {
+      made.push(order.id);
+      return Promise.resolve("null");
+    },
+    {
+      decommission: ({ order }) => {
+        down.push(order.id);
+        return Promise.resolve();
+      },
+    },
+  );
+  const lease = (id: string, user: string) =>
+    aLease({ order: { id, user, createdNs: 0n, durationNs: DURATION_NS_MAX }, phase: "PROVISIONING" });
+  const all = [...["1-1", "1-2", "1-3", "1-4"].map((id) => lease(id, "a")), lease("2-1", "b"), lease("3-1", "c")];
+  await Promise.all(all.flatMap((each) => [provision(each), decommission({ ...each, phase: "DECOMMISSIONING" })]));
+  const inRounds = ["1-1", "1-2", "2-1", "3-1", "1-3", "1-4"];
+  expect({ made, down }).toEqual({ made: inRounds, down: inRounds });
+});
+
+it("goes on waiting for its turn where its lease is renewed meanwhile", async () => {
+  const read = Promise.withResolvers<undefined>();
+  const { provision, cut, stored } = calling(({ order }) => (order.id === "1-1" ? hanging() : Promise.resolve("1")), {
+    onRead: (id) => id === "1-2" && read.resolve(undefined),
+  });
+  const first = provision(forEver);
+  const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
+  const second = provision(short);
+  stored.set("1-2", { ...short, expiresAtNs: nsFromMs(LONG_MS) });
+  // The time that it was to end at before has come.
+  await read.promise;
+  cut({ ...forEver, phase: "ENDED" });
+  await first;
+  expect(await second).toEqual({ ok: true, data: "1" });
+});
+
+it("has not looked at what nobody answers for, or nobody serves here", async () => {
+  const { check, stored } = calling(hanging, { deadlineMs: 1 });
+  const active = aLease({ order: { createdNs: 0n, durationNs: DURATION_NS_MAX } });
+  stored.set("1-1", active);
+  expect(await check(active)).toMatchObject({ ok: false, waits: true });
+  stored.set("1-1", { ...active, order: { ...active.order, type: "volume" } });
+  expect(await check(active)).toMatchObject({ ok: false, waits: true });
+});
+
+it("takes what an active lease has lost for its trouble, though it may wait in a queue for it again", async () => {
+  const lost = new FaultError({ code: "pool_availability", pool: "a", requested: 2, available: 1 });
+  const { check, stored } = calling(() => Promise.reject(lost));
+  stored.set("1-1", aLease());
+  const outcome = await check(aLease());
+  expect(outcome).toMatchObject({ ok: false, waits: false });
+});
+
+it("tells of a look what it has made again, and nothing of what was made for the first time", async () => {
+  const { check, provision, stored } = calling((lease) => {
+    lease.made?.("Deployment lease-1-1");
+    return Promise.resolve("1");
+  });
+  expect(await provision(forEver)).toEqual({ ok: true, data: "1" });
+  const active = aLease({ order: { durationNs: DURATION_NS_MAX } });
+  stored.set("1-1", active);
+  expect(await check(active)).toEqual({ ok: true, data: "1", remade: ["Deployment lease-1-1"] });
+});
+
+it("leaves nothing in memory of the calls that it has made", async () => {
+  setFlagsFromString("--expose-gc");
+  const gc: unknown = runInNewContext("gc");
+  if (typeof gc !== "function") throw new Error("the heap cannot be collected");
+  const { check, stored } = calling(() => Promise.resolve("1"));
+  const active = aLease({ order: { durationNs: DURATION_NS_MAX } });
+  stored.set("1-1", active);
+  const kibAfter = async (calls: number): Promise<number> => {
+    for (let call = 0; call < calls; call += 1) await check(active);
+    await new Promise(setImmediate);
+    Reflect.apply(gc, undefined, []);
+    await new Promise(setImmediate);
+    Reflect.apply(gc, undefined, []);
+    return process.memoryUsage().heapUsed / 1024;
+  };
+  const before = await kibAfter(3000);
+  // What stays of a call, if anything, is more than half a KiB.
+  expect((await kibAfter(6000)) - before).toBeLessThan(1500);
+});

@@ -1,0 +1,107 @@
+import { FaultError } from "@muster/faults";
+import { expect, it } from "vitest";
+import { checkLease } from "./check-lease.ts";
+import { aLease } from "../domain/a-lease.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+import { transitionLease } from "../domain/transition-lease.ts";
+import type { Outcome } from "./pass.ts";
+
+const NOW = 2_000n;
+const signature = new Uint8Array(64);
+const result = { id: "1-1", type: "debug", createdNs: 1n, state: "ok", message: "", data: "1", signature } as const;
+const FAILS: Outcome = { ok: false, message: "its node is away", retryable: true };
+
+/** One lease in a bucket, and what is found of it. */
+function world(changes: Parameters<typeof aLease>[0] = {}) {
+  let stored = { record: aLease({ result, ...changes }), revision: 1 };
+  let races = 0;
+  const put = (record: LeaseRecord) => (stored = { record, revision: stored.revision + 1 });
+  const check = (outcome: Outcome | undefined, meanwhile: () => void = () => undefined) =>
+    checkLease(
+      {
+        fence: 1,
+        now: () => NOW,
+        read: () => Promise.resolve(stored),
+        write: (before, next) => {
+          if (races > 0) {
+            races -= 1;
+            put({ ...stored.record, requestId: "another" });
+          }
+          if (before.revision !== stored.revision)
+            throw new FaultError({ code: "conflict", id: "1-1", expectedRevision: 0, actualRevision: 0 });
+          return Promise.resolve(put(next));
+        },
+        sign: (unsigned) => ({ ...unsigned, signature }),
+        check: () => {
+          meanwhile();
+          return Promise.resolve(outcome);
+        },
+      },
+      "1-1",
+    );
+  return {
+    check,
+    race: (times: number) => (races = times),
+    put,
+    now: () => stored.record,
+    lines: () => stored.record.outbox.map(({ eventType }) => eventType),
+  };
+}
+
+it("writes down what is wrong with an active lease, and once that it is well again", async () => {
+  const { check, now, lines } = world();
+  expect(await check({ ok: true, data: "1" })).toBe(false);
+  expect(lines()).toEqual([]);
+  for (let time = 0; time < 3; time += 1) expect(await check(FAILS)).toBe(true);
+  expect(now()).toMatchObject({ phase: "ACTIVE", trouble: "its node is away", result });
+  expect(await check({ ok: true, data: "1" })).toBe(false);
+  expect(now()).toMatchObject({ phase: "ACTIVE", trouble: "", result });
+  expect(lines()).toEqual(["TROUBLED", "RESTORED"]);
+});
+
+it("tells what was missing of an active lease, and was made again within one look", async () => {
+  const { check, now } = world();
+  await check({ ok: true, data: "1", remade: ["Deployment lease-1-1", "Service lease-1-1"] });
+  expect(now()).toMatchObject({ trouble: "", result });
+  expect(now().outbox).toMatchObject([
+    { eventType: "RESTORED", message: "made again: Deployment lease-1-1, Service lease-1-1" },
+  ]);
+  await check({ ok: true, data: "2", remade: ["Deployment lease-1-1"] });
+  expect(now().outbox.at(-1)?.message).toBe("made again: Deployment lease-1-1; with another result");
+});
+
+it("says nothing of a lease that could not be looked at, as nobody answered", async () => {
+  const { check, now, lines } = world();
+  const away: Outcome = { ok: false, message: "kubernetes is unavailable", retryable: true, waits: true };
+  expect(await check(away)).toBe(false);
+  await check(FAILS);
+  expect(await check(away)).toBe(false);
+  expect(now().trouble).toBe("its node is away");
+  expect(lines()).toEqual(["TROUBLED"]);
+});
+
+it("tells a result that has changed, signed anew, also beside somebody else's writes", async () => {
+  const { check, now, race } = world();
+  race(3);
+  await check({ ok: true, data: "2" });
+  expect(now()).toMatchObject({ result: { id: "1-1", data: "2" }, feedback: { result: true, number: 1 } });
+  expect(now().requestId).toBe("another");
+});
+
+it("changes nothing of a lease that has ended, or was begun anew, while it was looked at", async () => {
+  const { check, now, put } = world();
+  await check(FAILS, () => {
+    const ending = { cause: "REQUESTED", message: "", request: undefined } as const;
+    put(transitionLease(now(), { kind: "ending", ending }, NOW).next ?? now());
+  });
+  expect(now()).toMatchObject({ phase: "DECOMMISSIONING", trouble: "" });
+  const second = world();
+  await second.check(FAILS, () => second.put({ ...second.now(), run: 2 }));
+  expect(second.now().trouble).toBe("");
+  const third = world({ phase: "PROVISIONING" });
+  await third.check(FAILS);
+  expect(third.now().trouble).toBe("");
+  const over = world({ expiresAtNs: NOW - 1n });
+  await over.check(FAILS);
+  expect(over.now().trouble).toBe("");
+});

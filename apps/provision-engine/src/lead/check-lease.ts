@@ -1,0 +1,54 @@
+import { faultOf } from "@muster/faults";
+import { isOver, type Result } from "@muster/leases";
+import { buildResult } from "../domain/build-result.ts";
+import { transitionLease } from "../domain/transition-lease.ts";
+import type { Outcome, PassDeps } from "./pass.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+
+export type CheckDeps = Pick<PassDeps, "fence" | "now" | "read" | "write" | "sign"> & {
+  /** Looks at what is there of an active lease, and makes again what is missing. Undefined: the lease was ended meanwhile; an outcome that `waits`: it could not be looked at. */
+  readonly check: (record: LeaseRecord) => Promise<Outcome | undefined>;
+};
+
+/** Somebody else's writes that come first, in a row. */
+const WRITES_MAX = 5;
+
+/** Looks whether all of one active lease is there, and writes down what has changed. Returns whether it was found not to be as it should be. Of one lease, never beside a pass over it. */
+export async function checkLease(deps: CheckDeps, id: string): Promise<boolean> {
+  const found = await activeLease(deps, id);
+  if (found === undefined) return false;
+  const outcome = await deps.check(found.record);
+  // That nobody answers says nothing of the lease.
+  if (outcome === undefined || (!outcome.ok && outcome.waits === true)) return false;
+  for (let attempt = 1; ; attempt += 1) {
+    const stored = await activeLease(deps, id);
+    if (stored?.record.run !== found.record.run) return false;
+    const { next } = transitionLease(stored.record, changeBy(deps, stored.record, outcome), deps.now());
+    if (next === undefined) return !outcome.ok;
+    try {
+      await deps.write(stored, next);
+      return !outcome.ok;
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict" || attempt === WRITES_MAX) throw error;
+    }
+  }
+}
+
+async function activeLease({ fence, now, read }: CheckDeps, id: string) {
+  const stored = await read(id);
+  if (stored === undefined || stored.record.fence > fence) return undefined;
+  const { phase, expiresAtNs } = stored.record;
+  return phase === "ACTIVE" && !isOver(expiresAtNs, now()) ? stored : undefined;
+}
+
+function changeBy({ sign, now }: CheckDeps, { order, result }: LeaseRecord, outcome: Outcome) {
+  if (!outcome.ok) return { kind: "checked", trouble: outcome.message, result: undefined } as const;
+  const changed = (): Result => sign(buildResult(order, { data: outcome.data }, now()));
+  const { remade = [] } = outcome;
+  return {
+    kind: "checked",
+    trouble: "",
+    result: outcome.data === result?.data ? undefined : changed(),
+    remade,
+  } as const;
+}

@@ -1,0 +1,59 @@
+import { isOver, nsFromMs } from "@muster/leases";
+import type { LeaseRecord } from "../domain/lease.ts";
+
+/** When each active lease is looked at next for what is missing of it. Known only to who leads: a new leader spreads them anew. */
+export type Checks = {
+  /** Strictly after which time; undefined: never, as it is not active. */
+  next(record: LeaseRecord, nowNs: bigint): bigint | undefined;
+  /** As `next`, of one that is known. */
+  of(id: string): bigint | undefined;
+  isDue(id: string, nowNs: bigint): boolean;
+  /** It was looked at just now. */
+  done(id: string, isTroubled: boolean, nowNs: bigint): void;
+  /** Something of it has vanished. */
+  soon(id: string, nowNs: bigint): void;
+  forget(id: string): void;
+};
+
+/** What is not as it should be is looked at again after this. */
+const TROUBLED_MS = 60_000;
+/** Between two looks at one lease, however often something of it vanishes. */
+const LEAST_MS = 10_000;
+
+/** `random`: from 0 up to 1. */
+export function openChecks(everyMs: number, random: () => number): Checks {
+  const due = new Map<string, bigint>();
+  const notBefore = new Map<string, bigint>();
+  const inNs = (ms: number): bigint => nsFromMs(Math.round(ms));
+  const forget = (id: string): void => {
+    due.delete(id);
+    notBefore.delete(id);
+  };
+  return {
+    next: ({ order: { id }, phase }, nowNs) => {
+      if (phase !== "ACTIVE") {
+        forget(id);
+        return undefined;
+      }
+      const known = due.get(id) ?? nowNs + inNs(everyMs * (1 + random())) / 2n;
+      due.set(id, known);
+      return known;
+    },
+    of: (id) => due.get(id),
+    isDue: (id, nowNs) => isOver(due.get(id) ?? nowNs, nowNs),
+    done: (id, isTroubled, nowNs) => {
+      if (!due.has(id)) return;
+      const pauseMs = isTroubled ? Math.min(everyMs, TROUBLED_MS) : everyMs;
+      due.set(id, nowNs + inNs(pauseMs * (0.9 + 0.2 * random())));
+      notBefore.set(id, nowNs + inNs(Math.min(everyMs, LEAST_MS)));
+    },
+    soon: (id, nowNs) => {
+      const known = due.get(id);
+      if (known === undefined) return;
+      const earliestNs = notBefore.get(id) ?? nowNs;
+      const soonNs = earliestNs > nowNs ? earliestNs : nowNs - 1n;
+      if (soonNs < known) due.set(id, soonNs);
+    },
+    forget,
+  };
+}

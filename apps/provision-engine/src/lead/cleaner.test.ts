@@ -1,0 +1,250 @@
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import type { Leftovers } from "../adapters/leftovers.ts";
+import { openCleaner, type CleanupMode } from "./cleaner.ts";
+import { aLease } from "../domain/a-lease.ts";
+import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
+import type { Stored } from "./pass.ts";
+
+const { signal } = new AbortController();
+const DRY = { isDryRun: true, confirmed: 0 };
+const REAL = { isDryRun: false, confirmed: 0 };
+const left = (id: string, kind = "Secret"): FoundObject => ({
+  kind,
+  namespace: "default",
+  name: `lease-${id}`,
+  uid: id,
+  madeMs: undefined,
+  lease: { id, run: 1 },
+  isGoing: false,
+});
+
+type Cleaning = {
+  readonly mode?: CleanupMode;
+  readonly objects?: readonly FoundObject[];
+  readonly graceMs?: number;
+};
+
+/** A cluster, records and a clock that only the test moves; a cleaner that leads until it is stopped. */
+function cleaning(
+  sources: number,
+  { mode = "off", objects = [left("1-1"), left("1-2"), left("1-3")], graceMs = 1000 }: Cleaning = {},
+) {
+  const removed: string[] = [];
+  const records = new Map<string, Stored | "unreadable">();
+  let nowMs = 0;
+  let recorded = 1;
+  let underWay = 0;
+  let most = 0;
+  let asked: (id: string) => void = () => undefined;
+  const leftovers: Leftovers = {
+    find: () => Promise.resolve({ objects: objects.filter(({ uid }) => !removed.includes(uid)), unlisted: [] }),
+    inUse: () => Promise.resolve(new Set<string>()),
+    remove: async ({ uid }) => {
+      underWay += 1;
+      most = Math.max(most, underWay);
+      await new Promise(setImmediate);
+      underWay -= 1;
+      removed.push(uid);
+    },
+  };
+  const cleaner = openCleaner(
+    {
+      leftovers,
+      records: {
+        get: (id) => {
+          asked(id);
+          const found = records.get(id);
+          return found === "unreadable" ? Promise.reject(new Error("cannot be read")) : Promise.resolve(found);
+        },
+      },
+      nowMs: () => nowMs,
+      census: () => Promise.resolve({ records: recorded, bucketMadeMs: 0 }),
+      policy: { engine: "main", graceMs, mode, everyMs: 1000, mostObjects: 100, mostPercent: 100 },
+      tell: { step: () => undefined, brake: () => undefined, failed: () => undefined },
+    },
+    sources,
+  );
+  return {
+    cleaner,
+    removed,
+    mostAtOnce: () => most,
+    records,
+    wait: (ms: number) => (nowMs += ms),
+    census: (records: number) => (recorded = records),
+    onAsked: (listener: (id: string) => void) => (asked = listener),
+    record: (id: string, phase: "ACTIVE" | "ENDED") =>
+      records.set(id, { record: aLease({ order: { id }, phase }), revision: 1 }),
+  };
+}
+
+it("looks at nothing before it leads, and before all that was ordered is known", async () => {
+  const { cleaner } = cleaning(1);
+  const stop = new AbortController();
+  await expect(async () => cleaner.look(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  expect(() => cleaner.waitsFor()).toThrow("the leader of the engine");
+  const running = cleaner.run(stop.signal);
+  await expect(async () => cleaner.look(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  expect(cleaner.waitsFor()).toBe("what was ordered before");
+  cleaner.historyTaken();
+  expect(cleaner.waitsFor()).toBe("");
+  expect(await cleaner.look(DRY, signal)).toMatchObject({ steps: { length: 3 } });
+  stop.abort();
+  await running;
+  await expect(async () => cleaner.look(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+});
+
+it("removes at the second look, some time after the first, what no record wants, and nothing in a dry run", async () => {
+  const world = cleaning(0);
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  world.record("1-1", "ACTIVE");
+  world.records.set("1-3", "unreadable");
+  const look = async (isDryRun: boolean) =>
+    (await world.cleaner.look({ isDryRun, confirmed: 0 }, signal)).steps.map((step) => step.do);
+  expect(await look(false)).toEqual(["keep", "suspect", "keep"]);
+  world.wait(999);
+  expect(await look(false)).toEqual(["keep", "suspect", "keep"]);
+  world.wait(1);
+  expect(await look(true)).toEqual(["keep", "remove", "keep"]);
+  expect(world.removed).toEqual([]);
+  expect(await look(false)).toEqual(["keep", "remove", "keep"]);
+  expect(world.removed).toEqual(["1-2"]);
+  // One that is wanted for a while begins anew.
+  world.record("1-1", "ENDED");
+  expect(await look(false)).toEqual(["suspect", "keep"]);
+  stop.abort();
+  await running;
+});
+
+it("reads the record once more before it removes what is made of it", async () => {
+  const world = cleaning(0);
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  await world.cleaner.look(REAL, signal);
+  world.wait(1000);
+  let reads = 0;
+  world.onAsked((id) => {
+    // It is ordered between the look at its record and the removal.
+    if (id === "1-2" && ++reads === 2) world.record("1-2", "ACTIVE");
+  });
+  await world.cleaner.look(REAL, signal);
+  expect(world.removed).toEqual(["1-1", "1-3"]);
+  stop.abort();
+  await running;
+});
+
+it("removes nothing once all records are lost, says so, and goes on when somebody confirms what he has seen", async () => {
+  const world = cleaning(0);
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  world.census(0);
+  await world.cleaner.look(REAL, signal);
+  world.wait(1000);
+  const held = await world.cleaner.look(REAL, signal);
+  expect(held.brake).toMatchObject({ left: 3 });
+  expect(held.steps.map((step) => step.do)).toEqual(["suspect", "suspect", "suspect"]);
+  expect(world.cleaner.brake()).toEqual(held.brake);
+  // More are left over now than he has seen.
+  expect((await world.cleaner.look({ isDryRun: false, confirmed: 2 }, signal)).brake).toMatchObject({ left: 3 });
+  expect(world.removed).toEqual([]);
+  await world.cleaner.look({ isDryRun: false, confirmed: 3 }, signal);
+  expect(world.removed).toEqual(["1-1", "1-2", "1-3"]);
+  expect(world.cleaner.brake()).toBeUndefined();
+  stop.abort();
+  await running;
+});
+
+it("asks for the lease that has taken over what it finds, however often that has changed hands", async () => {
+  const { cleaner, removed, records, wait } = cleaning(0);
+  const stop = new AbortController();
+  const running = cleaner.run(stop.signal);
+  const ended = { phase: "ENDED", run: 1 } as const;
+  records.set("1-1", { record: aLease({ ...ended, heir: "2-1" }), revision: 1 });
+  records.set("2-1", { record: aLease({ ...ended, order: { id: "2-1" }, heir: "3-1" }), revision: 2 });
+  const last = aLease({ order: { id: "3-1" }, madeFor: { id: "1-1", run: 1 } });
+  records.set("3-1", { record: last, revision: 3 });
+  const look = async (): Promise<string[]> => {
+    await cleaner.look(REAL, signal);
+    wait(1000);
+    await cleaner.look(REAL, signal);
+    return [...removed].sort();
+  };
+  expect(await look()).toEqual(["1-2", "1-3"]);
+  records.set("3-1", { record: { ...last, phase: "ENDED" }, revision: 4 });
+  expect(await look()).toEqual(["1-1", "1-2", "1-3"]);
+  stop.abort();
+  await running;
+});
+
+it("removes some of a kind at once, and what holds others after them", async () => {
+  const members = Array.from({ length: 20 }, (_, at) => left(`1-${at}`));
+  const holder = { ...left("2-1"), kind: "Holder" };
+  const world = cleaning(0, { objects: [...members, holder] });
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  await world.cleaner.look(REAL, signal);
+  world.wait(1000);
+  const { steps } = await world.cleaner.look(REAL, signal);
+  expect(steps.map(({ object }) => object.uid)).toEqual([...members, holder].map(({ uid }) => uid));
+  expect(world.removed.toSorted()).toEqual([...members, holder].map(({ uid }) => uid).toSorted());
+  expect(world.removed.at(-1)).toBe("2-1");
+  expect(world.mostAtOnce()).toBe(8);
+  stop.abort();
+  await running;
+});
+
+it.each([
+  { mode: "dry-run", goes: ["1-1"] },
+  { mode: "off", goes: [] },
+] as const)("gives back machines of leases whose records say that they are over: $mode", async ({ mode, goes }) => {
+  const objects = [left("1-1", RESERVATION), left("1-2", RESERVATION), left("1-3"), left("1-4", RESERVATION)];
+  const world = cleaning(0, { mode, objects, graceMs: 0 });
+  world.record("1-1", "ENDED");
+  world.record("1-3", "ENDED");
+  world.record("1-4", "ACTIVE");
+  // It looks as if records were lost, but not this one.
+  world.census(0);
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  await until("its own looks are over", () => Promise.resolve(world.removed.length === goes.length));
+  // A dry run that is asked for removes nothing.
+  await world.cleaner.look(DRY, signal);
+  await world.cleaner.look(DRY, signal);
+  expect(world.removed).toEqual(goes);
+  stop.abort();
+  await running;
+});
+
+it("removes nothing any more once it has lost the lead, whoever has asked, and tells that it has not", async () => {
+  const world = cleaning(0);
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  await world.cleaner.look(REAL, signal);
+  world.wait(1000);
+  let reads = 0;
+  world.onAsked(() => {
+    // Three were read before the first removal.
+    if (++reads === 4) stop.abort();
+  });
+  const looking = world.cleaner.look(REAL, signal);
+  const waiting = world.cleaner.look(REAL, signal);
+  const fault = { code: "unavailable", dependency: "the leader of the engine" };
+  await expect(looking).rejects.toMatchObject({ fault });
+  await expect(waiting).rejects.toMatchObject({ fault });
+  expect(world.removed).toEqual([]);
+  expect(reads).toBeGreaterThan(3);
+  await running;
+});
+
+it("says what it does by itself, and once it has looked when it looks next, as long as it leads", async () => {
+  const { cleaner } = cleaning(0, { mode: "dry-run", graceMs: 600_000 });
+  expect(cleaner.schedule()).toEqual({ mode: "dry-run", nextMs: undefined });
+  const stop = new AbortController();
+  const running = cleaner.run(stop.signal);
+  await until("it has looked", () => Promise.resolve(cleaner.schedule().nextMs !== undefined));
+  expect(cleaner.schedule()).toEqual({ mode: "dry-run", nextMs: 600_000 });
+  stop.abort();
+  await running;
+  expect(cleaner.schedule().nextMs).toBeUndefined();
+});

@@ -1,0 +1,245 @@
+import { forEachSome, pause } from "@muster/backoff";
+import { throwFault } from "@muster/faults";
+import type { Records } from "../adapters/records.ts";
+import type { Leftovers } from "../adapters/leftovers.ts";
+import { decideBrake, type Brake, type BrakePolicy, type Census } from "../domain/decide-brake.ts";
+import {
+  isGivenBack,
+  isNamespace,
+  mayBeUsed,
+  placeOf,
+  planCleanup,
+  type CleanupPolicy,
+  type CleanupSnapshot,
+  type CleanupStep,
+  type FoundObject,
+  type LeaseTruth,
+} from "../domain/plan-cleanup.ts";
+
+/** What clean-up does by itself: nothing, tell what it would remove, and give back the machines of leases that are over, or remove it all. */
+export type CleanupMode = (typeof CLEANUP_MODES)[number];
+
+export const CLEANUP_MODES = ["off", "dry-run", "on"] as const;
+
+export type CleanerDeps = {
+  readonly leftovers: Leftovers;
+  readonly records: Pick<Records, "get">;
+  readonly nowMs: () => number;
+  /** Of the records, as they are stored now. */
+  readonly census: () => Promise<Census>;
+  readonly policy: CleanupPolicy & BrakePolicy & { readonly mode: CleanupMode; readonly everyMs: number };
+  readonly tell: {
+    step(step: CleanupStep, isDryRun: boolean): void;
+    /** After each look; undefined: nothing is held up. */
+    brake(brake: Brake | undefined): void;
+    failed(error: unknown): void;
+  };
+};
+
+/** What came of one look. */
+export type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: Brake | undefined };
+
+/** CleanupResources: looks for what leases have left behind, one look after the other. */
+export type Cleaner = {
+  /**
+   * Steps for all that was found; removes what may go, unless it is a dry run, which counts as a look too. Rejects with unavailable while this replica does not lead, or all
+   * that was ordered before is not known yet. `confirmed`: so many objects may go even if that looks as if records were lost. `givesBack`: also in a dry run machines go
+   * that are held for leases whose records say that they are over.
+   */
+  look(
+    options: { readonly isDryRun: boolean; readonly confirmed: number; readonly givesBack?: boolean },
+    signal: AbortSignal,
+  ): Promise<Cleanup>;
+  /** What has to come before the first look; empty: nothing. Throws unavailable while this replica does not lead. */
+  waitsFor(): string;
+  /** What the last look of this replica, while it leads, was held up by. Throws unavailable as `look` does. */
+  brake(): Brake | undefined;
+  /** What is done without being asked, and when next; undefined: never, not before all is known, or now. */
+  schedule(): { readonly mode: CleanupMode; readonly nextMs: number | undefined };
+  /** Looks once all is known, again after the grace, and so each day, until the signal: this replica leads. */
+  run(signal: AbortSignal): Promise<void>;
+  /** A source has brought all that it had at the start. */
+  historyTaken(): void;
+};
+
+const READS_AT_ONCE = 32;
+/** Leases that may have had a workload, one after the other. */
+const HANDED_MOST = 1000;
+/** Each looks once more at all that lives in its place. */
+const REMOVALS_AT_ONCE = 8;
+const RETRY_MS = 1000;
+
+/** `sources`: how many have to have brought their history first. */
+export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
+  const { policy, tell } = deps;
+  let looks = startLooks(deps);
+  /** Of the leadership; undefined: this replica does not lead. */
+  let lead: AbortSignal | undefined;
+  let known = Promise.withResolvers<undefined>();
+  let missing = sources;
+  let nextMs: number | undefined;
+  let turn: Promise<unknown> = Promise.resolve();
+
+  const refuseWithoutLead = (): never =>
+    throwFault({ code: "unavailable", dependency: "the leader of the engine", retryAfterMs: RETRY_MS });
+  const leading = (): AbortSignal => (lead === undefined || lead.aborted ? refuseWithoutLead() : lead);
+  const waitsFor = (): string => {
+    leading();
+    return missing > 0 ? "what was ordered before" : "";
+  };
+  const requireLead = (): void => {
+    const dependency = waitsFor();
+    if (dependency !== "") throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS });
+  };
+  /** The next leader looks, too, and remembers what it has seen by itself: whoever has lost the lead removes nothing any more. */
+  const lookAs: Cleaner["look"] = async (options, asked) => {
+    requireLead();
+    const own = leading();
+    try {
+      return await looks.look(options, AbortSignal.any([asked, own]));
+    } finally {
+      // Whatever came of it, its caller asks the next leader.
+      if (own.aborted) refuseWithoutLead();
+    }
+  };
+  const look: Cleaner["look"] = (options, asked) => {
+    requireLead();
+    const mine = turn.then(() => lookAs(options, asked));
+    turn = mine.catch(() => undefined);
+    return mine;
+  };
+
+  return {
+    look,
+    waitsFor,
+    brake: () => {
+      requireLead();
+      return looks.brake();
+    },
+    schedule: () => ({ mode: policy.mode, nextMs }),
+    historyTaken: () => {
+      missing -= 1;
+      if (missing === 0) known.resolve(undefined);
+    },
+    run: async (signal) => {
+      lead = signal;
+      looks = startLooks(deps);
+      missing = sources;
+      known = Promise.withResolvers();
+      if (missing === 0) known.resolve(undefined);
+      try {
+        const ended = new Promise<void>((resolve) => {
+          if (signal.aborted) resolve();
+          else signal.addEventListener("abort", () => resolve(), { once: true });
+        });
+        await Promise.race([known.promise, ended]);
+        const { mode, everyMs, graceMs } = policy;
+        for (let looked = 0; mode !== "off" && !signal.aborted; looked += 1) {
+          nextMs = undefined;
+          const options = { isDryRun: mode === "dry-run", confirmed: 0, givesBack: true };
+          await look(options, signal).catch((error: unknown) => signal.aborted || tell.failed(error));
+          // The second look is what removes.
+          const pauseMs = looked % 2 === 0 ? graceMs : everyMs;
+          nextMs = deps.nowMs() + pauseMs;
+          await pause(pauseMs, signal);
+        }
+        await ended;
+      } finally {
+        lead = undefined;
+        nextMs = undefined;
+      }
+    },
+  };
+}
+
+/** The looks of one leadership, each of which remembers what looked left over at the one before. */
+function startLooks({ leftovers, records, census, nowMs, policy, tell }: CleanerDeps): Pick<Cleaner, "look" | "brake"> {
+  let leftSince = new Map<string, number>();
+  let brake: Brake | undefined;
+  const truthOf = async (id: string): Promise<LeaseTruth> => {
+    try {
+      let stored = await records.get(id);
+      for (let handed = 1; stored?.record.heir !== undefined; handed += 1) {
+        // What has changed hands so often is left to people.
+        if (handed > HANDED_MOST) return { is: "unknown", because: `it was taken over ${HANDED_MOST} times and more` };
+        stored = await records.get(stored.record.heir);
+      }
+      return stored === undefined ? { is: "none" } : { is: "record", record: stored.record };
+    } catch (error) {
+      return { is: "unknown", because: error instanceof Error ? error.message : String(error) };
+    }
+  };
+  const remove = async (step: CleanupStep, signal: AbortSignal): Promise<CleanupStep> => {
+    const { object } = step;
+    // What is believed of it, of its lease and of what is in it may be some time old by now.
+    const around = await lookAround(leftovers, object, signal);
+    const truth = new Map([[object.lease?.id ?? "", await truthOf(object.lease?.id ?? "")]]);
+    const [again] = planCleanup({ ...around, truth, leftSince, nowMs: nowMs() }, policy);
+    if (again?.do !== "remove") return again ?? step;
+    if (signal.aborted) return { do: "suspect", object, because: `${step.because}, but the look was ended` };
+    await leftovers.remove(object, signal);
+    return step;
+  };
+  const look: Cleaner["look"] = async ({ isDryRun, confirmed, givesBack = false }, signal) => {
+    const { objects, unlisted } = await leftovers.find(signal);
+    const inUse = await leftovers.inUse(signal);
+    const ids = [...new Set(objects.flatMap(({ lease }) => lease?.id ?? []))];
+    const truth = new Map<string, LeaseTruth>();
+    await forEachSome(
+      ids,
+      READS_AT_ONCE,
+      async (id) => truth.set(id, await truthOf(id)),
+      (_id, error) => tell.failed(error),
+    );
+    const steps = planCleanup({ objects, unlisted, truth, inUse, leftSince, nowMs: nowMs() }, policy);
+    const held = decideBrake(steps, { truth }, await census(), confirmed, policy);
+    brake = held;
+    tell.brake(held);
+    const left = steps.filter((step) => step.do !== "keep");
+    leftSince = new Map(left.map(({ object: { uid } }) => [uid, leftSince.get(uid) ?? nowMs()]));
+    const take = async (step: CleanupStep): Promise<CleanupStep> => {
+      const goes = givesBack && isGivenBack(step, { truth });
+      const wanted = held === undefined || step.do !== "remove" || goes ? step : hold(step, held);
+      const isOnlyTold = isDryRun && !goes;
+      const taken = wanted.do !== "remove" || isOnlyTold ? wanted : await remove(wanted, signal);
+      if (taken.do !== "keep") tell.step(taken, isOnlyTold);
+      return taken;
+    };
+    const done: CleanupStep[] = [];
+    // What holds others goes after them: kind by kind, as they were found.
+    for (const alike of Map.groupBy(steps, ({ object }) => object.kind).values())
+      done.push(...(await takeAll(alike, take)));
+    return { steps: done, brake: held };
+  };
+  return { look, brake: () => brake };
+}
+
+/** Some at once. Rejects with what failed first, after all have been tried. */
+async function takeAll(
+  steps: readonly CleanupStep[],
+  take: (step: CleanupStep) => Promise<CleanupStep>,
+): Promise<CleanupStep[]> {
+  const taken = new Map<CleanupStep, CleanupStep>();
+  const failures: unknown[] = [];
+  const one = async (step: CleanupStep): Promise<unknown> => taken.set(step, await take(step));
+  await forEachSome(steps, REMOVALS_AT_ONCE, one, (_step, error) => failures.push(error));
+  if (failures.length > 0) throw failures[0];
+  return steps.map((step) => taken.get(step) ?? step);
+}
+
+function hold({ object, because }: CleanupStep, brake: Brake): CleanupStep {
+  return { do: "suspect", object, because: `${because}, but nothing is removed: ${brake.because}` };
+}
+
+/** The object with all that lives in it, and what uses them. */
+async function lookAround(
+  leftovers: Leftovers,
+  object: FoundObject,
+  signal: AbortSignal,
+): Promise<Pick<CleanupSnapshot, "objects" | "unlisted" | "inUse">> {
+  if (!mayBeUsed(object)) return { objects: [object], unlisted: [], inUse: undefined };
+  const within = placeOf(object);
+  const members = isNamespace(object) ? await leftovers.find(signal, within) : { objects: [], unlisted: [] };
+  const inUse = await leftovers.inUse(signal, within);
+  return { objects: [object, ...members.objects], unlisted: members.unlisted, inUse };
+}

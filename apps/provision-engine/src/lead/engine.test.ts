@@ -1,0 +1,101 @@
+import { FaultError } from "@muster/faults";
+import { nsFromMs } from "@muster/leases";
+import { digest } from "@muster/leases/keys";
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { NO_PODS } from "../adapters/crash-watch.ts";
+import { readConfig } from "../config.ts";
+import { aLease } from "../domain/a-lease.ts";
+import type { Phase } from "../domain/lease.ts";
+import { runEngine, type EngineOps } from "./engine.ts";
+import { openHoldings } from "../holdings/holdings.ts";
+import type { Stored } from "./pass.ts";
+import type { Workload } from "../workloads/workload.ts";
+
+const CREATED_NS = nsFromMs(Date.now());
+const ORDER = { createdNs: CREATED_NS, durationNs: 3_600_000_000_000n };
+/** What the leader before has written last. */
+const TRUTH: Stored = { record: aLease({ order: ORDER, phase: "ENDED", endedAtNs: CREATED_NS }), revision: 8 };
+/** What the view of this one has come to. */
+const LATE: Stored = { record: aLease({ order: ORDER, phase: "PROVISIONING" }), revision: 5 };
+
+it.each(["a change", "a grant"])(
+  "makes nothing for a lease that has ended, however far behind the view is when it tells of %s",
+  async (what) => {
+    const world = worldBehind();
+    const stop = new AbortController();
+    const running = runEngine(world.ops, { token: 9, signal: stop.signal, isHeld: () => true });
+    // While the records are being read.
+    world.tell(what === "a change" ? "change" : "grant");
+    world.listed.resolve([TRUTH]);
+    await until("the lease is decided about as it is", () => world.planned.includes("ENDED"));
+    stop.abort();
+    await running;
+    expect(world.made).toEqual([]);
+  },
+);
+
+/** A store that knows the truth, a view that is behind it, and a workload that notes what it is asked to make. */
+function worldBehind() {
+  const listed = Promise.withResolvers<Stored[]>();
+  const made: string[] = [];
+  const planned: Phase[] = [];
+  const unasked = () => Promise.reject(new Error("nobody asks for this"));
+  const conflict = {
+    code: "conflict",
+    id: "1-1",
+    expectedRevision: LATE.revision,
+    actualRevision: TRUTH.revision,
+  } as const;
+  const listeners = new Map<string, (id: string) => void>();
+  const on = (what: string) => (listener: (id: string) => void) => {
+    listeners.set(what, listener);
+    return () => listeners.delete(what);
+  };
+  const workload: Workload = {
+    type: "debug",
+    provision: ({ order }) => {
+      made.push(order.id);
+      return Promise.resolve("{}");
+    },
+    decommission: () => Promise.resolve(),
+  };
+  const holdings = openHoldings({}, {});
+  // As a replica that does not lead has heard of it.
+  holdings.learn(LATE);
+  const config = readConfig({ PROVISION_KEY: "11".repeat(32) });
+  const ops: EngineOps = {
+    engine: "main",
+    view: {
+      get: (key) => ({ key, value: { record: LATE.record }, revision: LATE.revision }),
+      entries: () => [],
+      onChange: on("change"),
+    },
+    records: {
+      get: () => Promise.resolve(TRUTH),
+      list: () => listed.promise,
+      create: unasked,
+      change: unasked,
+      own: () => Promise.reject(new FaultError(conflict)),
+      remove: unasked,
+    },
+    history: { publish: () => Promise.resolve() },
+    feedback: () => Promise.resolve(),
+    holdings,
+    workloads: new Map([["debug", workload]]),
+    secrets: { open: (order) => order, isSame: () => true, seal: (_, result) => result },
+    crashes: NO_PODS,
+    grants: { onGrant: on("grant") },
+    sign: (result) => ({ ...result, signature: new Uint8Array() }),
+    digest,
+    nowNs: () => nsFromMs(Date.now()),
+    policy: config.engine,
+    tell: {
+      failed: () => undefined,
+      defect: () => undefined,
+      planned: ({ lease }) => void planned.push(lease.phase),
+      stuck: () => undefined,
+    },
+  };
+  return { ops, listed, made, planned, tell: (what: "change" | "grant") => listeners.get(what)?.("1-1") };
+}

@@ -1,0 +1,377 @@
+import { takeTurns } from "@muster/backoff";
+import type { Result } from "@muster/leases";
+import type { View } from "@muster/store";
+import type { CrashWatch } from "../adapters/crash-watch.ts";
+import type { Grants } from "../adapters/grants.ts";
+import type { History } from "../adapters/history.ts";
+import type { Readable } from "../adapters/messages.ts";
+import type { Records } from "../adapters/records.ts";
+import { callPauses, type CallPauses } from "./call-pauses.ts";
+import { callWorkloads, type WorkloadCalls } from "./call-workload.ts";
+import { checkLease } from "./check-lease.ts";
+import { openChecks, type Checks } from "./checks.ts";
+import type { EnginePolicy } from "../config.ts";
+import { mayHold, type LeaseRecord } from "../domain/lease.ts";
+import { decideAlert, isStuck } from "../domain/decide-stuck.ts";
+import { toReferenced, type Referenced } from "../domain/decide-take-over.ts";
+import type { Digest } from "../domain/order-hash.ts";
+import { planTelling } from "../domain/plan-feedback.ts";
+import { takeSnapshot, type LeaseSnapshot } from "../domain/lease-snapshot.ts";
+import { planLease, type LeasePlan } from "../domain/plan-lease.ts";
+import { sortByRank } from "../domain/workload-types.ts";
+import { followHints } from "./follow-hints.ts";
+import type { Holdings } from "../holdings/holdings.ts";
+import { startLeaseLoop, type LeaseLoop } from "./lease-loop.ts";
+import type { OrderSecrets } from "../orders/order-secrets.ts";
+import { noteWait, passLease, type PassDeps, type Stored } from "./pass.ts";
+import { tellLease, type TellDeps } from "./tell-lease.ts";
+import { waitingLeases, type WaitingLeases } from "./waiting-leases.ts";
+import type { Workload } from "../workloads/workload.ts";
+
+/** What an engine lives on. */
+export type EngineOps = {
+  /** Its id; leases of others are left alone. */
+  readonly engine: string;
+  readonly view: Pick<View<Readable>, "get" | "entries" | "onChange">;
+  readonly records: Records;
+  readonly history: Pick<History, "publish">;
+  readonly feedback: TellDeps["feedback"];
+  readonly holdings: Holdings;
+  readonly workloads: ReadonlyMap<string, Workload>;
+  readonly secrets: OrderSecrets;
+  readonly crashes: CrashWatch;
+  readonly grants: Grants;
+  readonly sign: (result: Omit<Result, "signature">) => Result;
+  readonly digest: Digest;
+  readonly nowNs: () => bigint;
+  readonly policy: EnginePolicy;
+  readonly tell: {
+    /** A call or a write that failed and is tried again; `what` is one of a few words. */
+    failed(id: string, what: string, error: unknown): void;
+    defect(id: string, error: unknown): void;
+    /** What is to be done for a lease, and all that this was decided from. */
+    planned(snapshot: LeaseSnapshot, plan: LeasePlan, nowNs: bigint): void;
+    /** Something of the lease is there and cannot be taken down, or it is over and that cannot be written. */
+    stuck(record: LeaseRecord): void;
+  };
+};
+
+/** The lead of an engine id. */
+export type Lead = { readonly token: number; readonly signal: AbortSignal; readonly isHeld: () => boolean };
+
+/** Of requests to the store, so that many leases that end together do not all wait for its answers longer than those take. */
+const STORE_CALLS_AT_ONCE = 128;
+/** Leases that are looked at before anything else has its turn. */
+const AT_A_TIME = 200;
+
+/** Provisions and decommissions what the records say, and tells of it, for as long as the lead is held. */
+export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
+  const { view, nowNs, policy, tell } = ops;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([lead.signal, stop.signal]);
+  const waiting = waitingLeases();
+  const { retry } = policy.pass;
+  const pauses = callPauses(retry);
+  const pass = passOf(ops, { ...lead, signal }, waiting, pauses);
+  const checks = openChecks(policy.recheckMs, Math.random);
+  const alerts = alertsOf(ops);
+  const passes = startPasses(ops, pass, checks, signal, alerts);
+  const telling = tellOf(ops, lead);
+  const tells = startLeaseLoop({
+    work: (id) => tellLease(telling, id),
+    nowNs,
+    retry,
+    failed: (id, error) => tell.failed(id, "history", error),
+    signal,
+  });
+
+  const { look, forget } = attend(ops, { pass, passes, tells, waiting, checks, alerts, pauses });
+  const heard = heardEarly();
+  const stopLooking = view.onChange((id) =>
+    heard.after(`change of ${id}`, () => {
+      const entry = view.get(id);
+      if (entry === undefined) forget(id);
+      else if (isOwn(ops, entry.value)) look({ record: entry.value.record, revision: entry.revision });
+    }),
+  );
+  const wakeOwn = (id: string): void =>
+    heard.after(`hint of ${id}`, () => {
+      const entry = view.get(id);
+      // One that is not seen yet is looked at when it is.
+      if (entry !== undefined && isOwn(ops, entry.value)) passes.wake(id);
+    });
+  const stopHearing = followHints(ops, { checks, pauses, wake: wakeOwn });
+  try {
+    const all = await learnAll(ops);
+    heard.begin();
+    await lookAtAll(ops, all, look, signal);
+    await ended(signal);
+  } finally {
+    stopLooking();
+    stopHearing();
+    stop.abort();
+    await Promise.all([passes.done, tells.done]);
+  }
+}
+
+type Attention = {
+  readonly pass: Pick<PassDeps, "look"> & Pick<WorkloadCalls, "cut">;
+  readonly passes: LeaseLoop;
+  readonly tells: LeaseLoop;
+  readonly waiting: WaitingLeases;
+  readonly checks: Checks;
+  readonly alerts: Alerts;
+  readonly pauses: CallPauses;
+};
+
+/** Notes what a lease has become, and when it has its turn next. */
+function attend(
+  { holdings, nowNs, policy }: EngineOps,
+  { pass, passes, tells, waiting, checks, alerts, pauses }: Attention,
+): { readonly look: (stored: Stored) => void; readonly forget: (id: string) => void } {
+  const wakeAfter = (changed: Parameters<WaitingLeases["helpedBy"]>[0]): void => {
+    for (const each of waiting.helpedBy(changed)) passes.wake(each);
+  };
+  return {
+    look: (stored) => {
+      const { record } = stored;
+      alerts.look(record);
+      const { id } = record.order;
+      holdings.learn(stored);
+      pass.cut(record);
+      if (record.phase !== "PROVISIONING") pauses.end(id);
+      wakeAfter({ id, isOver: !mayHold(record.phase) });
+      const plan = planLease(pass.look(record), policy.pass, nowNs());
+      if (plan.do === "wait" && plan.waitsFor === undefined) {
+        waiting.set(id, undefined);
+        passes.at(id, earliest(plan.untilNs, checks.next(record, nowNs())));
+      } else passes.wake(id);
+      const telling = planTelling(record, plan.do !== "wait", nowNs());
+      if (telling.tell === "now") tells.wake(id);
+      else tells.at(id, telling.tell === "later" ? telling.untilNs : undefined);
+    },
+    forget: (id) => {
+      alerts.forget(id);
+      holdings.forget(id);
+      checks.forget(id);
+      pauses.end(id);
+      waiting.set(id, undefined);
+      wakeAfter({ id, isOver: true });
+      passes.at(id, undefined);
+      tells.at(id, undefined);
+    },
+  };
+}
+
+/**
+ * What is heard before the records of all leases are known here waits until they are: a view that still catches up tells of leases as they were, and what is made for one
+ * that has ended since is nobody's.
+ */
+function heardEarly(): { readonly after: (what: string, act: () => void) => void; readonly begin: () => void } {
+  let waiting: Map<string, () => void> | undefined = new Map();
+  return {
+    after: (what, act) => {
+      if (waiting === undefined) act();
+      else waiting.set(what, act);
+    },
+    begin: () => {
+      const early = waiting ?? [];
+      waiting = undefined;
+      for (const [, act] of early) act();
+    },
+  };
+}
+
+/** The view may be behind what whoever led before has written, and what is done is decided from what is known here. */
+async function learnAll(ops: EngineOps): Promise<Stored[]> {
+  const all = (await ops.records.list()).filter(({ record }) => isOwn(ops, { record }));
+  await forEachOf(all, (stored) => ops.holdings.learn(stored));
+  return all;
+}
+
+async function lookAtAll(
+  { view }: EngineOps,
+  all: readonly Stored[],
+  look: (stored: Stored) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  await forEachOf(
+    sortByRank(all, ({ record }) => record.order.type),
+    (stored) => {
+      // What has changed meanwhile was looked at then.
+      if (!signal.aborted && (view.get(stored.record.order.id)?.revision ?? 0) <= stored.revision) look(stored);
+    },
+  );
+}
+
+function startPasses(
+  { view, nowNs, policy, tell }: EngineOps,
+  pass: PassDeps & Pick<WorkloadCalls, "check">,
+  checks: Checks,
+  signal: AbortSignal,
+  alerts: Alerts,
+): LeaseLoop {
+  return startLeaseLoop({
+    work: async (id) => {
+      if (checks.isDue(id, nowNs())) checks.done(id, await checkLease(pass, id), nowNs());
+      const { againAfterNs } = await passLease(pass, policy.pass, id, signal);
+      return earliest(againAfterNs, checks.of(id));
+    },
+    nowNs,
+    retry: policy.pass.retry,
+    failed: (id, error) => {
+      tell.failed(id, "pass", error);
+      const value = view.get(id)?.value;
+      if (value !== undefined && "record" in value) alerts.look(value.record);
+    },
+    signal,
+  });
+}
+
+type Alerts = { readonly look: (record: LeaseRecord) => void; readonly forget: (id: string) => void };
+
+/** Tells people of leases that cannot be taken down, now and then. */
+function alertsOf({ nowNs, tell }: EngineOps): Alerts {
+  /** Since when they know. */
+  const alerted = new Map<string, bigint>();
+  return {
+    look: (record) => {
+      const { id } = record.order;
+      const atNs = nowNs();
+      if (!isStuck(record, atNs)) alerted.delete(id);
+      if (!decideAlert(record, alerted.get(id), atNs)) return;
+      alerted.set(id, atNs);
+      tell.stuck(record);
+    },
+    forget: (id) => {
+      alerted.delete(id);
+    },
+  };
+}
+
+function isOwn({ engine }: EngineOps, value: Readable): value is { readonly record: LeaseRecord } {
+  return "record" in value && value.record.order.engine === engine;
+}
+
+function passOf(
+  ops: EngineOps,
+  { token, signal, isHeld }: Lead,
+  waiting: WaitingLeases,
+  pauses: CallPauses,
+): PassDeps & Pick<WorkloadCalls, "cut" | "check"> {
+  const { records, holdings, nowNs, workloads, secrets, policy, tell, sign, digest } = ops;
+  const store = takeTurns(STORE_CALLS_AT_ONCE);
+  const learnt = (stored: Stored): Stored => {
+    holdings.learn(stored);
+    return stored;
+  };
+  const { parallel, deadlineMs } = policy;
+  const { defect } = tell;
+  const read: PassDeps["read"] = (id) =>
+    store(async () => {
+      const stored = await records.get(id);
+      return stored && learnt(stored);
+    });
+  const write: PassDeps["write"] = (stored, next) =>
+    store(async () => {
+      if (!isHeld()) throw new DOMException("the lead is lost", "AbortError");
+      return learnt(await records.own(stored, next, token));
+    });
+  const noted = { fence: token, now: nowNs, read, write };
+  const waits = (record: LeaseRecord, because: string): Promise<void> => noteWait(noted, record, because);
+  const { seen } = holdings;
+  const calls = { workloads, secrets, nowNs, parallel, deadlineMs, read, seen, waits, isHeld, signal, defect };
+  return {
+    ...noted,
+    seen,
+    remove: (stored) => store(() => records.remove(stored)),
+    look: (record) =>
+      takeSnapshot(
+        pauses.heldBack(record),
+        {
+          isServed: workloads.has(record.order.type),
+          around: holdings.around(record.order),
+          reference: referencedBy(ops, record),
+          exits: ops.crashes.exitsOf(record),
+          keptFor: keptFor(ops, record),
+        },
+        policy,
+      ),
+    planned: (snapshot, plan, nowNs) => {
+      const { id } = snapshot.lease;
+      waiting.set(id, plan.do === "wait" ? plan.waitsFor : undefined);
+      // What is taken over is counted already.
+      if (plan.do === "change" && plan.change.kind === "provisioning" && plan.change.takesOver === undefined)
+        holdings.begin(id);
+      tell.planned(snapshot, plan, nowNs);
+    },
+    ...callWorkloads(calls),
+    pauses,
+    sign,
+    isSame: secrets.isSame,
+    digest,
+  };
+}
+
+/** Of an order that is not begun yet, the lease that it refers to. */
+export function referencedBy(
+  { holdings, view, secrets }: Pick<EngineOps, "view" | "secrets"> & { readonly holdings: Pick<Holdings, "find"> },
+  { order, phase }: LeaseRecord,
+): Referenced | undefined {
+  const { reference } = order;
+  if (reference === undefined || phase !== "ORDERED") return undefined;
+  const seen = view.get(reference)?.value;
+  if (seen !== undefined && !("record" in seen)) return { is: "unreadable", id: reference };
+  // What this process has written may not be seen yet; of other engines nothing else is known.
+  const found = holdings.find(reference) ?? seen?.record;
+  return found && toReferenced(order, found, secrets.isSame(order, found.order));
+}
+
+function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undefined {
+  const found = heir === undefined ? undefined : holdings.find(heir);
+  return found !== undefined && (mayHold(found.phase) || found.heir !== undefined) ? heir : undefined;
+}
+
+function tellOf(
+  { records, holdings, history, feedback, digest, nowNs, policy, tell }: EngineOps,
+  { token }: Lead,
+): TellDeps {
+  const store = takeTurns(STORE_CALLS_AT_ONCE);
+  return {
+    records: {
+      get: (id) => store(() => records.get(id)),
+      own: (...change) =>
+        store(async () => {
+          const stored = await records.own(...change);
+          holdings.learn(stored);
+          return stored;
+        }),
+    },
+    seen: holdings.seen,
+    history: { publish: (events) => store(() => history.publish(events)) },
+    feedback,
+    digest,
+    nowNs,
+    policy: policy.tell,
+    fence: token,
+    failed: (id, error) => tell.failed(id, "feedback", error),
+  };
+}
+
+function earliest(a: bigint | undefined, b: bigint | undefined): bigint | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  return a < b ? a : b;
+}
+
+/** Lets others have their turn now and then: the lead has to be renewed also by who has very many leases. */
+async function forEachOf<Item>(items: readonly Item[], work: (item: Item) => void): Promise<void> {
+  for (const [at, item] of items.entries()) {
+    if (at % AT_A_TIME === AT_A_TIME - 1) await new Promise(setImmediate);
+    work(item);
+  }
+}
+
+function ended(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}

@@ -1,0 +1,215 @@
+import { assertNever, faultOf } from "@muster/faults";
+import type { Order, Result } from "@muster/leases";
+import type { CallPauses } from "./call-pauses.ts";
+import { buildResult } from "../domain/build-result.ts";
+import { decideRetry, type RetryPolicy } from "../domain/decide-retry.ts";
+import { decideTakeOver } from "../domain/decide-take-over.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+import type { LeaseSnapshot } from "../domain/lease-snapshot.ts";
+import { hashOrder, type Digest } from "../domain/order-hash.ts";
+import { planLease, type LeasePlan, type LeasePolicy } from "../domain/plan-lease.ts";
+import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
+
+/** What came of one call for a workload. `retryable`: the same call may succeed later. `waits`: it has not failed, however often it is asked: it stands in a queue, or its time was over first, of which there is nothing to tell. */
+export type Outcome =
+  /** `remade`: of a lease that was there, what was not, and has been made again. */
+  | { readonly ok: true; readonly data: string; readonly remade?: readonly string[] }
+  | { readonly ok: false; readonly message: string; readonly retryable: boolean; readonly waits?: boolean };
+
+export type Stored = { readonly record: LeaseRecord; readonly revision: number };
+
+export type PassDeps = {
+  /** The engine's own fencing token. */
+  readonly fence: number;
+  readonly now: () => bigint;
+  readonly read: (id: string) => Promise<Stored | undefined>;
+  /** The record as this process knows it, which may be behind; undefined: it does not. Whatever is written after it is refused where it is. */
+  readonly seen: (id: string) => Stored | undefined;
+  /** Replaces this revision. Rejects with FaultError conflict when somebody else was faster, or a later leader has written. */
+  readonly write: (stored: Stored, next: LeaseRecord) => Promise<Stored>;
+  readonly remove: (stored: Stored) => Promise<void>;
+  /** What its next step depends on, as it is now. */
+  readonly look: (record: LeaseRecord) => LeaseSnapshot;
+  /** Told of each plan before anything else is looked at: what is to be begun counts from then on, and not only from the write that follows. */
+  readonly planned: (snapshot: LeaseSnapshot, plan: LeasePlan, nowNs: bigint) => void;
+  /** Makes what is missing of the lease, and finds what is there. Resolves also when it fails, and within its deadline. */
+  readonly provision: (record: LeaseRecord) => Promise<Outcome>;
+  /** Removes what is there of the lease, of this run or an earlier one; that nothing is there is success. */
+  readonly decommission: (record: LeaseRecord) => Promise<Outcome>;
+  readonly pauses: Pick<CallPauses, "waits">;
+  readonly sign: (result: Omit<Result, "signature">) => Result;
+  /** Whether both orders have the same data. */
+  readonly isSame: (a: Order, b: Order) => boolean;
+  readonly digest: Digest;
+};
+
+/** What a change of a record is written with. */
+export type NoteDeps = Pick<PassDeps, "fence" | "now" | "read" | "write">;
+
+export type PassPolicy = LeasePolicy & {
+  readonly retry: RetryPolicy;
+  /** After so many failures an order that could be tried again has failed. */
+  readonly provisionAttemptsMax: number;
+};
+
+/** When the lease is to be looked at again, unless something changes before; undefined: only then. */
+export type PassEnd = { readonly againAfterNs: bigint | undefined; readonly because: string };
+
+/** Of one pass; the longest way is from an order to a lease that is over, and to its record's end. */
+const STEPS_MAX = 20;
+
+/**
+ * Does for one lease what there is to do, until it has to wait. Each step is decided from the record as it is stored, so a pass that dies is gone on with by the next
+ * one. Of one lease there must be one pass at a time; one of a leader that was deposed changes nothing in the record once its successor has.
+ */
+export async function passLease(deps: PassDeps, policy: PassPolicy, id: string, signal: AbortSignal): Promise<PassEnd> {
+  let stored = deps.seen(id) ?? (await deps.read(id));
+  for (let step = 0; stored !== undefined && step < STEPS_MAX && !signal.aborted; step++) {
+    const { record } = stored;
+    if (record.fence > deps.fence) return { againAfterNs: undefined, because: "another engine leads" };
+    const snapshot = deps.look(record);
+    const nowNs = deps.now();
+    const plan = planLease(snapshot, policy, nowNs);
+    deps.planned(snapshot, plan, nowNs);
+    if (plan.do === "wait") return { againAfterNs: plan.untilNs, because: plan.because };
+    try {
+      stored = await execute(deps, policy, stored, plan);
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict") throw error;
+      // A user's change came first: what is to be done now may be something else.
+      stored = await deps.read(id);
+    }
+  }
+  return stored === undefined
+    ? { againAfterNs: undefined, because: "there is no such lease, or it is another engine's" }
+    : { againAfterNs: deps.now(), because: "it is not finished" };
+}
+
+async function execute(
+  deps: PassDeps,
+  policy: PassPolicy,
+  stored: Stored,
+  plan: Exclude<LeasePlan, { do: "wait" }>,
+): Promise<Stored | undefined> {
+  const { record } = stored;
+  switch (plan.do) {
+    case "change":
+      return apply(deps, stored, plan.change);
+    case "fail":
+      return apply(deps, stored, { kind: "provision-failed", result: signed(deps, record, { error: plan.message }) });
+    case "give-up": {
+      const ending = { cause: "CRASHED", message: plan.message, request: undefined } as const;
+      const result = signed(deps, record, { error: plan.message });
+      return apply(deps, stored, { kind: "ending", ending, result });
+    }
+    case "take-over":
+      return takeOver(deps, stored);
+    case "provision": {
+      const outcome = await deps.provision(record);
+      if (!outcome.ok && outcome.waits === true) deps.pauses.waits(record, deps.now());
+      return note(deps, stored, (current) => changeBy(deps, policy, current, outcome));
+    }
+    case "decommission": {
+      const outcome = await deps.decommission(record);
+      return note(deps, stored, (current) =>
+        outcome.ok ? { kind: "decommissioned" } : delay(deps, policy, current, outcome.message),
+      );
+    }
+    case "compact":
+      return apply(deps, stored, { kind: "compacted", orderHash: hashOrder(record.order, deps.digest) });
+    case "remove":
+      await deps.remove(stored);
+      return undefined;
+    default:
+      return assertNever(plan);
+  }
+}
+
+/** One step of handing over a workload, of which each is one write. */
+async function takeOver(deps: PassDeps, stored: Stored): Promise<Stored | undefined> {
+  const { record } = stored;
+  const { takesOver } = record;
+  // What is handed over is not taken back: a user's end that is not heard of yet counts.
+  const current = await deps.read(record.order.id);
+  if (current?.revision !== stored.revision) return current;
+  const older = takesOver === undefined ? undefined : await deps.read(takesOver);
+  // Another engine leads, and goes on with it.
+  if (older !== undefined && older.record.fence > deps.fence) return undefined;
+  const seen = older && { record: older.record, isSame: deps.isSame(record.order, older.record.order) };
+  const step = decideTakeOver(record, seen, deps.fence, deps.now());
+  switch (step.do) {
+    case "hand-over":
+      if (older !== undefined) await apply(deps, older, step.change);
+      return stored;
+    case "fence":
+      if (older !== undefined) await deps.write(older, older.record);
+      return stored;
+    case "take":
+      return apply(deps, stored, step.change);
+    case "refuse": {
+      const error = `failed to apply provision: ${step.message}`;
+      return apply(deps, stored, { kind: "provision-failed", result: signed(deps, record, { error }) });
+    }
+    case "leave":
+      return apply(deps, stored, { kind: "decommissioned" });
+    default:
+      return assertNever(step);
+  }
+}
+
+function changeBy(deps: PassDeps, policy: PassPolicy, record: LeaseRecord, outcome: Outcome): LeaseChange {
+  if (outcome.ok) return { kind: "provisioned", result: signed(deps, record, { data: outcome.data }) };
+  if (outcome.waits === true) return { kind: "waits", message: outcome.message };
+  // What it has taken over is there, and not taken down for that.
+  const isThere = record.madeFor !== undefined;
+  const again = isThere || (outcome.retryable && record.attempts + 1 < policy.provisionAttemptsMax);
+  if (again) return delay(deps, policy, record, outcome.message);
+  return { kind: "provision-failed", result: signed(deps, record, { error: outcome.message }) };
+}
+
+function delay({ now }: PassDeps, { retry }: PassPolicy, { attempts }: LeaseRecord, message: string): LeaseChange {
+  return { kind: "delayed", message, notBeforeNs: decideRetry(attempts + 1, now(), retry) };
+}
+
+function signed({ sign, now }: PassDeps, { order }: LeaseRecord, outcome: Parameters<typeof buildResult>[1]): Result {
+  return sign(buildResult(order, outcome, now()));
+}
+
+/**
+ * Writes down what came of a call. While it was made, the record may well have changed: its history is published, its user renews it. As long as it is still in the
+ * phase that the call was made for, what came of it holds, and the call is not made twice.
+ */
+async function note(
+  deps: NoteDeps,
+  called: Stored,
+  changeOf: (current: LeaseRecord) => LeaseChange,
+): Promise<Stored | undefined> {
+  const { run, phase, order } = called.record;
+  let stored: Stored | undefined = called;
+  for (let step = 1; stored?.record.run === run && stored.record.phase === phase; step += 1) {
+    try {
+      return await apply(deps, stored, changeOf(stored.record));
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict" || step === STEPS_MAX) throw error;
+      stored = await deps.read(order.id);
+      if (stored !== undefined && stored.record.fence > deps.fence) return stored;
+    }
+  }
+  return stored;
+}
+
+/** Writes down what a call waits for while it is under way. Where that cannot be, it is told once the call has ended. */
+export async function noteWait(deps: NoteDeps, { order, run }: LeaseRecord, message: string): Promise<void> {
+  try {
+    const stored = await deps.read(order.id);
+    if (stored?.record.run === run) await note(deps, stored, () => ({ kind: "waits", message }));
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+  }
+}
+
+/** A change that no longer fits is none, and the record is looked at anew. */
+async function apply(deps: NoteDeps, stored: Stored, change: LeaseChange): Promise<Stored | undefined> {
+  const { next } = transitionLease(stored.record, change, deps.now());
+  return next === undefined ? deps.read(stored.record.order.id) : deps.write(stored, next);
+}

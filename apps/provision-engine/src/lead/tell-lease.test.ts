@@ -1,0 +1,219 @@
+import { FaultError, type Fault } from "@muster/faults";
+import { nsFromMs, type Result } from "@muster/leases";
+import { digest } from "@muster/leases/keys";
+import { expect, it } from "vitest";
+import { aLease } from "../domain/a-lease.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+import { hashOrder } from "../domain/order-hash.ts";
+import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
+import { startLeaseLoop } from "./lease-loop.ts";
+import type { Stored } from "./pass.ts";
+import { tellLease } from "./tell-lease.ts";
+
+const result = (id: string): Result => ({
+  id,
+  type: "debug",
+  createdNs: 1n,
+  state: "ok",
+  message: "",
+  data: "{}",
+  signature: new Uint8Array(64),
+});
+const POLICY = { retry: { firstMs: 1000, mostMs: 60_000 }, refusedRetryMs: 600_000, refusalsMax: 3 };
+
+/** Leases whose source answers as it is told to, and a clock that only the test moves. */
+function telling() {
+  const records = new Map<string, Stored>();
+  const told: string[] = [];
+  let nowMs = 0;
+  let trouble: ((id: string) => Fault | undefined) | undefined;
+  let asked = 0;
+  let writes = 0;
+  let overtaking: ((id: string) => void) | undefined;
+  const put = (record: LeaseRecord): Stored => {
+    const stored = { record, revision: (records.get(record.order.id)?.revision ?? 0) + 1 };
+    records.set(record.order.id, stored);
+    return stored;
+  };
+  const nowNs = (): bigint => nsFromMs(nowMs);
+  const deps = {
+    seen: (id: string) => records.get(id),
+    records: {
+      get: (id: string) => Promise.resolve(records.get(id)),
+      own: (stored: Stored, next: LeaseRecord) => {
+        const { id } = stored.record.order;
+        overtaking?.(id);
+        overtaking = undefined;
+        const actualRevision = records.get(id)?.revision ?? 0;
+        const expectedRevision = stored.revision;
+        if (actualRevision !== expectedRevision)
+          return Promise.reject(new FaultError({ code: "conflict", id, expectedRevision, actualRevision }));
+        writes += 1;
+        return Promise.resolve(put(next));
+      },
+    },
+    history: { publish: () => Promise.resolve() },
+    feedback: ({ id, number, deleted }: { id: string; number: number; deleted: boolean }) => {
+      asked += 1;
+      const fault = trouble?.(id);
+      if (fault !== undefined) return Promise.reject(new FaultError(fault));
+      told.push(`${id} ${number} ${deleted ? "deleted" : "result"}`);
+      return Promise.resolve();
+    },
+    nowNs,
+    policy: POLICY,
+    digest,
+    fence: 1,
+    failed: () => undefined,
+  };
+  return {
+    told,
+    records,
+    asked: () => asked,
+    writes: () => writes,
+    add: (id: string) => void put(aLease({ order: { id }, phase: "PROVISIONING", fence: 1 })),
+    change: (id: string, change: LeaseChange) => {
+      const next = transitionLease(records.get(id)!.record, change, nowNs()).next;
+      if (next !== undefined) put(next);
+    },
+    /** Somebody else writes just before the next write. */
+    overtake: (next: typeof overtaking) => (overtaking = next),
+    trouble: (next: typeof trouble) => (trouble = next),
+    /** Moves the clock, and looks at each lease as often as it asks for. */
+    pass: async (ms: number) => {
+      const endMs = nowMs + ms;
+      const again = new Map<string, bigint>();
+      for (; nowMs <= endMs; nowMs += 500) {
+        for (const id of records.keys()) {
+          if (nowNs() <= (again.get(id) ?? -1n)) continue;
+          const atNs = await tellLease(deps, id);
+          again.set(id, atNs ?? -1n);
+        }
+      }
+    },
+  };
+}
+const provisioned = (id: string): LeaseChange => ({ kind: "provisioned", result: result(id) });
+const ended: LeaseChange = { kind: "ending", ending: { cause: "REQUESTED", message: "", request: undefined } };
+const AWAY: Fault = { code: "unavailable", dependency: "x", retryAfterMs: 0 };
+
+it("tells everything once a source is back that was away for an hour, of each lease what came last, last", async () => {
+  const world = telling();
+  const ids = Array.from({ length: 20 }, (_, at) => `1-${at}`);
+  world.trouble(() => AWAY);
+  for (const id of ids) world.add(id);
+  for (const id of ids) world.change(id, provisioned(id));
+  await world.pass(1_800_000);
+  const over = ids.slice(0, 5);
+  for (const id of over) {
+    world.change(id, ended);
+    world.change(id, { kind: "decommissioned" });
+  }
+  await world.pass(1_800_000);
+  expect(world.told).toEqual([]);
+  // With a pause that grows to a minute it was asked about once a minute.
+  expect(world.asked()).toBeLessThan(ids.length * 80);
+  world.trouble(undefined);
+  await world.pass(61_000);
+  const expected = ids.map((id) => (over.includes(id) ? `${id} 3 deleted` : `${id} 1 result`));
+  expect(world.told.toSorted()).toEqual(expected.toSorted());
+});
+
+it("tells in order what came to a lease before and after", async () => {
+  const world = telling();
+  world.add("1-1");
+  world.change("1-1", provisioned("1-1"));
+  await world.pass(1000);
+  world.change("1-1", ended);
+  world.change("1-1", { kind: "decommissioned" });
+  await world.pass(1000);
+  expect(world.told).toEqual(["1-1 1 result", "1-1 3 deleted"]);
+});
+
+it("lets a refusal hold up no other lease, tells it seldom, gives it up in the end, and writes both down", async () => {
+  const world = telling();
+  world.trouble((id) => (id === "1-1" ? { code: "invalid_request", field: "x", reason: "no" } : undefined));
+  for (const id of ["1-1", "1-2"]) {
+    world.add(id);
+    world.change(id, provisioned(id));
+  }
+  await world.pass(1000);
+  expect(world.told).toEqual(["1-2 1 result"]);
+  await world.pass(3_600_000);
+  expect(world.asked()).toBe(1 + POLICY.refusalsMax);
+  const { feedback, events } = world.records.get("1-1")!.record;
+  expect(feedback).toMatchObject({ result: false, deleted: false, refusals: 0 });
+  // PROVISIONED, the first refusal and the last.
+  expect(events).toBe(3);
+  world.trouble(undefined);
+  world.change("1-1", { kind: "resent" });
+  await world.pass(1000);
+  expect(world.told).toContain("1-1 2 result");
+});
+
+it("leaves the data of a lease out of the very write that says that its end is told, and not before", async () => {
+  const world = telling();
+  world.add("1-1");
+  world.change("1-1", provisioned("1-1"));
+  await world.pass(1000);
+  world.change("1-1", ended);
+  world.change("1-1", { kind: "decommissioned" });
+  world.trouble(() => AWAY);
+  await world.pass(1000);
+  const untold = world.records.get("1-1")!.record;
+  expect(untold).toMatchObject({ order: { data: "{}" }, result: { data: "{}" }, orderHash: undefined });
+  world.trouble(undefined);
+  const before = world.writes();
+  await world.pass(60_000);
+  const { order, result: kept, orderHash, feedback } = world.records.get("1-1")!.record;
+  expect(world.writes()).toBe(before + 1);
+  expect(feedback).toMatchObject({ result: false, deleted: false });
+  expect([order.data, kept?.data, kept?.state]).toEqual(["", "", "ok"]);
+  expect(orderHash).toEqual(hashOrder(untold.order, digest));
+  // Whoever still has the order is answered the same.
+  world.change("1-1", { kind: "resent", data: untold.order.data });
+  await world.pass(60_000);
+  expect(world.told).toEqual(["1-1 1 result", "1-1 3 deleted", "1-1 4 deleted"]);
+});
+
+it("notes what was told also where the record has changed meanwhile, without telling it again", async () => {
+  const world = telling();
+  world.add("1-1");
+  await world.pass(500);
+  world.change("1-1", provisioned("1-1"));
+  world.overtake((id) => world.change(id, ended));
+  await world.pass(500);
+  expect(world.told).toEqual(["1-1 1 result"]);
+  expect(world.asked()).toBe(1);
+  expect(world.records.get("1-1")!.record).toMatchObject({ phase: "DECOMMISSIONING", events: 2 });
+});
+
+it("waits as long as the source asks for", async () => {
+  const world = telling();
+  world.add("1-1");
+  world.change("1-1", provisioned("1-1"));
+  world.trouble(() => ({ ...AWAY, retryAfterMs: 600_000 }));
+  await world.pass(599_000);
+  expect(world.asked()).toBe(1);
+});
+
+it("a lease whose source hangs is looked at beside the others", async () => {
+  const stop = new AbortController();
+  const looked: string[] = [];
+  const hanging = Promise.withResolvers<undefined>();
+  const loop = startLeaseLoop({
+    work: (id) => {
+      looked.push(id);
+      return id === "1-1" ? hanging.promise : Promise.resolve(undefined);
+    },
+    nowNs: () => 0n,
+    retry: POLICY.retry,
+    failed: () => undefined,
+    signal: stop.signal,
+  });
+  for (const id of ["1-1", "1-2", "1-3"]) loop.wake(id);
+  expect(looked).toEqual(["1-1", "1-2", "1-3"]);
+  hanging.resolve(undefined);
+  stop.abort();
+  await loop.done;
+});

@@ -1,0 +1,116 @@
+import { faultOf } from "@muster/faults";
+import type { Result } from "@muster/leases";
+import type { History } from "../adapters/history.ts";
+import type { Records } from "../adapters/records.ts";
+import { decideTelling, type TellPolicy } from "../domain/decide-telling.ts";
+import { isSettled, type LeaseRecord } from "../domain/lease.ts";
+import { hashOrder, type Digest } from "../domain/order-hash.ts";
+import { planFeedback } from "../domain/plan-feedback.ts";
+import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
+import { inLeaseTrace } from "../lease-trace.ts";
+import type { Stored } from "./pass.ts";
+
+/** What the source of a lease is told. */
+export type Answer = {
+  readonly id: string;
+  /** Of its order, which may have the id of one that is forgotten; absent: it came from a controller, and nothing is stored of it. */
+  readonly createdNs?: bigint;
+  /** Name of the source that is told. */
+  readonly source: string;
+  /** Grows with each thing that is told of the lease. */
+  readonly number: number;
+  readonly result: Result | undefined;
+  readonly deleted: boolean;
+};
+
+export type TellDeps = {
+  readonly records: Pick<Records, "get" | "own">;
+  /** The record as this process knows it, which may be behind; undefined: it does not. */
+  readonly seen: (id: string) => Stored | undefined;
+  readonly history: Pick<History, "publish">;
+  /** The Feedbacker: resolves once it cannot be lost any more. The same answer again is no other one. */
+  readonly feedback: (answer: Answer) => Promise<void>;
+  readonly nowNs: () => bigint;
+  readonly policy: TellPolicy;
+  readonly digest: Digest;
+  readonly fence: number;
+  readonly failed: (id: string, error: unknown) => void;
+};
+
+/** Of one write, while others write the same record. */
+const ATTEMPTS_MAX = 10;
+
+/** Publishes the history of a lease, and tells its source what has become of it. Returns when to come again; rejects where the history, or the record, could not be written. */
+export async function tellLease(deps: TellDeps, id: string): Promise<bigint | undefined> {
+  const { records, seen, fence } = deps;
+  const stored = seen(id) ?? (await records.get(id));
+  if (stored === undefined || stored.record.fence > fence) return undefined;
+  const [published, told] = await Promise.all([publish(deps, stored.record), tell(deps, stored.record)]);
+  await note(
+    deps,
+    stored,
+    [published.change, told.change].flatMap((change) => change ?? []),
+  );
+  if (published.failure !== undefined) throw published.failure;
+  return told.againAtNs;
+}
+
+/** Writes down what is told. Where the record has changed meanwhile, that still holds, and is not told twice for it. */
+async function note(deps: TellDeps, first: Stored, changes: readonly LeaseChange[]): Promise<void> {
+  const { records, fence, nowNs } = deps;
+  let stored: Stored | undefined = first;
+  for (let attempt = 1; stored !== undefined && stored.record.fence <= fence; attempt += 1) {
+    const { record } = stored;
+    const known = changes.reduce((each, change) => transitionLease(each, change, nowNs()).next ?? each, record);
+    if (known === record) return;
+    try {
+      await records.own(stored, compacted(deps, known), fence);
+      return;
+    } catch (error) {
+      if (faultOf(error)?.code !== "conflict" || attempt === ATTEMPTS_MAX) throw error;
+      stored = await records.get(record.order.id);
+    }
+  }
+}
+
+/** In the write that says that all is told: one of its own would be one more for each lease. */
+function compacted({ digest, nowNs }: TellDeps, record: LeaseRecord): LeaseRecord {
+  if (record.orderHash !== undefined || !isSettled(record)) return record;
+  const orderHash = hashOrder(record.order, digest);
+  return transitionLease(record, { kind: "compacted", orderHash }, nowNs()).next ?? record;
+}
+
+async function publish(
+  { history }: TellDeps,
+  { outbox }: LeaseRecord,
+): Promise<{ readonly change?: LeaseChange; readonly failure?: Error }> {
+  const last = outbox.at(-1);
+  if (last === undefined) return {};
+  try {
+    await history.publish(outbox);
+  } catch (error) {
+    return { failure: error instanceof Error ? error : new Error(String(error)) };
+  }
+  return { change: { kind: "published", upTo: last.id } };
+}
+
+async function tell(
+  { feedback, failed, nowNs, policy }: TellDeps,
+  record: LeaseRecord,
+): Promise<{ readonly change?: LeaseChange; readonly againAtNs?: bigint }> {
+  const plan = planFeedback(record, nowNs());
+  if (plan.tell === "nothing") return {};
+  if (plan.tell === "later") return { againAtNs: plan.untilNs };
+  const { number, result, deleted } = plan;
+  const { order, source } = record;
+  const { id } = order;
+  try {
+    const answer = { id, createdNs: order.createdNs, source, number, result, deleted };
+    await inLeaseTrace(record, "answer", () => feedback(answer));
+  } catch (error) {
+    failed(id, error);
+    const change = decideTelling(faultOf(error), record.feedback, nowNs(), policy);
+    return { change, ...(change.notBeforeNs !== undefined && { againAtNs: change.notBeforeNs }) };
+  }
+  return { change: { kind: "told", number } };
+}

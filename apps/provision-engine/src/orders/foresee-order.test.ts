@@ -1,0 +1,121 @@
+import { FaultError, type Fault } from "@muster/faults";
+import type { Order } from "@muster/leases";
+import { expect, it } from "vitest";
+import { aLease, anOrder } from "../domain/a-lease.ts";
+import type { Capacity } from "../domain/decide-admission.ts";
+import type { LeaseRecord, Phase } from "../domain/lease.ts";
+import { foreseeOrder, type ForeseeDeps } from "./foresee-order.ts";
+import { openHoldings } from "../holdings/holdings.ts";
+
+const SMALL = '"image":"i","capacity":{"cpu":1,"memory":1024}';
+const ZDB = '{"size":1,"mode":"user","disk_type":"ssd"}';
+const network = (id = "2-1"): Order => anOrder({ id, type: "network", data: '{"name":"net"}' });
+const container = (more = "", id = "1-1"): Order => anOrder({ id, type: "container", data: `{${SMALL}${more}}` });
+const mounting = container(',"mounts":[{"volume_id":"3-1","mountpoint":"/d"}]');
+const volume = anOrder({ id: "3-1", type: "volume", data: '{"size":1,"type":"ssd"}' });
+const WITHIN = ',"network":"net"';
+
+type World = {
+  readonly before?: readonly Order[];
+  readonly fault?: Fault;
+  readonly capacity?: Capacity;
+  readonly phase?: Phase;
+  /** Leases that are there. */
+  readonly there?: readonly Pick<LeaseRecord, "order" | "phase">[];
+};
+
+function foresee(
+  order: Order,
+  { before = [], fault, capacity = {}, phase = "ORDERED", there = [] }: World = {},
+): Promise<string> {
+  const tryOut = () => (fault === undefined ? Promise.resolve() : Promise.reject(new FaultError(fault)));
+  const holdings = openHoldings(capacity, {});
+  for (const each of there) holdings.learn({ record: aLease(each), revision: 1 });
+  const deps: ForeseeDeps = {
+    workloads: new Map(["network", "container", "machine"].map((type) => [type, { tryOut }])),
+    around: holdings.around,
+    overheads: {},
+    phaseOf: (id) => holdings.find(id)?.phase,
+    referencedBy: () => undefined,
+    policy: { tombstoneNs: 1n, crash: { windowNs: 1n }, orderAgeMaxNs: 1_000_000n, listedAgeMaxNs: 1_000_000n },
+    nowNs: () => 2_000n,
+  };
+  return foreseeOrder(deps, aLease({ order, phase }), before, new AbortController().signal);
+}
+
+it.each<[string, Order, World, string]>([
+  ["data that are none", anOrder({ type: "machine", data: '{"pool":"a"}' }), {}, "data.machines"],
+  ["a type that is not served", anOrder({ type: "zdb", data: ZDB }), {}, "not served: zdb"],
+  ["a network that is not ordered", container(WITHIN), {}, "no active network net"],
+  ["a network of somebody else's", container(WITHIN), { before: [{ ...network(), user: "other" }] }, "no active"],
+  ["a volume that is not ordered", mounting, {}, "volume 3-1"],
+  ["a volume that had failed", mounting, { there: [{ order: volume, phase: "FAILED" }] }, "volume 3-1"],
+  [
+    "more than those leave free that had failed, and are tried again before",
+    container(),
+    {
+      capacity: { cru: 1n },
+      before: [container("", "1-2")],
+      there: [{ order: container("", "1-2"), phase: "FAILED" }],
+    },
+    "1 of CRU needed, 0 free",
+  ],
+  ["a second network of one name", network("2-2"), { before: [network()] }, "has network net by lease 2-1"],
+  ["more than is free", container(), { capacity: { cru: 0n } }, "1 of CRU needed, 0 free"],
+  [
+    "more than the ones before leave free",
+    container(),
+    { capacity: { cru: 2n }, before: [container("", "1-2"), container("", "1-3")] },
+    "1 of CRU needed, 0 free",
+  ],
+  [
+    "what its workload would refuse for good",
+    container(),
+    { fault: { code: "pool_capacity", pool: "a", requested: 7, capacity: 6 } },
+    "7",
+  ],
+])("tells of %s what an order would fail with", async (_what, order, world, because) => {
+  expect(await foresee(order, world)).toContain(because);
+});
+
+it.each<[string, Order, World]>([
+  ["what is served and has room", container(), { capacity: { cru: 1n } }],
+  ["a network that is ordered before", container(WITHIN), { before: [network()] }],
+  [
+    "what fits beside those of before that are there",
+    container(),
+    {
+      capacity: { cru: 2n },
+      before: [container("", "1-2")],
+      there: [{ order: container("", "1-2"), phase: "ACTIVE" }],
+    },
+  ],
+  [
+    "what fits beside those of before that have ended",
+    container(),
+    { capacity: { cru: 1n }, before: [container("", "1-2")], there: [{ order: container("", "1-2"), phase: "ENDED" }] },
+  ],
+  [
+    "what fits beside those of before that take over what is there",
+    container(),
+    {
+      capacity: { cru: 2n },
+      before: [{ ...container("", "1-3"), reference: "1-2" }],
+      there: [{ order: container("", "1-2"), phase: "ACTIVE" }],
+    },
+  ],
+  [
+    "what mounts a volume that had failed, and is tried again before",
+    mounting,
+    { before: [volume], there: [{ order: volume, phase: "FAILED" }] },
+  ],
+  ["what waits for machines", container(), { fault: { code: "unavailable", dependency: "ledger", retryAfterMs: 1 } }],
+])("has nothing against %s", async (_what, order, world) => {
+  expect(await foresee(order, world)).toBe("");
+});
+
+it("says nothing of a lease that is there", async () => {
+  const none = { capacity: { cru: 0n } };
+  expect(await foresee(container(), none)).not.toBe("");
+  expect(await foresee(container(), { ...none, phase: "ACTIVE" })).toBe("");
+});

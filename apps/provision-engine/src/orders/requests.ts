@@ -1,0 +1,170 @@
+import { faultOf, throwFault } from "@muster/faults";
+import type { EndRequest, Order, Renewal } from "@muster/leases";
+import type { Records } from "../adapters/records.ts";
+import { decideOrder, type OrderContext, type OrderPolicy, type OrderVerdict } from "../domain/decide-order.ts";
+import { decideQuota, promisedBytes, recordBytes, regainedBytes, type QuotaPolicy } from "../domain/decide-quota.ts";
+import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "../domain/decide-wish.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+import type { Digest } from "../domain/order-hash.ts";
+import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
+import type { Verify } from "../domain/verify-signed.ts";
+import type { Holdings } from "../holdings/holdings.ts";
+import type { Stored } from "../lead/pass.ts";
+
+/** What answering users needs; any replica has it. */
+export type RequestDeps = {
+  readonly records: Pick<Records, "get" | "create" | "change">;
+  readonly holdings: Pick<Holdings, "usageOf" | "learn" | "seen">;
+  readonly nowNs: () => bigint;
+  readonly verify: Verify;
+  readonly digest: Digest;
+  readonly policy: OrderPolicy;
+  readonly quota: QuotaPolicy;
+  readonly traceparent: () => string;
+};
+
+export type OrderRequest = {
+  readonly order: Order;
+  readonly requestId: string;
+  readonly source: string;
+  /** Decides, and writes nothing. */
+  readonly dryRun: boolean;
+};
+
+export type Ordered =
+  | { readonly is: "taken"; readonly stored: Stored; readonly outcome: "ORDERED" | "RESENT" | "RETRIED" }
+  | Extract<OrderVerdict, { readonly do: "refuse" }>;
+
+const ATTEMPTS_MAX = 5;
+
+/** Writes an order down, or has its answer told again. */
+export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promise<Ordered> {
+  const { records, holdings } = deps;
+  const { order, dryRun } = request;
+  // Most orders are new: what says so for certain is that their record can be made.
+  if (!dryRun && holdings.seen(order.id) === undefined) {
+    const verdict = decide(deps, request, undefined);
+    if (verdict.do === "create") {
+      const created = await records.create(verdict.record).catch(unlessThere);
+      if (created !== undefined) return ordered(deps, created);
+    }
+  }
+  return insist(async () => {
+    const stored = await records.get(order.id);
+    const verdict = decide(deps, request, stored?.record);
+    if (verdict.do === "refuse") return verdict;
+    if (verdict.do === "create") {
+      if (dryRun) return { is: "taken", stored: { record: verdict.record, revision: 0 }, outcome: "ORDERED" };
+      return ordered(deps, await records.create(verdict.record));
+    }
+    if (stored === undefined) return throwFault({ code: "not_found", kind: "lease", id: order.id });
+    const changed = await change(deps, stored, verdict.change, request);
+    const retried = stored.record.phase === "FAILED" && changed.record.phase === "ORDERED";
+    return { is: "taken", stored: changed, outcome: retried ? "RETRIED" : "RESENT" };
+  });
+}
+
+/** The next order of its user is decided on at once, and may be sent at the same time. */
+function ordered({ holdings }: RequestDeps, created: Stored): Ordered {
+  holdings.learn(created);
+  return { is: "taken", stored: created, outcome: "ORDERED" };
+}
+
+function decide(
+  deps: RequestDeps,
+  { order, source, requestId }: OrderRequest,
+  stored: LeaseRecord | undefined,
+): OrderVerdict {
+  const { nowNs, verify, digest, policy, traceparent } = deps;
+  const context: OrderContext = { nowNs: nowNs(), verify, digest, source, requestId, traceparent: traceparent() };
+  return withinQuota(deps, order, decideOrder(order, stored, context, policy), stored);
+}
+
+/** The verdict, unless its user would have more than one may have. What another replica takes at this moment is not counted yet. */
+function withinQuota(
+  { holdings, quota }: RequestDeps,
+  order: Order,
+  verdict: OrderVerdict,
+  stored: LeaseRecord | undefined,
+): OrderVerdict {
+  const record = verdict.do === "create" ? verdict.record : stored;
+  // Of leases that are there only one that had failed is begun anew.
+  if (record === undefined || verdict.do === "refuse" || (verdict.do === "change" && record.phase !== "FAILED"))
+    return verdict;
+  const bytes = verdict.do === "create" ? recordBytes(record) + promisedBytes(record) : regainedBytes(record, order);
+  const { user } = order;
+  const fault = decideQuota(user, { leases: 1, bytes }, holdings.usageOf(user), quota);
+  return fault === undefined ? verdict : { do: "refuse", fault, answer: "nothing" };
+}
+
+function unlessThere(error: unknown): undefined {
+  if (!isRace(error)) throw error;
+}
+
+export function renew(deps: RequestDeps, requestId: string, renewal: Renewal): Promise<Stored> {
+  return wish(deps, { id: renewal.id, requestId }, (record) =>
+    decideRenewal(renewal, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
+  );
+}
+
+export function end(deps: RequestDeps, requestId: string, request: EndRequest): Promise<Stored> {
+  return wish(deps, { id: request.id, requestId }, (record) =>
+    decideEnd(request, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
+  );
+}
+
+/** Ends a lease because the source that it came from says so. */
+export function withdraw(deps: RequestDeps, id: string, source: string): Promise<Stored> {
+  return wish(deps, { id, requestId: "" }, (record) => decideWithdrawal(id, source, record));
+}
+
+/** As it is stored now. Rejects with not_found. */
+export async function requireLease({ records }: Pick<RequestDeps, "records">, id: string): Promise<Stored> {
+  return (await records.get(id)) ?? throwFault({ code: "not_found", kind: "lease", id });
+}
+
+function wish(
+  deps: RequestDeps,
+  { id, requestId }: { readonly id: string; readonly requestId: string },
+  decide: (record: LeaseRecord | undefined) => WishVerdict,
+): Promise<Stored> {
+  return insist(async () => {
+    const stored = await deps.records.get(id);
+    const verdict = decide(stored?.record);
+    if (verdict.do === "refuse") return throwFault(verdict.fault);
+    if (stored === undefined) return throwFault({ code: "not_found", kind: "lease", id });
+    if (verdict.do === "nothing") return stored;
+    return change(deps, stored, verdict.change, { requestId, dryRun: false });
+  });
+}
+
+async function change(
+  { records, nowNs, traceparent }: RequestDeps,
+  stored: Stored,
+  wanted: LeaseChange,
+  { requestId, dryRun }: { readonly requestId: string; readonly dryRun: boolean },
+): Promise<Stored> {
+  // What happens now was caused by this request; what the engine then does is of the trace of the order.
+  const trace = stored.record.traceparent || traceparent();
+  const asked = { ...stored.record, requestId, traceparent: traceparent() || trace };
+  const changed = transitionLease(asked, wanted, nowNs()).next;
+  if (changed === undefined) return stored;
+  const next = { ...changed, traceparent: trace };
+  return dryRun ? { ...stored, record: next } : records.change(stored, next);
+}
+
+/** Somebody else's write that came first is decided on anew. */
+async function insist<Value>(attempt: () => Promise<Value>): Promise<Value> {
+  for (let attempts = 1; ; attempts += 1) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!isRace(error) || attempts >= ATTEMPTS_MAX) throw error;
+    }
+  }
+}
+
+function isRace(error: unknown): boolean {
+  const code = faultOf(error)?.code;
+  return code === "conflict" || code === "already_exists";
+}

@@ -1,0 +1,113 @@
+import { FaultError, type Fault } from "@muster/faults";
+import { digest } from "@muster/leases/keys";
+import { expect, it } from "vitest";
+import { anOrder } from "../domain/a-lease.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+import { openHoldings } from "../holdings/holdings.ts";
+import type { RequestDeps } from "./requests.ts";
+import type { LeaseJob, LeaseSource } from "../sources/lease-source.ts";
+import { takePolled, type TakePolledDeps } from "./take-polled.ts";
+import type { Answer } from "../lead/tell-lease.ts";
+
+const NS_PER_DAY = 86_400_000_000_000n;
+const policy = {
+  engine: "main",
+  verifySignatures: false,
+  legacySignatures: false,
+  orderAgeMaxNs: NS_PER_DAY,
+  listedAgeMaxNs: NS_PER_DAY,
+  unsealedSecrets: false,
+};
+const order = anOrder({ id: "1-1", createdNs: 1n, durationNs: NS_PER_DAY });
+
+type Polled = {
+  readonly jobs: readonly LeaseJob[];
+  readonly create?: RequestDeps["records"]["create"];
+  readonly feedback?: TakePolledDeps["feedback"];
+};
+
+/** Takes all that is polled. */
+async function takeAll({ jobs, create, feedback = () => Promise.resolve() }: Polled): Promise<string[]> {
+  const failed: string[] = [];
+  const source: LeaseSource = async function* () {
+    await Promise.resolve();
+    yield* jobs;
+  };
+  await takePolled(
+    {
+      requests: {
+        records: {
+          get: () => Promise.resolve(undefined),
+          change: () => Promise.reject(new Error("no lease")),
+          create: create ?? ((record) => Promise.resolve({ record, revision: 1 })),
+        },
+        nowNs: () => 2n,
+        verify: () => true,
+        digest,
+        traceparent: () => "",
+        policy,
+        quota: { leasesMax: 1, bytesMax: 65_536 },
+        holdings: openHoldings({}, {}),
+      },
+      feedback,
+      sign: (result) => ({ ...result, signature: new Uint8Array() }),
+      historyTaken: () => undefined,
+      failed: (_, what) => failed.push(what),
+    },
+    source,
+    new AbortController().signal,
+  );
+  return failed;
+}
+
+const ordered: LeaseJob = { kind: "order", source: "http", order, withdrawn: false, isAnswered: false };
+
+/** Takes one order that the store does not take the first time, for this. */
+async function take(fault: Fault) {
+  let tries = 0;
+  const told: Answer[] = [];
+  const create = (record: LeaseRecord) => {
+    tries += 1;
+    return tries === 1 ? Promise.reject(new FaultError(fault)) : Promise.resolve({ record, revision: 1 });
+  };
+  const failed = await takeAll({
+    jobs: [ordered],
+    create,
+    feedback: (answer) => Promise.resolve(void told.push(answer)),
+  });
+  return { tries, told, failed };
+}
+
+it("tries an order that finds no room until it is written down", async () => {
+  const full: Fault = { code: "limit_exceeded", what: "size of bucket leases", limit: 9, retryAfterMs: 1 };
+  expect(await take(full)).toEqual({ tries: 2, told: [], failed: ["retried"] });
+});
+
+it("tells its controller of an order that can never be written down", async () => {
+  const large: Fault = { code: "limit_exceeded", what: "value of leases/1-1", limit: 9, retryAfterMs: 0 };
+  const { tries, told, failed } = await take(large);
+  expect({ tries, failed }).toEqual({ tries: 1, failed: ["refused"] });
+  const message = "value of leases/1-1 is over its limit of 9";
+  expect(told).toMatchObject([{ id: "1-1", deleted: true, result: { state: "error", message } }]);
+});
+
+it("takes orders while a slow controller is told of entries that are none", async () => {
+  const told: string[] = [];
+  const taken = Promise.withResolvers<undefined>();
+  const unreadable = ["2-1", "2-2", "2-3"].map(
+    (id) => ({ kind: "unreadable", source: "http", id, reason: "no" }) as const,
+  );
+  const failed = await takeAll({
+    jobs: [...unreadable, ordered],
+    create: (record) => {
+      taken.resolve(undefined);
+      return Promise.resolve({ record, revision: 1 });
+    },
+    feedback: async ({ id }) => {
+      await taken.promise;
+      told.push(id);
+    },
+  });
+  expect(told).toEqual(["2-1", "2-2", "2-3"]);
+  expect(failed).toEqual(["refused", "refused", "refused"]);
+}, 5000);
