@@ -57,7 +57,7 @@ export type Installation = {
   readonly valuesFile: string | undefined;
   /** Of the provision-engine. */
   readonly leaseEnv: Readonly<Record<string, string>>;
-  /** A server of somebody else's, given what it is to know of the namespace of the services; default: that of the chart. */
+  /** A server of somebody else's; default: that of the chart. */
   readonly nats?: NatsForMuster;
 };
 
