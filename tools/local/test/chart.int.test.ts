@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { V1StatefulSet } from "@kubernetes/client-node";
+import { type ServiceName, SERVICES } from "@muster/repo/services";
 import { kubeApiServer, kubeAssets, processEnv, type TestKubeApiServer } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../src/stack.ts";
@@ -23,8 +24,8 @@ describe.skipIf(missing !== undefined)(
     const kubectl = async (words: string) =>
       (await promisify(execFile)("kubectl", words.split(" "), { env, maxBuffer: 64 * 1024 * 1024 })).stdout;
     /** Without hooks, whose Job nobody would run here. */
-    const install = (verb: "install" | "upgrade", values: object) =>
-      helm([verb, "muster", CHART, "--namespace", SYSTEM, "--no-hooks", ...given(values)], env);
+    const install = (verb: "install" | "upgrade", values: object, namespace = SYSTEM) =>
+      helm([verb, "muster", CHART, "--namespace", namespace, "--no-hooks", "--take-ownership", ...given(values)], env);
 
     beforeAll(async () => {
       server = await kubeApiServer();
@@ -78,6 +79,44 @@ describe.skipIf(missing !== undefined)(
       await helm(["uninstall", "muster", "--namespace", "other", "--no-hooks"], env);
     });
 
+    it("takes no rights away from a Muster in another namespace, unless that one is named", async () => {
+      await kubectl("create namespace second");
+      await install("install", {});
+      const second = (values: object) => install("install", values, "second");
+      const subject = () => kubectl("get clusterrolebinding muster-watcher -o jsonpath={.subjects[*].namespace}");
+      const told = /Binding muster-[a-z-]+ .* accounts in "muster-system".*takeOverFrom=muster-system/;
+      await expect(second({})).rejects.toThrow(told);
+      await expect(second({ takeOverFrom: "other" })).rejects.toThrow(told);
+      await expect(second({ services: onlyService("watcher") })).rejects.toThrow(/ClusterRoleBinding muster-watcher/);
+      expect(await subject()).toBe(SYSTEM);
+      await second({ takeOverFrom: SYSTEM });
+      expect(await subject()).toBe("second");
+      await helm(["uninstall", "muster", "--namespace", "second", "--no-hooks"], env);
+    });
+
+    it("does not leave the NATS that it has for another one, unless the state is said to be there", async () => {
+      const url = "tls://nats.example.org:4222";
+      const external = { "nats.enabled": false, "nats.url": url };
+      await install("install", {});
+      const told = /nats.url is tls:\/\/nats.example.org:4222, and .* StatefulSet nats .*nats.movedTo=tls:\/\/nats/;
+      await expect(install("upgrade", external)).rejects.toThrow(told);
+      await expect(install("upgrade", { ...external, "nats.movedTo": "tls://elsewhere:4222" })).rejects.toThrow(told);
+      expect(await kubectl(`-n ${SYSTEM} get statefulset -o name`)).toContain("statefulset.apps/nats");
+      await install("upgrade", { ...external, "nats.movedTo": url });
+      await install("upgrade", external);
+      await helm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks"], env);
+
+      // One of the user's, which has the same name by chance.
+      await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
+      const objects = await render(SYSTEM);
+      const [nats] = objects.filter((each): each is V1StatefulSet => each.kind === "StatefulSet");
+      const theirs = { ...nats, metadata: { ...nats?.metadata, labels: {} } };
+      await writeFile(join(directory.path, "nats.json"), JSON.stringify(theirs));
+      await kubectl(`apply -f ${directory.path}/nats.json`);
+      await install("install", external);
+      await kubectl(`-n ${SYSTEM} delete statefulset nats`);
+    });
+
     it("leaves no account that may make Secrets behind where the keys could not be made, and the job for its log", async () => {
       // Nobody runs the job.
       const words = ["install", "muster", CHART, "--namespace", SYSTEM, "--take-ownership", "--timeout", "3s"];
@@ -108,6 +147,10 @@ describe.skipIf(missing !== undefined)(
     });
   },
 );
+
+function onlyService(name: ServiceName): object {
+  return Object.fromEntries(SERVICES.filter((each) => each !== name).map((each) => [each, { enabled: false }]));
+}
 
 function claimOf(name: string): object {
   const spec = { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } };
