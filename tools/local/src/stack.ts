@@ -8,6 +8,7 @@ import { endLeftovers, machineNodesOf, machinesOf } from "@muster/devcluster";
 import { throwFault } from "@muster/faults";
 import { ReservationService } from "@muster/proto";
 import { OPTIONAL, type ServiceName, STANDARD } from "@muster/repo/services";
+import { refuseBesideAnother } from "./another-muster.ts";
 import { type Child, serviceReady, startChild } from "./child.ts";
 import { installDefinitions, installLeaseRole, jobsAreInstalled } from "./definitions.ts";
 import { type Cloud, type Elastic, readCloud, readPoolsFile, writeMachinesFile, writePoolsFile } from "./elastic.ts";
@@ -83,6 +84,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   starting.use(await onlyOne(options.directory));
   await emptyDirectory(options.directory);
 
+  if (options.kubeconfig !== undefined) await refuseBesideAnother(options.kubeconfig, options.signal);
   const broken = Promise.withResolvers<string>();
   const nats = await someNats(options, starting, broken.resolve);
   options.signal.throwIfAborted();

@@ -5,11 +5,13 @@
 import { resolve, join } from "node:path";
 import { parseArgs } from "node:util";
 import { STANDARD } from "@muster/repo/services";
+import { refuseBesideAnother } from "../../another-muster.ts";
 import { grantAccess } from "../../cluster-access.ts";
 import { ROOT } from "../../stack.ts";
 
 /** Clusters may allow less. */
 const SECONDS = 30 * 86_400;
+const LOOK_MS = 30_000;
 
 const { positionals } = parseArgs({ allowPositionals: true });
 const [kubeconfig] = positionals;
@@ -18,6 +20,7 @@ if (kubeconfig === undefined || positionals.length > 1) {
   process.exitCode = 2;
 } else {
   const directory = process.env["MUSTER_COMPOSE_DIRECTORY"] ?? join(ROOT, ".muster-compose");
+  await refuseBesideAnother(resolve(kubeconfig), AbortSignal.timeout(LOOK_MS));
   const { files, untilMs } = await grantAccess(resolve(kubeconfig), join(directory, "cluster"), {
     services: STANDARD,
     seconds: SECONDS,

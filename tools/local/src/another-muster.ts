@@ -1,0 +1,31 @@
+import type { V1Deployment } from "@kubernetes/client-node";
+import { throwFault } from "@muster/faults";
+import { kubeCalls, kubeFault, loadKube } from "@muster/kube";
+
+const DEPLOYMENTS = { apiVersion: "apps/v1", plural: "deployments" };
+/** As the chart labels them. */
+const OF_MUSTER = "app.kubernetes.io/part-of=muster";
+
+/**
+ * Rejects with FaultError invalid_request where a Muster is installed in the cluster: it and this one would give the same machines away, and each would take the pods of
+ * the other's sessions and replica sets, of which its own NATS knows nothing, for leftovers. Whoever may not look for it is trusted to know.
+ */
+export async function refuseBesideAnother(kubeconfig: string, signal: AbortSignal): Promise<void> {
+  await using calls = kubeCalls(loadKube(kubeconfig));
+  let found: readonly V1Deployment[];
+  try {
+    found = (await calls.list<V1Deployment>(DEPLOYMENTS, { query: { labelSelector: OF_MUSTER }, signal })).items;
+  } catch (error) {
+    const fault = kubeFault(error);
+    if (fault?.code === "invalid_request" && fault.field === "permission") return;
+    throw error;
+  }
+  const running = found.filter(({ spec }) => spec?.replicas !== 0);
+  if (running.length === 0) return;
+  const names = running.map(({ metadata }) => `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`).sort();
+  throwFault({
+    code: "invalid_request",
+    field: `cluster of ${kubeconfig}`,
+    reason: `a Muster is installed in it (deployments ${names.join(", ")}), and each would delete the other's pods as leftovers: use that one, or uninstall it and end its work first`,
+  });
+}

@@ -1,0 +1,36 @@
+import type { V1Deployment } from "@kubernetes/client-node";
+import { kubeCalls, loadKube } from "@muster/kube";
+import { kubeApiServer, kubeAssets } from "@muster/testkit";
+import { describe, expect, it } from "vitest";
+import { refuseBesideAnother } from "../src/another-muster.ts";
+import { startWorld } from "./stack-world.ts";
+
+const assets = kubeAssets();
+const RESOURCE = { apiVersion: "apps/v1", plural: "deployments", namespace: "default" };
+
+describe.skipIf(!assets.found)(`on a real kube-apiserver (${assets.found ? assets.directory : assets.reason})`, () => {
+  it("starts nothing on a cluster in which a Muster is installed, and says where", async () => {
+    await using server = await kubeApiServer();
+    await using calls = kubeCalls(loadKube(server.kubeconfig));
+    await calls.create(RESOURCE, deployment("unlike", { app: "unlike" }));
+    await refuseBesideAnother(server.kubeconfig, AbortSignal.timeout(10_000));
+    await calls.create(RESOURCE, deployment("session-controller", { "app.kubernetes.io/part-of": "muster" }));
+    await expect(startWorld({ kubeconfig: server.kubeconfig })).rejects.toThrow(
+      /a Muster is installed in it \(deployments default\/session-controller\)/,
+    );
+    // One that has been scaled down for good tends nothing.
+    await calls.patch(RESOURCE, "session-controller", { kind: "merge", body: { spec: { replicas: 0 } } });
+    await refuseBesideAnother(server.kubeconfig, AbortSignal.timeout(10_000));
+  });
+});
+
+function deployment(name: string, labels: Readonly<Record<string, string>>): V1Deployment {
+  const selector = { app: name };
+  const template = { metadata: { labels: selector }, spec: { containers: [{ name: "main", image: "i" }] } };
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name, labels: { ...labels } },
+    spec: { selector: { matchLabels: selector }, template },
+  };
+}
