@@ -8,7 +8,7 @@ import { prepare } from "./prepare.ts";
 
 const config = readEnv(process.env, (read) => ({
   natsPort: read.integer("SETUP_NATS_PORT", { fallback: 4222, min: 1, max: 65_535 }),
-  kubernetesPort: read.integer("SETUP_KUBERNETES_PORT", { fallback: 16_443, min: 1, max: 65_535 }),
+  kubernetesPort: read.integer("SETUP_KUBERNETES_PORT", { fallback: 26_443, min: 1, max: 65_535 }),
   kubeconfigs: read.optional("SETUP_KUBECONFIGS"),
 }));
 
