@@ -1,7 +1,11 @@
+import { publishEvent } from "@muster/bus";
 import { faultOf } from "@muster/faults";
+import { toWireOrder } from "@muster/leases/wire";
+import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import {
+  answersOf,
   aUser,
   engineWorld,
   historyOf,
@@ -94,3 +98,23 @@ async function shrink({ bus }: EngineWorld): Promise<void> {
   const { config } = await ask("$JS.API.STREAM.INFO.KV_muster-leases", {});
   await ask("$JS.API.STREAM.UPDATE.KV_muster-leases", { ...config, max_bytes: BUCKET_BYTES });
 }
+
+it(
+  "takes an order of the work queue that its user may not have yet once he may",
+  async () => {
+    await using world = await engineWorld();
+    const user = aUser();
+    await world.startEngine({ PROVISION_USER_LEASES: "1" });
+    await ready(world);
+    await order(world, signedOrder(user, { id: "1-1" }));
+    await reaches(world, "1-1", "ACTIVE");
+    const sent = toWireOrder(signedOrder(user, { id: "1-2" }));
+    const subject = subjects.orderLease("main", "1-2");
+    await publishEvent(world.bus, subject, muster.provision.v1.Order, sent, { messageId: "o" });
+    await until("it is refused", () => world.said.some((line) => line.includes("PROVISION_USER_LEASES")), LONG);
+    await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1") }, { timeoutMs: 20_000 });
+    await reaches(world, "1-2", "ACTIVE");
+    expect(await answersOf(world, "1-2")).toMatchObject([{ deleted: false }]);
+  },
+  TEST_MS,
+);

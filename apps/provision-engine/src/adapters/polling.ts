@@ -33,6 +33,7 @@ export type Polling = {
 };
 
 const HTTP = SOURCES.controller;
+const LATER_MS = 30_000;
 
 /** A controller over HTTP, as it is configured; undefined: there is none. */
 export function openPolling(
@@ -56,7 +57,7 @@ export function openPolling(
     tell: (answer) => tell(answer, signal),
     open: ({ requests, cleaner, ...rest }) => ({
       source: pollSource({ name: HTTP, poll, nowMs: Date.now, pause, everyMs: pollMs }),
-      take: { requests, ...rest, ...tellOfPolled(logger, metrics, cleaner) },
+      take: { requests, ...rest, ...tellOfPolled(logger, metrics, cleaner), laterMs: LATER_MS },
       stats: {
         stats: () => toJsonStats(countersMessage(requests)),
         push: updateStats,

@@ -1,7 +1,7 @@
 import { FaultError, type Fault } from "@muster/faults";
 import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
-import { anOrder } from "../domain/a-lease.ts";
+import { aLease, anOrder } from "../domain/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { openHoldings } from "../holdings/holdings.ts";
 import type { RequestDeps } from "./requests.ts";
@@ -21,13 +21,19 @@ const policy = {
 const order = anOrder({ id: "1-1", createdNs: 1n, durationNs: NS_PER_DAY });
 
 type Polled = {
-  readonly jobs: readonly LeaseJob[];
+  readonly jobs: readonly LeaseJob[] | AsyncIterable<LeaseJob>;
+  readonly holdings?: RequestDeps["holdings"];
   readonly create?: RequestDeps["records"]["create"];
   readonly feedback?: TakePolledDeps["feedback"];
 };
 
 /** Takes all that is polled. */
-async function takeAll({ jobs, create, feedback = () => Promise.resolve() }: Polled): Promise<string[]> {
+async function takeAll({
+  jobs,
+  create,
+  holdings = openHoldings({}, {}),
+  feedback = () => Promise.resolve(),
+}: Polled): Promise<string[]> {
   const failed: string[] = [];
   const source: LeaseSource = async function* () {
     await Promise.resolve();
@@ -47,12 +53,13 @@ async function takeAll({ jobs, create, feedback = () => Promise.resolve() }: Pol
         traceparent: () => "",
         policy,
         quota: { leasesMax: 1, bytesMax: 65_536 },
-        holdings: openHoldings({}, {}),
+        holdings,
       },
       feedback,
       sign: (result) => ({ ...result, signature: new Uint8Array() }),
       historyTaken: () => undefined,
       failed: (_, what) => failed.push(what),
+      laterMs: 1,
     },
     source,
     new AbortController().signal,
@@ -60,7 +67,13 @@ async function takeAll({ jobs, create, feedback = () => Promise.resolve() }: Pol
   return failed;
 }
 
-const ordered: LeaseJob = { kind: "order", source: "http", order, withdrawn: false, isAnswered: false };
+const ordered: Extract<LeaseJob, { kind: "order" }> = {
+  kind: "order",
+  source: "http",
+  order,
+  withdrawn: false,
+  isAnswered: false,
+};
 
 /** Takes one order that the store does not take the first time, for this. */
 async function take(fault: Fault) {
@@ -110,4 +123,69 @@ it("takes orders while a slow controller is told of entries that are none", asyn
   });
   expect(told).toEqual(["2-1", "2-2", "2-3"]);
   expect(failed).toEqual(["refused", "refused", "refused"]);
+}, 5000);
+
+/** Of a user who may have one lease, and has one. */
+const second = { ...ordered, order: { ...order, id: "1-2" } };
+const over = aLease({ order, phase: "ENDED" });
+const userWith = (first: LeaseRecord) => {
+  const holdings = openHoldings({}, {});
+  holdings.learn({ record: first, revision: 1 });
+  return holdings;
+};
+
+it("takes an order that its user may not have yet once he may, and meanwhile those of others", async () => {
+  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const others = Array.from({ length: 70 }, (_, at) => ({ ...second, order: { ...order, id: `2-${at}` } }));
+  const stranger = { ...ordered, order: { ...order, id: "3-1", user: "another" } };
+  const [beside, all] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
+  const told: Answer[] = [];
+  const taken: string[] = [];
+  async function* jobs(): AsyncGenerator<LeaseJob> {
+    yield* others;
+    yield stranger;
+    await beside.promise;
+    holdings.learn({ record: over, revision: 2 });
+    await all.promise;
+  }
+  const failed = await takeAll({
+    jobs: jobs(),
+    holdings,
+    feedback: (answer) => Promise.resolve(void told.push(answer)),
+    create: (record) => {
+      taken.push(record.order.id);
+      if (record.order.user === "another") beside.resolve(undefined);
+      else all.resolve(undefined);
+      return Promise.resolve({ record, revision: 1 });
+    },
+  });
+  expect(taken).toHaveLength(2);
+  expect(taken[0]).toBe("3-1");
+  expect({ told, kinds: new Set(failed) }).toEqual({ told: [], kinds: new Set(["retried"]) });
+}, 5000);
+
+it("forgets an order that waits once it is listed as withdrawn", async () => {
+  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const withdrawn = Promise.withResolvers<undefined>();
+  const taken: string[] = [];
+  async function* jobs(): AsyncGenerator<LeaseJob> {
+    yield second;
+    yield { ...second, withdrawn: true };
+    await withdrawn.promise;
+    holdings.learn({ record: over, revision: 2 });
+    yield { ...ordered, order: { ...order, id: "1-3" } };
+  }
+  await takeAll({
+    jobs: jobs(),
+    holdings,
+    feedback: ({ id }) => {
+      if (id === "1-2") withdrawn.resolve(undefined);
+      return Promise.resolve();
+    },
+    create: (record) => {
+      taken.push(record.order.id);
+      return Promise.resolve({ record, revision: 1 });
+    },
+  });
+  expect(taken).toEqual(["1-3"]);
 }, 5000);

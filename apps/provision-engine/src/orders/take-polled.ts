@@ -16,14 +16,18 @@ export type TakePolledDeps = {
   readonly historyTaken: (source: string) => void;
   /** An order that cannot be taken, or one that is tried again. */
   readonly failed: (id: string, what: "refused" | "retried" | "untold", reason: unknown) => void;
+  /** Between two attempts of what its user may not have yet. */
+  readonly laterMs: number;
 };
 
 const AT_ONCE = 64;
 const RETRY = { firstMs: 1000, mostMs: 30_000 };
+/** Orders that their users may not have yet: they wait beside the others, so that nobody's limits hold up what others ordered. More of them are refused. */
+const LATER_MOST = 1000;
 
 /**
  * Takes what a source that is polled brings, many orders beside each other, those of one lease in order, and those of a type only once those of the type before are
- * written. What cannot be written down is tried, ever more seldom, until it is; an order that is none, or that is refused, is told to its controller, beside the others, too.
+ * written. What cannot be written down is tried, ever more seldom, until it is, and what its user may not have yet is tried until he may; an order that is none, or that is refused, is told to its controller, beside the others, too.
  */
 export async function takePolled(deps: TakePolledDeps, source: LeaseSource, signal: AbortSignal): Promise<void> {
   const turns = takeTurns(AT_ONCE);
@@ -31,18 +35,35 @@ export async function takePolled(deps: TakePolledDeps, source: LeaseSource, sign
   const settled = async (): Promise<void> => {
     await Promise.all(underWay.values());
   };
-  const begin = async (id: string, work: () => Promise<void>): Promise<void> => {
-    if (underWay.size >= AT_ONCE || underWay.has(id)) await settled();
-    const working = turns(work).then(() => void underWay.delete(id));
-    underWay.set(id, working);
+  const begins = takeTurns(1);
+  const begin = (id: string, work: () => Promise<void>): Promise<void> =>
+    begins(async () => {
+      if (underWay.size >= AT_ONCE || underWay.has(id)) await settled();
+      const working = turns(work).then(() => void underWay.delete(id));
+      underWay.set(id, working);
+    });
+  const later = new Map<string, OrderJob>();
+  const takeOne = async (job: OrderJob): Promise<void> => {
+    const { id } = job.order;
+    const isKnown = later.delete(id);
+    const because = await insistOn(deps, job, signal, later.size < LATER_MOST);
+    if (because === undefined) return;
+    later.set(id, job);
+    if (!isKnown) deps.failed(id, "retried", because);
   };
+  const ended = new AbortController();
+  const retrying = everyPause(deps.laterMs, AbortSignal.any([signal, ended.signal]), async () => {
+    for (const [id, job] of [...later])
+      // What was listed of it since then stands instead.
+      await begin(id, async () => (later.get(id) === job ? takeOne(job) : undefined));
+  });
   let type: string | undefined;
   for await (const job of source(signal)) {
     switch (job.kind) {
       case "order":
         if (type !== undefined && job.order.type !== type) await settled();
         ({ type } = job.order);
-        await begin(job.order.id, () => insistOn(deps, job, signal));
+        await begin(job.order.id, () => takeOne(job));
         break;
       case "unreadable":
         deps.failed(job.id, "refused", job.reason);
@@ -58,28 +79,41 @@ export async function takePolled(deps: TakePolledDeps, source: LeaseSource, sign
         assertNever(job);
     }
   }
+  ended.abort();
+  await retrying;
   await settled();
 }
 
 type OrderJob = Extract<LeaseJob, { kind: "order" }>;
 
-async function insistOn(deps: TakePolledDeps, job: OrderJob, signal: AbortSignal): Promise<void> {
+async function everyPause(ms: number, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+  await pause(ms, signal);
+  while (!signal.aborted) {
+    await work();
+    await pause(ms, signal);
+  }
+}
+
+/** Why its user may not have it yet; undefined: that is not so. */
+type Taken = string | undefined;
+
+async function insistOn(deps: TakePolledDeps, job: OrderJob, signal: AbortSignal, mayWait: boolean): Promise<Taken> {
   const { id } = job.order;
   for (let failures = 1; !signal.aborted; failures += 1) {
     try {
-      await take(deps, job);
-      return;
+      return await take(deps, job, mayWait);
     } catch (error) {
       const fault = faultOf(error);
       const isLater = fault !== undefined && isRetryable(fault);
       if (!isLater) {
         await giveUp(deps, job, error);
-        return;
+        return undefined;
       }
       deps.failed(id, "retried", error);
     }
     await pause(backoffMs(failures, RETRY), signal);
   }
+  return undefined;
 }
 
 /** What is no fault is a defect, of which the log tells alone. */
@@ -90,32 +124,34 @@ async function giveUp(deps: TakePolledDeps, { order, source, isAnswered }: Order
   await tellRefused(deps, source, { id: order.id, type: order.type, reason: describeFault(fault) });
 }
 
-async function take(deps: TakePolledDeps, { order, source, withdrawn, isAnswered }: OrderJob): Promise<void> {
+async function take(deps: TakePolledDeps, job: OrderJob, mayWait: boolean): Promise<Taken> {
+  const { order, source, withdrawn, isAnswered } = job;
   const { requests } = deps;
   const { id, type } = order;
   const news = { source, withdrawn, isAnswered };
   // Most of what is listed again asks for nothing: for that no answer of the store is waited for.
-  if (decidePolled(news, requests.holdings.seen(id)?.record).do === "nothing") return;
+  if (decidePolled(news, requests.holdings.seen(id)?.record).do === "nothing") return undefined;
   const stored = await requests.records.get(id);
   const verdict = decidePolled(news, stored?.record);
   switch (verdict.do) {
     case "nothing":
-      return;
+      return undefined;
     case "tell-deleted":
       await tell(deps, { id, source, number: 0, result: undefined, deleted: true });
-      return;
+      return undefined;
     case "withdraw":
       await inPolledTrace(order, stored?.record, () => withdraw(requests, id, source));
-      return;
+      return undefined;
     case "order": {
       const request = { order, requestId: "", source, dryRun: false };
       const ordered = await inPolledTrace(order, stored?.record, () => takeOrder(requests, request));
-      if (!("fault" in ordered)) return;
+      if (!("fault" in ordered)) return undefined;
       const reason = describeFault(ordered.fault);
+      if (mayWait && isRetryable(ordered.fault)) return reason;
       deps.failed(id, "refused", reason);
       if (ordered.answer === "deleted") await tell(deps, { id, source, number: 0, result: undefined, deleted: true });
       else if (!isAnswered) await tellRefused(deps, source, { id, type, reason });
-      return;
+      return undefined;
     }
     default:
       assertNever(verdict.do);
