@@ -1,14 +1,17 @@
 /**
  * `npm run chart-schema`: writes the part of deploy/helm/muster/values.schema.json that is about services, from the list of them and from what their config.ts
- * reads, so that a variable with a slip of the pen in it is refused by helm, and not ignored by the service.
+ * reads, so that a variable with a slip of the pen in it is refused by helm, and not ignored by the service; and which values have to be there, so that one that
+ * `helm upgrade --reuse-values` does not know yet is refused, and not rendered as nothing.
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { format, resolveConfig } from "prettier";
+import { parse } from "yaml";
 import { SERVICES, type ServiceName } from "./services.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const FILE = join(ROOT, "deploy/helm/muster/values.schema.json");
+const VALUES = join(ROOT, "deploy/helm/muster/values.yaml");
 
 /** Of every service; MUSTER_ variables beside these are for the chart to set. */
 const COMMON = ["MUSTER_REQUESTS_BURST", "MUSTER_REQUESTS_PER_SECOND", "MUSTER_STOP_TIMEOUT_MS", "NODE_OPTIONS"];
@@ -17,6 +20,7 @@ const SECRET = /_(KEY|KEY_FILE|TOKEN)$/;
 const FROM_CHART = ["NODE_SCALER_FILE"];
 
 type Schema = { readonly properties: Readonly<Record<string, unknown>> };
+type Values = { readonly [name: string]: unknown };
 
 /** The variables of its own that the chart may set for a service. */
 export async function variablesOf(service: ServiceName): Promise<readonly string[]> {
@@ -56,7 +60,32 @@ export async function chartSchema(current: Schema): Promise<Schema> {
     services.push([service, { type: "object", additionalProperties: false, properties }]);
   }
   const all = { type: "object", additionalProperties: false, properties: Object.fromEntries(services) };
-  return { ...current, properties: { ...current.properties, services: all } };
+  const values = parse(await readFile(VALUES, "utf8")) as Values;
+  const given = requiring({ ...current, properties: omit(current.properties, "services") }, values);
+  const properties = Object.entries({ ...current.properties, ...given.properties, services: all });
+  return { ...given, properties: Object.fromEntries(properties), required: Object.keys(values) } as Schema;
+}
+
+/** What is described and has a default may not be taken away; a map whose names are free is left as it is. */
+function requiring(schema: Schema, values: Values): Schema {
+  const properties = Object.entries(schema.properties).map(([name, inner]): [string, unknown] => {
+    const value = values[name];
+    return [name, isSchema(inner) && isValues(value) ? requiring(inner, value) : inner];
+  });
+  const required = Object.keys(schema.properties).filter((name) => name in values);
+  return { ...schema, properties: Object.fromEntries(properties), required } as Schema;
+}
+
+function omit(values: Values, name: string): Values {
+  return Object.fromEntries(Object.entries(values).filter(([each]) => each !== name));
+}
+
+function isSchema(value: unknown): value is Schema {
+  return isValues(value) && isValues(value["properties"]);
+}
+
+function isValues(value: unknown): value is Values {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 if (import.meta.main) {

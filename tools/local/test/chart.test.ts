@@ -53,6 +53,23 @@ describe.skipIf(missing !== undefined)(
       }
     });
 
+    it("refuses to go without any value that has a default, as with those of an older release", async () => {
+      const values = parse(await readFile(join(CHART, "values.yaml"), "utf8")) as object;
+      const leaves = leavesOf(values).filter((path) => !/^(services|defaults\.resources|nats\.resources)\./.test(path));
+      expect(leaves).toContain("nats.syncInterval");
+      const without = (paths: readonly string[]) =>
+        render("here", Object.fromEntries(paths.map((path) => [path, null]))).catch((error: unknown) => String(error));
+      const told = await without(leaves);
+      const lines = /at '([^']*)': missing propert(?:y|ies) (.*)/g;
+      const missed = [...String(told).matchAll(lines)].flatMap(([, at = "", names = ""]) =>
+        [...names.matchAll(/'([^']+)'/g)].map(([, name]) => `${at}/${name}`.slice(1).replaceAll("/", ".")),
+      );
+      expect(missed.toSorted()).toEqual(leaves.toSorted());
+      const sections = Object.keys(values);
+      const whole = await without(sections);
+      for (const name of sections) expect(String(whole)).toContain(`'${name}'`);
+    });
+
     it("has the names of the installation wherever deploy/kubernetes has its own", async () => {
       const text = JSON.stringify(await render("here", ALL));
       expect(text).not.toMatch(/muster-system|"namespace":"(default|machines)"/);
@@ -243,6 +260,15 @@ describe.skipIf(missing !== undefined)(
     });
   },
 );
+
+/** The paths of values that have no others below them. */
+function leavesOf(values: object): readonly string[] {
+  return Object.entries(values).flatMap(([name, value]: [string, unknown]) => {
+    const isLeaf =
+      typeof value !== "object" || value === null || Array.isArray(value) || Object.keys(value).length === 0;
+    return isLeaf ? [name] : leavesOf(value).map((inner) => `${name}.${inner}`);
+  });
+}
 
 function isDeployment(object: KubeObject): object is V1Deployment {
   return object.kind === "Deployment";
