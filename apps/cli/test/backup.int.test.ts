@@ -1,10 +1,13 @@
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { mkdtempDisposable, readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { connectNats } from "@muster/bus";
 import { buckets, subjects } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { natsServer, processEnv, type TestNats } from "@muster/testkit";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { readBackup, writeBackup } from "../src/adapters/backup-file.ts";
@@ -175,6 +178,39 @@ it("says what NATS holds, and that no service may start, where a restore ends in
   expect((await run("restore", file)).said).toMatch(/NATS has 2 streams .*\nhint: .*ended in the middle/);
   await empty();
   expect(await run("restore", file)).toMatchObject({ code: 0 });
+});
+
+it("says in one line that its disk has no room, and leaves nothing there", async () => {
+  await using stack = new AsyncDisposableStack();
+  const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-backup-")));
+  const nats = stack.use(await natsServer({ users: true }));
+  const written = await sessionsOf(nats, stack);
+  // NATS sends it compressed.
+  await written.create("long", randomBytes(300_000).toString("base64"));
+  const seed = join(directory.path, "backup.nk");
+  await writeFile(seed, nats.seedOf("backup"), { mode: 0o600 });
+  const env = { ...processEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_NKEY_FILE: seed };
+  const main = join(import.meta.dirname, "../src/main.ts");
+  const file = join(directory.path, "backup");
+  // 50 kB, or twice that, as the shell counts.
+  const limited = ["-c", 'ulimit -f 100; exec "$@"', "sh", process.execPath, main, "backup", file];
+  const { code, stderr } = await promisify(execFile)("sh", limited, { env }).then(
+    () => ({ code: 0, stderr: "" }),
+    (error: unknown) => error as { code: number; stderr: string },
+  );
+  expect(stderr).toBe(`error: ${file}.part: EFBIG: file too large, write\n`);
+  expect(code).toBe(1);
+  expect(await readdir(directory.path)).toEqual(["backup.nk"]);
+});
+
+it("refuses to write what another is writing, which ends well", async () => {
+  await using directory = await mkdtempDisposable(join(tmpdir(), "muster-backup-"));
+  const file = join(directory.path, "backup");
+  await using first = await writeBackup(file, 0);
+  await expect(writeBackup(file, 0)).rejects.toThrow(`${file}.part is there already`);
+  await first.finish();
+  await using reader = await readBackup(file);
+  expect(await reader.streams()[Symbol.asyncIterator]().next()).toEqual({ done: true, value: undefined });
 });
 
 /** The same backup, whole by its own sums, but for a stream that NATS will not take. */

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
+import { dirname } from "node:path";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { StreamHead } from "./backup-order.ts";
@@ -22,11 +23,11 @@ export type BackupWriter = AsyncDisposable & {
   readonly finish: () => Promise<void>;
 };
 
-/** Writes beside `path` until it is finished; disposed before that nothing is left. Rejects with CommandError where the file is there already or cannot be. */
+/** Writes beside `path` until it is finished; disposed before that nothing is left. Rejects with CommandError where the file is there already or cannot be, or where its disk is full. */
 export async function writeBackup(path: string, atMs: number): Promise<BackupWriter> {
   await refuseExisting(path);
   const part = `${path}.part`;
-  const file = await opened(part, "w");
+  const file = await opened(part, "wx");
   let at = 0;
   let count = 0;
   let finished = false;
@@ -34,9 +35,9 @@ export async function writeBackup(path: string, atMs: number): Promise<BackupWri
   const write = async (bytes: Uint8Array): Promise<void> => {
     const length = Buffer.alloc(LENGTH_BYTES);
     length.writeUInt32BE(bytes.length);
-    for (const part of [length, bytes]) {
-      await file.write(part, 0, part.length, at);
-      at += part.length;
+    for (const piece of [length, bytes]) {
+      await writeAll(file, piece, at).catch(failed(part));
+      at += piece.length;
     }
   };
   await write(json({ form: FORM, at: new Date(atMs).toISOString() }));
@@ -65,10 +66,11 @@ export async function writeBackup(path: string, atMs: number): Promise<BackupWri
     },
     finish: async () => {
       await write(json({ streams: count }));
-      await file.truncate(at);
-      await file.sync();
-      await rename(part, path);
+      await file.truncate(at).catch(failed(part));
+      await file.sync().catch(failed(part));
+      await rename(part, path).catch(failed(path));
       finished = true;
+      await syncFolder(path).catch(failed(path));
     },
     [Symbol.asyncDispose]: async () => {
       await file.close();
@@ -90,7 +92,7 @@ export async function readBackup(path: string): Promise<BackupReader> {
   let at = 0;
   const read = async (length: number): Promise<Buffer> => {
     const bytes = Buffer.alloc(length);
-    const { bytesRead } = await file.read(bytes, 0, length, at);
+    const { bytesRead } = await file.read(bytes, 0, length, at).catch(failed(path));
     if (bytesRead < length) throw new CommandError(EXIT.usage, `${path} ends in the middle: it is no whole backup`);
     at += length;
     return bytes;
@@ -132,6 +134,33 @@ export async function readBackup(path: string): Promise<BackupReader> {
   }
 }
 
+/** The disk may take less than it is given. */
+async function writeAll(file: FileHandle, bytes: Uint8Array, at: number): Promise<void> {
+  for (let done = 0; done < bytes.length;) {
+    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, at + done);
+    done += bytesWritten;
+  }
+}
+
+/** A name is on the disk when its folder is. */
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(dirname(path), "r");
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+/** A disk that is full, or that fails, is no defect of the command. */
+function failed(path: string): (cause: unknown) => never {
+  return (cause) => {
+    throw new CommandError(EXIT.failed, `${path}: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
+  };
+}
+
 function isHead(value: object): value is StreamHead {
   if (!("config" in value) || !("state" in value)) return false;
   const { config } = value;
@@ -159,11 +188,16 @@ async function refuseExisting(path: string): Promise<void> {
   throw new CommandError(EXIT.usage, `${path} is there already`, { hint: "a backup never replaces another one" });
 }
 
-async function opened(path: string, flags: "r" | "w"): Promise<FileHandle> {
+async function opened(path: string, flags: "r" | "wx"): Promise<FileHandle> {
   let file: FileHandle;
   try {
     file = await open(path, flags, OWNER_ONLY);
   } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "EEXIST")
+      throw new CommandError(EXIT.usage, `${path} is there already`, {
+        hint: "another backup is writing it; or one was cut off in its middle: then remove it",
+        cause,
+      });
     throw new CommandError(EXIT.usage, cause instanceof Error ? cause.message : String(cause), { cause });
   }
   // A folder can be opened to be read, and then cannot be read.
