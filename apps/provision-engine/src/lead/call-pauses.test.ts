@@ -21,6 +21,20 @@ it("asks ever more seldom for what waits, up to the longest pause, and anew wher
   expect(secondsOf(pauses)).toBe(4);
 });
 
+it("asks once more at once where a grant was heard before it was known to wait", () => {
+  const pauses = open();
+  pauses.granted(waiting.order.id);
+  pauses.waits(waiting, 0n);
+  expect(pauses.heldBack(waiting)).toBe(waiting);
+  pauses.waits(waiting, 0n);
+  expect(secondsOf(pauses)).toBe(4);
+  pauses.granted(waiting.order.id);
+  expect(pauses.heldBack(waiting)).toBe(waiting);
+  pauses.end(waiting.order.id);
+  pauses.waits(waiting, 0n);
+  expect(secondsOf(pauses)).toBe(4);
+});
+
 it("holds nothing back but the run and the phase that waited, nor shortens a pause of the record", () => {
   const pauses = open();
   pauses.waits(waiting, 0n);

@@ -12,6 +12,8 @@ export type CallPauses = {
   waits(lease: Called, nowNs: bigint): void;
   /** The record as it is to be decided about: not before its pause is over. */
   heldBack(record: LeaseRecord): LeaseRecord;
+  /** What it waits for may be there. That may be heard before the answer that it waits, which then counts for nothing. */
+  granted(id: string): void;
   /** It is not asked for any more, or may be there by now. */
   end(id: string): void;
 };
@@ -24,6 +26,7 @@ export function callPauses(retry: RetryPolicy): CallPauses {
     string,
     Pick<Called, "run" | "phase"> & { readonly times: number; readonly untilNs: bigint }
   >();
+  const granted = new Set<string>();
   const pauseOf = ({ order, run, phase }: Called) => {
     const found = pauses.get(order.id);
     return found?.run === run && found.phase === phase ? found : undefined;
@@ -31,6 +34,7 @@ export function callPauses(retry: RetryPolicy): CallPauses {
   return {
     waits: (lease, nowNs) => {
       const { order, run, phase } = lease;
+      if (granted.delete(order.id)) return;
       const times = (pauseOf(lease)?.times ?? 0) + 1;
       pauses.set(order.id, { run, phase, times, untilNs: decideRetry(FIRST - 1 + times, nowNs, retry) });
     },
@@ -38,8 +42,13 @@ export function callPauses(retry: RetryPolicy): CallPauses {
       const notBeforeNs = pauseOf(record)?.untilNs ?? 0n;
       return notBeforeNs > record.notBeforeNs ? { ...record, notBeforeNs } : record;
     },
+    granted: (id) => {
+      pauses.delete(id);
+      granted.add(id);
+    },
     end: (id) => {
       pauses.delete(id);
+      granted.delete(id);
     },
   };
 }

@@ -4,7 +4,7 @@ import type { EngineOps } from "./engine.ts";
 
 type Hinted = {
   readonly checks: Pick<Checks, "soon">;
-  readonly pauses: Pick<CallPauses, "end">;
+  readonly pauses: Pick<CallPauses, "granted">;
   readonly wake: (id: string) => void;
 };
 
@@ -20,7 +20,9 @@ export function followHints(ops: EngineOps, { checks, pauses, wake }: Hinted): (
     }),
     grants.onGrant((id) => {
       const holder = holderOf(ops, id);
-      pauses.end(holder);
+      // Of one that is asked for; an active one may have machines again that it had lost.
+      if (ops.holdings.find(holder)?.phase === "PROVISIONING") pauses.granted(holder);
+      checks.soon(holder, nowNs());
       wake(holder);
     }),
   ];
