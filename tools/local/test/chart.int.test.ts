@@ -117,6 +117,50 @@ describe.skipIf(missing !== undefined)(
       await kubectl(`-n ${SYSTEM} delete statefulset nats`);
     });
 
+    it("gets a larger volume of NATS by the steps of the docs", async () => {
+      await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
+      const docs = await readFile(join(ROOT, "docs/operations.md"), "utf8");
+      const [, steps = ""] = /### A larger volume\n[^]*?```sh\n([^]*?)```/.exec(docs) ?? [];
+      const [patch = "", , upgrade = ""] = steps.split("\n").map((line) => line.replace(/ +#.*/, ""));
+      const sizes = /--set (\S+)/.exec(upgrade)?.[1] ?? "";
+      const upgraded = () =>
+        helm(
+          [
+            "upgrade",
+            "muster",
+            CHART,
+            "--namespace",
+            SYSTEM,
+            "--no-hooks",
+            "--reset-then-reuse-values",
+            "--set",
+            sizes,
+          ],
+          env,
+        );
+      await install("install", {});
+      // Who makes volumes, binds claims, and lets go of what is orphaned, is not there.
+      const provisioner = "muster.dev/test";
+      const large = { apiVersion: "storage.k8s.io/v1", kind: "StorageClass", metadata: { name: "large" }, provisioner };
+      await writeFile(join(directory.path, "class.json"), JSON.stringify({ ...large, allowVolumeExpansion: true }));
+      await writeFile(join(directory.path, "claim.json"), JSON.stringify(claimOf("data-nats-0", "large")));
+      await kubectl(`delete pvc data-nats-0 -n ${SYSTEM} --ignore-not-found --wait=false`);
+      await kubectl(`patch pvc data-nats-0 -n ${SYSTEM} -p {"metadata":{"finalizers":null}}`).catch(() => undefined);
+      await kubectl(`apply -f ${directory.path}/class.json -f ${directory.path}/claim.json`);
+      await kubectl(`-n ${SYSTEM} patch pvc data-nats-0 --subresource status --patch {"status":{"phase":"Bound"}}`);
+
+      await expect(upgraded()).rejects.toThrow(/updates to statefulset spec .* are forbidden|spec: Forbidden/);
+      await kubectl(patch.replace(/^kubectl /, "").replaceAll("'", ""));
+      await kubectl(`-n ${SYSTEM} delete statefulset nats --cascade=orphan --wait=false`);
+      await kubectl(`-n ${SYSTEM} patch statefulset nats --patch {"metadata":{"finalizers":null}}`);
+      await upgraded();
+      const asked = "-o jsonpath={.spec.resources.requests.storage}";
+      expect(await kubectl(`-n ${SYSTEM} get pvc data-nats-0 ${asked}`)).toBe("20Gi");
+      const template = "-o jsonpath={.spec.volumeClaimTemplates[0].spec.resources.requests.storage}";
+      expect(await kubectl(`-n ${SYSTEM} get statefulset nats ${template}`)).toBe("20Gi");
+      expect(await kubectl(`-n ${SYSTEM} get configmap nats -o yaml`)).toContain("max_file_store: 16GB");
+    });
+
     it("leaves no account that may make Secrets behind where the keys could not be made, and the job for its log", async () => {
       // Nobody runs the job.
       const words = ["install", "muster", CHART, "--namespace", SYSTEM, "--take-ownership", "--timeout", "3s"];
@@ -152,7 +196,8 @@ function onlyService(name: ServiceName): object {
   return Object.fromEntries(SERVICES.filter((each) => each !== name).map((each) => [each, { enabled: false }]));
 }
 
-function claimOf(name: string): object {
-  const spec = { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } };
+function claimOf(name: string, storageClassName?: string): object {
+  const requests = { storage: "1Gi" };
+  const spec = { accessModes: ["ReadWriteOnce"], resources: { requests }, storageClassName, volumeName: "disk" };
   return { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name, namespace: SYSTEM }, spec };
 }
