@@ -52,7 +52,7 @@ export function zdbWorkload({
   return {
     type: ZDB.type,
     provision,
-    tryOut: async () => void requireStore(),
+    tryOut: () => Promise.resolve().then(() => void requireStore()),
     check: async (lease, signal) => {
       await requireClaim(objects, lease, namespaceOf(lease.order, own), signal);
       return provision(lease, signal);
