@@ -7,6 +7,7 @@ import type { V1StatefulSet } from "@kubernetes/client-node";
 import { type ServiceName, SERVICES } from "@muster/repo/services";
 import { kubeApiServer, kubeAssets, processEnv, type TestKubeApiServer } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { grantAccess } from "../src/cluster-access.ts";
 import { ROOT } from "../src/stack.ts";
 import { CHART, given, helm, helmMissing, render } from "./helm.ts";
 
@@ -68,6 +69,8 @@ describe.skipIf(missing !== undefined)(
       const words = line.replace("deploy/helm/muster", CHART).replace(" --wait", "").split(" ").slice(1);
       await kubectl("delete crd jobs.muster.dev --ignore-not-found");
       await kubectl(`apply --server-side --force-conflicts -f ${join(ROOT, "deploy/crds")}`);
+      // What services outside the cluster were given stands there, too.
+      await grantAccess(server.kubeconfig, join(home.path, "access"), { more: ["slices.yaml"] });
       const unasked = words.filter((word) => word !== "--take-ownership");
       await expect(helm([...unasked, "--no-hooks"], env)).rejects.toThrow(/invalid ownership metadata/);
       await helm([...words, "--no-hooks"], env);
