@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { parseAllDocuments } from "yaml";
 
-const MANIFESTS = new URL("../../../deploy/kubernetes", import.meta.url);
+const MANIFESTS = new URL("../../../deploy/kubernetes/", import.meta.url);
 const RIGHTS = new Set([
   "ServiceAccount",
   "Role",
