@@ -63,6 +63,15 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
   for (const file of [...DEFINITIONS, ...(more.definitions ?? [])]) await applyAll(calls, await readManifests(file));
   const { files: rights } = await grantAccess(kubeconfig, directory, { more: more.rights ?? [] });
+  // A cluster that others use after this is left without the rights that hold in all of it.
+  starting.defer(async () => {
+    for (const service of SERVICES)
+      for (const { kind = "", metadata } of await readManifests(`deploy/kubernetes/${service}.yaml`)) {
+        if (!kind.startsWith("ClusterRole")) continue;
+        const resource = { apiVersion: "rbac.authorization.k8s.io/v1", plural: `${kind.toLowerCase()}s` };
+        await calls.delete(resource, metadata?.name ?? "").catch(ifNotThere);
+      }
+  });
   const nats = starting.use(await natsServer());
   const children = SERVICES.map((service) => {
     const logFile = join(directory, `${service}.log`);
