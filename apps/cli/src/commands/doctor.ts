@@ -46,13 +46,13 @@ async function observe(cli: Cli): Promise<Observations> {
     };
   }
   await using bus = connected;
-  const jobReservations = see(bus.services.jobReservationsNow());
-  const [nats, replicas, watcher, pools, scaler, dropped, kinds, unreadableSets, leases, unreadableLeases, jobs] =
+  const [nats, replicas, watcher, pools, jobReservations, scaler, dropped, kinds, unreadableSets, ...ofWork] =
     await Promise.all([
       see(bus.nats()),
       see(bus.replicas()),
       see(bus.services.watcherStatus()),
       see(bus.services.poolsNow()),
+      see(bus.services.jobReservationsNow()),
       scalerDump(bus.link),
       see(bus.dropped()),
       see(bus.services.kindsTrouble()),
@@ -61,6 +61,7 @@ async function observe(cli: Cli): Promise<Observations> {
       see(leaseCalls(bus.link, STATUS_TIMEOUT_MS).unreadable()),
       see(bus.services.jobs()),
     ]);
+  const [leases, unreadableLeases, jobs] = ofWork;
   const work = { unreadableSets, leases, unreadableLeases, jobs };
   return {
     connection,
@@ -68,7 +69,7 @@ async function observe(cli: Cli): Promise<Observations> {
     replicas,
     watcher,
     pools,
-    jobReservations: await jobReservations,
+    jobReservations,
     scaler,
     dropped,
     kinds,
