@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { V1CustomResourceDefinition } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { kubeCalls, kubeFault, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
-import { parse, parseAllDocuments } from "yaml";
+import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
+import { parse } from "yaml";
+import { applyAll, readManifests } from "./manifests.ts";
 
 const RESOURCE = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 /** Without this one the job-controller has nothing to do, and never becomes ready. */
 const JOBS = "jobs.muster.dev";
-const ROLES = { apiVersion: "rbac.authorization.k8s.io/v1", plural: "clusterroles" };
 const LEASE_ROLE = "muster-lease";
 const ESTABLISHED_TIMEOUT_MS = 30_000;
 
@@ -36,10 +36,12 @@ export async function installDefinitions(
 /** Applies the role by which users of leases have rights in their slices of the cluster. */
 export async function installLeaseRole(kubeconfig: string, manifest: string, signal: AbortSignal): Promise<void> {
   await using calls = kubeCalls(loadKube(kubeconfig));
-  const objects = parseAllDocuments(await readFile(manifest, "utf8")).map((each) => each.toJS() as KubeObject);
-  const body = objects.find(({ kind, metadata }) => kind === "ClusterRole" && metadata?.name === LEASE_ROLE);
-  const query = { fieldManager: "muster-local", force: true };
-  await calls.patch(ROLES, LEASE_ROLE, { kind: "apply", body }, { query, signal });
+  const objects = await readManifests(manifest);
+  await applyAll(
+    calls,
+    objects.filter(({ kind, metadata }) => kind === "ClusterRole" && metadata?.name === LEASE_ROLE),
+    signal,
+  );
 }
 
 /** Whether the cluster knows what a job is. */

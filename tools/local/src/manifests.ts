@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { KubeCalls, KubeObject } from "@muster/kube";
+import type { KubeCalls, KubeObject, KubeResource } from "@muster/kube";
 import { parseAllDocuments } from "yaml";
 import { ROOT } from "./stack.ts";
 
@@ -11,16 +11,15 @@ export async function readManifests(file: string): Promise<readonly KubeObject[]
 }
 
 /** Applies the objects one after another, as `kubectl apply --server-side --force-conflicts` does. */
-export async function applyAll(calls: KubeCalls, objects: readonly KubeObject[]): Promise<void> {
-  for (const body of objects) {
-    const { apiVersion = "", kind = "", metadata } = body;
-    const namespace = metadata?.namespace;
-    const resource = {
-      apiVersion,
-      plural: `${kind.toLowerCase()}s`.replace(/ys$/, "ies"),
-      ...(namespace !== undefined && { namespace }),
-    };
-    const query = { fieldManager: "muster-local", force: true };
-    await calls.patch(resource, metadata?.name ?? "", { kind: "apply", body }, { query });
-  }
+export async function applyAll(calls: KubeCalls, objects: readonly KubeObject[], signal?: AbortSignal): Promise<void> {
+  const options = { query: { fieldManager: "muster-local", force: true }, ...(signal !== undefined && { signal }) };
+  for (const body of objects)
+    await calls.patch(resourceOf(body), body.metadata?.name ?? "", { kind: "apply", body }, options);
+}
+
+/** Where the API has such an object. */
+export function resourceOf({ apiVersion = "", kind = "", metadata }: KubeObject): KubeResource {
+  const namespace = metadata?.namespace;
+  const plural = `${kind.toLowerCase()}s`.replace(/ys$/, "ies");
+  return { apiVersion, plural, ...(namespace !== undefined && { namespace }) };
 }

@@ -10,7 +10,7 @@ import { SERVICES } from "@muster/repo/services";
 import { natsServer, processEnv, until } from "@muster/testkit";
 import { serviceReady, startChild } from "../src/child.ts";
 import { ROOT } from "../src/stack.ts";
-import { applyAll, readManifests } from "../src/manifests.ts";
+import { applyAll, readManifests, resourceOf } from "../src/manifests.ts";
 import { grantAccess } from "../src/cluster-access.ts";
 
 const NAMESPACE = "default";
@@ -66,11 +66,9 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   // A cluster that others use after this is left without the rights that hold in all of it.
   starting.defer(async () => {
     for (const service of SERVICES)
-      for (const { kind = "", metadata } of await readManifests(`deploy/kubernetes/${service}.yaml`)) {
-        if (!kind.startsWith("ClusterRole")) continue;
-        const resource = { apiVersion: "rbac.authorization.k8s.io/v1", plural: `${kind.toLowerCase()}s` };
-        await calls.delete(resource, metadata?.name ?? "").catch(ifNotThere);
-      }
+      for (const object of await readManifests(`deploy/kubernetes/${service}.yaml`))
+        if (object.kind?.startsWith("ClusterRole") === true)
+          await calls.delete(resourceOf(object), object.metadata?.name ?? "").catch(ifNotThere);
   });
   const nats = starting.use(await natsServer());
   const children = SERVICES.map((service) => {
@@ -108,7 +106,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   const created: JobObject[] = [];
   all.defer(async () => {
     for (const job of created) {
-      await calls.delete(resourceOf(job), job.metadata.name, { propagationPolicy: "Background" }).catch(ifNotThere);
+      await calls.delete(jobResource(job), job.metadata.name, { propagationPolicy: "Background" }).catch(ifNotThere);
       await until(`the pods of ${job.metadata.name} are gone`, async () => (await podsOf(job)).length === 0, {
         timeoutMs: 60_000,
       });
@@ -120,15 +118,15 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
     sessions: client(bus, SessionService),
     jobs: client(bus, JobService),
     createJob: async (job) => {
-      await calls.create(resourceOf(job), { ...job, metadata: { ...job.metadata, namespace: NAMESPACE } });
+      await calls.create(jobResource(job), { ...job, metadata: { ...job.metadata, namespace: NAMESPACE } });
       if (more.throwaway !== true) created.push(job);
     },
-    exists: async (job) => (await calls.get(resourceOf(job), job.metadata.name).catch(ifNotThere)) !== undefined,
+    exists: async (job) => (await calls.get(jobResource(job), job.metadata.name).catch(ifNotThere)) !== undefined,
     untilCondition: (job, type) =>
       until(
         `${job.metadata.name} is ${type}`,
         async () => {
-          const { status } = await calls.get<JobObject>(resourceOf(job), job.metadata.name);
+          const { status } = await calls.get<JobObject>(jobResource(job), job.metadata.name);
           const conditions = (status?.conditions ?? []).filter(({ status: is }) => is === "True");
           return conditions.find((each) => each.type === type || each.type === "Failed") ?? false;
         },
@@ -150,7 +148,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   };
 }
 
-function resourceOf({ apiVersion, kind }: JobObject) {
+function jobResource({ apiVersion, kind }: JobObject) {
   return { apiVersion, plural: `${kind.toLowerCase()}s`, namespace: NAMESPACE };
 }
 

@@ -21,14 +21,10 @@ const DAY_MS = 86_400_000;
 
 it("renews the certificate under a NATS that runs: all trust the old one and the new one, which it shows after SIGHUP", async () => {
   await using stack = new AsyncDisposableStack();
-  const { path: root } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-setup-")));
-  for (const folder of ["nats", "client", "data", "cluster", "access", "keys/provision-engine"])
-    await mkdir(join(root, folder), { recursive: true });
-  await writeFile(join(root, "compose.yml"), "");
-  const { uid, gid } = await stat(root);
+  const { root, service } = await volumes(stack);
   const [port = 0, monitor = 0] = await freePorts(2);
   // Made long ago, so that it has to be renewed today.
-  const setup = { root, service: { uid, gid }, natsPort: port, kubernetesPort: 6443, nowMs: Date.now() - 340 * DAY_MS };
+  const setup = { root, service, natsPort: port, kubernetesPort: 6443, nowMs: Date.now() - 340 * DAY_MS };
   await prepare(setup);
 
   const compose = await readFile(join(ROOT, "deploy/nats/compose.conf"), "utf8");
@@ -72,13 +68,9 @@ it("renews the certificate under a NATS that runs: all trust the old one and the
 
 it("gives whoever owns the clone a kubeconfig that the embedded cluster takes when it starts later", async () => {
   await using stack = new AsyncDisposableStack();
-  const { path: root } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-setup-")));
-  for (const folder of ["nats", "client", "data", "cluster", "access", "keys/provision-engine"])
-    await mkdir(join(root, folder), { recursive: true });
-  await writeFile(join(root, "compose.yml"), "");
-  const { uid, gid } = await stat(root);
+  const { root, service } = await volumes(stack);
   const [port = 0] = await freePorts(1);
-  await prepare({ root, service: { uid, gid }, natsPort: 4222, kubernetesPort: port, nowMs: Date.now() });
+  await prepare({ root, service, natsPort: 4222, kubernetesPort: port, nowMs: Date.now() });
   stack.use(await startApiServer({ directory: join(root, "cluster"), persist: true, port, host: "dev-cluster" }));
   const { items } = await loadKube(join(root, "client/kubeconfig")).makeApiClient(CoreV1Api).listNamespace();
   expect(items.map(({ metadata }) => metadata?.name)).toContain("default");
@@ -96,4 +88,14 @@ async function shown(port: number): Promise<string> {
   } finally {
     encrypted.destroy();
   }
+}
+
+/** The folders that compose gives to the container `setup`, and the user that the services are. */
+async function volumes(stack: AsyncDisposableStack) {
+  const { path: root } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-setup-")));
+  for (const folder of ["nats", "client", "data", "cluster", "access", "keys/provision-engine"])
+    await mkdir(join(root, folder), { recursive: true });
+  await writeFile(join(root, "compose.yml"), "");
+  const { uid, gid } = await stat(root);
+  return { root, service: { uid, gid } };
 }
