@@ -12,6 +12,7 @@ import { findLeaseUsers, mayHaveUsers } from "../domain/find-lease-users.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
 import { buildEnd, buildRenewal, isLeaseOver, type Lease, type SignedLease } from "../domain/lease.ts";
+import { listSome } from "../domain/list-some.ts";
 import { plural } from "../domain/plural.ts";
 import { isProven, verifyLease } from "../domain/verify-lease.ts";
 import { followLease } from "./follow-lease.ts";
@@ -88,8 +89,7 @@ async function requireUnused(connected: Connected, lease: Lease): Promise<void> 
   const filter = { user, type: undefined, phase: undefined };
   const users = findLeaseUsers(lease, await askOfLeases(connected, (leases) => leases.list(filter)));
   if (users.length === 0) return;
-  const more = users.length - USERS_SHOWN;
-  const named = `${users.slice(0, USERS_SHOWN).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+  const named = listSome(users, USERS_SHOWN, ",");
   throw new CommandError(EXIT.refused, `lease ${id} was not ended: its ${type} is in use by ${named}`, {
     hint: "end those first; --force ends it, for good: it is taken down after them, and nothing new is begun in it",
   });

@@ -3,6 +3,7 @@ import type { LogChunk, LogPlace } from "../adapters/messages.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { listSome } from "../domain/list-some.ts";
 import { nearestName } from "../domain/nearest-name.ts";
 import { isFinished } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
@@ -37,7 +38,10 @@ export async function logs(
   if (component !== undefined && !names.includes(component)) {
     const near = nearestName(component, names);
     throw new CommandError(EXIT.usage, `${kind.noun} ${name} has no component ${component}`, {
-      hint: [...(near === undefined ? [] : [`did you mean "${near}"?`]), `it has ${listed(names)}`].join(" "),
+      hint: [
+        ...(near === undefined ? [] : [`did you mean "${near}"?`]),
+        `it has ${listSome(names, MEMBERS_SHOWN, ",")}`,
+      ].join(" "),
     });
   }
   const stop = AbortSignal.any([cli.interrupts.first, cli.io.closed]);
@@ -80,11 +84,6 @@ type Lack = { readonly component: string; readonly what: "no log" | "nothing wri
 const NAMES_SHOWN = 3;
 
 /** Of a large gang there may be hundreds. */
-function listed(names: readonly string[]): string {
-  const more = names.length - MEMBERS_SHOWN;
-  return `${names.slice(0, MEMBERS_SHOWN).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
-}
-
 const MEMBERS_SHOWN = 20;
 
 /** One line for all that lack the same: of a large gang there may be hundreds. */
@@ -98,9 +97,8 @@ function describeLacks(lacking: readonly Lack[]): string[] {
     const [first, ...rest] = those;
     if (first === undefined) return [];
     if (rest.length === 0) return [`note: ${first.component} ${one}${first.why}`];
-    const shown = those.slice(0, NAMES_SHOWN).map(({ component }) => component);
-    const more = those.length - shown.length;
-    return [`note: ${those.length} components ${many}: ${shown.join(", ")}${more === 0 ? "" : ` and ${more} more`}`];
+    const names = those.map(({ component }) => component);
+    return [`note: ${those.length} components ${many}: ${listSome(names, NAMES_SHOWN, ",")}`];
   });
 }
 

@@ -7,7 +7,8 @@ import {
   type SeenLeases,
   type UnreadableLease,
 } from "./build-lease-checks.ts";
-import { failed, ok, warning, type Check, type Seen } from "./check.ts";
+import { failed, failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
+import { listSome } from "./list-some.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
 import { describeConnection, type Connection } from "./decide-connection.ts";
@@ -93,7 +94,6 @@ const SLOW_MAX = 3;
 /** Jobs that can never start, and are named with their reason. */
 const JOBS_MAX = 3;
 /** Sets that cannot be read, and are named with the reason. */
-const SETS_MAX = 3;
 /** The ledger's words for what no patience changes. */
 const NEVER: ReadonlySet<string | undefined> = new Set(["POOL_CAPACITY", "POOL_UNKNOWN"]);
 const LOGS = "look at its log (of `npm start` in .muster/logs, of compose by `docker compose logs`)";
@@ -232,14 +232,11 @@ function checkJobs(jobs: Observations["jobs"]): Check[] {
   if ("trouble" in jobs) return [];
   const stuck = jobs.value.filter(({ events }) => NEVER.has(events.at(-1)?.reason));
   if (stuck.length === 0) return [];
-  const told = stuck
-    .slice(0, JOBS_MAX)
-    .map(({ kind, name, waitingBecause }) => `${kind}/${name}: ${plain(waitingBecause)}`);
-  const more = stuck.length - told.length;
+  const told = stuck.map(({ kind, name, waitingBecause }) => `${kind}/${name}: ${plain(waitingBecause)}`);
   return [
     warning(
       "jobs that cannot start",
-      `${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`,
+      listSome(told, JOBS_MAX, ";"),
       "cancel each and run it with what there can be, or let its pool have more",
     ),
   ];
@@ -247,16 +244,12 @@ function checkJobs(jobs: Observations["jobs"]): Check[] {
 
 /** Whoever answers nothing about sets is told of among the services. */
 function checkSets(unreadable: Observations["unreadableSets"]): Check[] {
-  if ("trouble" in unreadable || unreadable.value.length === 0) return [];
-  const told = unreadable.value.slice(0, SETS_MAX).map(({ name, because }) => `${name}: ${plain(because)}`);
-  const more = unreadable.value.length - told.length;
-  return [
-    failed(
-      "records of replica sets",
-      `cannot be read: ${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`,
-      "nothing of these sets is touched; `muster delete NAME --force` gives one up with its pods, `muster apply` then makes it again",
-    ),
-  ];
+  if ("trouble" in unreadable) return [];
+  return failedRecords(
+    "replica sets",
+    unreadable.value.map(({ name, because }) => [name, because]),
+    "nothing of these sets is touched; `muster delete NAME --force` gives one up with its pods, `muster apply` then makes it again",
+  );
 }
 
 /** Signals are hints, so what is lost only delays work; a service that loses many cannot keep up. */
@@ -265,14 +258,13 @@ function checkDropped(dropped: Observations["dropped"]): Check {
   if ("trouble" in dropped) return warning(name, dropped.trouble, "run `muster doctor` again");
   if (dropped.value.length === 0) return ok(name, "none");
   const most = [...dropped.value].sort((a, b) => b.dropped - a.dropped);
-  const texts = most
-    .slice(0, SLOW_MAX)
-    .map(({ service, subject, dropped: count }) => `${appOf(service)} lost ${plural(count, "signal")} of ${subject}`);
-  const more = most.length - texts.length;
+  const texts = most.map(
+    ({ service, subject, dropped: count }) => `${appOf(service)} lost ${plural(count, "signal")} of ${subject}`,
+  );
   const apps = [...new Set(most.map(({ service }) => appOf(service)))].join(", ");
   return warning(
     name,
-    `${texts.join(", ")}${more > 0 ? ` and ${more} more` : ""}, counted since its start`,
+    `${listSome(texts, SLOW_MAX, ",")}, counted since its start`,
     `what is lost only delays work; give ${apps} more CPU or more replicas, and see that the count stands still`,
   );
 }

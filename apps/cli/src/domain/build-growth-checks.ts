@@ -1,6 +1,7 @@
 import { plain } from "./build-table.ts";
 import { ok, warning, type Check, type Seen } from "./check.ts";
 import { describeSilence } from "./build-node-views.ts";
+import { listSome } from "./list-some.ts";
 import { describePoolTrouble } from "./describe-pool-trouble.ts";
 import type { Pool } from "./reservation.ts";
 import type { PoolTrouble, ScalerDump } from "./scaled-node.ts";
@@ -38,9 +39,8 @@ function checkPool(pool: string, { pools, troubles }: Pick<ScalerDump, "pools" |
   const blocked = pools.find((one) => one.pool === pool)?.blocked;
   const [first] = mine;
   if (first !== undefined) {
-    const told = mine.slice(0, TOLD_MAX).map((trouble) => describePoolTrouble(trouble, nowMs));
-    const more = mine.length - told.length;
-    return warning(check, `${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`, adviceFor(first));
+    const told = mine.map((trouble) => describePoolTrouble(trouble, nowMs));
+    return warning(check, listSome(told, TOLD_MAX, ";"), adviceFor(first));
   }
   // Work beyond the maximum of a pool waits as it should.
   if (blocked?.code === "UNAVAILABLE")

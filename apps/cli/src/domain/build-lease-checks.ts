@@ -1,8 +1,9 @@
 import { describeSchedule, type CleanupSchedule } from "./build-cleanup-view.ts";
 import { describeUsers } from "./build-lease-views.ts";
 import { plain } from "./build-table.ts";
-import { failed, ok, warning, type Check, type Seen } from "./check.ts";
+import { failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
 import type { Lease } from "./lease.ts";
+import { listSome } from "./list-some.ts";
 import { plural } from "./plural.ts";
 
 type Units = {
@@ -69,12 +70,11 @@ export function buildLeaseChecks(seen: Seen<SeenLeases>, nowMs: number): Check[]
   if (unlisted !== "")
     return [warning(NAME, `${detail}; cannot be listed: ${plain(unlisted)}`, UNLISTED), ...overdue, ...held];
   if (stuck.length === 0) return [ok(NAME, detail), ...overdue, ...held];
-  const told = stuck.slice(0, SHOWN_MAX).map(({ order, waitingBecause }) => `${order.id}: ${plain(waitingBecause)}`);
-  const more = stuck.length - told.length;
+  const told = stuck.map(({ order, waitingBecause }) => `${order.id}: ${plain(waitingBecause)}`);
   return [
     warning(
       NAME,
-      `${detail}; ${plural(stuck.length, "lease")} cannot be taken down: ${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`,
+      `${detail}; ${plural(stuck.length, "lease")} cannot be taken down: ${listSome(told, SHOWN_MAX, ";")}`,
       "what they had stays until that is mended, and is then taken down by itself",
     ),
     ...overdue,
@@ -110,16 +110,12 @@ function buildOverdue({ engine, overdue }: EngineLoad): Check[] {
 
 /** Whoever answers nothing about leases is told of among the services. */
 export function buildUnreadableLeaseChecks(seen: Seen<readonly UnreadableLease[]>): Check[] {
-  if ("trouble" in seen || seen.value.length === 0) return [];
-  const told = seen.value.slice(0, SHOWN_MAX).map(({ id, because }) => `${id}: ${plain(because)}`);
-  const more = seen.value.length - told.length;
-  return [
-    failed(
-      "records of leases",
-      `cannot be read: ${told.join("; ")}${more > 0 ? `; and ${more} more` : ""}`,
-      "these leases are in no list and do not end: run the version of the provision engine that wrote them, or a later one",
-    ),
-  ];
+  if ("trouble" in seen) return [];
+  return failedRecords(
+    "leases",
+    seen.value.map(({ id, because }) => [id, because]),
+    "these leases are in no list and do not end: run the version of the provision engine that wrote them, or a later one",
+  );
 }
 
 /** Of what is limited. */

@@ -1,3 +1,8 @@
+import { plain } from "./build-table.ts";
+import { listSome } from "./list-some.ts";
+
+const RECORDS_SHOWN = 3;
+
 /** One thing that must be right, and whether it is. */
 export type Check = {
   readonly check: string;
@@ -20,4 +25,15 @@ export function warning(check: string, detail: string, next: string): Check {
 
 export function failed(check: string, detail: string, next: string): Check {
   return { check, status: "failed", detail, next };
+}
+
+/** Records that their service cannot read, each with the reason; none is nothing to tell of. */
+export function failedRecords(
+  of: string,
+  unreadable: readonly (readonly [id: string, because: string])[],
+  next: string,
+): Check[] {
+  if (unreadable.length === 0) return [];
+  const told = unreadable.map(([id, because]) => `${id}: ${plain(because)}`);
+  return [failed(`records of ${of}`, `cannot be read: ${listSome(told, RECORDS_SHOWN, ";")}`, next)];
 }
