@@ -6,6 +6,8 @@ const run = promisify(execFile);
 const PREFIX = "muster-measure";
 const PORT = 8080;
 const READY_TIMEOUT_MS = 120_000;
+/** Each image is started so often, and the median told. */
+const STARTS = 3;
 const ACCESS = "/var/run/dev-cluster";
 const VOLUME = ["--volume", `${PREFIX}:${ACCESS}`];
 const VARIABLES = {
@@ -20,7 +22,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = { cli: ["--version
 /** Does nothing without the volumes of docker-compose.yml. */
 const UNTIMED = "setup";
 
-/** A table in Markdown: the size of each image, what it adds to its base, and how long it takes to be ready where NATS and a cluster are. */
+/** A table in Markdown: the size of each image, what it adds to its base, and how long it takes to be ready where NATS and a cluster are: the median of three starts. */
 export async function measureImages(names: readonly string[], tag: string): Promise<string> {
   const imageOf = (name: string): string => `muster/${name}:${tag}`;
   const base = await sizeOf("node:24-bookworm-slim");
@@ -31,15 +33,15 @@ export async function measureImages(names: readonly string[], tag: string): Prom
     const chown = ["--user", "root", "--entrypoint", "chown", imageOf("dev-cluster"), "node", ACCESS];
     await docker("run", "--rm", ...VOLUME, ...chown);
     await docker("run", "--detach", ...naming("nats"), "nats:2.15-alpine", "--jetstream");
-    const clusterMs = await readyMs("dev-cluster", imageOf("dev-cluster"));
+    const clusterMs = await medianMs(() => readyMs("dev-cluster", imageOf("dev-cluster")));
     const rows: string[] = [];
     for (const name of names) {
       const command = COMMANDS[name];
       const startMs = async (): Promise<number | undefined> => {
         if (name === UNTIMED) return undefined;
         if (name === "dev-cluster") return clusterMs;
-        if (command === undefined) return await readyMs(name, imageOf(name));
-        return await timed(() => docker("run", "--rm", imageOf(name), ...command));
+        if (command === undefined) return await medianMs(() => readyMs(name, imageOf(name)));
+        return await medianMs(() => timed(() => docker("run", "--rm", imageOf(name), ...command)));
       };
       const size = await sizeOf(imageOf(name));
       const ms = await startMs();
@@ -59,7 +61,15 @@ function naming(name: string): readonly string[] {
   return ["--name", `${PREFIX}-${name}`, "--network", PREFIX, "--network-alias", name];
 }
 
+async function medianMs(measure: () => Promise<number>): Promise<number> {
+  const all: number[] = [];
+  for (let start = 0; start < STARTS; start += 1) all.push(await measure());
+  return all.toSorted((a, b) => a - b)[Math.floor(STARTS / 2)] ?? Number.NaN;
+}
+
+/** Of a new container, which goes on; one that was there before is removed. */
 async function readyMs(name: string, image: string): Promise<number> {
+  await docker("rm", "--force", `${PREFIX}-${name}`);
   const own = name === "dev-cluster" ? ["--init", "--tmpfs", "/var/lib/dev-cluster:mode=1777"] : [];
   const env = Object.entries(VARIABLES).flatMap(([key, value]) => ["--env", `${key}=${value}`]);
   const rest = ["--publish", `127.0.0.1::${PORT}`, "--read-only", "--tmpfs", "/tmp", ...VOLUME, ...own, ...env];
