@@ -28,6 +28,7 @@ const anyRights: fc.Arbitrary<Rights> = fc.record({
   owns: some(BUCKETS),
   reads: some(BUCKETS),
   locks: some(KEYS),
+  marks: some(KEYS),
   publishes: some(["muster.evt.session.x.started", "muster.cmd.provision.x.create"]),
   listens: some(["muster.evt.session.*.started"]),
   keeps: some(STREAMS),
@@ -68,6 +69,9 @@ it("lets nobody write a bucket or a lock by what he may do with others, or with 
       }
       for (const key of KEYS)
         expect(allows(publish, `$KV.muster-locks.${key}`)).toBe(needed.locks?.includes(key) ?? false);
+      for (const key of KEYS)
+        expect(allows(publish, `$KV.muster-installation.${key}`)).toBe(needed.marks?.includes(key) ?? false);
+      expect(allows(publish, "$JS.API.STREAM.PURGE.KV_muster-installation")).toBe(false);
     }),
   );
 });

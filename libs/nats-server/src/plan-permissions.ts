@@ -13,7 +13,16 @@ export function permissionsOf(user: NatsUserName): Permissions {
 
 /** From what a user needs to the subjects of it, those of JetStream's API included. */
 export function planPermissions(user: string, needed: Rights): Permissions {
-  const { serves = [], asks = [], owns = [], reads = [], locks = [], publishes = [], listens = [] } = needed;
+  const {
+    serves = [],
+    asks = [],
+    owns = [],
+    reads = [],
+    locks = [],
+    marks = [],
+    publishes = [],
+    listens = [],
+  } = needed;
   const { keeps = [], looksInto = [], counts = [], consumes = [], log, oversees = [], copies = [] } = needed;
   const lockReads = locks.length === 0 ? [] : [buckets.locks];
   const publish = [
@@ -23,6 +32,11 @@ export function planPermissions(user: string, needed: Rights): Permissions {
     ...(serves.length === 0 ? [] : [ANY_INBOX]),
     ...publishes,
     ...locks.map((key) => `$KV.${buckets.locks}.${key}`),
+    ...marks.map((key) => `$KV.${buckets.installation}.${key}`),
+    // Whoever starts gives it as many copies as the others have.
+    ...(marks.length === 0
+      ? []
+      : ["CREATE", "UPDATE", "INFO", "MSG.GET"].map((verb) => api(`STREAM.${verb}`, kv(buckets.installation)))),
     ...owns.flatMap((bucket) => [`$KV.${bucket}.>`, api("STREAM.UPDATE", kv(bucket)), api("STREAM.PURGE", kv(bucket))]),
     // Whoever comes first makes the bucket.
     ...[...owns, ...reads, ...lockReads].flatMap((bucket) => [

@@ -1,4 +1,5 @@
 import {
+  bucketKeys,
   buckets,
   FarmService,
   JobService,
@@ -24,6 +25,8 @@ export type Rights = {
   readonly reads?: readonly string[];
   /** Keys that it writes in the bucket of locks, which all read. */
   readonly locks?: readonly string[];
+  /** Keys in the bucket of the installation that it reads, and makes where it comes first. */
+  readonly marks?: readonly string[];
   /** Events and commands that it sends. */
   readonly publishes?: readonly string[];
   /** Signals and events that it listens to while it is there. */
@@ -82,6 +85,7 @@ export const rights = {
     owns: [buckets.sessions, buckets.sessionLogs],
     reads: [buckets.pods],
     locks: ["session-sweep"],
+    marks: [bucketKeys.installationId],
     publishes: [subjects.anyRunSession, subjects.anySessionEventRecorded, subjects.dead("session")],
     listens: [anyReservationGranted],
     keeps: [streams.events.name, streams.sessionCommands.name, streams.dead.name],
@@ -92,6 +96,7 @@ export const rights = {
     serves: [JobService],
     asks: requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations", "listPools"),
     reads: [buckets.nodes],
+    marks: [bucketKeys.installationId],
     listens: ANY_GRANT,
   },
   "replication-farm": {
@@ -99,6 +104,7 @@ export const rights = {
     asks: requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations", "listPools"),
     owns: [buckets.replicaSets, buckets.rolls, buckets.farmLocks],
     reads: [buckets.nodes, buckets.pods],
+    marks: [bucketKeys.installationId],
     publishes: [anyKey(ANY.alert), anyKey(ANY.setAudit)],
     listens: ANY_GRANT,
     keeps: [streams.events.name, streams.audit.name],
@@ -122,6 +128,7 @@ export const rights = {
     owns: [buckets.leases],
     listens: [anyReservationGranted],
     locks: ENGINE_IDS.map((id) => `provision-engine.${id}`),
+    marks: [bucketKeys.installationId],
     publishes: [subjects.anyLeaseAnswered, subjects.anyLeaseAudited, subjects.dead("lease")],
     keeps: [streams.events.name, streams.audit.name, streams.leaseOrders.name, streams.dead.name],
     looksInto: [streams.audit.name],

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { nkeyAuthenticator, PermissionViolationError } from "@nats-io/nats-core";
 import { connect } from "@nats-io/transport-node";
-import { buckets, streams, subjects } from "@muster/proto";
+import { bucketKeys, buckets, streams, subjects } from "@muster/proto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { findNatsServer, makeNkey, NATS_USERS, permissionsOf, startNatsServer } from "../src/index.ts";
 import type { NatsServer, NatsUserName } from "../src/index.ts";
@@ -95,6 +95,14 @@ it("gives each lock to those who stand for it, beside the one that keeps the buc
   expect(writers("node-scaler")).toEqual(["node-scaler", "reservation-manager"]);
   expect(writers("provision-engine.main")).toEqual(["provision-engine", "reservation-manager"]);
   expect(writers("reservation-manager")).toEqual(["reservation-manager"]);
+});
+
+it("lets those who make pods make the id of the installation, and nothing beside it", () => {
+  const { installation } = buckets;
+  const makers = ["job-controller", "provision-engine", "replication-farm", "session-controller"];
+  expect(usersWho("publish", `$KV.${installation}.${bucketKeys.installationId}`)).toEqual(makers);
+  expect(usersWho("publish", `$KV.${installation}.any`)).toEqual([]);
+  expect(usersWho("publish", `$JS.API.STREAM.PURGE.KV_${installation}`)).toEqual([]);
 });
 
 it.each([

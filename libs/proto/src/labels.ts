@@ -28,6 +28,8 @@ export const labels = {
   leaseRun: "muster.dev/lease-run",
   /** On what was made for a lease: a hash of its user. */
   leaseUser: "muster.dev/lease-user",
+  /** On pods, and on what was made for a lease: id of the installation that made it. What has none is from before there were ids. */
+  installation: "muster.dev/installation",
   /** On what Muster makes, well known: `muster`. */
   managedBy: "app.kubernetes.io/managed-by",
 } as const;

@@ -117,15 +117,19 @@ export const buckets = {
   farmLocks: "muster-farm-locks",
   /** <log> -> snapshot of an event-sourced log; written by the log's writer. */
   snapshots: "muster-snapshots",
+  /** `bucketKeys.installationId` -> id of the installation, as text; written once, by whoever is first. */
+  installation: "muster-installation",
 } as const;
 
-/** Keys that stand in a bucket beside those of its kind. */
+/** Keys that stand in a bucket beside those of its kind, or alone. */
 export const bucketKeys = {
   /**
    * In `buckets.nodes` -> watch.v1.NodesComplete, which says what it promises. No node can have this name. A reader of the whole bucket, with the codec of
    * NodeState, meets it as a state without a name: it has to leave it out.
    */
   nodesComplete: "_complete",
+  /** The one key of `buckets.installation`. */
+  installationId: "id",
 } as const;
 
 /** Keys enter subjects only as one token, so that a pool called `a.b` or `*` cannot become a wildcard. */

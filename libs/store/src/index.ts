@@ -2,6 +2,7 @@ export type { Codec, ListCodec } from "./codec.ts";
 export { protoCodec } from "./codec.ts";
 export { bucketFill, bucketMadeMs, openBucket } from "./bucket.ts";
 export type { Bucket, BucketConfig, Change, Entry, WatchOptions } from "./bucket.ts";
+export { installationOf } from "./installation.ts";
 export { openView } from "./view.ts";
 export type { View, ViewOptions, Watchable } from "./view.ts";
 export { lead } from "./lead.ts";

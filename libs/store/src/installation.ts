@@ -1,0 +1,43 @@
+import { randomBytes } from "node:crypto";
+import type { NatsConnection } from "@nats-io/nats-core";
+import { faultOf } from "@muster/faults";
+import { bucketKeys, buckets } from "@muster/proto";
+import { openBucket } from "./bucket.ts";
+import type { Codec } from "./codec.ts";
+
+/** One id of 23 characters, with room. */
+const BUCKET_BYTES = 64 * 1024;
+const VALUE_BYTES = 256;
+const ID = /^muster-[0-9a-f]{16}$/;
+
+/** As text, so that `nats kv get` shows it. Throws on what is no such id: objects that carry another word would be nobody's. */
+const codec: Codec<string> = {
+  encode: (id) => new TextEncoder().encode(id),
+  decode: (bytes) => {
+    const id = new TextDecoder().decode(bytes);
+    if (!ID.test(id)) throw new Error(`"${id.slice(0, 64)}" is not the id of an installation: muster- and 16 digits`);
+    return id;
+  },
+};
+
+/**
+ * The id of the installation whose state this NATS has: a word that is a DNS label, the same for all services and for as long as the state is kept, also in its backups.
+ * Makes it where there is none; of several who do so at once, one does, and all get that one. Rejects as a bucket does, and with a plain Error when what is there is no id.
+ */
+export async function installationOf(connection: NatsConnection): Promise<string> {
+  const limits = { maxBytes: BUCKET_BYTES, maxValueBytes: VALUE_BYTES };
+  const bucket = await openBucket(connection, { name: buckets.installation, codec, ...limits });
+  const { installationId } = bucketKeys;
+  for (;;) {
+    const found = await bucket.get(installationId);
+    if (found !== undefined) return found.value;
+    try {
+      const id = `muster-${randomBytes(8).toString("hex")}`;
+      await bucket.create(installationId, id);
+      return id;
+    } catch (error) {
+      // Somebody else was faster.
+      if (faultOf(error)?.code !== "already_exists") throw error;
+    }
+  }
+}

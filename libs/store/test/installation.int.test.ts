@@ -1,0 +1,55 @@
+import { connect, nkeyAuthenticator, type NatsConnection } from "@nats-io/transport-node";
+import { bucketKeys, buckets, subjects } from "@muster/proto";
+import { natsServer, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { installationOf, openBucket } from "../src/index.ts";
+import { connected, jsonCodec } from "./connected.ts";
+
+const MAKERS = ["session-controller", "job-controller", "replication-farm", "provision-engine"] as const;
+const stack = new AsyncDisposableStack();
+let server: TestNats;
+
+/** With the rights of this service. */
+async function connectedAs(user: (typeof MAKERS)[number]): Promise<NatsConnection> {
+  const authenticator = nkeyAuthenticator(new TextEncoder().encode(server.seedOf(user)));
+  return stack.use(await connect({ servers: server.url, authenticator, inboxPrefix: subjects.inbox(user) }));
+}
+
+beforeAll(async () => {
+  server = stack.use(await natsServer({ users: true }));
+});
+afterAll(() => stack.disposeAsync());
+
+it("is made once, by whichever service comes first, with the rights that each of them has", async () => {
+  const services = await Promise.all([...MAKERS, ...MAKERS].map(connectedAs));
+  const ids = await Promise.all(services.map(installationOf));
+  const [id = ""] = ids;
+  expect(new Set(ids)).toEqual(new Set([id]));
+  // A value of a label, and a DNS label.
+  expect(id).toMatch(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])$/);
+
+  await server.kill();
+  await server.start();
+  expect(await installationOf(await connectedAs("session-controller"))).toBe(id);
+});
+
+it("is another one in a NATS that has forgotten everything", async () => {
+  await using first = await natsServer();
+  await using connection = await connected(first);
+  const id = await installationOf(connection);
+  await first.kill();
+  await first.loseStore();
+  await first.start();
+  expect(await installationOf(connection)).not.toBe(id);
+});
+
+it("is told to be none where somebody has written something else", async () => {
+  await using other = await natsServer();
+  await using connection = await connected(other);
+  const bucket = await openBucket(connection, { name: buckets.installation, codec: jsonCodec<string>() });
+  await bucket.create(bucketKeys.installationId, "mine");
+  await expect(installationOf(connection)).rejects.toMatchObject({
+    message: expect.stringMatching(/muster-installation\/id/) as string,
+    cause: { message: '""mine"" is not the id of an installation: muster- and 16 digits' },
+  });
+});
