@@ -1,6 +1,5 @@
-import { parseArgs } from "node:util";
-import { throwFault } from "@muster/faults";
 import type { ApiServerKind } from "./api-server-process.ts";
+import { integersOf, parseWords, readOutput, refuseArguments, SEED_MAX } from "./command-line.ts";
 
 export const HELP = `Runs random sessions and jobs on a whole stack of its own while faults hit it, and judges what came of them.
 
@@ -47,34 +46,22 @@ const WORKS_PER_FAULT = 5;
 export function readArguments(args: readonly string[], luckySeed: number): Arguments {
   const values = parse(args);
   const problems: string[] = [];
-  const integer = (
-    name: "seed" | "runs" | "sessions" | "jobs" | "faults",
-    fallback: number,
-    min: number,
-    max: number,
-  ): number => {
-    const text = values[name];
-    if (text === undefined) return fallback;
-    const value = Number(text);
-    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
-    problems.push(`--${name} is "${text}"; a number from ${min} to ${max} is needed`);
-    return fallback;
-  };
+  const integer = integersOf<"seed" | "runs" | "sessions" | "jobs" | "faults">(values, problems);
   const sessions = integer("sessions", SESSIONS, 1, WORKS_MAX);
   const jobs = integer("jobs", Math.round(sessions / SESSIONS_PER_JOB), 0, WORKS_MAX);
   const faults = integer("faults", Math.max(FAULTS_LEAST, Math.round((sessions + jobs) / WORKS_PER_FAULT)), 0, 1000);
-  const seed = integer("seed", luckySeed, 0, 2 ** 31);
+  const seed = integer("seed", luckySeed, 0, SEED_MAX);
   const runs = integer("runs", 1, 1, 10_000);
-  const { output = "text", "api-server": apiServer = "embedded" } = values;
-  if (output !== "text" && output !== "json") problems.push(`-o is "${output}"; text or json is needed`);
+  const output = readOutput(values.output ?? "text", problems);
+  const { "api-server": apiServer = "embedded" } = values;
   if (apiServer !== "embedded" && apiServer !== "real")
     problems.push(`--api-server is "${apiServer}"; embedded or real is needed`);
-  if (problems.length > 0) wrong(problems.join("; "));
+  if (problems.length > 0) refuseArguments(problems.join("; "));
   return {
     help: values.help ?? false,
     plan: values.plan ?? false,
     keep: values.keep ?? false,
-    output: output === "json" ? "json" : "text",
+    output,
     seed,
     runs,
     sessions,
@@ -87,27 +74,19 @@ export function readArguments(args: readonly string[], luckySeed: number): Argum
 function parse(args: readonly string[]) {
   const text = { type: "string" } as const;
   const flag = { type: "boolean" } as const;
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        seed: text,
-        sessions: text,
-        jobs: text,
-        faults: text,
-        runs: text,
-        "api-server": text,
-        output: { ...text, short: "o" },
-        plan: flag,
-        keep: flag,
-        help: { ...flag, short: "h" },
-      },
-    }).values;
-  } catch (error) {
-    return wrong(error instanceof Error ? error.message : String(error));
-  }
-}
-
-function wrong(reason: string): never {
-  return throwFault({ code: "invalid_request", field: "arguments", reason });
+  return parseWords({
+    args: [...args],
+    options: {
+      seed: text,
+      sessions: text,
+      jobs: text,
+      faults: text,
+      runs: text,
+      "api-server": text,
+      output: { ...text, short: "o" },
+      plan: flag,
+      keep: flag,
+      help: { ...flag, short: "h" },
+    },
+  }).values;
 }

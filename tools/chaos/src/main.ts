@@ -1,25 +1,10 @@
-import { randomInt } from "node:crypto";
-import { faultOf, describeFault } from "@muster/faults";
-import { HELP, readArguments, type Arguments } from "./arguments.ts";
+import { HELP, readArguments } from "./arguments.ts";
+import { runProgram } from "./command-line.ts";
 import { runSeeds } from "./run-seeds.ts";
 
-const stop = new AbortController();
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stop.abort());
-process.exitCode = await main();
-
-async function main(): Promise<number> {
-  let options: Arguments;
-  try {
-    options = readArguments(process.argv.slice(2), randomInt(2 ** 31));
-  } catch (error) {
-    const fault = faultOf(error);
-    if (fault === undefined) throw error;
-    process.stderr.write(`error: ${describeFault(fault)}\n\n${HELP}`);
-    return 2;
-  }
-  if (options.help) {
-    process.stdout.write(HELP);
-    return 0;
-  }
-  return runSeeds(options, { env: process.env, signal: stop.signal, output: process.stdout, terminal: process.stderr });
-}
+await runProgram({
+  help: HELP,
+  read: readArguments,
+  run: (options, signal) =>
+    runSeeds(options, { env: process.env, signal, output: process.stdout, terminal: process.stderr }),
+});

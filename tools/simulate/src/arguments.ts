@@ -1,5 +1,4 @@
-import { parseArgs } from "node:util";
-import { throwFault } from "@muster/faults";
+import { integersOf, parseWords, readOutput, refuseArguments, SEED_MAX } from "@muster/chaos/command-line";
 
 export const HELP = `Runs the services' own code in one process, in virtual time, while everything around it fails, and checks what must always hold.
 
@@ -46,25 +45,13 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
 export function readArguments(args: readonly string[], luckySeed: number): Arguments {
   const { values, positionals } = parse(args);
   const problems: string[] = [];
-  const integer = (
-    name: "seed" | "seeds" | "sessions" | "leases",
-    fallback: number,
-    min: number,
-    max: number,
-  ): number => {
-    const text = values[name];
-    if (text === undefined) return fallback;
-    const value = Number(text);
-    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
-    problems.push(`--${name} is "${text}"; a number from ${min} to ${max} is needed`);
-    return fallback;
-  };
-  const seed = integer("seed", luckySeed, 0, 2 ** 31);
+  const integer = integersOf<"seed" | "seeds" | "sessions" | "leases">(values, problems);
+  const seed = integer("seed", luckySeed, 0, SEED_MAX);
   const seeds = integer("seeds", values.seed === undefined ? SEEDS : 1, 1, 1_000_000);
   const sessions = integer("sessions", SESSIONS, 1, SESSIONS_MAX);
   const leases = values.leases === undefined ? undefined : integer("leases", 1, 1, SESSIONS_MAX);
-  const { output = "text", snapshot, at } = values;
-  if (output !== "text" && output !== "json") problems.push(`-o is "${output}"; text or json is needed`);
+  const output = readOutput(values.output ?? "text", problems);
+  const { snapshot, at } = values;
   const atMs = at === undefined ? undefined : readTime(at);
   if (at !== undefined && atMs === undefined) problems.push(`--at is "${at}"; a time like 10s is needed`);
   if ((snapshot === undefined) !== (at === undefined)) problems.push("--snapshot and --at belong together");
@@ -73,11 +60,11 @@ export function readArguments(args: readonly string[], luckySeed: number): Argum
   const [command, file, ...more] = positionals;
   const isReplay = command === "replay" && file !== undefined && more.length === 0;
   if (command !== undefined && !isReplay) problems.push(`"${positionals.join(" ")}" is not "replay FILE"`);
-  if (problems.length > 0) wrong(problems.join("; "));
+  if (problems.length > 0) refuseArguments(problems.join("; "));
   return {
     help: values.help ?? false,
     replay: file,
-    output: output === "json" ? "json" : "text",
+    output,
     seed,
     seeds,
     sessions,
@@ -95,27 +82,19 @@ function readTime(text: string): number | undefined {
 
 function parse(args: readonly string[]) {
   const text = { type: "string" } as const;
-  try {
-    return parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        seed: text,
-        seeds: text,
-        sessions: text,
-        leases: text,
-        trace: text,
-        snapshot: text,
-        at: text,
-        output: { ...text, short: "o" },
-        help: { type: "boolean", short: "h" },
-      },
-    });
-  } catch (error) {
-    return wrong(error instanceof Error ? error.message : String(error));
-  }
-}
-
-function wrong(reason: string): never {
-  return throwFault({ code: "invalid_request", field: "arguments", reason });
+  return parseWords({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      seed: text,
+      seeds: text,
+      sessions: text,
+      leases: text,
+      trace: text,
+      snapshot: text,
+      at: text,
+      output: { ...text, short: "o" },
+      help: { type: "boolean", short: "h" },
+    },
+  });
 }
