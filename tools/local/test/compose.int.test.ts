@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../src/stack.ts";
 import { composeStack, type ComposeStack, whatContainersLack } from "./containers.ts";
 import { type Ended, muster } from "./muster-run.ts";
+import { linesWith, secretsOfKubeconfig } from "./spoken.ts";
 
 const TAG = process.env["MUSTER_TAG"] ?? "dev";
 const lack = whatContainersLack([
@@ -40,6 +41,7 @@ describe.skipIf(lack !== undefined)(
   { timeout: 400_000 },
   () => {
     let stack: ComposeStack;
+    const wrong = makeNkey();
     const run = (...args: readonly string[]): Promise<Ended> => muster({ stack }, args);
     const done = async (...args: readonly string[]): Promise<string> => {
       const { code, output } = await run(...args);
@@ -114,7 +116,7 @@ describe.skipIf(lack !== undefined)(
 
     it("has a service say that its key is wrong, wait, and go on once it is right", async () => {
       const write = "require('node:fs').writeFileSync('/setup/keys/watcher/nats.nk', process.argv[1])";
-      await stack.compose("run", "--rm", "-T", "--entrypoint", "node", "setup", "--eval", write, makeNkey().seed);
+      await stack.compose("run", "--rm", "-T", "--entrypoint", "node", "setup", "--eval", write, wrong.seed);
       await stack.compose("restart", "watcher");
       const logs = (): Promise<string> => stack.compose("logs", "--no-log-prefix", "--tail", "100", "watcher");
       const refusals = async (): Promise<number[]> =>
@@ -136,6 +138,20 @@ describe.skipIf(lack !== undefined)(
         async () => (await inspect("watcher", "{{.State.Health.Status}}")) === "healthy",
         PATIENT,
       );
+    });
+
+    it("has said none of its secrets in any log", async () => {
+      const show = "for f in /setup/kept/nkeys/* /setup/kept/*.key /setup/keys/*/nats.nk; do cat $f; done";
+      const read = (what: string) => stack.compose("run", "--rm", "-T", "--entrypoint", "sh", "setup", "-c", what);
+      const lines = (await read(show)).split("\n").map((line) => line.trim());
+      const kubeconfig = secretsOfKubeconfig(await read("cat /setup/access/kubeconfig"));
+      const secrets = [...lines.filter((line) => line !== "" && !line.startsWith("-----")), ...kubeconfig];
+      // Seeds of all users, and the lines of three keys at least.
+      expect(secrets.length).toBeGreaterThan(SERVICES.length + 5);
+      expect(Math.min(...secrets.map(({ length }) => length))).toBeGreaterThan(15);
+      const logs = await stack.compose("logs", "--no-color");
+      for (const name of ["nats", "setup", ...SERVICES]) expect(logs).toMatch(new RegExp(`^${name}-1 `, "m"));
+      expect(linesWith([...secrets, wrong.seed], logs.split("\n"))).toEqual([]);
     });
 
     it("is gone after `down --volumes`: no container, no volume, no network", async () => {
