@@ -1,3 +1,4 @@
+import { faultOf } from "@muster/faults";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openController } from "../src/adapters/controller.ts";
 import { openHttpFeedback } from "../src/adapters/http-feedback.ts";
@@ -118,6 +119,19 @@ describe("a controller over HTTP", () => {
     expect(await poll(1n, controller)).toMatchObject({ kind: "page" });
     await tell(controller);
     expect(server.told).toEqual([{ path: "/engines/main/orders/1-1/deleted", body: { number: 3 } }]);
+  });
+
+  it("leaves a controller alone for a moment after it has not answered in time, with what waits for its turn, too", async () => {
+    const controller = open({ timeoutMs: 1000 });
+    server.answerBy(() => true);
+    const tells = await Promise.allSettled(Array.from({ length: 100 }, () => tell(controller)));
+    const faults = tells.map((each) => (each.status === "rejected" ? faultOf(each.reason)?.code : undefined));
+    // As many as it is told at once.
+    expect(faults.filter((code) => code === "deadline_exceeded")).toHaveLength(32);
+    expect(faults.filter((code) => code === "unavailable")).toHaveLength(68);
+    server.answerBy(() => false);
+    nowMs = 1000;
+    await expect(tell(controller)).resolves.toBeUndefined();
   });
 
   it.each<[number, object]>([

@@ -1,6 +1,7 @@
 import { buildResultBytes, type ResultState } from "@muster/leases";
 import { verifySignature } from "@muster/leases/keys";
 import { until } from "@muster/testkit";
+import type { ServerResponse } from "node:http";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import {
   aUser,
@@ -175,6 +176,24 @@ it("gives up telling what a controller refuses, and writes that into the history
   const { events } = await world.leases.listLeaseHistory({ id: "5-1", limit: 0, continue: "" });
   expect(events.at(-1)?.message).toContain("422");
   expect(await phase(world, "5-1")).toBe("ACTIVE");
+});
+
+it("publishes what becomes of a lease while its controller takes what it is told, and does not answer", async () => {
+  const silent: ServerResponse[] = [];
+  controller.answerBy(({ method }, response, { pathname }) => {
+    if (method === "GET" || !pathname.includes("/8-1/")) return false;
+    silent.push(response);
+    return true;
+  });
+  controller.list(toJsonOrder(signedOrder(user, { id: "8-1" })));
+  await until("it is being told", () => silent.length > 0, LONG);
+  await world.leases.endLease({ requestId: "e", end: signedEnd(user, "8-1") });
+  const isPublished = async (): Promise<boolean> => (await historyOf(world, "8-1")).includes("DECOMMISSIONED");
+  // Sooner than a controller has to have answered.
+  await until("its end is published", isPublished, { ...LONG, timeoutMs: 20_000 });
+  controller.answerBy(() => false);
+  for (const response of silent) response.writeHead(204).end();
+  await isTold("8-1", "deleted");
 });
 
 it("tells what an engine that died had written and not told", async () => {

@@ -29,7 +29,8 @@ export type ControllerAnswer = {
 export type Controller = {
   /**
    * Resolves with whatever it answers but those that say that it could not look at the request (401, 403, 408, 429 and 5xx): these, and no answer, reject with unavailable or
-   * deadline_exceeded. After 429 and 503 it is left alone for as long as it asks for, by all calls.
+   * deadline_exceeded. After 429 and 503 it is left alone for as long as it asks for, by all calls, and for a moment after it has not answered in time: whatever waits for
+   * its turn would only wait as long for nothing.
    */
   call(request: ControllerRequest, signal: AbortSignal): Promise<ControllerAnswer>;
 };
@@ -43,15 +44,22 @@ const ASKS_FOR_PEACE: readonly number[] = [429, 503];
 
 export function openController(address: ControllerAddress, nowMs: () => number): Controller {
   const turns = takeTurns(CALLS_AT_ONCE);
-  let quietUntilMs = 0;
+  let quiet = { untilMs: 0, because: "" };
+  const leaveAlone = (ms: number, because: string): void => {
+    const untilMs = nowMs() + ms;
+    if (untilMs > quiet.untilMs) quiet = { untilMs, because };
+  };
   const call: Controller["call"] = async (request, signal) => {
-    const quietMs = quietUntilMs - nowMs();
-    if (quietMs > 0) return away("asks to be left alone", quietMs);
-    const answer = await send(address, request, signal);
+    const quietMs = quiet.untilMs - nowMs();
+    if (quietMs > 0) return away(quiet.because, quietMs);
+    const answer = await send(address, request, signal).catch((error: unknown) => {
+      if (faultOf(error)?.code === "deadline_exceeded") leaveAlone(RETRY_AFTER_MS, "has not answered in time");
+      throw error;
+    });
     const { status, headers } = answer;
     if (!NOT_LOOKED_AT.includes(status) && status < 500) return answer;
     const retryAfterMs = readRetryAfter(headers.get("retry-after"), nowMs()) ?? RETRY_AFTER_MS;
-    if (ASKS_FOR_PEACE.includes(status)) quietUntilMs = Math.max(quietUntilMs, nowMs() + retryAfterMs);
+    if (ASKS_FOR_PEACE.includes(status)) leaveAlone(retryAfterMs, "asks to be left alone");
     return away(`answers ${status}`, retryAfterMs);
   };
   return { call: (request, signal) => turns(() => call(request, signal)) };

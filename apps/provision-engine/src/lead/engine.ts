@@ -1,4 +1,4 @@
-import { takeTurns } from "@muster/backoff";
+import { takeTurns, within } from "@muster/backoff";
 import type { Result } from "@muster/leases";
 import type { View } from "@muster/store";
 import type { CrashWatch } from "../adapters/crash-watch.ts";
@@ -24,7 +24,7 @@ import type { Holdings } from "../holdings/holdings.ts";
 import { startLeaseLoop, type LeaseLoop } from "./lease-loop.ts";
 import type { OrderSecrets } from "../orders/order-secrets.ts";
 import { noteWait, passLease, type PassDeps, type Stored } from "./pass.ts";
-import { tellLease, type TellDeps } from "./tell-lease.ts";
+import { openTelling, type TellDeps } from "./tell-lease.ts";
 import { waitingLeases, type WaitingLeases } from "./waiting-leases.ts";
 import type { Workload } from "../workloads/workload.ts";
 
@@ -61,6 +61,8 @@ export type Lead = { readonly token: number; readonly signal: AbortSignal; reado
 
 /** Of requests to the store, so that many leases that end together do not all wait for its answers longer than those take. */
 const STORE_CALLS_AT_ONCE = 128;
+/** So long what is to be written of a lease's history waits for what its source answers. */
+const ANSWER_MS = 1000;
 /** Leases that are looked at before anything else has its turn. */
 const AT_A_TIME = 200;
 
@@ -76,9 +78,9 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   const checks = openChecks(policy.recheckMs, Math.random);
   const alerts = alertsOf(ops);
   const passes = startPasses(ops, pass, checks, signal, alerts);
-  const telling = tellOf(ops, lead);
-  const tells = startLeaseLoop({
-    work: (id) => tellLease(telling, id),
+  const telling = openTelling(tellOf(ops, lead, (id) => tells.wake(id)));
+  const tells: LeaseLoop = startLeaseLoop({
+    work: telling.look,
     nowNs,
     retry,
     failed: (id, error) => tell.failed(id, "history", error),
@@ -111,6 +113,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     stopHearing();
     stop.abort();
     await Promise.all([passes.done, tells.done]);
+    await telling.settled();
   }
 }
 
@@ -335,6 +338,7 @@ function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undef
 function tellOf(
   { records, holdings, history, feedback, digest, nowNs, policy, tell }: EngineOps,
   { token }: Lead,
+  wake: TellDeps["wake"],
 ): TellDeps {
   const store = takeTurns(STORE_CALLS_AT_ONCE);
   return {
@@ -354,6 +358,8 @@ function tellOf(
     nowNs,
     policy: policy.tell,
     fence: token,
+    isInTime: (answered) => within(ANSWER_MS, answered),
+    wake,
     failed: (id, error) => tell.failed(id, "feedback", error),
   };
 }

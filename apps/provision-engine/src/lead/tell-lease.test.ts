@@ -3,12 +3,12 @@ import { nsFromMs, type Result } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
 import { aLease } from "../domain/a-lease.ts";
-import type { LeaseRecord } from "../domain/lease.ts";
+import type { LeaseEvent, LeaseRecord } from "../domain/lease.ts";
 import { hashOrder } from "../domain/order-hash.ts";
 import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
 import { startLeaseLoop } from "./lease-loop.ts";
 import type { Stored } from "./pass.ts";
-import { tellLease } from "./tell-lease.ts";
+import { openTelling } from "./tell-lease.ts";
 
 const result = (id: string): Result => ({
   id,
@@ -30,6 +30,10 @@ function telling() {
   let asked = 0;
   let writes = 0;
   let overtaking: ((id: string) => void) | undefined;
+  let answers: PromiseWithResolvers<undefined> | undefined;
+  let away = false;
+  const published: string[] = [];
+  const woken = Promise.withResolvers<string>();
   const put = (record: LeaseRecord): Stored => {
     const stored = { record, revision: (records.get(record.order.id)?.revision ?? 0) + 1 };
     records.set(record.order.id, stored);
@@ -42,6 +46,7 @@ function telling() {
       get: (id: string) => Promise.resolve(records.get(id)),
       own: (stored: Stored, next: LeaseRecord) => {
         const { id } = stored.record.order;
+        if (away) return Promise.reject(new FaultError(AWAY));
         overtaking?.(id);
         overtaking = undefined;
         const actualRevision = records.get(id)?.revision ?? 0;
@@ -52,23 +57,44 @@ function telling() {
         return Promise.resolve(put(next));
       },
     },
-    history: { publish: () => Promise.resolve() },
-    feedback: ({ id, number, deleted }: { id: string; number: number; deleted: boolean }) => {
+    history: {
+      publish: (events: readonly LeaseEvent[]) => {
+        published.push(...events.map(({ eventType }) => eventType));
+        return Promise.resolve();
+      },
+    },
+    feedback: async ({ id, number, deleted }: { id: string; number: number; deleted: boolean }) => {
       asked += 1;
+      await answers?.promise;
       const fault = trouble?.(id);
-      if (fault !== undefined) return Promise.reject(new FaultError(fault));
+      if (fault !== undefined) throw new FaultError(fault);
       told.push(`${id} ${number} ${deleted ? "deleted" : "result"}`);
-      return Promise.resolve();
     },
     nowNs,
     policy: POLICY,
     digest,
     fence: 1,
+    // What hangs is late at once; all else is never late.
+    isInTime: async (answered: Promise<unknown>) => {
+      if (answers !== undefined) return false;
+      await answered;
+      return true;
+    },
+    wake: (id: string) => woken.resolve(id),
     failed: () => undefined,
   };
+  const { look } = openTelling(deps);
   return {
+    look,
     told,
     records,
+    published,
+    /** From now on the source answers only when it is let. */
+    hang: () => (answers = Promise.withResolvers()),
+    answer: () => answers?.resolve(undefined),
+    /** The first lease that is to be looked at again. */
+    woken: woken.promise,
+    refuseWrites: (isRefusing: boolean) => (away = isRefusing),
     asked: () => asked,
     writes: () => writes,
     add: (id: string) => void put(aLease({ order: { id }, phase: "PROVISIONING", fence: 1 })),
@@ -86,7 +112,7 @@ function telling() {
       for (; nowMs <= endMs; nowMs += 500) {
         for (const id of records.keys()) {
           if (nowNs() <= (again.get(id) ?? -1n)) continue;
-          const atNs = await tellLease(deps, id);
+          const atNs = await look(id);
           again.set(id, atNs ?? -1n);
         }
       }
@@ -195,6 +221,43 @@ it("waits as long as the source asks for", async () => {
   world.trouble(() => ({ ...AWAY, retryAfterMs: 600_000 }));
   await world.pass(599_000);
   expect(world.asked()).toBe(1);
+});
+
+it("publishes what happens to a lease while its source hangs, tells it once, and then what came after it", async () => {
+  const world = telling();
+  world.add("1-1");
+  world.change("1-1", provisioned("1-1"));
+  world.hang();
+  await world.pass(500);
+  expect(world.published).toEqual(["PROVISIONED"]);
+  world.change("1-1", ended);
+  await world.look("1-1");
+  expect(world.published).toEqual(["PROVISIONED", "ENDING"]);
+  expect(world.records.get("1-1")!.record.outbox).toEqual([]);
+  world.change("1-1", { kind: "decommissioned" });
+  expect(world.asked()).toBe(1);
+  world.answer();
+  expect(await world.woken).toBe("1-1");
+  await world.pass(1000);
+  expect(world.told).toEqual(["1-1 1 result", "1-1 3 deleted"]);
+  expect(world.records.get("1-1")!.record.feedback).toMatchObject({ result: false, deleted: false });
+});
+
+it("does not tell again what a source took late, though it could not be written at once that it has", async () => {
+  const world = telling();
+  world.add("1-1");
+  world.change("1-1", provisioned("1-1"));
+  world.hang();
+  await world.pass(500);
+  world.answer();
+  await world.woken;
+  world.refuseWrites(true);
+  await expect(world.look("1-1")).rejects.toMatchObject({ fault: AWAY });
+  world.refuseWrites(false);
+  await world.look("1-1");
+  await world.look("1-1");
+  expect(world.told).toEqual(["1-1 1 result"]);
+  expect(world.records.get("1-1")!.record.feedback.result).toBe(false);
 });
 
 it("a lease whose source hangs is looked at beside the others", async () => {

@@ -34,25 +34,73 @@ export type TellDeps = {
   readonly policy: TellPolicy;
   readonly digest: Digest;
   readonly fence: number;
+  /** Waits for an answer, but not for long; false: it has not come by then. */
+  readonly isInTime: (answered: Promise<unknown>) => Promise<boolean>;
+  /** Has the lease looked at once more. */
+  readonly wake: (id: string) => void;
   readonly failed: (id: string, error: unknown) => void;
 };
+
+/** Tells of leases, one look per lease at a time. */
+export type Telling = {
+  /**
+   * Publishes the history of a lease, and tells its source what has become of it. A source that takes its time to answer holds up nothing but itself: what it came to is
+   * noted by the look that the lease is woken for. Resolves with when to come again; rejects where the history, or the record, could not be written.
+   */
+  look(id: string): Promise<bigint | undefined>;
+  /** Resolves once no source is being told any more. */
+  settled(): Promise<void>;
+};
+
+type Told = { readonly change?: LeaseChange; readonly againAtNs?: bigint };
+/** The outcome is kept until it is written down, so that nothing is told again for a write that failed. */
+type UnderWay = { outcome: Told | undefined; readonly done: Promise<void> };
 
 /** Of one write, while others write the same record. */
 const ATTEMPTS_MAX = 10;
 
-/** Publishes the history of a lease, and tells its source what has become of it. Returns when to come again; rejects where the history, or the record, could not be written. */
-export async function tellLease(deps: TellDeps, id: string): Promise<bigint | undefined> {
-  const { records, seen, fence } = deps;
-  const stored = seen(id) ?? (await records.get(id));
-  if (stored === undefined || stored.record.fence > fence) return undefined;
-  const [published, told] = await Promise.all([publish(deps, stored.record), tell(deps, stored.record)]);
-  await note(
-    deps,
-    stored,
-    [published.change, told.change].flatMap((change) => change ?? []),
-  );
-  if (published.failure !== undefined) throw published.failure;
-  return told.againAtNs;
+export function openTelling(deps: TellDeps): Telling {
+  const { records, seen, fence, isInTime, wake, nowNs } = deps;
+  const underWay = new Map<string, UnderWay>();
+  const begin = (record: LeaseRecord): UnderWay => {
+    const telling: UnderWay = {
+      outcome: undefined,
+      done: tell(deps, record).then((told) => {
+        telling.outcome = told;
+      }),
+    };
+    underWay.set(record.order.id, telling);
+    return telling;
+  };
+  const look = async (id: string): Promise<bigint | undefined> => {
+    const stored = seen(id) ?? (await records.get(id));
+    if (stored === undefined || stored.record.fence > fence) {
+      underWay.delete(id);
+      return undefined;
+    }
+    const earlier = underWay.get(id);
+    const telling = earlier ?? begin(stored.record);
+    // Most sources answer as soon as the stream does, and both are one write then.
+    const [published] = await Promise.all([publish(deps, stored.record), earlier ?? isInTime(telling.done)]);
+    const { outcome } = telling;
+    await note(
+      deps,
+      stored,
+      [published.change, outcome?.change].flatMap((change) => change ?? []),
+    );
+    if (outcome !== undefined) underWay.delete(id);
+    else if (earlier === undefined) void telling.done.then(() => wake(id));
+    if (published.failure !== undefined) throw published.failure;
+    // Something else may be to be told by now.
+    if (outcome !== undefined && earlier !== undefined) return nowNs();
+    return outcome?.againAtNs;
+  };
+  return {
+    look,
+    settled: async () => {
+      await Promise.all(Array.from(underWay.values(), ({ done }) => done));
+    },
+  };
 }
 
 /** Writes down what is told. Where the record has changed meanwhile, that still holds, and is not told twice for it. */
@@ -94,10 +142,7 @@ async function publish(
   return { change: { kind: "published", upTo: last.id } };
 }
 
-async function tell(
-  { feedback, failed, nowNs, policy }: TellDeps,
-  record: LeaseRecord,
-): Promise<{ readonly change?: LeaseChange; readonly againAtNs?: bigint }> {
+async function tell({ feedback, failed, nowNs, policy }: TellDeps, record: LeaseRecord): Promise<Told> {
   const plan = planFeedback(record, nowNs());
   if (plan.tell === "nothing") return {};
   if (plan.tell === "later") return { againAtNs: plan.untilNs };
