@@ -1,63 +1,16 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
-import { CoreV1Api, type KubeConfig, Log } from "@kubernetes/client-node";
-import { loadKube } from "@muster/kube";
-import { until, type TestApiServer } from "@muster/testkit";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type Kubelet, startKubelet } from "../src/index.ts";
+import { Log } from "@kubernetes/client-node";
+import { until } from "@muster/testkit";
+import { describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { httpServer, podActions } from "./kubelet-world.ts";
+import { httpServer, nodeOfSuite } from "./kubelet-world.ts";
 
 for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`what the kubelet asks of containers, against ${title}`, () => {
-    let server: TestApiServer;
-    let config: KubeConfig;
-    let api: CoreV1Api;
-    let kubelet: Kubelet;
-    let directory: string;
-    let namespace: string;
-    let count = 0;
-    const errors: unknown[] = [];
-
-    const { create, read, inPhase, ready, gone, remove, logs, reasonsOf } = podActions(() => ({
-      api,
-      config,
-      namespace,
-    }));
-
-    const startNode = (): Promise<Kubelet> =>
-      startKubelet({
-        kubeconfig: config,
-        nodeName: "a-0",
-        nodeIndex: 0,
-        directory,
-        labels: { pool: "a" },
-        ...server.nodeOptions,
-        stopGraceMs: 200,
-        onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
-      });
-
-    beforeAll(async () => {
-      server = await start();
-      directory = await mkdtemp(join(tmpdir(), "muster-kubelet-"));
-      config = loadKube(server.kubeconfig);
-      api = config.makeApiClient(CoreV1Api);
-      kubelet = await startNode();
-    });
-
-    afterAll(async () => {
-      await kubelet[Symbol.asyncDispose]();
-      await server[Symbol.asyncDispose]();
-      await rm(directory, { recursive: true, force: true });
-      expect(errors).toEqual([]);
-    });
-
-    beforeEach(async () => {
-      namespace = `case-${++count}`;
-      await api.createNamespace({ body: { metadata: { name: namespace } } });
-    });
+    const suite = nodeOfSuite(start);
+    const { create, read, inPhase, ready, gone, remove, logs, reasonsOf, here } = suite;
 
     it("is ready only while the probe succeeds", async () => {
       let status = 503;
@@ -130,7 +83,7 @@ for (const { title, skip, start } of API_SERVERS) {
         ],
       });
       const uid = (await ready("pod")).metadata?.uid ?? "";
-      await writeFile(join(directory, "pods", uid, "home", "broken"), "");
+      await writeFile(join(suite.homeOf(uid), "broken"), "");
       const container = await until("it was restarted", async () => {
         const status = (await read("pod")).status?.containerStatuses?.[0];
         return (status?.restartCount ?? 0) > 0 && status;
@@ -189,9 +142,10 @@ for (const { title, skip, start } of API_SERVERS) {
       await until("it is up", async () => (await logs("pod")) === "up\n");
       const uid = (await read("pod")).metadata?.uid ?? "";
       expect((await read("pod")).status?.containerStatuses?.[0]?.ready).toBe(false);
-      await writeFile(join(directory, "pods", uid, "home", "go"), "");
+      await writeFile(join(suite.homeOf(uid), "go"), "");
       await ready("pod");
       const stream = new PassThrough();
+      const { api, config, namespace } = here();
       await new Log(config).log(namespace, "pod", "main", stream, { follow: true });
       await api.deleteNamespacedPod({ name: "pod", namespace });
       const parts: string[] = [];

@@ -1,22 +1,81 @@
 import { once } from "node:events";
-import { readdir, readFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { PassThrough } from "node:stream";
-import { type CoreV1Api, type KubeConfig, Log, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
-import { listWatch } from "@muster/kube";
-import { until } from "@muster/testkit";
+import { CoreV1Api, type KubeConfig, Log, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
+import { listWatch, loadKube } from "@muster/kube";
+import { until, type TestApiServer } from "@muster/testkit";
+import { afterAll, beforeAll, beforeEach, expect } from "vitest";
+import { type Kubelet, startKubelet } from "../src/index.ts";
+
+const NODE = "a-0";
+
+/** A server and its node a-0 for all tests of a suite, each of which has a namespace of its own. What the kubelet told of errors fails the suite at its end. */
+export function nodeOfSuite(start: () => Promise<TestApiServer>, now: () => number = Date.now) {
+  let server: TestApiServer;
+  let config: KubeConfig;
+  let api: CoreV1Api;
+  let kubelet: Kubelet;
+  let directory: string;
+  let namespace: string;
+  let count = 0;
+  const errors: unknown[] = [];
+
+  async function startNode(): Promise<void> {
+    kubelet = await startKubelet({
+      kubeconfig: config,
+      nodeName: NODE,
+      nodeIndex: 0,
+      directory,
+      labels: { pool: "a" },
+      ...server.nodeOptions,
+      now,
+      stopGraceMs: 200,
+      onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
+    });
+  }
+
+  beforeAll(async () => {
+    server = await start();
+    directory = await mkdtemp(join(tmpdir(), "muster-kubelet-"));
+    config = loadKube(server.kubeconfig);
+    api = config.makeApiClient(CoreV1Api);
+    await startNode();
+  });
+
+  afterAll(async () => {
+    await kubelet[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+    await rm(directory, { recursive: true, force: true });
+    expect(errors).toEqual([]);
+  });
+
+  beforeEach(async () => {
+    namespace = `case-${++count}`;
+    await api.createNamespace({ body: { metadata: { name: namespace } } });
+  });
+
+  return {
+    ...podActions(() => ({ api, config, namespace })),
+    /** Each of these is of the moment. */
+    here: () => ({ api, config, kubelet, namespace }),
+    /** What the containers of a pod see as their home. */
+    homeOf: (uid: string) => join(directory, "pods", uid, "home"),
+    start: startNode,
+  };
+}
 
 /** What tests do with pods of the node a-0, in the namespace that is theirs at the time. */
-export function podActions(
-  world: () => { readonly api: CoreV1Api; readonly config: KubeConfig; readonly namespace: string },
-) {
+function podActions(world: () => { readonly api: CoreV1Api; readonly config: KubeConfig; readonly namespace: string }) {
   async function create(name: string, spec: Partial<V1PodSpec>): Promise<void> {
     await world().api.createNamespacedPod({
       namespace: world().namespace,
       body: {
         metadata: { name, labels: { role: "tested" } },
-        spec: { containers: [], nodeName: "a-0", restartPolicy: "Never", ...spec },
+        spec: { containers: [], nodeName: NODE, restartPolicy: "Never", ...spec },
       },
     });
   }

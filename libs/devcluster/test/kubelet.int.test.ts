@@ -1,74 +1,28 @@
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { get } from "node:https";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { CoreV1Api, type KubeConfig, type V1PodSpec } from "@kubernetes/client-node";
-import { kubeFault, loadKube } from "@muster/kube";
-import { until, type TestApiServer } from "@muster/testkit";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type Kubelet, startKubelet } from "../src/index.ts";
+import type { V1PodSpec } from "@kubernetes/client-node";
+import { kubeFault } from "@muster/kube";
+import { until } from "@muster/testkit";
+import { describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { podActions, processesOf } from "./kubelet-world.ts";
+import { nodeOfSuite, processesOf } from "./kubelet-world.ts";
 
 for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`the kubelet against ${title}`, () => {
-    let server: TestApiServer;
-    let config: KubeConfig;
-    let api: CoreV1Api;
-    let kubelet: Kubelet;
-    let directory: string;
-    let namespace: string;
-    let count = 0;
     // The clock runs, and a test may push it ahead.
     let aheadMs = 0;
-    const errors: unknown[] = [];
-
-    const { create, run, read, inPhase, ready, gone, remove, logs, follow, reasonsOf, watchStatus } = podActions(
-      () => ({ api, config, namespace }),
-    );
-
-    const startNode = (): Promise<Kubelet> =>
-      startKubelet({
-        kubeconfig: config,
-        nodeName: "a-0",
-        nodeIndex: 0,
-        directory,
-        labels: { pool: "a" },
-        ...server.nodeOptions,
-        now: () => Date.now() + aheadMs,
-        stopGraceMs: 200,
-        onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
-      });
-
-    beforeAll(async () => {
-      server = await start();
-      directory = await mkdtemp(join(tmpdir(), "muster-kubelet-"));
-      config = loadKube(server.kubeconfig);
-      api = config.makeApiClient(CoreV1Api);
-      kubelet = await startNode();
-    });
-
-    afterAll(async () => {
-      await kubelet[Symbol.asyncDispose]();
-      await server[Symbol.asyncDispose]();
-      await rm(directory, { recursive: true, force: true });
-      expect(errors).toEqual([]);
-    });
-
-    beforeEach(async () => {
-      namespace = `case-${++count}`;
-      await api.createNamespace({ body: { metadata: { name: namespace } } });
-    });
+    const suite = nodeOfSuite(start, () => Date.now() + aheadMs);
+    const { create, run, read, inPhase, ready, gone, remove, logs, follow, reasonsOf, watchStatus, here } = suite;
 
     it("registers a ready node with labels, capacity and the port for logs, without the taint of a new node", async () => {
-      const node = await api.readNode({ name: "a-0" });
+      const node = await here().api.readNode({ name: "a-0" });
       expect(node.metadata?.labels).toMatchObject({ pool: "a", "kubernetes.io/hostname": "a-0" });
       expect(node.spec?.taints).toBeUndefined();
       expect(node.status).toMatchObject({
         allocatable: { cpu: "4", memory: "8Gi", "ephemeral-storage": "100Gi", pods: "110" },
-        daemonEndpoints: { kubeletEndpoint: { Port: kubelet.port } },
+        daemonEndpoints: { kubeletEndpoint: { Port: here().kubelet.port } },
         nodeInfo: { kubeletVersion: "v1.36.0-muster" },
       });
       expect(node.status?.addresses).toContainEqual({ type: "InternalIP", address: "127.0.0.1" });
@@ -137,7 +91,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await run("pod", ["node", "-e", script], { terminationGracePeriodSeconds: 30 });
       await until("it is up", async () => (await logs("pod")) === "up\n");
       const seen = watchStatus("pod");
-      await api.deleteNamespacedPod({ name: "pod", namespace });
+      await here().api.deleteNamespacedPod({ name: "pod", namespace: here().namespace });
       await gone("pod");
       expect(await seen).toMatchObject({ phase: "Succeeded", exitCode: 0 });
     });
@@ -149,7 +103,7 @@ for (const { title, skip, start } of API_SERVERS) {
       const uid = (await read("pod")).metadata?.uid ?? "";
       expect((await processesOf(uid)).length).toBeGreaterThanOrEqual(2);
       const seen = watchStatus("pod");
-      await api.deleteNamespacedPod({ name: "pod", namespace });
+      await here().api.deleteNamespacedPod({ name: "pod", namespace: here().namespace });
       await gone("pod");
       expect(await seen).toMatchObject({ phase: "Failed", exitCode: 137 });
       expect(await processesOf(uid)).toEqual([]);
@@ -158,7 +112,7 @@ for (const { title, skip, start } of API_SERVERS) {
     it("ends the processes of a pod that is deleted without grace", async () => {
       await run("pod", ["sleep", "1000"]);
       const uid = (await inPhase("pod", "Running")).metadata?.uid ?? "";
-      await api.deleteNamespacedPod({ name: "pod", namespace, gracePeriodSeconds: 0 });
+      await here().api.deleteNamespacedPod({ name: "pod", namespace: here().namespace, gracePeriodSeconds: 0 });
       await gone("pod");
       await until("its process has ended", async () => (await processesOf(uid)).length === 0);
     });
@@ -172,6 +126,7 @@ for (const { title, skip, start } of API_SERVERS) {
     });
 
     it("passes variables from fields, ConfigMaps and Secrets, and nothing of its own environment", async () => {
+      const { api, namespace } = here();
       await api.createNamespacedConfigMap({
         namespace,
         body: { metadata: { name: "settings" }, data: { LEVEL: "high" } },
@@ -230,6 +185,7 @@ for (const { title, skip, start } of API_SERVERS) {
         const waiting = (await read("pod")).status?.containerStatuses?.[0]?.state?.waiting;
         return waiting?.message === 'configmap "late" not found';
       });
+      const { api, namespace } = here();
       await api.createNamespacedConfigMap({ namespace, body: { metadata: { name: "late" } } });
       aheadMs += 10_000;
       await inPhase("pod", "Succeeded");
@@ -262,6 +218,7 @@ for (const { title, skip, start } of API_SERVERS) {
 
     it("puts volumes below HOME, where the paths of their mounts say", async () => {
       const data = { "app.yaml": "level: high", "other.yaml": "" };
+      const { api, namespace } = here();
       await api.createNamespacedConfigMap({ namespace, body: { metadata: { name: "files" }, data } });
       const body = { metadata: { name: "keys" }, stringData: { token: "s3cret" } };
       await api.createNamespacedSecret({ namespace, body });
@@ -339,7 +296,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(await logs("pod", { timestamps: true })).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z (one|two)\n/);
       const followed = follow("pod");
       const uid = (await read("pod")).metadata?.uid ?? "";
-      await run("writer", ["sh", "-c", `echo three > ${join(directory, "pods", uid, "home", "gate")}`]);
+      await run("writer", ["sh", "-c", `echo three > ${join(suite.homeOf(uid), "gate")}`]);
       expect((await followed).split("\n").slice(2)).toEqual(["three", ""]);
       await inPhase("pod", "Succeeded");
       expect(await logs("pod", { tailLines: 1 })).toBe("three\n");
@@ -371,7 +328,12 @@ for (const { title, skip, start } of API_SERVERS) {
     });
 
     it("refuses logs to whoever has no certificate of the API server", async () => {
-      const request = get({ host: "127.0.0.1", port: kubelet.port, path: "/healthz", rejectUnauthorized: false });
+      const request = get({
+        host: "127.0.0.1",
+        port: here().kubelet.port,
+        path: "/healthz",
+        rejectUnauthorized: false,
+      });
       const [response] = (await once(request, "response")) as [IncomingMessage];
       response.resume();
       expect(response.statusCode).toBe(401);
@@ -382,15 +344,15 @@ for (const { title, skip, start } of API_SERVERS) {
       await run("fails", ["sleep", "1000"], { restartPolicy: "Never" });
       const uids = [];
       for (const name of ["stays", "fails"]) uids.push((await inPhase(name, "Running")).metadata?.uid ?? "");
-      await kubelet[Symbol.asyncDispose]();
+      await here().kubelet[Symbol.asyncDispose]();
       for (const uid of uids) expect(await processesOf(uid)).toEqual([]);
-      const node = await api.readNode({ name: "a-0" });
+      const node = await here().api.readNode({ name: "a-0" });
       expect(node.status?.conditions?.find((each) => each.type === "Ready")).toMatchObject({
         status: "False",
         message: "kubelet is stopping",
       });
 
-      kubelet = await startNode();
+      await suite.start();
       const again = await until("the container runs again", async () => {
         const [container] = (await read("stays")).status?.containerStatuses ?? [];
         return container?.state?.running !== undefined && container.restartCount === 1 && container;
