@@ -6,7 +6,7 @@ import { describeState } from "../domain/build-lease-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { checkWish } from "../domain/decide-wait.ts";
 import { formatDuration } from "../domain/duration.ts";
-import { decideLeaseCondition, LEASE_PHASES } from "../domain/lease.ts";
+import { decideLeaseCondition, isMishap, LEASE_PHASES } from "../domain/lease.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { buildLeaseRecord } from "../domain/lease-record.ts";
 import { askOfLeases } from "./lease-questions.ts";
@@ -14,7 +14,10 @@ import { lookUntil } from "./look-until.ts";
 import { print } from "./output.ts";
 import type { WaitOptions } from "./wait.ts";
 
-/** `muster wait lease/ID --for WISH`: until it is in the phase, cannot come to it any more, or the time is over. */
+/**
+ * `muster wait lease/ID --for WISH`: until it is in the phase, cannot come to it any more, or the time is over. Ends with 0 where the phase is the one that was waited
+ * for, whatever brought it there; of one that crashed or failed it says so, and why, on standard error.
+ */
 export async function waitForLease(cli: Cli, id: string, { wish, timeoutMs, output }: WaitOptions): Promise<ExitCode> {
   const wrong = checkWish(wish, { noun: LEASE_NOUN, conditions: LEASE_PHASES });
   if (wrong !== undefined) throw new CommandError(EXIT.usage, wrong.message, { hint: wrong.hint });
@@ -42,7 +45,8 @@ export async function waitForLease(cli: Cli, id: string, { wish, timeoutMs, outp
   });
   if (end === "interrupted") return EXIT.interrupted;
   const isMet = end === "gone" ? wish.for === "delete" : decideLeaseCondition(last, wish) === "met";
-  if (isMet && last.ending?.cause === "CRASHED") cli.io.err([describeState(last)]);
+  // What was waited for holds, and that is what the code says, as of kubectl wait; how it came to it is told beside.
+  if (isMet && isMishap(last)) cli.io.err([describeState(last)]);
   if (isMet || output !== "table") print(cli.io, output, { table: () => met, data: () => buildLeaseRecord(last) });
   if (isMet) return EXIT.ok;
   const wished = wish.for === "delete" ? "its end" : `condition ${wish.type}${wish.is ? "" : "=false"}`;

@@ -137,6 +137,11 @@ export function isLeaseOver({ phase }: Pick<Lease, "phase">): boolean {
   return phase === "ENDED" || phase === "FAILED";
 }
 
+/** Whether it is over, or goes there, by what neither its user nor its time asked for. Its phase alone says that only of one that FAILED. */
+export function isMishap({ phase, ending }: Pick<Lease, "phase" | "ending">): boolean {
+  return phase === "FAILED" || ending?.cause === "CRASHED" || ending?.cause === "PROVISION_FAILED";
+}
+
 /** Whether a lease is in the phase that is waited for, or out of it. `delete` waits until nothing of it is there. */
 export function decideLeaseCondition(lease: Pick<Lease, "phase">, wish: Wish): WaitVerdict {
   if (wish.for === "delete") return isLeaseOver(lease) ? "met" : "open";

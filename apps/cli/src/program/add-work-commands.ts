@@ -216,7 +216,8 @@ Of a job a condition is one of its status, such as Running, Succeeded, Failed.
 Of a session it is a state, such as RUN, DONE, ERROR, true from when the
 session came to it. Of a replica set it is ${SET_CONDITIONS.slice(0, 3).join(", ")},
 ${SET_CONDITIONS.slice(3).join(", ")}; of a roll ${ROLL_CONDITIONS.join(", ")}.
-Of a lease it is its phase; delete: nothing of it is there any more.
+Of a lease it is its phase; delete: nothing of it is there any more. One that
+crashed ends like any other, with 0: standard error says that it crashed.
 Capital and small letters are the same.
 
 Examples:

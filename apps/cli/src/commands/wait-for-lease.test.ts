@@ -1,0 +1,63 @@
+import { memoryBus, serve, type Handlers } from "@muster/bus";
+import { toWireOrder } from "@muster/leases/wire";
+import { LeaseService } from "@muster/proto";
+import { expect, it } from "vitest";
+import { PHASE_TO_WIRE } from "../adapters/lease-messages.ts";
+import type { Cli } from "../cli.ts";
+import { aLease } from "../domain/a-lease.ts";
+import { readWish } from "../domain/decide-wait.ts";
+import { waitForLease } from "./wait-for-lease.ts";
+
+/** Waits for a lease that is over for the reason, of an engine that knows it. */
+async function waiting(phase: string, cause: string, wish: string) {
+  const out: string[] = [];
+  const err: string[] = [];
+  await using bus = memoryBus();
+  const record = {
+    order: toWireOrder(aLease().order),
+    phase: PHASE_TO_WIRE.get(phase),
+    ending: { cause, message: "" },
+  };
+  const handlers = {
+    getLease: () => Promise.resolve({ lease: { record, revision: 1 } }),
+  } as unknown as Handlers<typeof LeaseService>;
+  await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
+  const { signal } = new AbortController();
+  const connected = {
+    link: { bus, stop: signal },
+    onLink: () => new DisposableStack(),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+  const cli = {
+    now: () => 0,
+    connection: () => ({ natsUrl: "nats://h:1", because: "default", hint: "" }),
+    pause: () => Promise.resolve(),
+    interrupts: { first: signal },
+    io: {
+      outStyle: () => ({}),
+      out: (lines: readonly string[]) => out.push(...lines),
+      err: (lines: readonly string[]) => err.push(...lines),
+    },
+    connect: () => Promise.resolve(connected),
+  } as unknown as Cli;
+  const code = await waitForLease(cli, "4711-1", { wish: readWish(wish)!, timeoutMs: 1000, output: "table" });
+  return { code, out, err };
+}
+
+it.each([
+  ["a lease that crashed is ENDED", "ENDED", "CRASHED", "condition=ENDED", ["lease 4711-1 is ENDED: CRASHED"]],
+  [
+    "one that crashed is taken down",
+    "DECOMMISSIONING",
+    "CRASHED",
+    "condition=decommissioning",
+    [/is DECOMMISSIONING: C/],
+  ],
+  ["nothing of one that failed is there", "FAILED", "PROVISION_FAILED", "delete", [/is FAILED: PROVISION_FAILED/]],
+  ["one whose time was over is ENDED", "ENDED", "EXPIRED", "condition=ENDED", []],
+  ["one that its user ended is not ACTIVE", "ENDED", "REQUESTED", "condition=ACTIVE=false", []],
+] as const)("ends with 0 as %s, and says what else there is to say", async (_, phase, cause, wish, said) => {
+  const ended = await waiting(phase, cause, wish);
+  const err = said.map((each) => (typeof each === "string" ? each : (expect.stringMatching(each) as string)));
+  expect(ended).toEqual({ code: 0, out: ["lease/4711-1 condition met"], err });
+});
