@@ -8,18 +8,27 @@ const { CheckReservationReply, GetReservationReply, ListMachinesReply, ReserveRe
   muster.reservation.v1;
 const { signal } = new AbortController();
 
-/** A ledger in which these owners hold something. */
-function ledgerOf(owners: readonly string[]) {
-  const held = new Set(owners);
+/** A ledger in which these owners hold something. `late`: so many reservations that were asked for before are made only when the one there is to be given back. */
+function ledgerOf(owners: readonly string[], late = 0) {
+  const held = new Map(owners.map((id) => [id, 1]));
+  let arriving = late;
   const workload = machineWorkload({
     getReservation: ({ owner }) => {
       const id = owner?.id ?? "";
-      if (held.has(id)) return Promise.resolve(GetReservationReply.create({ reservation: { id } }));
+      const sequence = held.get(id);
+      if (sequence !== undefined)
+        return Promise.resolve(GetReservationReply.create({ reservation: { id: String(sequence) } }));
       return Promise.reject(new FaultError({ code: "not_found", kind: "reservation", id }));
     },
-    unreserve: ({ owner }) => {
-      held.delete(owner?.id ?? "");
-      return Promise.resolve(UnreserveReply.create());
+    unreserve: ({ owner, reservationId }) => {
+      const id = owner?.id ?? "";
+      if (arriving > 0) {
+        arriving -= 1;
+        held.set(id, (held.get(id) ?? 0) + 1);
+      }
+      const released = String(held.get(id)) === reservationId;
+      if (released) held.delete(id);
+      return Promise.resolve(UnreserveReply.create({ released }));
     },
     checkReservation: () => Promise.resolve(CheckReservationReply.create()),
     reserve: () => Promise.resolve(ReserveReply.create()),
@@ -35,5 +44,18 @@ it.each([
 ])("gives back what is held for $what", async ({ run, held: owners, left }) => {
   const { workload, held } = ledgerOf(owners);
   await workload.decommission(aLease({ order: { type: "machine" }, run }), signal);
-  expect([...held]).toEqual(left);
+  expect([...held.keys()]).toEqual(left);
+});
+
+it("gives back what took the place of the reservation that it was about to end", async () => {
+  const { workload, held } = ledgerOf(["1-1-1"], 1);
+  await workload.decommission(aLease({ order: { type: "machine" }, run: 1 }), signal);
+  expect([...held]).toEqual([]);
+});
+
+it("has not taken down a lease for which the ledger still holds machines", async () => {
+  const { workload, held } = ledgerOf(["1-1-1"], 100);
+  const going = workload.decommission(aLease({ order: { type: "machine" }, run: 1 }), signal);
+  await expect(going).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  expect(held.size).toBe(1);
 });

@@ -4,7 +4,7 @@ import { throwFault, unlessMissing } from "@muster/faults";
 import { muster, type ReservationService } from "@muster/proto";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { MACHINE } from "../domain/type-machine.ts";
-import { leaseOwner, leaseOwners } from "./lease-owner.ts";
+import { leaseOwner, leaseOwners, type LeaseOwner } from "./lease-owner.ts";
 import { requireData } from "./require-data.ts";
 import type { Workload } from "./workload.ts";
 
@@ -62,11 +62,31 @@ export function machineWorkload(
       }
     },
     decommission: async (lease, signal) => {
-      for (const owner of leaseOwners(lease)) {
-        const found = await unlessMissing(ledger.getReservation({ owner }, { signal }));
-        const reservationId = found?.reservation?.id ?? "";
-        if (reservationId !== "") await ledger.unreserve({ requestId: randomUUID(), owner, reservationId }, { signal });
-      }
+      for (const owner of leaseOwners(lease)) await giveBack(ledger, owner, signal);
     },
   };
+}
+
+/** Of one owner in one call: it has one reservation at a time, and a request that came late makes the next. */
+const GIVEN_BACK_MAX = 3;
+
+/** Resolves once the ledger has ended the owner's reservation, or knows none. Rejects with unavailable where the owner has another one each time. */
+async function giveBack(
+  ledger: Pick<Client<typeof ReservationService>, "getReservation" | "unreserve">,
+  owner: LeaseOwner,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let times = 0; times < GIVEN_BACK_MAX; times += 1) {
+    const found = await unlessMissing(ledger.getReservation({ owner }, { signal }));
+    if (found === undefined) return;
+    const reservationId = found.reservation?.id ?? "";
+    // Where it ended nothing, that one had ended before: what the owner has now may be another.
+    const { released } = await ledger.unreserve({ requestId: randomUUID(), owner, reservationId }, { signal });
+    if (released) return;
+  }
+  throwFault({
+    code: "unavailable",
+    dependency: `the ledger, where ${owner.id} has a new reservation each time,`,
+    retryAfterMs: 1000,
+  });
 }
