@@ -1,5 +1,6 @@
 import { client, connectService, serve, type Client, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
+import { loadServiceKube } from "@muster/kube";
 import { LeaseService, leaseServiceOf, type LeaseServiceOfEngine } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { lead, type Leadership } from "@muster/store";
@@ -26,7 +27,8 @@ export async function run(
   await using bus = await connectService(context);
   const onProblem = (error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, retryInMs }, "following pods is interrupted");
-  await using cluster = config.kube && openCluster(config.kube, onProblem);
+  await using cluster =
+    config.kube && openCluster(loadServiceKube(context, config.kube.kubeconfig), config.kube, onProblem);
   await using deps = await openDeps(context, bus, (nameOf) => workloads(bus, cluster, nameOf), cluster);
   await using _served = await serveRequests(context, bus, deps);
   await using _orders = await consumeOrders({

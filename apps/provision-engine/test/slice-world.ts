@@ -59,13 +59,12 @@ export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]
   const kubeconfig = join(directory, "engine.kubeconfig");
   await writeFile(kubeconfig, buildKubeconfig({ ...engineAccess, namespace: ENGINE.namespace }));
   const configuration = {
-    kubeconfig,
     namespace: "default",
     storageClasses: { ssd: "fast", hdd: undefined },
     slices: { role: "muster-lease", url: undefined },
     zdb: { image: "zdb:1", port: 9900, command: ["zdb", "--mode", "$(ZDB_MODE)"], cpus: 2, memoryBytes: 2 ** 29 },
   };
-  const cluster = starting.use(openCluster(configuration, () => undefined));
+  const cluster = starting.use(openCluster(loadKube(kubeconfig), configuration, () => undefined));
   let entered = 0;
   const all = starting.move();
   return {

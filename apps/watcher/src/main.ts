@@ -1,5 +1,5 @@
 import { connectService, serve } from "@muster/bus";
-import { loadKube } from "@muster/kube";
+import { loadServiceKube } from "@muster/kube";
 import { WatchService } from "@muster/proto";
 import { runService } from "@muster/service";
 import { openWatcher } from "./adapters/deps.ts";
@@ -12,7 +12,11 @@ await runService<Config>({
   run: async (context) => {
     const { config, logger, signal, version, readyWhen } = context;
     await using bus = await connectService(context);
-    await using watcher = await openWatcher(config, { kube: loadKube(config.kube.kubeconfig), bus, logger });
+    await using watcher = await openWatcher(config, {
+      kube: loadServiceKube(context, config.kube.kubeconfig),
+      bus,
+      logger,
+    });
     readyWhen("view", watcher.notReady);
     await using _served = await serve(
       bus,

@@ -14,6 +14,7 @@ export { unlessFault, unlessMissing } from "./unless-fault.ts";
 export type { KubeObject, ListPage, ListWatch, WatchEvent } from "./list-watch.ts";
 export { listWatch } from "./list-watch.ts";
 export { loadKube } from "./load-kube.ts";
+export { loadServiceKube } from "./load-service-kube.ts";
 export { workQueue } from "./work-queue.ts";
 export type { Priority, WorkQueue, WorkQueueOptions, WorkQueueStats } from "./work-queue.ts";
 export { DEFAULT_RATE_LIMITS, rateLimiter } from "./rate-limiter.ts";

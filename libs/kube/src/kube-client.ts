@@ -6,6 +6,7 @@ import {
   type RequestContext,
 } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
+import { answered } from "./credential.ts";
 
 /** Connections are made with new credentials this often, in case client certificates are renewed. */
 const CONNECTIONS_KEPT_MS = 5 * 60_000;
@@ -35,7 +36,10 @@ export function kubeClient<Api>(
           share(request);
           return Promise.resolve(request);
         },
-        post: (response) => Promise.resolve(response),
+        post: (response) => {
+          answered(config, response.httpStatusCode);
+          return Promise.resolve(response);
+        },
       },
     ],
   });

@@ -1,6 +1,7 @@
 import { RequestContext, type KubeConfig } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import { Agent, type Dispatcher } from "undici";
+import { answered } from "./credential.ts";
 import { KubeError, MalformedAnswerError } from "./kube-error.ts";
 import { parseStatus } from "./kube-http.ts";
 
@@ -84,12 +85,17 @@ export function kubeConnections(config: KubeConfig, mostInFlight: number): KubeC
     send: (request, timeoutMs, signal) =>
       within(timeoutMs, signal, async (time) => {
         const first = await current();
-        try {
-          return await sendWith(first, request, time);
-        } catch (error) {
-          if (!(error instanceof KubeError) || error.code !== 401) throw error;
-          return sendWith(await current(first), request, time);
-        }
+        const answer = await sendWith(first, request, time)
+          .catch(async (error: unknown) => {
+            if (!(error instanceof KubeError) || error.code !== 401) throw error;
+            return sendWith(await current(first), request, time);
+          })
+          .catch((error: unknown) => {
+            if (error instanceof KubeError) answered(config, error.code);
+            throw error;
+          });
+        answered(config, 200);
+        return answer;
       }),
     [Symbol.asyncDispose]: async () => {
       await renewing?.catch(() => undefined);

@@ -19,7 +19,15 @@ it.each<[number, unknown, Fault]>([
     { message: "told", details: { causes: [{ field: "spec.nodeName", message: "wrong" }] } },
     { code: "invalid_request", field: "spec.nodeName", reason: "told" },
   ],
-  [401, named("Unauthorized"), { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 }],
+  [
+    401,
+    named("Unauthorized"),
+    {
+      code: "unavailable",
+      dependency: "the API server, which does not take this service's credential (401),",
+      retryAfterMs: 1000,
+    },
+  ],
   [429, { details: { retryAfterSeconds: 7 } }, { code: "unavailable", dependency: "kubernetes", retryAfterMs: 7000 }],
   [500, named("InternalError"), { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 }],
   [504, "<html>", { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 }],

@@ -4,6 +4,8 @@ import { field, retryAfterMs } from "./kube-error.ts";
 /** How long to wait when the server or the network did not say. */
 const RETRY_AFTER_MS = 1000;
 
+const UNAUTHENTICATED = "the API server, which does not take this service's credential (401),";
+
 const NETWORK_CODES: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
   "ECONNRESET",
@@ -29,7 +31,7 @@ const NETWORK_CODES: ReadonlySet<string> = new Set([
 /**
  * The fault behind an error of client-node, by status code and never by text; undefined when it is not one of the API server's or the network's.
  * A version or token that is too old (410) is a conflict: read again. A refusal for lack of permission (403) is an invalid request, because the same request
- * cannot help; credentials that are not accepted (401) are not, because they are renewed without us.
+ * cannot help; credentials that are not accepted (401) are not, because they are renewed without us, but the fault says that it is they.
  */
 export function kubeFault(error: unknown): Fault | undefined {
   const known = faultOf(error);
@@ -54,6 +56,7 @@ function statusFault(code: number, error: Error): Fault {
     case 410:
       return { code: "conflict", id: "resource version", expectedRevision: 0, actualRevision: 0 };
     case 401:
+      return { code: "unavailable", dependency: UNAUTHENTICATED, retryAfterMs: RETRY_AFTER_MS };
     case 408:
     case 429:
       return unavailable(retryAfterMs({ headers: field(error, "headers"), body }));

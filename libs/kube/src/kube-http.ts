@@ -2,6 +2,7 @@ import { request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest, type RequestOptions } from "node:https";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
+import { answered } from "./credential.ts";
 import { KubeError, MalformedAnswerError, type KubeStatus } from "./kube-error.ts";
 
 /** Time for the connection and the header of the answer. A watch is answered at once, whatever happens on it later. */
@@ -35,6 +36,7 @@ export async function openGet(
   const options: RequestOptions = { method: "GET", headers: { accept: "application/json" }, signal };
   await config.applyToHTTPSOptions(options);
   const response = await send(url, options);
+  answered(config, response.statusCode ?? 0);
   if (response.statusCode !== 200) throw await readError(path, response);
   return response;
 }

@@ -1,9 +1,65 @@
-import { KubeConfig } from "@kubernetes/client-node";
+import { stat } from "node:fs/promises";
+import { KubeConfig, type RequestContext, type User } from "@kubernetes/client-node";
 
-/** Loads a kubeconfig file, or the pod's own service account when no file is named. Never KUBECONFIG: which cluster is meant is said on purpose. */
+/**
+ * Loads a kubeconfig file, or the pod's own service account when no file is named. Never KUBECONFIG: which cluster is meant is said on purpose. The credential of
+ * its user is read again when the file has changed: what was renewed there is used from the next request on, a client certificate within five minutes.
+ */
 export function loadKube(file: string | undefined): KubeConfig {
+  if (file !== undefined) return new FileKubeConfig(file);
   const config = new KubeConfig();
-  if (file === undefined) config.loadFromCluster();
-  else config.loadFromFile(file);
+  config.loadFromCluster();
   return config;
+}
+
+/** The cluster and the name of the user stay those of the start, whatever context the file names later: a credential of another cluster is not for this one. */
+class FileKubeConfig extends KubeConfig {
+  readonly #file: string;
+  /** Of the file that the credential was read from; before the first request: not known. */
+  #stamp = "";
+
+  constructor(file: string) {
+    super();
+    this.#file = file;
+    this.loadFromFile(file);
+  }
+
+  override async applySecurityAuthentication(context: RequestContext): Promise<void> {
+    await this.#readAgain();
+    await super.applySecurityAuthentication(context);
+  }
+
+  override async applyToHTTPSOptions(...[options]: Parameters<KubeConfig["applyToHTTPSOptions"]>): Promise<void> {
+    await this.#readAgain();
+    await super.applyToHTTPSOptions(options);
+  }
+
+  /** A file that is away or half written is looked at again with the next request; until then what is known may still do. */
+  async #readAgain(): Promise<void> {
+    const stamp = await stampOf(this.#file);
+    if (stamp === undefined || stamp === this.#stamp) return;
+    const user = readUser(this.#file, this.getCurrentUser()?.name);
+    if (user === undefined) return;
+    this.users = this.users.map((known) => (known.name === user.name ? user : known));
+    this.#stamp = stamp;
+  }
+}
+
+async function stampOf(file: string): Promise<string | undefined> {
+  try {
+    const { ino, size, mtimeNs } = await stat(file, { bigint: true });
+    return `${ino} ${size} ${mtimeNs}`;
+  } catch {
+    return undefined;
+  }
+}
+
+function readUser(file: string, name: string | undefined): User | undefined {
+  const config = new KubeConfig();
+  try {
+    config.loadFromFile(file);
+  } catch {
+    return undefined;
+  }
+  return config.users.find((user) => user.name === name);
 }

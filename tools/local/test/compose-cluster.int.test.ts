@@ -5,17 +5,18 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { kubeCalls, loadKube } from "@muster/kube";
 import { STANDARD } from "@muster/repo/services";
-import { kubeApiServer, kubeAssets, processEnv } from "@muster/testkit";
+import { kubeApiServer, kubeAssets, processEnv, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { prepare } from "../src/containers/setup/prepare.ts";
 import { ROOT } from "../src/stack.ts";
 
 const assets = kubeAssets();
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
+const ACCOUNTS = { apiVersion: "v1", plural: "serviceaccounts", namespace: "muster-system" };
 const PROGRAM = join(ROOT, "tools/local/src/containers/compose-cluster/main.ts");
 
 it.skipIf(!assets.found)(
-  `gives the services of docker-compose.yml their own rights in a cluster, and not those of who gives them${assets.found ? "" : ` (skipped: ${assets.reason})`}`,
+  `gives the services of docker-compose.yml their own rights in a cluster, and not those of who gives them, and again when their tokens have ended${assets.found ? "" : ` (skipped: ${assets.reason})`}`,
   { timeout: 120_000 },
   async () => {
     await using stack = new AsyncDisposableStack();
@@ -38,8 +39,8 @@ it.skipIf(!assets.found)(
     const env = { ...processEnv(), MUSTER_COMPOSE_DIRECTORY: join(root, "client") };
     const { stdout } = await promisify(execFile)(process.execPath, [PROGRAM, server.kubeconfig], { env });
     expect(stdout).toMatch(/^reservation-manager: needs no access$/m);
-    const [, until = ""] = /^good until (\S+):/m.exec(stdout) ?? [];
-    expect(Date.parse(until)).toBeGreaterThan(Date.now() + 3_000_000);
+    const [, endsAt = ""] = /^good until (\S+):/m.exec(stdout) ?? [];
+    expect(Date.parse(endsAt)).toBeGreaterThan(Date.now() + 3_000_000);
     await prepare(setup);
 
     const having = STANDARD.filter((name) => name !== "reservation-manager");
@@ -55,5 +56,22 @@ it.skipIf(!assets.found)(
     await using watcher = kubeCalls(loadKube(fileOf("watcher")));
     expect((await watcher.list(PODS)).items).toEqual([]);
     await expect(watcher.delete(PODS, "some")).rejects.toThrow(/forbidden/i);
+
+    // Its tokens end with the account; by themselves they would in an hour.
+    await using admin = kubeCalls(loadKube(server.kubeconfig));
+    await admin.delete(ACCOUNTS, "watcher");
+    // The API server believes a token that it has looked at for some seconds more.
+    await until("the token of the watcher has ended", () => watcher.list(PODS).then(() => false, isUnauthorized), {
+      timeoutMs: 60_000,
+      everyMs: 500,
+    });
+    await promisify(execFile)(process.execPath, [PROGRAM, server.kubeconfig], { env });
+    await prepare(setup);
+    expect((await watcher.list(PODS)).items).toEqual([]);
   },
 );
+
+function isUnauthorized(error: unknown): boolean {
+  if (error instanceof Error && "code" in error && error.code === 401) return true;
+  throw error;
+}

@@ -1,5 +1,5 @@
 import { client, type NatsBus } from "@muster/bus";
-import { eventRecorder, kubeCalls, loadKube, type KubeCalls, type RecordEvent } from "@muster/kube";
+import { eventRecorder, kubeCalls, loadServiceKube, type KubeCalls, type RecordEvent } from "@muster/kube";
 import { labels, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import type { Config } from "../config.ts";
@@ -46,7 +46,7 @@ const COMPONENT = "muster-job-controller";
 /** Opens what the service lives on; the one place that knows what stands behind each verb. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
   const { config, logger } = context;
-  const kube = loadKube(config.kube.kubeconfig);
+  const kube = loadServiceKube(context, config.kube.kubeconfig);
   await using undo = new AsyncDisposableStack();
   const { inFlightMost, timeoutMs, namespace } = config.kube;
   const calls = undo.use(kubeCalls(kube, { timeoutMs, mostInFlight: inFlightMost }));

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { client, type NatsBus } from "@muster/bus";
-import { kubeCalls, loadKube } from "@muster/kube";
+import { kubeCalls, loadServiceKube } from "@muster/kube";
 import { buckets, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { openBucket, openView, type Leadership, type View } from "@muster/store";
@@ -44,7 +44,7 @@ export async function openDeps(
 ): Promise<Deps> {
   const { config, logger } = context;
   const { poolLabel, nodesFreshMs, clientTimeoutMs: timeoutMs } = config;
-  const kube = loadKube(config.kube.kubeconfig);
+  const kube = loadServiceKube(context, config.kube.kubeconfig);
   await using undo = new AsyncDisposableStack();
   const calls = undo.use(kubeCalls(kube));
   const { connection } = bus;

@@ -1,4 +1,5 @@
-import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import type { KubeConfig } from "@kubernetes/client-node";
+import { kubeCalls, type KubeCalls } from "@muster/kube";
 import type { KubeConfiguration } from "../config.ts";
 import { clusterAccess, type AccessOf } from "./cluster-access.ts";
 import { openCrashWatch, type CrashWatch } from "./crash-watch.ts";
@@ -17,10 +18,10 @@ const CALL_TIMEOUT_MS = 10_000;
 
 /** Opens what is needed of it, also while the API server is away. Disposing cuts the calls that are under way. */
 export function openCluster(
-  { kubeconfig, ...rest }: KubeConfiguration,
+  config: KubeConfig,
+  rest: Omit<KubeConfiguration, "kubeconfig">,
   onProblem: (error: unknown, retryInMs: number) => void,
 ): Cluster & AsyncDisposable {
-  const config = loadKube(kubeconfig);
   const opened = new AsyncDisposableStack();
   const calls = withLeaseRights(opened.use(kubeCalls(config, { timeoutMs: CALL_TIMEOUT_MS })), rest.namespace);
   const crashes = opened.use(openCrashWatch(config, rest.namespace, onProblem));

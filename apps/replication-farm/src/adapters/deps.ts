@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { client, type NatsBus } from "@muster/bus";
 import { faultOf } from "@muster/faults";
-import { kubeCalls, loadKube } from "@muster/kube";
+import { kubeCalls, loadServiceKube } from "@muster/kube";
 import { annotations, buckets, labels, ReservationService, schedulingGates, streams } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import type { Session } from "@muster/store";
@@ -41,7 +41,10 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   await bus.ensureStream(streams.audit);
   await using undo = new AsyncDisposableStack();
   const calls = undo.use(
-    kubeCalls(loadKube(config.kube.kubeconfig), { timeoutMs: KUBE_TIMEOUT_MS, mostInFlight: CALLS_AT_ONCE }),
+    kubeCalls(loadServiceKube(context, config.kube.kubeconfig), {
+      timeoutMs: KUBE_TIMEOUT_MS,
+      mostInFlight: CALLS_AT_ONCE,
+    }),
   );
   const sets = await openRecords(connection, buckets.replicaSets, setCodec);
   const rolls = await openRecords(connection, buckets.rolls, rollCodec);

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { makeBell, type Bell } from "@muster/backoff";
 import { client, publishEvent, type NatsBus } from "@muster/bus";
-import { followLogs, loadKube, type LogFollowers } from "@muster/kube";
+import { followLogs, loadServiceKube, type LogFollowers } from "@muster/kube";
 import {
   annotations,
   buckets,
@@ -156,11 +156,12 @@ type World = {
 };
 
 function actDeps(
-  { config }: ServiceContext<Config>,
+  context: ServiceContext<Config>,
   bus: NatsBus,
   { records, logStore }: Pick<World, "records" | "logStore">,
 ): ActDeps {
-  const kube = loadKube(config.kube.kubeconfig);
+  const { config } = context;
+  const kube = loadServiceKube(context, config.kube.kubeconfig);
   const { namespace, poolLabel, imageDefault, resultFile } = config.kube;
   return {
     now: () => Date.now(),
