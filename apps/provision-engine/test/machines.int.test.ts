@@ -48,13 +48,14 @@ it("leases whole machines of a pool, waits in the ledger's queue for them, and g
   await until("the ledger answers", () => held().then(() => true), LONG);
 
   const user = aUser();
-  const tried = async (data: string) => {
+  const tried = async (data: string, skipForesight = false) => {
     const sent = signedOrder(user, { id: "5-9", type: "machine", data });
-    const reply = await leases.orderLease({ requestId: "d", order: toWireOrder(sent), dryRun: true });
+    const reply = await leases.orderLease({ requestId: "d", order: toWireOrder(sent), dryRun: true, skipForesight });
     return reply.refusedBecause;
   };
   expect(await tried('{"pool":"n","machines":3}')).toContain("3");
   expect(await tried('{"pool":"nowhere","machines":1}')).toContain("nowhere");
+  expect(await tried('{"pool":"nowhere","machines":1}', true)).toBe("");
   expect(await tried('{"pool":"n","machines":2}')).toBe("");
   expect(await held()).toEqual([]);
   const two = '{"pool":"n","machines":2}';

@@ -33,6 +33,8 @@ export type LeaseFilter = {
 /** What engines can be asked for. Every call rejects with FaultError and nothing else. */
 export type LeaseCalls = {
   order(order: Order): Promise<Ordered>;
+  /** Rejects as `order` would. What becomes of an order that is taken is not looked at. */
+  checkOrder(order: Order): Promise<void>;
   /** What `order` would answer, once the orders `before` are begun. Nothing is ordered. */
   tryOrder(order: Order, before: readonly Order[]): Promise<Ordered & { readonly refusedBecause: string }>;
   renew(renewal: Renewal): Promise<Lease>;
@@ -70,6 +72,10 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
     order: async (order) => {
       const reply = await leases.orderLease({ ...again(), order: toWireOrder(order) }, options);
       return { lease: leaseOf(reply), outcome: outcomeOf(reply.outcome) };
+    },
+    checkOrder: async (order) => {
+      const asked = { order: toWireOrder(order), dryRun: true, skipForesight: true };
+      await leases.orderLease({ ...again(), ...asked }, options);
     },
     tryOrder: async (order, before) => {
       const asked = { order: toWireOrder(order), before: asManyAsFit(before).map(toWireOrder), dryRun: true };

@@ -7,7 +7,8 @@ import { LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
 import type { Cli, Connected } from "../cli.ts";
 import { aLease } from "../domain/a-lease.ts";
-import { sendOrders } from "./order-leases.ts";
+import type { LeaseDocument } from "../domain/lease-document.ts";
+import { checkOrders, sendOrders } from "./order-leases.ts";
 import { openResult, sealData } from "./seal-order.ts";
 
 const SILENT: Fault = { code: "deadline_exceeded", operation: "provision.order-lease", timeoutMs: 1 };
@@ -84,6 +85,27 @@ it("asks of each order what would become of it once those before it are begun, b
 
 const { signer: user } = makeSigner();
 const { signer: engine } = makeSigner();
+
+it("has an engine check what is about to be ordered, without having it ask others what would become of it", async () => {
+  const asked: object[] = [];
+  await using bus = memoryBus();
+  const handlers = {
+    getEngine: () => Promise.resolve({ engine: "main", key: engine.userId }),
+    orderLease: ({ dryRun, skipForesight }: { readonly dryRun: boolean; readonly skipForesight: boolean }) => {
+      asked.push({ dryRun, skipForesight });
+      return Promise.resolve({ lease: { record: {}, revision: 0 }, outcome: "ORDERED" });
+    },
+  } as unknown as Handlers<typeof LeaseService>;
+  await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
+  const connected = { link: { bus, stop: new AbortController().signal } } as unknown as Connected;
+  const cli = { now: () => 0, randomId: () => "5b0c9d1e" } as unknown as Cli;
+  const { engine: engineId, type, data, durationNs } = aLease().order;
+  const value = { id: undefined, engine: engineId, type, data, durationNs, reference: undefined } as LeaseDocument;
+  const place = { file: "f", line: 1, column: 1 };
+  const documents = [{ value, place, placeOf: () => place }];
+  const { problems } = await checkOrders(cli, connected, documents, { signer: user, engineKey: undefined });
+  expect({ problems, asked }).toEqual({ problems: [], asked: [{ dryRun: true, skipForesight: true }] });
+});
 
 it("seals the same document of one lease as the same, and leaves what is sealed", () => {
   const document = { type: "zdb", data: '{"size":1,"password":"hush"}' } as const;

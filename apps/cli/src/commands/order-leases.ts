@@ -38,7 +38,7 @@ const NOT_ORDERED = "nothing was ordered; examples/leases/ has files that are ri
 /** How often an order is sent while nobody says that it has arrived. */
 const SENT_MAX = 3;
 
-/** `muster lease order -f FILE`: signs what the files say, and sends it. Nothing is sent unless the engine has nothing against any of it. */
+/** `muster lease order -f FILE`: signs what the files say, and sends it. Nothing is sent unless the engine would take all of it; what then becomes of each is its own matter, and a dry run says it before. */
 export async function orderLeases(cli: Cli, files: readonly string[], options: OrderOptions): Promise<ExitCode> {
   const read = await readFiles(cli, files, {
     read: (document) => readLease(cli.kinds, document),
@@ -173,7 +173,7 @@ export async function checkOrders(
     const order = await orderOf(cli, connected, value, { signer, engine }, placeOf("metadata.name"));
     orders.push(order);
     try {
-      await leaseCalls(connected.link).tryOrder(order, []);
+      await leaseCalls(connected.link).checkOrder(order);
     } catch (error) {
       const fault = faultOf(error);
       // askOfLeases says what everything else means.

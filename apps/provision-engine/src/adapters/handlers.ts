@@ -47,13 +47,14 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
   const counts = countTicks(COUNT_EVERY_MS, nowMs);
   const lease = async (stored: Promise<Stored>) => ({ lease: leaseMessage(deps, await stored) });
   return {
-    orderLease: async ({ requestId, order, dryRun, before }, { signal }) => {
+    orderLease: async ({ requestId, order, dryRun, before, skipForesight }, { signal }) => {
       const read = readOrder(order ?? missing("order"));
       if (before.length > BEFORE_MAX) refuse("before", `has more than ${BEFORE_MAX} orders`);
       const ordered = await takeOrder(deps, { order: read, requestId, source: SOURCES.service, dryRun });
       if ("fault" in ordered) return throwFault(ordered.fault);
       const { stored, outcome } = ordered;
-      const refusedBecause = dryRun ? await deps.foresee(stored.record, before.map(readOrder), signal) : "";
+      const isForeseen = dryRun && !skipForesight;
+      const refusedBecause = isForeseen ? await deps.foresee(stored.record, before.map(readOrder), signal) : "";
       return { lease: leaseMessage(deps, stored), outcome, refusedBecause };
     },
     renewLease: ({ requestId, renewal }) => lease(renew(deps, requestId, toRenewal(renewal ?? missing("renewal")))),
