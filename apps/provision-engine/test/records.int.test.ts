@@ -50,8 +50,11 @@ describe("records", () => {
     for (let count = 0; count <= OUTBOX_MAX; count++) full = withEvent(full, "RESENT", "", 1n);
     const limit = { fault: { code: "limit_exceeded", limit: OUTBOX_MAX } };
     await expect(records.change(created, full)).rejects.toMatchObject(limit);
-    const { record } = await records.own(created, full, 1);
-    expect(record.outbox).toHaveLength(OUTBOX_MAX + 1);
+    const own = await records.own(created, full, 1);
+    expect(own.record.outbox).toHaveLength(OUTBOX_MAX + 1);
+    // An end is always taken.
+    const end = withEvent({ ...full, phase: "DECOMMISSIONING" }, "ENDING", "", 2n);
+    expect((await records.change(own, end)).record.outbox).toHaveLength(OUTBOX_MAX + 2);
   });
 
   it("a user's record leaves room, and of what the engine writes as much is stored as there is room for", async () => {

@@ -51,6 +51,13 @@ export function makeRecords(bucket: LeaseBucket, room: Room = ENDLESS): Records 
     record,
     revision: await bucket.update(record.order.id, record, revision),
   });
+  const requireRoom = async (before: LeaseRecord, next: LeaseRecord): Promise<void> => {
+    if (next.outbox.length > OUTBOX_MAX) {
+      const what = `number of events of lease ${next.order.id} that are not on their stream`;
+      throwFault({ code: "limit_exceeded", what, limit: OUTBOX_MAX, retryAfterMs: FULL_RETRY_MS });
+    }
+    await room.take(growth(before, next, checkSize(next)));
+  };
   return {
     get: async (id) => {
       const entry = await bucket.get(id);
@@ -69,12 +76,8 @@ export function makeRecords(bucket: LeaseBucket, room: Room = ENDLESS): Records 
       return { record, revision: await bucket.create(record.order.id, record) };
     },
     change: async (stored, next) => {
-      if (next.outbox.length > OUTBOX_MAX) {
-        const what = `number of events of lease ${next.order.id} that are not on their stream`;
-        throwFault({ code: "limit_exceeded", what, limit: OUTBOX_MAX, retryAfterMs: FULL_RETRY_MS });
-      }
-      const bytes = checkSize(next);
-      if (isAlive(next) && next.phase !== "DECOMMISSIONING") await room.take(growth(stored.record, next, bytes));
+      const isEnd = !isAlive(next) || next.phase === "DECOMMISSIONING";
+      if (!isEnd) await requireRoom(stored.record, next);
       return write(stored, next);
     },
     own: async (stored, next, fence) => {

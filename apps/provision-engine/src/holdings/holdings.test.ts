@@ -45,6 +45,13 @@ it("counts what is begun before its record says so, and until the record says ot
   expect(heldBeside(first)).toBe(0n);
 });
 
+it("keeps apart two orders that had one id, one after the other", () => {
+  const holdings = openHoldings({}, {});
+  holdings.learn({ record: aLease({ order: { createdNs: 5n }, phase: "ENDED" }), revision: 5 });
+  holdings.learn({ record: aLease({ order: { createdNs: 9n } }), revision: 9 });
+  expect(holdings.seen("1-1")?.record.order.createdNs).toBe(9n);
+});
+
 it("knows at every moment what a look at all leases would find: the sum, who is named, and who lives in what", () => {
   const id = fc.constantFrom("1-1", "1-2", "1-3", "1-4", "1-5");
   const name = fc.constantFrom("net", "other");

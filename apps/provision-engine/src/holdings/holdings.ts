@@ -172,9 +172,12 @@ function neighbourOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): Ne
   return { id, type, phase, network: claim.value.network, within: claim.value.needs.networks[0] };
 }
 
-/** An order never changes under its id: the object that is known already has been read. */
+/** Hardly ever is it another order under the same id, whose record was gone before: the object that is known already has been read. */
 function withOrderOf({ record: { order } }: Stored, { record, revision }: Stored): Stored {
-  const isSame =
-    order.user === record.order.user && order.type === record.order.type && order.data === record.order.data;
-  return isSame ? { record: { ...record, order }, revision } : { record, revision };
+  return isSameOrder(order, record.order) ? { record: { ...record, order }, revision } : { record, revision };
+}
+
+function isSameOrder(a: Order, b: Order): boolean {
+  if (a.user !== b.user || a.type !== b.type || a.data !== b.data) return false;
+  return a.createdNs === b.createdNs && Buffer.compare(a.signature, b.signature) === 0;
 }

@@ -4,7 +4,8 @@ import { findUnsealed, type Order } from "@muster/leases";
 import { muster, streams, subjects } from "@muster/proto";
 import { toOrder } from "@muster/leases/wire";
 import { SOURCES } from "../domain/order-sources.ts";
-import { takeOrder, type RequestDeps } from "./requests.ts";
+import { laterMessages } from "./later-messages.ts";
+import { takeOrder, type Ordered, type RequestDeps } from "./requests.ts";
 import type { TellDeps } from "../lead/tell-lease.ts";
 
 export type OrderStreamDeps = {
@@ -23,10 +24,17 @@ const ACK_WAIT_MS = 30_000;
 const LATER_MS = 10_000;
 /** Orders that wait for that, of those that this process was given: more of them are refused. */
 const LATER_MOST = 1000;
+/** What its user sent before waits in this process. */
+const BEHIND: Ordered = {
+  do: "refuse",
+  fault: { code: "limit_exceeded", what: "orders that wait in the engine", limit: LATER_MOST, retryAfterMs: LATER_MS },
+  answer: "nothing",
+};
 
 /**
  * Takes orders from their stream, for senders that do not wait for an answer: each stays there until it is written down. What is refused goes to the dead letters, and
- * its sender is told that there is no such lease where its signature says that he sent it. What its user may not have yet stays until he may.
+ * its sender is told that there is no such lease where its signature says that he sent it. What its user may not have yet stays until he may, and what he
+ * sent after it stays behind it where this process was given both.
  */
 export async function consumeOrders({
   bus,
@@ -37,7 +45,8 @@ export async function consumeOrders({
 }: OrderStreamDeps): Promise<AsyncDisposable> {
   const { engine } = requests.policy;
   await bus.ensureStream(streams.leaseOrders);
-  const later = laterOnes();
+  // What comes back does so after one pause; a second one is for the way.
+  const later = laterMessages({ most: LATER_MOST, forMs: 2 * LATER_MS });
   return consumeEvents(
     bus,
     {
@@ -51,20 +60,27 @@ export async function consumeOrders({
       onRetry: ({ error }) => onRetry(error),
     },
     muster.provision.v1.Order,
-    async (message, delivery) => {
-      const order = readOrder(message);
+    async (sent, delivery) => {
+      const order = readOrder(sent);
       if (order === undefined) {
         delivery.giveUp("the data of the order are no text");
         return;
       }
-      const ordered = await takeOrder(requests, { order, requestId: "", source: SOURCE, dryRun: false });
-      if (!("fault" in ordered)) return;
-      const wait = isRetryable(ordered.fault) ? later(delivery.sequence, Date.now()) : "refused";
+      const message = { sequence: delivery.sequence, user: order.user };
+      const ordered = later.isBehind(message, Date.now())
+        ? BEHIND
+        : await takeOrder(requests, { order, requestId: "", source: SOURCE, dryRun: false });
+      if (!("fault" in ordered)) {
+        later.done(message.sequence);
+        return;
+      }
+      const wait = isRetryable(ordered.fault) ? later.wait(message, Date.now()) : "refused";
       if (wait === "begins") onRetry(new FaultError(ordered.fault));
       if (wait !== "refused") {
         delivery.retry(LATER_MS);
         return;
       }
+      later.done(message.sequence);
       // Nothing was stored of it, so that no later answer can have the number of this one.
       if (ordered.answer === "deleted")
         await feedback({
@@ -80,18 +96,6 @@ export async function consumeOrders({
       delivery.giveUp(describeFault(ordered.fault), keep);
     },
   );
-}
-
-/** Whether a message may wait. One that another process is given, or that was taken, counts no more soon after. */
-function laterOnes(): (sequence: number, nowMs: number) => "begins" | "goes on" | "refused" {
-  const untilMs = new Map<number, number>();
-  return (sequence, nowMs) => {
-    for (const [each, ms] of untilMs) if (ms < nowMs) untilMs.delete(each);
-    const isKnown = untilMs.has(sequence);
-    if (!isKnown && untilMs.size >= LATER_MOST) return "refused";
-    untilMs.set(sequence, nowMs + 2 * LATER_MS);
-    return isKnown ? "goes on" : "begins";
-  };
 }
 
 function readOrder(message: Parameters<typeof toOrder>[0]): Order | undefined {

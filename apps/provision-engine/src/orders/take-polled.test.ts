@@ -21,6 +21,12 @@ const policy = {
 const order = anOrder({ id: "1-1", createdNs: 1n, durationNs: NS_PER_DAY });
 
 type Polled = {
+  /** Ends the taking though something waits. */
+  readonly stop?: AbortSignal;
+  readonly get?: RequestDeps["records"]["get"];
+  readonly change?: RequestDeps["records"]["change"];
+  readonly historyTaken?: () => void;
+  readonly laterMs?: number;
   readonly jobs: readonly LeaseJob[] | AsyncIterable<LeaseJob>;
   readonly holdings?: RequestDeps["holdings"];
   readonly create?: RequestDeps["records"]["create"];
@@ -31,6 +37,11 @@ type Polled = {
 async function takeAll({
   jobs,
   create,
+  stop = new AbortController().signal,
+  get = () => Promise.resolve(undefined),
+  change = () => Promise.reject(new Error("no lease")),
+  historyTaken = () => undefined,
+  laterMs = 1,
   holdings = openHoldings({}, {}),
   feedback = () => Promise.resolve(),
 }: Polled): Promise<string[]> {
@@ -43,8 +54,8 @@ async function takeAll({
     {
       requests: {
         records: {
-          get: () => Promise.resolve(undefined),
-          change: () => Promise.reject(new Error("no lease")),
+          get,
+          change,
           create: create ?? ((record) => Promise.resolve({ record, revision: 1 })),
         },
         nowNs: () => 2n,
@@ -57,12 +68,12 @@ async function takeAll({
       },
       feedback,
       sign: (result) => ({ ...result, signature: new Uint8Array() }),
-      historyTaken: () => undefined,
+      historyTaken,
       failed: (_, what) => failed.push(what),
-      laterMs: 1,
+      laterMs,
     },
     source,
-    new AbortController().signal,
+    stop,
   );
   return failed;
 }
@@ -141,14 +152,17 @@ it("takes an order that its user may not have yet once he may, and meanwhile tho
   const [beside, all] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
   const told: Answer[] = [];
   const taken: string[] = [];
+  const stop = new AbortController();
   async function* jobs(): AsyncGenerator<LeaseJob> {
     yield* others;
     yield stranger;
     await beside.promise;
     holdings.learn({ record: over, revision: 2 });
     await all.promise;
+    stop.abort();
   }
   const failed = await takeAll({
+    stop: stop.signal,
     jobs: jobs(),
     holdings,
     feedback: (answer) => Promise.resolve(void told.push(answer)),
@@ -189,3 +203,116 @@ it("forgets an order that waits once it is listed as withdrawn", async () => {
   });
   expect(taken).toEqual(["1-3"]);
 }, 5000);
+
+const full: Fault = { code: "limit_exceeded", what: "size of bucket leases", limit: 9, retryAfterMs: 10_000 };
+
+it("ends what is withdrawn while more orders than it takes at once find no room", async () => {
+  const stop = new AbortController();
+  const orders = Array.from({ length: 70 }, (_, at) => ({
+    ...ordered,
+    order: { ...order, id: `2-${at}`, user: `u${at}` },
+  }));
+  const withdrawn = { ...ordered, order: { ...order, id: "9-9" }, withdrawn: true };
+  const active = { record: aLease({ order: withdrawn.order, source: "http" }), revision: 3 };
+  const changed: string[] = [];
+  await takeAll({
+    stop: stop.signal,
+    jobs: [...orders, withdrawn],
+    create: () => Promise.reject(new FaultError(full)),
+    get: (id) => Promise.resolve(id === "9-9" ? active : undefined),
+    change: (stored, next) => {
+      changed.push(`${next.order.id} ${next.phase}`);
+      stop.abort();
+      return Promise.resolve({ record: next, revision: stored.revision + 1 });
+    },
+  });
+  expect(changed).toEqual(["9-9 DECOMMISSIONING"]);
+}, 5000);
+
+it("takes what a user ordered after an order that waits only after that", async () => {
+  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const taken: string[] = [];
+  const volume = { ...order, type: "volume", data: '{"size":1,"type":"ssd"}' };
+  const failed = await takeAll({
+    laterMs: 50,
+    jobs: (async function* () {
+      await Promise.resolve();
+      yield second;
+      // What came before is settled where another type begins, so that the first one waits by now.
+      yield { ...ordered, order: { ...volume, id: "4-1", user: "another" } };
+      holdings.learn({ record: over, revision: 2 });
+      yield { ...ordered, order: { ...volume, id: "1-3" } };
+    })(),
+    holdings,
+    create: (record) => {
+      taken.push(record.order.id);
+      return Promise.resolve({ record: { ...record, phase: "ENDED" }, revision: 1 });
+    },
+  });
+  expect(taken).toEqual(["4-1", "1-2", "1-3"]);
+  expect(failed).toEqual(["retried", "retried"]);
+}, 5000);
+
+it("goes on with what waits once its controller has nothing more", async () => {
+  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const taken: string[] = [];
+  await takeAll({
+    jobs: (async function* () {
+      await Promise.resolve();
+      yield second;
+      yield { ...ordered, order: { ...order, id: "4-1", user: "another" } };
+      setImmediate(() => holdings.learn({ record: over, revision: 2 }));
+    })(),
+    holdings,
+    create: (record) => {
+      taken.push(record.order.id);
+      return Promise.resolve({ record, revision: 1 });
+    },
+  });
+  expect(taken.toSorted()).toEqual(["1-2", "4-1"]);
+}, 5000);
+
+it("takes history for read only once nothing of it waits", async () => {
+  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const seen: string[] = [];
+  const written = Promise.withResolvers<undefined>();
+  await takeAll({
+    jobs: (async function* () {
+      await Promise.resolve();
+      yield second;
+      yield { kind: "history-read", source: "http" } as const;
+      seen.push("listed");
+      holdings.learn({ record: over, revision: 2 });
+      await written.promise;
+    })(),
+    holdings,
+    historyTaken: () => seen.push("history"),
+    create: (record) => {
+      seen.push(record.order.id);
+      written.resolve(undefined);
+      return Promise.resolve({ record, revision: 1 });
+    },
+  });
+  expect(seen).toEqual(["listed", "1-2", "history"]);
+}, 5000);
+
+it("refuses an order that finds no room where too many wait already", async () => {
+  const stop = new AbortController();
+  const orders = Array.from({ length: 1100 }, (_, at) => ({ ...ordered, order: { ...order, id: `2-${at}` } }));
+  const told: Answer[] = [];
+  await takeAll({
+    stop: stop.signal,
+    jobs: (async function* () {
+      await Promise.resolve();
+      yield* orders;
+      stop.abort();
+    })(),
+    create: () => Promise.reject(new FaultError(full)),
+    feedback: (answer) => Promise.resolve(void told.push(answer)),
+  });
+  const message = "orders that wait in the engine is over its limit of 1000";
+  expect(told.length).toBeGreaterThan(0);
+  expect(told.length).toBeLessThanOrEqual(100);
+  expect(told[0]).toMatchObject({ deleted: true, result: { state: "error" } });
+  expect(told[0]?.result?.message).toContain(message);
+}, 10_000);

@@ -1,10 +1,11 @@
 import { backoffMs, pause, takeTurns } from "@muster/backoff";
-import { assertNever, describeFault, faultOf, isRetryable } from "@muster/faults";
+import { assertNever, describeFault, faultOf, isRetryable, throwFault, type Fault } from "@muster/faults";
 import { splitId, type Result } from "@muster/leases";
 import { buildResult } from "../domain/build-result.ts";
 import { decidePolled } from "../domain/decide-polled.ts";
 import { inPolledTrace } from "../lease-trace.ts";
-import { takeOrder, withdraw, type RequestDeps } from "./requests.ts";
+import { takeOrder, withdraw, type Ordered, type RequestDeps } from "./requests.ts";
+import { waitingOrders, type WaitingOrders } from "./waiting-orders.ts";
 import type { LeaseJob, LeaseSource } from "../sources/lease-source.ts";
 import type { Answer } from "../lead/tell-lease.ts";
 
@@ -16,52 +17,44 @@ export type TakePolledDeps = {
   readonly historyTaken: (source: string) => void;
   /** An order that cannot be taken, or one that is tried again. */
   readonly failed: (id: string, what: "refused" | "retried" | "untold", reason: unknown) => void;
-  /** Between two attempts of what its user may not have yet. */
+  /** Between two attempts of what waits: its user may not have it yet, or there is no room. */
   readonly laterMs: number;
 };
 
 const AT_ONCE = 64;
 const RETRY = { firstMs: 1000, mostMs: 30_000 };
-/** Orders that their users may not have yet: they wait beside the others, so that nobody's limits hold up what others ordered. More of them are refused. */
+/** Orders that wait beside the others, so that neither one user's limits nor a full store hold up what others order and withdraw. More of them are refused. */
 const LATER_MOST = 1000;
 
 /**
  * Takes what a source that is polled brings, many orders beside each other, those of one lease in order, and those of a type only once those of the type before are
- * written. What cannot be written down is tried, ever more seldom, until it is, and what its user may not have yet is tried until he may; an order that is none, or that is refused, is told to its controller, beside the others, too.
+ * written. What the store does not answer is tried, ever more seldom, until it does; what its user may not have yet, or finds no room, waits, with all that he orders after
+ * it; an order that is none, or that is refused, is told to its controller, beside the others, too. Once the source has ended it goes on until nothing waits.
  */
 export async function takePolled(deps: TakePolledDeps, source: LeaseSource, signal: AbortSignal): Promise<void> {
-  const turns = takeTurns(AT_ONCE);
-  const underWay = new Map<string, Promise<void>>();
-  const settled = async (): Promise<void> => {
-    await Promise.all(underWay.values());
-  };
-  const begins = takeTurns(1);
-  const begin = (id: string, work: () => Promise<void>): Promise<void> =>
-    begins(async () => {
-      if (underWay.size >= AT_ONCE || underWay.has(id)) await settled();
-      const working = turns(work).then(() => void underWay.delete(id));
-      underWay.set(id, working);
-    });
-  const later = new Map<string, OrderJob>();
-  const takeOne = async (job: OrderJob): Promise<void> => {
-    const { id } = job.order;
-    const isKnown = later.delete(id);
-    const because = await insistOn(deps, job, signal, later.size < LATER_MOST);
-    if (because === undefined) return;
-    later.set(id, job);
-    if (!isKnown) deps.failed(id, "retried", because);
+  const { begin, settled } = sideBySide();
+  const waiting = waitingOrders<OrderJob>(LATER_MOST);
+  const takeOne = (job: OrderJob): Promise<void> => takeOrWait(deps, waiting, job, signal);
+  const histories = new Map<string, readonly string[]>();
+  const tellHistories = (): void => {
+    for (const [from, listed] of histories) {
+      if (listed.some((id) => waiting.has(id))) continue;
+      histories.delete(from);
+      if (!signal.aborted) deps.historyTaken(from);
+    }
   };
   const ended = new AbortController();
-  const retrying = everyPause(deps.laterMs, AbortSignal.any([signal, ended.signal]), async () => {
-    for (const [id, job] of [...later])
-      // What was listed of it since then stands instead.
-      await begin(id, async () => (later.get(id) === job ? takeOne(job) : undefined));
-  });
+  const retrying = retryWaiting(
+    { waiting, begin, takeOne, afterRound: tellHistories, ended: ended.signal },
+    deps,
+    signal,
+  );
   let type: string | undefined;
   for await (const job of source(signal)) {
     switch (job.kind) {
       case "order":
-        if (type !== undefined && job.order.type !== type) await settled();
+        // What it takes over is there before it.
+        if ((type !== undefined && job.order.type !== type) || job.order.reference !== undefined) await settled();
         ({ type } = job.order);
         await begin(job.order.id, () => takeOne(job));
         break;
@@ -71,7 +64,9 @@ export async function takePolled(deps: TakePolledDeps, source: LeaseSource, sign
         break;
       case "history-read":
         await settled();
-        if (!signal.aborted) deps.historyTaken(job.source);
+        // What waits may have been made before: nobody may take it for left over.
+        histories.set(job.source, waiting.ids());
+        tellHistories();
         break;
       case "due":
         break;
@@ -79,41 +74,102 @@ export async function takePolled(deps: TakePolledDeps, source: LeaseSource, sign
         assertNever(job);
     }
   }
+  await settled();
   ended.abort();
   await retrying;
   await settled();
 }
 
 type OrderJob = Extract<LeaseJob, { kind: "order" }>;
+/** Resolves once it has begun, with what ends with it. */
+type Begin = (id: string, work: () => Promise<void>) => Promise<{ readonly done: Promise<void> }>;
 
-async function everyPause(ms: number, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
-  await pause(ms, signal);
-  while (!signal.aborted) {
-    await work();
-    await pause(ms, signal);
+/** Work of many ids beside each other, and of one id after each other. */
+function sideBySide(): { readonly begin: Begin; settled(): Promise<void> } {
+  const begins = takeTurns(1);
+  const underWay = new Map<string, Promise<void>>();
+  const settled = async (): Promise<void> => {
+    await Promise.all(underWay.values());
+  };
+  const begin: Begin = (id, work) =>
+    begins(async () => {
+      if (underWay.size >= AT_ONCE || underWay.has(id)) await settled();
+      const done = work().finally(() => void underWay.delete(id));
+      underWay.set(id, done);
+      return { done };
+    });
+  return { begin, settled };
+}
+
+type Retrying = {
+  readonly waiting: WaitingOrders<OrderJob>;
+  readonly begin: Begin;
+  takeOne(job: OrderJob): Promise<void>;
+  afterRound(): void;
+  /** Aborted once the source brings nothing any more. */
+  readonly ended: AbortSignal;
+};
+
+/** Tries what waits, those of a user one after another up to the first that still has to. */
+async function retryWaiting(retrying: Retrying, { laterMs }: TakePolledDeps, signal: AbortSignal): Promise<void> {
+  const { waiting, begin, takeOne, afterRound, ended } = retrying;
+  const isEmpty = (): boolean => waiting.ids().length === 0;
+  const tryQueue = async (jobs: readonly OrderJob[]): Promise<void> => {
+    for (const job of jobs) {
+      // What was listed of it since then stands instead.
+      const { done } = await begin(job.order.id, async () => (waiting.isCurrent(job) ? takeOne(job) : undefined));
+      await done;
+      if (waiting.has(job.order.id)) return;
+    }
+  };
+  const isOver = (): boolean => signal.aborted || (ended.aborted && isEmpty());
+  while (!isOver()) {
+    await pause(laterMs, isEmpty() ? AbortSignal.any([signal, ended]) : signal);
+    await Promise.all(waiting.byUser().map(tryQueue));
+    afterRound();
   }
 }
 
-/** Why its user may not have it yet; undefined: that is not so. */
+async function takeOrWait(
+  deps: TakePolledDeps,
+  waiting: WaitingOrders<OrderJob>,
+  job: OrderJob,
+  signal: AbortSignal,
+): Promise<void> {
+  const { id } = job.order;
+  const place = { mayWait: waiting.hasRoom(id), isBehind: () => waiting.isBehind(job) };
+  const because = await insistOn(deps, job, place, signal);
+  if (because === undefined) waiting.drop(id);
+  else if (waiting.put(job)) deps.failed(id, "retried", because);
+}
+
+/** Where an order stands among those that wait. */
+type Place = { readonly mayWait: boolean; isBehind(): boolean };
+/** Why it cannot be taken yet; undefined: that is not so. */
 type Taken = string | undefined;
 
-async function insistOn(deps: TakePolledDeps, job: OrderJob, signal: AbortSignal, mayWait: boolean): Promise<Taken> {
+async function insistOn(deps: TakePolledDeps, job: OrderJob, place: Place, signal: AbortSignal): Promise<Taken> {
   const { id } = job.order;
   for (let failures = 1; !signal.aborted; failures += 1) {
     try {
-      return await take(deps, job, mayWait);
+      return await take(deps, job, place);
     } catch (error) {
       const fault = faultOf(error);
-      const isLater = fault !== undefined && isRetryable(fault);
-      if (!isLater) {
+      if (fault === undefined || !isRetryable(fault) || (isFull(fault) && !place.mayWait)) {
         await giveUp(deps, job, error);
         return undefined;
       }
+      if (isFull(fault)) return describeFault(fault);
       deps.failed(id, "retried", error);
     }
     await pause(backoffMs(failures, RETRY), signal);
   }
   return undefined;
+}
+
+/** There is no room, and may be later. */
+function isFull(fault: Fault): boolean {
+  return fault.code === "limit_exceeded" && isRetryable(fault);
 }
 
 /** What is no fault is a defect, of which the log tells alone. */
@@ -124,10 +180,10 @@ async function giveUp(deps: TakePolledDeps, { order, source, isAnswered }: Order
   await tellRefused(deps, source, { id: order.id, type: order.type, reason: describeFault(fault) });
 }
 
-async function take(deps: TakePolledDeps, job: OrderJob, mayWait: boolean): Promise<Taken> {
+async function take(deps: TakePolledDeps, job: OrderJob, place: Place): Promise<Taken> {
   const { order, source, withdrawn, isAnswered } = job;
   const { requests } = deps;
-  const { id, type } = order;
+  const { id } = order;
   const news = { source, withdrawn, isAnswered };
   // Most of what is listed again asks for nothing: for that no answer of the store is waited for.
   if (decidePolled(news, requests.holdings.seen(id)?.record).do === "nothing") return undefined;
@@ -143,19 +199,31 @@ async function take(deps: TakePolledDeps, job: OrderJob, mayWait: boolean): Prom
       await inPolledTrace(order, stored?.record, () => withdraw(requests, id, source));
       return undefined;
     case "order": {
+      if (place.isBehind()) {
+        if (place.mayWait) return `an earlier order of user ${order.user} waits`;
+        const what = "orders that wait in the engine";
+        return throwFault({ code: "limit_exceeded", what, limit: LATER_MOST, retryAfterMs: deps.laterMs });
+      }
       const request = { order, requestId: "", source, dryRun: false };
       const ordered = await inPolledTrace(order, stored?.record, () => takeOrder(requests, request));
-      if (!("fault" in ordered)) return undefined;
-      const reason = describeFault(ordered.fault);
-      if (mayWait && isRetryable(ordered.fault)) return reason;
-      deps.failed(id, "refused", reason);
-      if (ordered.answer === "deleted") await tell(deps, { id, source, number: 0, result: undefined, deleted: true });
-      else if (!isAnswered) await tellRefused(deps, source, { id, type, reason });
-      return undefined;
+      return "fault" in ordered ? await refuseOrWait(deps, job, place, ordered) : undefined;
     }
     default:
       assertNever(verdict.do);
   }
+}
+
+type Refused = Extract<Ordered, { readonly do: "refuse" }>;
+
+async function refuseOrWait(deps: TakePolledDeps, job: OrderJob, place: Place, refused: Refused): Promise<Taken> {
+  const { order, source, isAnswered } = job;
+  const { id, type } = order;
+  const reason = describeFault(refused.fault);
+  if (place.mayWait && isRetryable(refused.fault)) return reason;
+  deps.failed(id, "refused", reason);
+  if (refused.answer === "deleted") await tell(deps, { id, source, number: 0, result: undefined, deleted: true });
+  else if (!isAnswered) await tellRefused(deps, source, { id, type, reason });
+  return undefined;
 }
 
 /** Unless there is a lease of that id, of which the answer would not be true. */

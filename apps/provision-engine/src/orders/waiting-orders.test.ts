@@ -1,0 +1,53 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { waitingOrders } from "./waiting-orders.ts";
+
+const job = (id: string, user = "a") => ({ order: { id, user } });
+
+it("puts an order behind those of its user that came before, and of nobody else", () => {
+  const waiting = waitingOrders(10);
+  expect(waiting.isBehind(job("1"))).toBe(false);
+  expect([waiting.put(job("1")), waiting.put(job("2")), waiting.put(job("3", "b"))]).toEqual([true, true, true]);
+  expect(["1", "2", "4"].map((id) => waiting.isBehind(job(id)))).toEqual([false, true, true]);
+  expect(["3", "4"].map((id) => waiting.isBehind(job(id, "b")))).toEqual([false, true]);
+  waiting.drop("1");
+  expect(waiting.isBehind(job("2"))).toBe(false);
+});
+
+it("keeps the place of an order that is listed again, of which the later one counts", () => {
+  const waiting = waitingOrders(10);
+  const [before, after] = [job("1"), job("1")];
+  waiting.put(before);
+  waiting.put(job("2"));
+  expect(waiting.put(after)).toBe(false);
+  expect([waiting.isCurrent(before), waiting.isCurrent(after), waiting.isBehind(after)]).toEqual([false, true, false]);
+  expect(waiting.ids()).toEqual(["1", "2"]);
+});
+
+it("has room for so many, and for those that wait already", () => {
+  const waiting = waitingOrders(1);
+  waiting.put(job("1"));
+  expect(["1", "2"].map((id) => waiting.hasRoom(id))).toEqual([true, false]);
+});
+
+it("gives each user his orders in the order in which they came, whatever else comes and goes", () => {
+  const step = fc.record({ id: fc.constantFrom("1", "2", "3", "4", "5"), isPut: fc.boolean() });
+  fc.assert(
+    fc.property(fc.array(step), (steps) => {
+      const waiting = waitingOrders(10);
+      let expected: string[] = [];
+      for (const { id, isPut } of steps) {
+        if (!isPut) expected = expected.filter((each) => each !== id);
+        else if (!expected.includes(id)) expected.push(id);
+        if (isPut) waiting.put(job(id, Number(id) % 2 === 0 ? "even" : "odd"));
+        else waiting.drop(id);
+      }
+      const queues = waiting.byUser().map((jobs) => jobs.map(({ order }) => order.id));
+      for (const parity of [0, 1]) {
+        const own = expected.filter((id) => Number(id) % 2 === parity);
+        if (own.length > 0) expect(queues).toContainEqual(own);
+      }
+      expect(queues.flat().toSorted()).toEqual(expected.toSorted());
+    }),
+  );
+});
