@@ -13,6 +13,7 @@ import { ask } from "./connection-events.ts";
 import { isFull, isServerFull, isWrongSequence, serverFull, toFault } from "./jetstream-fault.ts";
 import { compareKeys, validFilter, validKey } from "./keys.ts";
 import { orderedPass } from "./ordered.ts";
+import { type Fill, showFill } from "./show-fill.ts";
 import { observed } from "./telemetry.ts";
 import { watchBucket } from "./watch.ts";
 
@@ -74,6 +75,8 @@ export type BucketConfig<Value, Input = Value> = {
 };
 
 const TIMEOUT_MS = 5000;
+/** Whoever reads metrics does not wait for a server that is away. */
+const LOOK_MS = 1000;
 const OPERATION = "KV-Operation";
 const MARKER_REASON = "Nats-Marker-Reason";
 
@@ -109,6 +112,7 @@ export async function openBucket<Value, Input>(
     bytes.max = await ask(connection, timeoutMs, () => ensureBucket(connection, manager, config, stream));
   };
   await ensure();
+  showFill(connection, name, () => bucketFill(connection, name, LOOK_MS));
   return {
     name,
     get: (key) => observed("get", name, () => get(opened, key)),
@@ -137,12 +141,8 @@ export async function openBucket<Value, Input>(
   };
 }
 
-/** How full the bucket of this name is, by all that is in it; `bytesMax` is undefined where it has no limit. Rejects as a bucket does. */
-export async function bucketFill(
-  connection: NatsConnection,
-  name: string,
-  timeoutMs = TIMEOUT_MS,
-): Promise<{ readonly bytes: number; readonly bytesMax: number | undefined }> {
+/** How full the bucket of this name is. Rejects as a bucket does. */
+export async function bucketFill(connection: NatsConnection, name: string, timeoutMs = TIMEOUT_MS): Promise<Fill> {
   try {
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
     const { state, config } = await ask(connection, timeoutMs, () => manager.streams.info(`KV_${name}`));

@@ -55,6 +55,29 @@ it("makes spans of what a trace does, and measures everything, by names of bucke
   expect(text).not.toContain("secret-key");
 });
 
+it("shows how full each bucket is, once however often it is opened, and keeps nobody who reads waiting for a server that is away", async () => {
+  await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
+  await using server = await natsServer();
+  await using connection = await connected(server);
+  const limits = { name: "filled", codec: jsonCodec<string>(), maxBytes: 10_000 };
+  const bucket = await openBucket(connection, limits);
+  await openBucket(connection, limits);
+  await bucket.create("key", "x".repeat(7000));
+  const text = await scrape(telemetry);
+  const seen = (metric: string): number[] =>
+    [...text.matchAll(new RegExp(`^${metric}\\{[^}]*db_collection_name="filled"[^}]*\\} (\\d+)`, "gm"))].map(
+      ([, value]) => Number(value),
+    );
+  expect(seen("muster_bucket_bytes_max")).toEqual([10_000]);
+  expect(seen("muster_bucket_bytes")).toEqual([expect.closeTo(7100, -2)]);
+  // Its answer would come in five seconds.
+  await server.kill();
+  const askedMs = performance.now();
+  expect(await scrape(telemetry)).toContain('db_collection_name="filled"');
+  expect(performance.now() - askedMs).toBeLessThan(4000);
+  await server.start();
+});
+
 async function scrape(telemetry: Telemetry): Promise<string> {
   const http = createServer((request, response) => {
     telemetry.answerScrape(request, response);

@@ -23,13 +23,19 @@ const TROUBLE = {
   MusterSetInTrouble: `muster_farm_troubled{urgency="HIGH"} 1`,
   MusterLeaseStuck: `muster_lease_stuck 1`,
   MusterVolumeFills: volume(3.4),
+  MusterBucketFills: bucket(81),
 };
-const WELL = `${volume(3.7)}\nmuster_farm_troubled{urgency="HIGH"} 0\nmuster_farm_troubled{urgency="LOW"} 3\nmuster_lease_stuck 0`;
+const WELL = `${volume(3.7)}\n${bucket(79)}\nmuster_farm_troubled{urgency="HIGH"} 0\nmuster_farm_troubled{urgency="LOW"} 3\nmuster_lease_stuck 0`;
 
 /** Of 10 GiB, of which JetStream may take 8 by default: at 3.6 it has four fifths of that. */
 function volume(gibFree: number): string {
   const claim = `{persistentvolumeclaim="data-nats-0"}`;
   return `kubelet_volume_stats_available_bytes${claim} ${gibFree}\nkubelet_volume_stats_capacity_bytes${claim} 10`;
+}
+
+function bucket(bytes: number): string {
+  const name = `{db_collection_name="sessions"}`;
+  return `muster_bucket_bytes${name} ${bytes}\nmuster_bucket_bytes_max${name} 100`;
 }
 
 type Alerts = { readonly data: { readonly alerts: readonly { readonly labels: { readonly alertname: string } }[] } };

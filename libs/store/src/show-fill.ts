@@ -1,0 +1,36 @@
+import { metrics, type BatchObservableCallback } from "@opentelemetry/api";
+import type { NatsConnection } from "@nats-io/nats-core";
+
+/** By all that is in it; `bytesMax` is undefined where it has no limit. */
+export type Fill = { readonly bytes: number; readonly bytesMax: number | undefined };
+
+/** A process opens some buckets twice, and one answer is enough of each. */
+const shown = new WeakMap<NatsConnection, Set<string>>();
+
+/**
+ * Shows from now on, until the connection is closed, how full the bucket of this name is: `look` is asked whenever the metrics are read. A look that rejects leaves
+ * what was seen last: why a server does not answer is told elsewhere.
+ */
+export function showFill(connection: NatsConnection, name: string, look: () => Promise<Fill>): void {
+  const known = shown.get(connection) ?? new Set();
+  if (known.has(name)) return;
+  shown.set(connection, known.add(name));
+  const meter = metrics.getMeter("@muster/store");
+  const bytes = meter.createObservableGauge("muster.bucket.bytes", {
+    description: "What the server keeps of a bucket, marks of what was deleted included",
+  });
+  const bytesMax = meter.createObservableGauge("muster.bucket.bytes.max", {
+    description: "What a bucket may have: beyond it, writes are refused",
+  });
+  const attributes = { "db.system.name": "nats", "db.collection.name": name };
+  const observe: BatchObservableCallback = async (result) => {
+    const fill = await look().catch(() => undefined);
+    if (fill?.bytesMax === undefined) return;
+    result.observe(bytes, fill.bytes, attributes);
+    result.observe(bytesMax, fill.bytesMax, attributes);
+  };
+  const gauges = [bytes, bytesMax];
+  meter.addBatchObservableCallback(observe, gauges);
+  const stop = (): void => meter.removeBatchObservableCallback(observe, gauges);
+  connection.closed().then(stop, stop);
+}
