@@ -1,7 +1,8 @@
-import { SpanStatusCode } from "@opentelemetry/api";
+import { context, SpanStatusCode, trace, type Attributes, type Context } from "@opentelemetry/api";
 import type { Order } from "@muster/leases";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
 import type { LeaseRecord } from "./domain/lease.ts";
+import type { LeasePlan } from "./domain/plan-lease.ts";
 
 const TRACER = "@muster/provision-engine";
 
@@ -15,18 +16,53 @@ export function inPolledTrace<Result>(
   return inSpan(TRACER, "polled order", { parent: contextOfTraceparent(seen?.traceparent ?? ""), attributes }, work);
 }
 
-/** Runs one step under a span of the lease's trace, which is that of its order, whichever replica does it. What it came to by itself, and was no error, may still be a failure. */
+/** Runs a pass that has something to do under a span of the lease's trace, which says in the end why nothing more is to be done now. */
+export function inLeasePass<End extends { readonly because: string }>(
+  record: LeaseRecord,
+  work: () => Promise<End>,
+): Promise<End> {
+  const options = { parent: contextOf(record), attributes: attributesOf(record) };
+  return inSpan(TRACER, "lease pass", options, async (span) => {
+    const end = await work();
+    span.setAttribute("muster.because", end.because);
+    return end;
+  });
+}
+
+/** Runs one step of a pass under a span of its own, which says why it is done. */
+export function inLeaseStep<Result>(
+  record: LeaseRecord,
+  plan: Exclude<LeasePlan, { do: "wait" }>,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const name = plan.do === "change" ? plan.change.kind : plan.do;
+  const attributes = { ...attributesOf(record), "muster.because": plan.because };
+  return inSpan(TRACER, `lease ${name}`, { attributes }, work);
+}
+
+/** Runs one call under a span of the lease's trace, which is that of its order, whichever replica does it. What it came to by itself, and was no error, may still be a failure. */
 export function inLeaseTrace<Result>(
-  { order, run, traceparent }: LeaseRecord,
+  record: LeaseRecord,
   doing: string,
   work: () => Promise<Result>,
   failureOf: (result: Result) => string | undefined = () => undefined,
 ): Promise<Result> {
-  const attributes = { "muster.lease": order.id, "muster.lease_type": order.type, "muster.run": run };
-  return inSpan(TRACER, doing, { parent: contextOfTraceparent(traceparent), attributes }, async (span) => {
+  return inSpan(TRACER, doing, { parent: contextOf(record), attributes: attributesOf(record) }, async (span) => {
     const result = await work();
     const failure = failureOf(result);
     if (failure !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: failure });
     return result;
   });
+}
+
+/** Below what is under way in the trace of the lease; else right below its order. */
+function contextOf({ traceparent }: LeaseRecord): Context {
+  const ordered = contextOfTraceparent(traceparent);
+  const traceOf = (of: Context): string | undefined => trace.getSpanContext(of)?.traceId;
+  const isWithin = traceOf(ordered) === undefined || traceOf(ordered) === traceOf(context.active());
+  return isWithin ? context.active() : ordered;
+}
+
+function attributesOf({ order, run }: LeaseRecord): Attributes {
+  return { "muster.lease": order.id, "muster.lease_type": order.type, "muster.run": run };
 }

@@ -80,6 +80,17 @@ it("tells a lease from `muster lease order` to its end as one trace, and its his
     new Set(["muster", "provision-engine", "reservation-manager"]),
   );
   expect(names()).toContain("decide reservation");
+  const reasons = inTrace().filter(({ name }) => name === "lease provision" || name === "lease decommission");
+  expect(reasons.map(({ attributes }) => attributes["muster.because"])).not.toContain(undefined);
+  const parentOf = (name: string) => {
+    const child = inTrace().find((span) => span.name === name);
+    return inTrace().find(({ spanId }) => spanId === child?.parentSpanId)?.name;
+  };
+  await until(
+    "each call is below the step that it is made for",
+    () => parentOf("provision machine") === "lease provision",
+  );
+  await until("each step is below its pass", () => parentOf("lease provision") === "lease pass");
   await until("every span has its parent", () => orphansOf(inTrace(), root).length === 0);
 
   const told = async (): Promise<{ event: string; traceparent: string }[]> =>

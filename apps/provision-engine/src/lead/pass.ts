@@ -9,6 +9,7 @@ import type { LeaseSnapshot } from "../domain/lease-snapshot.ts";
 import { hashOrder, type Digest } from "../domain/order-hash.ts";
 import { planLease, type LeasePlan, type LeasePolicy } from "../domain/plan-lease.ts";
 import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
+import { inLeasePass, inLeaseStep } from "../lease-trace.ts";
 
 /** What came of one call for a workload. `retryable`: the same call may succeed later. `waits`: it has not failed, however often it is asked: it stands in a queue, or its time was over first, of which there is nothing to tell. */
 export type Outcome =
@@ -63,34 +64,56 @@ const STEPS_MAX = 20;
  * one. Of one lease there must be one pass at a time; one of a leader that was deposed changes nothing in the record once its successor has.
  */
 export async function passLease(deps: PassDeps, policy: PassPolicy, id: string, signal: AbortSignal): Promise<PassEnd> {
-  let stored = deps.seen(id) ?? (await deps.read(id));
-  for (let step = 0; stored !== undefined && step < STEPS_MAX && !signal.aborted; step++) {
-    const { record } = stored;
-    if (record.fence > deps.fence) return { againAfterNs: undefined, because: "another engine leads" };
-    const snapshot = deps.look(record);
-    const nowNs = deps.now();
-    const plan = planLease(snapshot, policy, nowNs);
-    deps.planned(snapshot, plan, nowNs);
-    if (plan.do === "wait") return { againAfterNs: plan.untilNs, because: plan.because };
-    try {
-      stored = await execute(deps, policy, stored, plan);
-    } catch (error) {
-      if (faultOf(error)?.code !== "conflict") throw error;
-      // A user's change came first: what is to be done now may be something else.
-      stored = await deps.read(id);
+  const first = nextOf(deps, policy, deps.seen(id) ?? (await deps.read(id)), signal);
+  if (!("plan" in first)) return first;
+  return inLeasePass(first.stored.record, async () => {
+    let next = first;
+    for (let step = 1; ; step++) {
+      const { stored, plan } = next;
+      const changed = await inLeaseStep(stored.record, plan, () => takeStep(deps, policy, stored, plan));
+      if (step === STEPS_MAX) return unfinished(deps);
+      const after = nextOf(deps, policy, changed, signal);
+      if (!("plan" in after)) return after;
+      next = after;
     }
-  }
-  return stored === undefined
-    ? { againAfterNs: undefined, because: "there is no such lease, or it is another engine's" }
-    : { againAfterNs: deps.now(), because: "it is not finished" };
+  });
 }
 
-async function execute(
+type Step = Exclude<LeasePlan, { do: "wait" }>;
+
+/** What is to be done next for a lease, or why the pass has come to its end. */
+function nextOf(
   deps: PassDeps,
   policy: PassPolicy,
-  stored: Stored,
-  plan: Exclude<LeasePlan, { do: "wait" }>,
-): Promise<Stored | undefined> {
+  stored: Stored | undefined,
+  signal: AbortSignal,
+): PassEnd | { readonly stored: Stored; readonly plan: Step } {
+  if (stored === undefined)
+    return { againAfterNs: undefined, because: "there is no such lease, or it is another engine's" };
+  if (signal.aborted) return unfinished(deps);
+  if (stored.record.fence > deps.fence) return { againAfterNs: undefined, because: "another engine leads" };
+  const snapshot = deps.look(stored.record);
+  const nowNs = deps.now();
+  const plan = planLease(snapshot, policy, nowNs);
+  deps.planned(snapshot, plan, nowNs);
+  return plan.do === "wait" ? { againAfterNs: plan.untilNs, because: plan.because } : { stored, plan };
+}
+
+function unfinished({ now }: PassDeps): PassEnd {
+  return { againAfterNs: now(), because: "it is not finished" };
+}
+
+async function takeStep(deps: PassDeps, policy: PassPolicy, stored: Stored, plan: Step): Promise<Stored | undefined> {
+  try {
+    return await execute(deps, policy, stored, plan);
+  } catch (error) {
+    if (faultOf(error)?.code !== "conflict") throw error;
+    // A user's change came first: what is to be done now may be something else.
+    return deps.read(stored.record.order.id);
+  }
+}
+
+async function execute(deps: PassDeps, policy: PassPolicy, stored: Stored, plan: Step): Promise<Stored | undefined> {
   const { record } = stored;
   switch (plan.do) {
     case "change":
