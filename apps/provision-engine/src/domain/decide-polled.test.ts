@@ -19,6 +19,7 @@ it.each<[string, typeof listed, LeaseRecord | undefined, string]>([
   ["what it is about to be told is not told beside that", listed, lease(pending({ result: true })), "nothing"],
   ["nor an end", withdrawn, lease({ phase: "ENDED", ...pending({ deleted: true }) }), "nothing"],
   ["what is withdrawn ends, whatever is still to be told", withdrawn, lease(pending({ result: true })), "withdraw"],
+  ["also one that failed", withdrawn, lease({ phase: "FAILED", ...pending({ result: true }) }), "withdraw"],
   ["what is withdrawn and over is told again", withdrawn, lease({ phase: "ENDED" }), "withdraw"],
   ["a lease of another source is not withdrawn", withdrawn, lease({ source: "nats" }), "nothing"],
   [

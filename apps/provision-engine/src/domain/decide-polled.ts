@@ -27,8 +27,8 @@ export function decidePolled(news: PolledNews, stored: LeaseRecord | undefined):
   // Which lease that is, and whose, is decided where orders are.
   if (source !== news.source)
     return { do: news.withdrawn ? "nothing" : "order", because: `its lease came from ${source}` };
-  const isOver = phase === "ENDED" || phase === "FAILED";
-  if (news.withdrawn && !isOver) return { do: "withdraw", because: "its controller withdraws it" };
+  // Of one that failed the order could be sent again, and would run.
+  if (news.withdrawn && phase !== "ENDED") return { do: "withdraw", because: "its controller withdraws it" };
   if (feedback.result || feedback.deleted) return { do: "nothing", because: "it is about to be told" };
   if (news.withdrawn) return { do: "withdraw", because: "it is over, and that is told again" };
   if (news.isAnswered) return { do: "nothing", because: "the controller knows what it came to" };

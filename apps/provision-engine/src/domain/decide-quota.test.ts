@@ -25,6 +25,11 @@ it.each([
   expect(fault && describeFault(fault)).toBe(text);
 });
 
+it("promises nothing for an order that is larger than all that its user may have", () => {
+  const fault = decideQuota("u", { leases: 1, bytes: 1001 }, { leases: 0, bytes: 0 }, POLICY);
+  expect(fault).toMatchObject({ code: "limit_exceeded", limit: 1000, retryAfterMs: 0 });
+});
+
 it("weighs records by their texts, and not below what is stored of them", () => {
   const small = aLease();
   const large = aLease({ order: { data: "ü".repeat(30_000) }, trouble: "t".repeat(2000) });

@@ -22,11 +22,13 @@ const RETRY_MS = 60_000;
 /** Why a user that has so much may not have that much more; undefined: it may. */
 export function decideQuota(user: string, wanted: Usage, usage: Usage, policy: QuotaPolicy): Fault | undefined {
   const { leasesMax, bytesMax } = policy;
+  // No end of others would ever make room for what is too large by itself.
+  const retryAfterMs = wanted.leases > leasesMax || wanted.bytes > bytesMax ? 0 : RETRY_MS;
   const refuse = (what: string, limit: number): Fault => ({
     code: "limit_exceeded",
     what: `${what} of user ${user}`,
     limit,
-    retryAfterMs: RETRY_MS,
+    retryAfterMs,
   });
   if (usage.leases + wanted.leases > leasesMax) return refuse("number of leases (PROVISION_USER_LEASES)", leasesMax);
   const bytes = usage.bytes + wanted.bytes;

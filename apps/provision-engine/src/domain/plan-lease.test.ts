@@ -79,7 +79,8 @@ describe("an order", () => {
     const waitsFor = { leases: ["1-2"], until: "changed" };
     const because = "volume 1-2 is being provisioned";
     expect(plan(mounts, END, { named })).toEqual({ do: "wait", untilNs: END, waitsFor, because });
-    expect(plan(mounts, END + 1n, { named })).toEqual(expire);
+    const ending = { ...expire.change.ending, message: `it was not ACTIVE yet: ${because}` };
+    expect(plan(mounts, END + 1n, { named })).toEqual({ ...expire, change: { kind: "ending", ending } });
   });
 
   it("fails when it is not admitted, is of no known type or none that is served, or its data are wrong", () => {

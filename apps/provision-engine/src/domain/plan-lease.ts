@@ -4,7 +4,7 @@ import { decideAdmission, type Admission } from "./decide-admission.ts";
 import { decideRelease } from "./decide-release.ts";
 import { decideReference } from "./decide-take-over.ts";
 import type { LeaseFacts, LeaseSnapshot } from "./lease-snapshot.ts";
-import type { LeaseChange } from "./transition-lease.ts";
+import { describeWait, type LeaseChange } from "./transition-lease.ts";
 import { describeProblems } from "./workload-type.ts";
 
 export type LeasePolicy = {
@@ -44,15 +44,15 @@ export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: b
   const { lease } = snapshot;
   switch (lease.phase) {
     case "ORDERED":
-      return isOver(lease.expiresAtNs, nowNs) ? EXPIRE : planOrdered(snapshot, nowNs);
+      return isOver(lease.expiresAtNs, nowNs) ? expire(planOrdered(snapshot, nowNs)) : planOrdered(snapshot, nowNs);
     case "PROVISIONING":
-      if (isOver(lease.expiresAtNs, nowNs)) return EXPIRE;
+      if (isOver(lease.expiresAtNs, nowNs)) return expire();
       return (
         notBefore(lease, nowNs) ??
         takeOver(lease, "it is to have the workload of") ?? { do: "provision", because: "it is to be there" }
       );
     case "ACTIVE":
-      return isOver(lease.expiresAtNs, nowNs) ? EXPIRE : planActive(snapshot, policy);
+      return isOver(lease.expiresAtNs, nowNs) ? expire() : planActive(snapshot, policy);
     case "DECOMMISSIONING":
       return notBefore(lease, nowNs) ?? takeOver(lease, "it may have the workload of") ?? planDown(snapshot);
     case "ENDED":
@@ -61,11 +61,12 @@ export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: b
   }
 }
 
-const EXPIRE: LeasePlan = {
-  do: "change",
-  change: { kind: "ending", ending: { cause: "EXPIRED", message: "", request: undefined } },
-  because: "its time is over",
-};
+/** Of one that has only waited its end says for what: nothing else would tell any more. */
+function expire(otherwise?: LeasePlan): LeasePlan {
+  const message = otherwise?.do === "wait" ? describeWait(otherwise.because) : "";
+  const ending = { cause: "EXPIRED", message, request: undefined } as const;
+  return { do: "change", change: { kind: "ending", ending }, because: "its time is over" };
+}
 
 function takeOver({ takesOver }: LeaseFacts, why: string): LeasePlan | undefined {
   return takesOver === undefined ? undefined : { do: "take-over", because: `${why} lease ${takesOver}` };

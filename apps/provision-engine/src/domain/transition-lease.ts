@@ -388,7 +388,12 @@ function isError({ result }: LeaseRecord): boolean {
 
 /** What has kept it from becoming ACTIVE: once it is over nothing else would tell. */
 function neverThere({ phase, trouble }: LeaseRecord): string {
-  return phase === "PROVISIONING" && trouble !== "" ? `it was not ACTIVE yet: ${trouble}` : "";
+  return phase === "PROVISIONING" && trouble !== "" ? describeWait(trouble) : "";
+}
+
+/** What the end of a lease says that never became ACTIVE. */
+export function describeWait(because: string): string {
+  return `it was not ACTIVE yet: ${because}`;
 }
 
 function describeEnding({ cause, message }: Ending): string {
