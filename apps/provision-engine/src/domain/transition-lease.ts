@@ -42,7 +42,7 @@ export type LeaseChange =
       readonly remade?: readonly string[];
     }
   /** The feedback of this number has arrived. */
-  | { readonly kind: "told"; readonly number: number }
+  | { readonly kind: "told"; readonly number: number; readonly resigned?: Resigned }
   | { readonly kind: "telling-delayed"; readonly number: number; readonly notBeforeNs: bigint }
   /** Its source does not take it. Undefined: it is not told any more. */
   | {
@@ -55,6 +55,9 @@ export type LeaseChange =
   | { readonly kind: "published"; readonly upTo: string }
   /** Nobody asks for its data any more; the hash of its order stays. */
   | { readonly kind: "compacted"; readonly orderHash: Uint8Array };
+
+/** The result that had one signature was told with another one. */
+export type Resigned = { readonly before: Uint8Array; readonly after: Uint8Array };
 
 export type LeaseTransition = {
   /** Undefined: nothing changes. */
@@ -322,6 +325,13 @@ function transitionChecked(
   return become(withEvent(told, "RESTORED", [again, "with another result"].filter(Boolean).join("; "), nowNs), because);
 }
 
+/** A result that has come since then has its own. */
+function withSignature({ result }: LeaseRecord, resigned: Resigned | undefined): LeaseRecord["result"] {
+  if (result === undefined || resigned === undefined || Buffer.compare(result.signature, resigned.before) !== 0)
+    return result;
+  return { ...result, signature: resigned.after };
+}
+
 function transitionFeedback(
   record: LeaseRecord,
   change: Extract<LeaseChange, { kind: "told" | "telling-delayed" | "telling-refused" }>,
@@ -330,8 +340,10 @@ function transitionFeedback(
   const { feedback } = record;
   if (change.number !== feedback.number || !(feedback.result || feedback.deleted))
     return stay("something else is to be told now");
-  if (change.kind === "told")
-    return become({ ...record, feedback: { ...feedback, ...TOLD } }, "its source knows what it came to");
+  if (change.kind === "told") {
+    const told = { ...record, result: withSignature(record, change.resigned), feedback: { ...feedback, ...TOLD } };
+    return become(told, "its source knows what it came to");
+  }
   if (change.kind === "telling-delayed") {
     const delayed = { ...feedback, attempts: feedback.attempts + 1, notBeforeNs: change.notBeforeNs };
     return become({ ...record, feedback: delayed }, "its source is told later");

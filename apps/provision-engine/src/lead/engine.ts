@@ -336,7 +336,7 @@ function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undef
 }
 
 function tellOf(
-  { records, holdings, history, feedback, digest, nowNs, policy, tell }: EngineOps,
+  { records, holdings, history, feedback, sign, digest, nowNs, policy, tell }: EngineOps,
   { token }: Lead,
   wake: TellDeps["wake"],
 ): TellDeps {
@@ -354,6 +354,7 @@ function tellOf(
     seen: holdings.seen,
     history: { publish: (events) => store(() => history.publish(events)) },
     feedback,
+    sign,
     digest,
     nowNs,
     policy: policy.tell,

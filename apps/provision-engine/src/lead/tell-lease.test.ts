@@ -8,7 +8,7 @@ import { hashOrder } from "../domain/order-hash.ts";
 import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
 import { startLeaseLoop } from "./lease-loop.ts";
 import type { Stored } from "./pass.ts";
-import { openTelling } from "./tell-lease.ts";
+import { openTelling, type Answer } from "./tell-lease.ts";
 
 const result = (id: string): Result => ({
   id,
@@ -32,6 +32,9 @@ function telling() {
   let overtaking: ((id: string) => void) | undefined;
   let answers: PromiseWithResolvers<undefined> | undefined;
   let away = false;
+  // A signature with the key of that number.
+  let key = 0;
+  const results: (Result | undefined)[] = [];
   const published: string[] = [];
   const woken = Promise.withResolvers<string>();
   const put = (record: LeaseRecord): Stored => {
@@ -63,8 +66,10 @@ function telling() {
         return Promise.resolve();
       },
     },
-    feedback: async ({ id, number, deleted }: { id: string; number: number; deleted: boolean }) => {
+    sign: (unsigned: Omit<Result, "signature">) => ({ ...unsigned, signature: new Uint8Array(64).fill(key) }),
+    feedback: async ({ id, number, deleted, result: answer }: Answer) => {
       asked += 1;
+      results.push(answer);
       await answers?.promise;
       const fault = trouble?.(id);
       if (fault !== undefined) throw new FaultError(fault);
@@ -94,6 +99,9 @@ function telling() {
     answer: () => answers?.resolve(undefined),
     /** The first lease that is to be looked at again. */
     woken: woken.promise,
+    /** The engine has another key from now on. */
+    changeKey: () => (key += 1),
+    results,
     refuseWrites: (isRefusing: boolean) => (away = isRefusing),
     asked: () => asked,
     writes: () => writes,
@@ -279,4 +287,17 @@ it("a lease whose source hangs is looked at beside the others", async () => {
   hanging.resolve(undefined);
   stop.abort();
   await loop.done;
+});
+
+it("signs what it tells again with the key that it has by then, and keeps that signature", async () => {
+  const world = telling();
+  world.add("1-1");
+  world.change("1-1", provisioned("1-1"));
+  await world.pass(500);
+  world.changeKey();
+  world.change("1-1", { kind: "resent" });
+  await world.pass(500);
+  const signatures = world.results.map((answer) => answer?.signature[0]);
+  expect(signatures).toEqual([0, 1]);
+  expect(world.records.get("1-1")?.record.result?.signature[0]).toBe(1);
 });

@@ -30,6 +30,8 @@ export type TellDeps = {
   readonly history: Pick<History, "publish">;
   /** The Feedbacker: resolves once it cannot be lost any more. The same answer again is no other one. */
   readonly feedback: (answer: Answer) => Promise<void>;
+  /** With the key that the engine has now. */
+  readonly sign: (result: Omit<Result, "signature">) => Result;
   readonly nowNs: () => bigint;
   readonly policy: TellPolicy;
   readonly digest: Digest;
@@ -142,11 +144,13 @@ async function publish(
   return { change: { kind: "published", upTo: last.id } };
 }
 
-async function tell({ feedback, failed, nowNs, policy }: TellDeps, record: LeaseRecord): Promise<Told> {
+async function tell(deps: TellDeps, record: LeaseRecord): Promise<Told> {
+  const { feedback, failed, nowNs, policy } = deps;
   const plan = planFeedback(record, nowNs());
   if (plan.tell === "nothing") return {};
   if (plan.tell === "later") return { againAtNs: plan.untilNs };
-  const { number, result, deleted } = plan;
+  const { number, deleted } = plan;
+  const result = resign(deps, record, plan.result);
   const { order, source } = record;
   const { id } = order;
   try {
@@ -157,5 +161,12 @@ async function tell({ feedback, failed, nowNs, policy }: TellDeps, record: Lease
     const change = decideTelling(faultOf(error), record.feedback, nowNs(), policy);
     return { change, ...(change.notBeforeNs !== undefined && { againAtNs: change.notBeforeNs }) };
   }
-  return { change: { kind: "told", number } };
+  const [before, after] = [plan.result?.signature, result?.signature];
+  const isResigned = before !== undefined && after !== undefined && Buffer.compare(before, after) !== 0;
+  return { change: { kind: "told", number, ...(isResigned && { resigned: { before, after } }) } };
+}
+
+/** An answer that is told again may have been signed with a key that the engine has no more. Of a compact lease the data are gone that the signature is of. */
+function resign({ sign }: TellDeps, { orderHash }: LeaseRecord, result: Result | undefined): Result | undefined {
+  return result === undefined || orderHash !== undefined ? result : sign(result);
 }
