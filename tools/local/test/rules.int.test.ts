@@ -14,17 +14,21 @@ import { freePorts, whatContainersLack } from "./containers.ts";
 const IMAGE = "prom/prometheus:v2.42.0";
 const lack = whatContainersLack([IMAGE]);
 
-/** Each the first event that a process ever counts, or a gauge at the value that is trouble. */
-const TROUBLE = {
+/** Each the first event that a process ever counts. */
+const EVENTS = {
   MusterStoreRefuses: `db_client_operation_duration_count{error_type="limit_exceeded",db_collection_name="sessions"} 1`,
   MusterNatsRefuses: `muster_bus_refusals_total{muster_bus_refused="publish"} 1`,
   MusterRequestsRefused: `muster_bus_requests_refused_total{rpc_service="session",muster_bus_user="cli",muster_bus_reason="rate"} 1`,
   MusterRecordUnreadable: `muster_session_unreadable_total 1`,
-  MusterSetInTrouble: `muster_farm_troubled{urgency="HIGH"} 1`,
+  MusterSetInTrouble: `muster_farm_alerts_total{urgency="HIGH"} 1`,
+};
+/** Each a gauge at the value that is trouble. */
+const STATES = {
   MusterLeaseStuck: `muster_lease_stuck 1`,
   MusterVolumeFills: volume(3.4),
   MusterBucketFills: bucket(81),
 };
+const TROUBLE = { ...EVENTS, ...STATES };
 const WELL = `${volume(3.7)}\n${bucket(79)}\nmuster_farm_troubled{urgency="HIGH"} 0\nmuster_farm_troubled{urgency="LOW"} 3\nmuster_lease_stuck 0`;
 
 /** Of 10 GiB, of which JetStream may take 8 by default: at 3.6 it has four fifths of that. */
@@ -38,15 +42,30 @@ function bucket(bytes: number): string {
   return `muster_bucket_bytes${name} ${bytes}\nmuster_bucket_bytes_max${name} 100`;
 }
 
+/** What a Prometheus has that has scraped for some time, of which each sample serves the rules for five minutes. */
+function history(nowMs: number): string {
+  const agesMin = [7, 12, 17];
+  return agesMin.map((age) => `muster_ready{check="${age}"} 1 ${nowMs - age * 60_000}`).join("\n");
+}
+
+type Rules = {
+  readonly data: {
+    readonly groups: readonly {
+      readonly rules: readonly { readonly health: string }[];
+      readonly lastEvaluation: string;
+    }[];
+  };
+};
 type Alerts = { readonly data: { readonly alerts: readonly { readonly labels: { readonly alertname: string } }[] } };
 
 it.skipIf(lack !== undefined)(
-  `hears in Prometheus of what happens for the first time, and of nothing before${lack === undefined ? "" : ` (skipped: ${lack})`}`,
+  `hears in Prometheus of what happens for the first time, and of nothing that was before it${lack === undefined ? "" : ` (skipped: ${lack})`}`,
   { timeout: 120_000 },
   async () => {
     await using stack = new AsyncDisposableStack();
     const { path } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-rules-")));
-    let exported = WELL;
+    // Events that were counted before this Prometheus looked for the first time.
+    let exported = [WELL, ...Object.values(EVENTS)].join("\n");
     const exporter = createServer((_, response) => response.end(`${exported}\n`)).listen(0, "127.0.0.1");
     stack.defer(() => void exporter.close());
     await once(exporter, "listening");
@@ -68,20 +87,19 @@ it.skipIf(lack !== undefined)(
       (await (await fetch(`http://127.0.0.1:${port}/api/v1/${question}`)).json()) as Answer;
     const ringing = async (): Promise<ReadonlySet<string>> =>
       new Set((await ask<Alerts>("alerts")).data.alerts.map(({ labels }) => labels.alertname));
-    await until(
-      "what is missing rings",
-      () =>
-        ringing()
-          .then((names) => names.has("MusterNoLedger"))
-          .catch(() => false),
-      {
-        timeoutMs: 60_000,
-      },
-    );
-    expect([...(await ringing())].filter((name) => name in TROUBLE)).toEqual([]);
-    exported = Object.values(TROUBLE).join("\n");
-    const wanted = Object.keys(TROUBLE).toSorted();
     const heard = async (): Promise<string[]> => [...(await ringing())].filter((name) => name in TROUBLE).toSorted();
+    const lastEvaluatedMs = async (): Promise<number> =>
+      Math.min(...(await ask<Rules>("rules")).data.groups.map(({ lastEvaluation }) => Date.parse(lastEvaluation)));
+    const isScraped = async (): Promise<boolean> =>
+      (await ask<{ data: { result: unknown[] } }>("query?query=muster_session_unreadable_total")).data.result.length >
+      0;
+    await until("it is scraped", () => isScraped().catch(() => false), { timeoutMs: 60_000 });
+    const scrapedMs = Date.now();
+    await until("its rules are evaluated", async () => (await lastEvaluatedMs()) > scrapedMs);
+    expect(await ringing()).toContain("MusterNoLedger");
+    expect(await heard()).toEqual([]);
+    exported = [...Object.values(TROUBLE), history(Date.now())].join("\n");
+    const wanted = Object.keys(TROUBLE).toSorted();
     await until("all of it rings", async () => (await heard()).length === wanted.length, { timeoutMs: 30_000 }).catch(
       async (cause: unknown) => {
         throw new Error(`only these ring: ${(await heard()).join(", ")}`, { cause });
@@ -90,7 +108,7 @@ it.skipIf(lack !== undefined)(
     const all = parse(await readFile(join(ROOT, "deploy/prometheus/rules.yaml"), "utf8")) as {
       groups: { rules: object[] }[];
     };
-    const { data } = await ask<{ data: { groups: { rules: { health: string }[] }[] } }>("rules");
+    const { data } = await ask<Rules>("rules");
     const health = data.groups.flatMap(({ rules }) => rules.map((rule) => rule.health));
     expect(health).toEqual(all.groups.flatMap(({ rules }) => rules.map(() => "ok")));
   },
