@@ -33,6 +33,9 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       onChange: (state) => {
         logger.info({ state }, "leadership of the nodes");
       },
+      onProblem: (error) => {
+        logger.warn({ err: error }, "the lead of the nodes is free, and cannot be taken");
+      },
     },
     (leadership) => scale(context, bus, deps, leadership),
   );

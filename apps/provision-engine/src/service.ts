@@ -47,6 +47,7 @@ export async function run(
       ttlMs: config.lockTtlMs,
       signal,
       onChange: (state) => logger.info({ state }, "leadership of the engine"),
+      onProblem: (error) => logger.warn({ err: error }, "the lead of the engine is free, and cannot be taken"),
     },
     (leadership) => work(context, deps, leadership),
   );

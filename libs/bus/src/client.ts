@@ -146,10 +146,14 @@ async function askUntil(
   const { signal, repeat = route.repeat } = options;
   const endMs = performance.now() + timeoutMs;
   let leftMs = timeoutMs;
+  let answered: FaultError | undefined;
   for (let attempt = 1; ; attempt += 1) {
     let waitMs = backoffMs(attempt, RETRY);
     if (signal?.aborted === true) throw new FaultError({ code: "cancelled", operation: route.operation });
-    const asked = await askOnce(route, payload, timeoutMs, requestOptions(route, leftMs, { repeat, signal, callId }));
+    const once = requestOptions(route, leftMs, { repeat, signal, callId });
+    const asked = await askOnce(route, payload, timeoutMs, once).catch((error: unknown) => {
+      throw orAnswered(error, answered);
+    });
     let failure: FaultError;
     if ("payload" in asked) {
       const fault = faultOfReply(asked);
@@ -159,7 +163,8 @@ async function askUntil(
         // Not before it was said, however much time is left: earlier it would be refused again, and cost the service as much.
         waitMs += fault.retryAfterMs;
         if (performance.now() + waitMs + LAST_ATTEMPT_MS > endMs) throw failure;
-      } else if (fault.code !== "unavailable" || repeat === "never") throw failure;
+      } else if (fault.code !== "unavailable" || repeat === "never") throw orAnswered(failure, answered);
+      else answered = failure;
     } else {
       failure = asked;
     }
@@ -168,6 +173,11 @@ async function askUntil(
     leftMs = endMs - performance.now();
     if (leftMs < LAST_ATTEMPT_MS) throw failure;
   }
+}
+
+/** What the service has said that it lacks says more than that the time is over. */
+function orAnswered(error: unknown, answered: FaultError | undefined): unknown {
+  return answered !== undefined && faultOf(error)?.code === "deadline_exceeded" ? answered : error;
 }
 
 /** The reply, or the error when nobody was there, so that nothing has been done. */

@@ -249,6 +249,19 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(await faultFrom(cancelled)).toMatchObject({ code: "cancelled" });
     });
 
+    it("passes on what the service has said that it lacks when a later attempt is not answered in time", async () => {
+      let calls = 0;
+      await using _service = await served({
+        listPools: () => {
+          calls += 1;
+          return calls > 1 ? new Promise(() => undefined) : Promise.reject(new FaultThrown(kubernetesAway));
+        },
+      });
+      const call = client(caller, ReservationService).listPools({}, { timeoutMs: 300 });
+      expect(await faultFrom(call)).toEqual(kubernetesAway);
+      expect(calls).toBe(2);
+    });
+
     it.each([{ of: "the client" }, { of: "the call" }])("asks once when $of says never to repeat", async ({ of }) => {
       let calls = 0;
       await using _service = await served({

@@ -15,6 +15,7 @@ import { compareKeys, validFilter, validKey } from "./keys.ts";
 import { orderedPass } from "./ordered.ts";
 import { type Fill, showFill } from "./show-fill.ts";
 import { observed } from "./telemetry.ts";
+import { unlessUnstored } from "./unstored.ts";
 import { watchBucket } from "./watch.ts";
 
 export type Entry<Value> = { readonly key: string; readonly value: Value; readonly revision: number };
@@ -36,8 +37,8 @@ export type WatchOptions = {
 
 /**
  * Typed key-value on JetStream. Every write names the revision it replaces, so two writers never overwrite each other unseen.
- * Rejects with FaultError: conflict, already_exists, limit_exceeded (value too large, bucket full), invalid_request (key), unavailable. After unavailable a
- * write may have happened or not: read, or write again and take the conflict as the answer.
+ * Rejects with FaultError: conflict, already_exists, limit_exceeded (value too large, bucket full), invalid_request (key), unavailable (of "disk of nats" where the server
+ * answers and does not store). After unavailable a write may have happened or not: read, or write again and take the conflict as the answer.
  */
 export type Bucket<Value, Input = Value> = {
   readonly name: string;
@@ -266,10 +267,12 @@ async function write<Value, Input>(
   expected: number,
   header?: MsgHdrs,
 ): Promise<number> {
-  const { connection, client, timeoutMs } = opened;
+  const { connection, client, manager, stream, timeoutMs } = opened;
   const subject = subjectOf(opened, key);
   const options = { expect: { lastSubjectSequence: expected }, timeout: timeoutMs, ...(header && { headers: header }) };
-  return (await ask(connection, timeoutMs, () => client.publish(subject, bytes, options))).seq;
+  const send = () => ask(connection, timeoutMs, () => client.publish(subject, bytes, options));
+  const question = () => manager.streams.info(stream);
+  return (await unlessUnstored(send, { question, timeoutMs, doing: `writing ${opened.config.name}/${key}` })).seq;
 }
 
 function subjectOf<Value, Input>(opened: Opened<Value, Input>, key: string): string {

@@ -15,7 +15,7 @@ export const JETSTREAM = {
 } as const;
 
 /** Milliseconds after which asking NATS again is worth it. */
-const RETRY_AFTER_MS = 500;
+export const RETRY_AFTER_MS = 500;
 
 const CONNECTION_ERRORS: ReadonlySet<string> = new Set([
   "ClosedConnectionError",

@@ -32,6 +32,8 @@ export type LeadOptions = {
   readonly ttlMs: number;
   readonly signal: AbortSignal;
   readonly onChange?: (state: "waiting" | "leading" | "lost") => void;
+  /** Told why the lock, which is free, is not taken; once while the reason is the same. It is tried again. */
+  readonly onProblem?: (error: unknown) => void;
   /** Monotonic milliseconds. */
   readonly now?: () => number;
 };
@@ -54,7 +56,8 @@ export async function lead(
   if (bucket === undefined) return;
   const record = { holder, session: randomUUID(), ttlMs };
   await using observer = observeLock(bucket, lock, now);
-  const context = { bucket, lock, record, observer, signal, now };
+  const { onProblem = () => undefined } = options;
+  const context = { bucket, lock, record, observer, signal, now, onProblem };
   const told = (state: "waiting" | "leading" | "lost"): void => {
     countLock(lock, state);
     options.onChange?.(state);
@@ -81,6 +84,7 @@ type LockContext = {
   readonly observer: LockObserver;
   readonly signal: AbortSignal;
   readonly now: () => number;
+  readonly onProblem: (error: unknown) => void;
 };
 
 type AcquiredLock = {
@@ -91,7 +95,8 @@ type AcquiredLock = {
 
 /** Waits until the lock is ours; undefined when the signal came first. */
 async function acquireLock(context: LockContext): Promise<AcquiredLock | undefined> {
-  const { bucket, lock, record, observer, signal, now } = context;
+  const { bucket, lock, record, observer, signal, now, onProblem } = context;
+  let told = "";
   for (let failures = 0; !signal.aborted;) {
     const failure = observer.failure();
     if (failure !== undefined) throw failure.error;
@@ -122,6 +127,8 @@ async function acquireLock(context: LockContext): Promise<AcquiredLock | undefin
         () => false,
       );
       if (refreshed) continue;
+      if (!isRace && String(error) !== told) onProblem(error);
+      told = String(error);
       await pause(backoffMs(failures + 1, RETRY), signal);
       failures += 1;
     }

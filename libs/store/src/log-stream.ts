@@ -15,6 +15,7 @@ import { ask, connectionUp, RETRY } from "./connection-events.ts";
 import { isFull, isWrongSequence, JETSTREAM, jetStreamCode, toFault } from "./jetstream-fault.ts";
 import { orderedPass } from "./ordered.ts";
 import { observed } from "./telemetry.ts";
+import { unlessUnstored } from "./unstored.ts";
 
 /** The stream under a log: entries at consecutive sequences, each with the fencing token of its writer. */
 export type LogStream = {
@@ -69,7 +70,9 @@ export async function openLogStream(
     header.set(TOKEN, String(writer.token));
     const expect = expectedLast === undefined ? {} : { expect: { lastSequence: expectedLast } };
     const options = { msgID: id, headers: header, timeout: TIMEOUT_MS, ...expect };
-    return (await ask(connection, TIMEOUT_MS, () => client.publish(subject, bytes, options))).seq;
+    const send = () => ask(connection, TIMEOUT_MS, () => client.publish(subject, bytes, options));
+    const question = () => manager.streams.info(name);
+    return (await unlessUnstored(send, { question, timeoutMs: TIMEOUT_MS, doing: `writing log ${name}` })).seq;
   };
   /** Who wrote the entry at this sequence; undefined when there is none. */
   const writerAt = async (sequence: number): Promise<string | undefined> => {

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { until } from "@muster/testkit";
+import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { serviceReady, type Child } from "../src/child.ts";
 import { ROOT, type Replica } from "../src/stack.ts";
@@ -14,11 +14,16 @@ const FILLER = "muster.evt.filler.x.filled";
 const GIB = 1024 ** 3;
 
 describe("while a session, a job, a replica set and a lease are there", { timeout: 400_000 }, () => {
+  let nats: TestNats;
   let world: LuckyWorld;
   beforeAll(async () => {
-    world = await startLuckyWorld();
+    nats = await natsServer();
+    world = await startLuckyWorld(nats);
   }, 300_000);
-  afterAll(() => world[Symbol.asyncDispose](), 60_000);
+  afterAll(async () => {
+    await world[Symbol.asyncDispose]();
+    await nats[Symbol.asyncDispose]();
+  }, 60_000);
 
   it("reserves no more storage than the NATS of an installation has", async () => {
     const conf = await readFile(join(ROOT, "deploy/nats/nats.conf"), "utf8");
@@ -37,8 +42,8 @@ describe("while a session, a job, a replica set and a lease are there", { timeou
 
   it("refuses new work when NATS is full, says so, and goes on when there is room", async () => {
     const { storage } = await world.storage();
-    await world.nats.kill();
-    await world.nats.start(storage + ROOM_BYTES);
+    await nats.kill();
+    await nats.start(storage + ROOM_BYTES);
     await fill(world);
     await until("a submission is refused", () => world.submit("refused").then(() => false, isLimit), LONG);
     await until(
@@ -55,9 +60,9 @@ describe("while a session, a job, a replica set and a lease are there", { timeou
     await world.cli(`backup ${file}`);
     const ended = new Map(world.stack.replicas.map((replica) => [replica, replica.current()]));
     for (const replica of ended.keys()) await replica.kill(AWAY_MS);
-    await world.nats.kill();
-    await world.nats.loseStore();
-    await world.nats.start();
+    await nats.kill();
+    await nats.loseStore();
+    await nats.start();
     await until("NATS is back", () => world.storage().then(() => true), LONG);
     await world.cli(`restore ${file}`);
     for (const replica of ended.keys()) await replica.kill(0);

@@ -6,9 +6,10 @@ import { client, connectNats, type Client } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { FarmService, JobService, labels, muster as proto } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { until } from "@muster/testkit";
 import { expect } from "vitest";
 import type { Stack } from "../src/stack.ts";
+import type { NamedNats } from "../src/stack-nats.ts";
 import { muster } from "./muster-run.ts";
 import {
   eventNames,
@@ -36,10 +37,9 @@ type JobObject = {
   readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
 };
 
-/** A stack with one of each kind of work, which lasts until it is told to end, on a NATS that can lose its store. */
+/** A stack with one of each kind of work, which lasts until it is told to end. */
 export type LuckyWorld = AsyncDisposable & {
   readonly stack: Stack;
-  readonly nats: TestNats;
   readonly directory: string;
   /** Runs a command, which has to end well. */
   cli(line: string): Promise<string>;
@@ -54,10 +54,10 @@ export type LuckyWorld = AsyncDisposable & {
   expectGoodEnd(): Promise<void>;
 };
 
-export async function startLuckyWorld(): Promise<LuckyWorld> {
+/** On this NATS, which is the caller's to harm. */
+export async function startLuckyWorld(nats: NamedNats): Promise<LuckyWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-luck-"))).path;
-  const nats = starting.use(await natsServer());
   const pools = { drivers: 2, workers: 6 };
   const world = starting.use(await startWorld({ nats, env: { SESSION_EXECUTORS: "2" }, pools }));
   const bus = starting.use(await connectNats({ ...world.stack.nats, name: "test" }));
@@ -89,7 +89,6 @@ export async function startLuckyWorld(): Promise<LuckyWorld> {
   const all = starting.move();
   return {
     stack: world.stack,
-    nats,
     directory,
     cli,
     ask,

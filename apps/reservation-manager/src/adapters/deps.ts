@@ -69,6 +69,9 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
       onChange: (state) => {
         logger.info({ state }, "leadership of the ledger");
       },
+      onProblem: (error) => {
+        logger.warn({ err: error }, "the lead of the ledger is free, and cannot be taken");
+      },
     },
     (leadership) => keepLedger(managed, leadership),
   );
