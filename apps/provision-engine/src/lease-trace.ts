@@ -43,16 +43,25 @@ export function inLeaseStep<Result>(
 /** Runs one call under a span of the lease's trace, which is that of its order, whichever replica does it. What it came to by itself, and was no error, may still be a failure. */
 export function inLeaseTrace<Result>(
   record: LeaseRecord,
-  doing: string,
+  { name, because }: { readonly name: string; readonly because?: string },
   work: () => Promise<Result>,
   failureOf: (result: Result) => string | undefined = () => undefined,
 ): Promise<Result> {
-  return inSpan(TRACER, doing, { parent: contextOf(record), attributes: attributesOf(record) }, async (span) => {
+  const attributes = { ...attributesOf(record), ...(because !== undefined && { "muster.because": because }) };
+  return inSpan(TRACER, name, { parent: contextOf(record), attributes }, async (span) => {
     const result = await work();
     const failure = failureOf(result);
     if (failure !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: failure });
     return result;
   });
+}
+
+/** The decision, which the span that it was made under tells of. */
+export function traced<Decision extends { readonly do: string; readonly because: string }>(
+  decision: Decision,
+): Decision {
+  trace.getActiveSpan()?.addEvent(decision.do, { "muster.because": decision.because });
+  return decision;
 }
 
 /** Below what is under way in the trace of the lease; else right below its order. */

@@ -86,7 +86,7 @@ describe("a container that ends and is started again", () => {
           }
           expect(verdict.do).toBe("count");
           if (verdict.do === "count") crashes = verdict.crashes;
-          expect(countExits(crashes, [pod(at + 1, lastNs)], policy)).toEqual({ do: "nothing" });
+          expect(countExits(crashes, [pod(at + 1, lastNs)], policy)).toMatchObject({ do: "nothing" });
         }
       }),
     );

@@ -40,7 +40,7 @@ export type CrashWindow = {
 export type CrashPolicy = { readonly windowNs: bigint };
 
 export type CrashVerdict =
-  | { readonly do: "nothing" }
+  | { readonly do: "nothing"; readonly because: string }
   | { readonly do: "count"; readonly crashes: CrashWindow; readonly because: string }
   | { readonly do: "give-up"; readonly because: string };
 
@@ -96,7 +96,8 @@ export function countExits(
     next = addExits(next, each, windowNs);
     if (next.exits >= EXITS_MAX) return { do: "give-up", because: `exited ${next.exits} times, last with ${each.how}` };
   }
-  if (next === undefined || next === crashes) return { do: "nothing" };
+  if (next === undefined || next === crashes)
+    return { do: "nothing", because: "no container has exited that was not counted" };
   return { do: "count", crashes: next, because: `its container has exited, ${fresh.at(-1)?.how ?? ""}` };
 }
 

@@ -1,4 +1,4 @@
-import { faultOf, type Fault } from "@muster/faults";
+import { describeFault, faultOf, type Fault } from "@muster/faults";
 import {
   buildLegacyOrderBytes,
   buildOrderBytes,
@@ -51,7 +51,12 @@ export type OrderVerdict =
   /** Its lease is there. */
   | { readonly do: "change"; readonly change: LeaseChange; readonly because: string }
   /** `deleted`: its source is told that there is no such lease, so that it asks no more. */
-  | { readonly do: "refuse"; readonly fault: Fault; readonly answer: "nothing" | "deleted" };
+  | {
+      readonly do: "refuse";
+      readonly fault: Fault;
+      readonly answer: "nothing" | "deleted";
+      readonly because: string;
+    };
 
 /**
  * What becomes of an order that came from somewhere, with the record of its id. Nothing is done and nothing told for one that its user did not sign. An order whose
@@ -64,12 +69,12 @@ export function decideOrder(
   policy: OrderPolicy,
 ): OrderVerdict {
   const fault = checkFields(order, policy) ?? checkSignature(order, context, policy);
-  if (fault !== undefined) return { do: "refuse", fault, answer: "nothing" };
+  if (fault !== undefined) return refuseOrder(fault);
   if (stored !== undefined) return decideAgain(order, stored, context);
   const untimely = checkTimes(order, context, policy);
-  if (untimely !== undefined) return { do: "refuse", ...untimely };
+  if (untimely !== undefined) return refuseOrder(untimely.fault, untimely.answer);
   const unsealed = policy.unsealedSecrets ? undefined : findUnsealed("order", order);
-  if (unsealed !== undefined) return { do: "refuse", fault: wrong(`data.${unsealed}`, UNSEALED), answer: "nothing" };
+  if (unsealed !== undefined) return refuseOrder(wrong(`data.${unsealed}`, UNSEALED));
   return { do: "create", record: newRecord(order, context), because: "it is new" };
 }
 
@@ -78,8 +83,12 @@ const UNSEALED = "is not sealed to this engine, so that whoever may ask for leas
 function decideAgain(order: Order, stored: LeaseRecord, { digest }: OrderContext): OrderVerdict {
   if (isOrderOf(order, stored, digest))
     return { do: "change", change: { kind: "resent", data: order.data }, because: "its lease is there" };
-  const fault: Fault = { code: "already_exists", kind: "lease", id: order.id };
-  return { do: "refuse", fault, answer: "nothing" };
+  return refuseOrder({ code: "already_exists", kind: "lease", id: order.id });
+}
+
+/** An order that is not taken, for the reason that whoever sent it is told. */
+export function refuseOrder(fault: Fault, answer: "nothing" | "deleted" = "nothing"): OrderVerdict & { do: "refuse" } {
+  return { do: "refuse", fault, answer, because: describeFault(fault) };
 }
 
 function checkFields(order: Order, { engine }: OrderPolicy): Fault | undefined {

@@ -63,13 +63,13 @@ export function decideReference(
 
 /** The next step of a lease that is to have the workload of another one. The write of the older record is what hands it over. */
 export type TakeOverStep =
-  | { readonly do: "hand-over"; readonly change: LeaseChange }
-  | { readonly do: "take"; readonly change: LeaseChange }
+  | { readonly do: "hand-over"; readonly change: LeaseChange; readonly because: string }
+  | { readonly do: "take"; readonly change: LeaseChange; readonly because: string }
   /** Whoever led before may be about to hand it over: after a write of the older record he cannot. */
-  | { readonly do: "fence" }
-  | { readonly do: "refuse"; readonly message: string }
+  | { readonly do: "fence"; readonly because: string }
+  | { readonly do: "refuse"; readonly because: string }
   /** It never had anything. */
-  | { readonly do: "leave" };
+  | { readonly do: "leave"; readonly because: string };
 
 /**
  * From both records as they are stored: whatever was interrupted goes on from there. At each moment one of the two has the workload: the older one until its record says
@@ -84,13 +84,17 @@ export function decideTakeOver(
   const { id } = order;
   if (older?.record.heir === id) {
     const { crashes } = older.record;
-    return { do: "take", change: { kind: "taken-over", madeFor: originOf(older.record), crashes } };
+    const change = { kind: "taken-over", madeFor: originOf(older.record), crashes } as const;
+    return { do: "take", change, because: `lease ${older.record.order.id} has handed it over` };
   }
   if (phase === "PROVISIONING") {
     const referenced = older && toReferenced(order, older.record, older.isSame);
     const verdict = decideReference(order, referenced, nowNs);
-    if (verdict?.admit === "yes") return { do: "hand-over", change: { kind: "migrated", heir: id } };
-    return { do: "refuse", message: verdict?.because ?? "upgrade refused: the lease is not there any more" };
+    if (verdict?.admit === "yes")
+      return { do: "hand-over", change: { kind: "migrated", heir: id }, because: verdict.because };
+    return { do: "refuse", because: verdict?.because ?? "upgrade refused: the lease is not there any more" };
   }
-  return older !== undefined && older.record.fence < fence ? { do: "fence" } : { do: "leave" };
+  return older !== undefined && older.record.fence < fence
+    ? { do: "fence", because: "who led before may be about to hand it over" }
+    : { do: "leave", because: "it never had anything" };
 }

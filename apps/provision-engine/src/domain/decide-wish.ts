@@ -1,4 +1,4 @@
-import type { Fault } from "@muster/faults";
+import { describeFault, type Fault } from "@muster/faults";
 import {
   buildEndBytes,
   buildRenewalBytes,
@@ -17,7 +17,7 @@ export type WishVerdict =
   | { readonly do: "change"; readonly change: LeaseChange; readonly because: string }
   /** It is as wished already. */
   | { readonly do: "nothing"; readonly because: string }
-  | { readonly do: "refuse"; readonly fault: Fault };
+  | { readonly do: "refuse"; readonly fault: Fault; readonly because: string };
 
 type WishContext = Pick<OrderContext, "nowNs" | "verify">;
 
@@ -102,5 +102,5 @@ function notFound(id: string): Fault {
 }
 
 function refuse(fault: Fault): WishVerdict {
-  return { do: "refuse", fault };
+  return { do: "refuse", fault, because: describeFault(fault) };
 }

@@ -23,5 +23,7 @@ it.each<[title: string, record: LeaseRecord, isChanging: boolean, plan: object]>
   ["once its source may be told again", delayed(NOW + 5n), false, later(NOW + 5n)],
   ["as its source may be told, if that is first", happened(delayed(NOW + 5n), NOW), true, later(NOW + 5n)],
 ])("is told %s", (_title, record, isChanging, plan) => {
-  expect(planTelling(record, isChanging, NOW)).toEqual(plan);
+  const { because, ...planned } = planTelling(record, isChanging, NOW);
+  expect(planned).toEqual(plan);
+  expect(because).not.toBe("");
 });

@@ -2,18 +2,26 @@ import { isOver, type Result } from "@muster/leases";
 import type { LeaseRecord } from "./lease.ts";
 
 export type FeedbackPlan =
-  | { readonly tell: "nothing" }
-  | { readonly tell: "later"; readonly untilNs: bigint }
-  /** `number` goes with what was told, or could not be. */
-  | { readonly tell: "now"; readonly number: number; readonly result: Result | undefined; readonly deleted: boolean };
+  | { readonly tell: "nothing"; readonly because: string }
+  | { readonly tell: "later"; readonly untilNs: bigint; readonly because: string }
+  | {
+      readonly tell: "now";
+      /** Goes with what was told, or could not be. */
+      readonly number: number;
+      readonly result: Result | undefined;
+      readonly deleted: boolean;
+      readonly because: string;
+    };
 
 /** What the source of a lease has to be told now. It changes nothing of the lease, and waits for nothing else. */
 export function planFeedback({ feedback, result }: LeaseRecord, nowNs: bigint): FeedbackPlan {
   const { number, deleted, notBeforeNs } = feedback;
   const toTell = feedback.result ? result : undefined;
-  if (toTell === undefined && !deleted) return { tell: "nothing" };
-  if (!isOver(notBeforeNs, nowNs)) return { tell: "later", untilNs: notBeforeNs };
-  return { tell: "now", number, result: toTell, deleted };
+  if (toTell === undefined && !deleted) return { tell: "nothing", because: "its source knows what it came to" };
+  if (!isOver(notBeforeNs, nowNs))
+    return { tell: "later", untilNs: notBeforeNs, because: "its source could not be told, or refused it" };
+  const because = deleted ? "nothing of it is there any more" : "its source does not know its result";
+  return { tell: "now", number, result: toTell, deleted, because };
 }
 
 /** How long what happened may wait for what happens next: of a lease that is being made, that it was ordered. */
@@ -27,16 +35,19 @@ export function planTelling(
   record: LeaseRecord,
   isChanging: boolean,
   nowNs: bigint,
-): { readonly tell: "nothing" | "now" } | { readonly tell: "later"; readonly untilNs: bigint } {
+): { readonly because: string } & (
+  { readonly tell: "nothing" | "now" } | { readonly tell: "later"; readonly untilNs: bigint }
+) {
   const feedback = planFeedback(record, nowNs);
   const [oldest] = record.outbox;
-  if (feedback.tell === "now") return { tell: "now" };
+  if (feedback.tell === "now") return { tell: "now", because: feedback.because };
   if (oldest === undefined) return feedback;
   // What another replica wrote may be of a clock that is ahead.
   const untilNs = (oldest.atNs < nowNs ? oldest.atNs : nowNs) + GATHER_NS;
-  if (!isChanging || isOver(untilNs, nowNs)) return { tell: "now" };
+  if (!isChanging || isOver(untilNs, nowNs)) return { tell: "now", because: "its history is not on the stream" };
   return {
     tell: "later",
+    because: "it is told with what is about to happen",
     untilNs: feedback.tell === "later" && feedback.untilNs < untilNs ? feedback.untilNs : untilNs,
   };
 }

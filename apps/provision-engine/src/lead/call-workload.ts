@@ -180,7 +180,7 @@ async function call(
   ended.addEventListener("abort", giveUp);
   try {
     const begin = () => settled(record.order.id, doing, () => work(ended), defect);
-    const traced = inLeaseTrace(record, `${doing} ${record.order.type}`, begin, failureOf);
+    const traced = inLeaseTrace(record, { name: `${doing} ${record.order.type}` }, begin, failureOf);
     const outcome = await Promise.race([traced, gaveUp.promise]);
     // What was cut off by the end of the lead has not failed.
     if (isLost() && !outcome.ok) throw lost();

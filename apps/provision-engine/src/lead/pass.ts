@@ -9,7 +9,7 @@ import type { LeaseSnapshot } from "../domain/lease-snapshot.ts";
 import { hashOrder, type Digest } from "../domain/order-hash.ts";
 import { planLease, type LeasePlan, type LeasePolicy } from "../domain/plan-lease.ts";
 import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
-import { inLeasePass, inLeaseStep } from "../lease-trace.ts";
+import { inLeasePass, inLeaseStep, traced } from "../lease-trace.ts";
 
 /** What came of one call for a workload. `retryable`: the same call may succeed later. `waits`: it has not failed, however often it is asked: it stands in a queue, or its time was over first, of which there is nothing to tell. */
 export type Outcome =
@@ -159,7 +159,7 @@ async function takeOver(deps: PassDeps, stored: Stored): Promise<Stored | undefi
   // Another engine leads, and goes on with it.
   if (older !== undefined && older.record.fence > deps.fence) return undefined;
   const seen = older && { record: older.record, isSame: deps.isSame(record.order, older.record.order) };
-  const step = decideTakeOver(record, seen, deps.fence, deps.now());
+  const step = traced(decideTakeOver(record, seen, deps.fence, deps.now()));
   switch (step.do) {
     case "hand-over":
       if (older !== undefined) await apply(deps, older, step.change);
@@ -170,7 +170,7 @@ async function takeOver(deps: PassDeps, stored: Stored): Promise<Stored | undefi
     case "take":
       return apply(deps, stored, step.change);
     case "refuse": {
-      const error = `failed to apply provision: ${step.message}`;
+      const error = `failed to apply provision: ${step.because}`;
       return apply(deps, stored, { kind: "provision-failed", result: signed(deps, record, { error }) });
     }
     case "leave":

@@ -149,13 +149,13 @@ async function tell(deps: TellDeps, record: LeaseRecord): Promise<Told> {
   const plan = planFeedback(record, nowNs());
   if (plan.tell === "nothing") return {};
   if (plan.tell === "later") return { againAtNs: plan.untilNs };
-  const { number, deleted } = plan;
+  const { number, deleted, because } = plan;
   const result = resign(deps, record, plan.result);
   const { order, source } = record;
   const { id } = order;
   try {
     const answer = { id, createdNs: order.createdNs, source, number, result, deleted };
-    await inLeaseTrace(record, "answer", () => feedback(answer));
+    await inLeaseTrace(record, { name: "answer", because }, () => feedback(answer));
   } catch (error) {
     failed(id, error);
     const change = decideTelling(faultOf(error), record.feedback, nowNs(), policy);

@@ -3,6 +3,7 @@ import { describeFault, FaultError, isRetryable } from "@muster/faults";
 import { findUnsealed, type Order } from "@muster/leases";
 import { muster, streams, subjects } from "@muster/proto";
 import { toOrder } from "@muster/leases/wire";
+import { refuseOrder } from "../domain/decide-order.ts";
 import { SOURCES } from "../domain/order-sources.ts";
 import { laterMessages } from "./later-messages.ts";
 import { takeOrder, type Ordered, type RequestDeps } from "./requests.ts";
@@ -25,11 +26,12 @@ const LATER_MS = 10_000;
 /** Orders that wait for that, of those that this process was given: more of them are refused. */
 const LATER_MOST = 1000;
 /** What its user sent before waits in this process. */
-const BEHIND: Ordered = {
-  do: "refuse",
-  fault: { code: "limit_exceeded", what: "orders that wait in the engine", limit: LATER_MOST, retryAfterMs: LATER_MS },
-  answer: "nothing",
-};
+const BEHIND: Ordered = refuseOrder({
+  code: "limit_exceeded",
+  what: "orders that wait in the engine",
+  limit: LATER_MOST,
+  retryAfterMs: LATER_MS,
+});
 
 /**
  * Takes orders from their stream, for senders that do not wait for an answer: each stays there until it is written down. What is refused goes to the dead letters, and

@@ -1,7 +1,13 @@
 import { faultOf, throwFault } from "@muster/faults";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import type { Records } from "../adapters/records.ts";
-import { decideOrder, type OrderContext, type OrderPolicy, type OrderVerdict } from "../domain/decide-order.ts";
+import {
+  decideOrder,
+  refuseOrder,
+  type OrderContext,
+  type OrderPolicy,
+  type OrderVerdict,
+} from "../domain/decide-order.ts";
 import { decideQuota, promisedBytes, recordBytes, regainedBytes, type QuotaPolicy } from "../domain/decide-quota.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "../domain/decide-wish.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
@@ -10,6 +16,7 @@ import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts
 import type { Verify } from "../domain/verify-signed.ts";
 import type { Holdings } from "../holdings/holdings.ts";
 import type { Stored } from "../lead/pass.ts";
+import { traced } from "../lease-trace.ts";
 
 /** What answering users needs; any replica has it. */
 export type RequestDeps = {
@@ -77,7 +84,7 @@ function decide(
 ): OrderVerdict {
   const { nowNs, verify, digest, policy, traceparent } = deps;
   const context: OrderContext = { nowNs: nowNs(), verify, digest, source, requestId, traceparent: traceparent() };
-  return withinQuota(deps, order, decideOrder(order, stored, context, policy), stored);
+  return traced(withinQuota(deps, order, decideOrder(order, stored, context, policy), stored));
 }
 
 /** The verdict, unless its user would have more than one may have. What another replica takes at this moment is not counted yet. */
@@ -94,7 +101,7 @@ function withinQuota(
   const bytes = verdict.do === "create" ? recordBytes(record) + promisedBytes(record) : regainedBytes(record, order);
   const { user } = order;
   const fault = decideQuota(user, { leases: 1, bytes }, holdings.usageOf(user), quota);
-  return fault === undefined ? verdict : { do: "refuse", fault, answer: "nothing" };
+  return fault === undefined ? verdict : refuseOrder(fault);
 }
 
 function unlessThere(error: unknown): undefined {
@@ -130,7 +137,7 @@ function wish(
 ): Promise<Stored> {
   return insist(async () => {
     const stored = await deps.records.get(id);
-    const verdict = decide(stored?.record);
+    const verdict = traced(decide(stored?.record));
     if (verdict.do === "refuse") return throwFault(verdict.fault);
     if (stored === undefined) return throwFault({ code: "not_found", kind: "lease", id });
     if (verdict.do === "nothing") return stored;
