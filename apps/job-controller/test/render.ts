@@ -29,7 +29,12 @@ const DEFAULTS: KindDefaults = {
   scheduler: undefined,
   images: { waitForMaster: "alpine:3", kubectlDelivery: "kubectl:1" },
 };
-const POLICY: MemberPolicy = { keys: { labels, annotations }, defaults: DEFAULTS, schedulingGates: [] };
+const POLICY: MemberPolicy = {
+  keys: { labels, annotations },
+  installation: "muster-1",
+  defaults: DEFAULTS,
+  schedulingGates: [],
+};
 const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 export function readSample(file: string): Manifest {

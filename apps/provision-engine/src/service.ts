@@ -3,7 +3,7 @@ import { faultOf, isRetryable } from "@muster/faults";
 import { loadServiceKube } from "@muster/kube";
 import { LeaseService, leaseServiceOf, type LeaseServiceOfEngine } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
-import { lead, type Leadership } from "@muster/store";
+import { installationOf, lead, type Leadership } from "@muster/store";
 import { openCluster } from "./adapters/cluster.ts";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
@@ -25,10 +25,7 @@ export async function run(
 ): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
-  const onProblem = (error: unknown, retryInMs: number): void =>
-    logger.warn({ err: error, retryInMs }, "following pods is interrupted");
-  await using cluster =
-    config.kube && openCluster(loadServiceKube(context, config.kube.kubeconfig), config.kube, onProblem);
+  await using cluster = config.kube && (await openClusterOf(context, config.kube, bus));
   await using deps = await openDeps(context, bus, (nameOf) => workloads(bus, cluster, nameOf), cluster);
   await using _served = await serveRequests(context, bus, deps);
   await using _orders = await consumeOrders({
@@ -50,6 +47,17 @@ export async function run(
       onProblem: (error) => logger.warn({ err: error }, "the lead of the engine is free, and cannot be taken"),
     },
     (leadership) => work(context, deps, leadership),
+  );
+}
+
+async function openClusterOf(
+  context: ServiceContext<Config>,
+  kube: NonNullable<Config["kube"]>,
+  bus: NatsBus,
+): Promise<ReturnType<typeof openCluster>> {
+  const installation = await installationOf(bus.connection);
+  return openCluster(loadServiceKube(context, kube.kubeconfig), { ...kube, installation }, (error, retryInMs) =>
+    context.logger.warn({ err: error, retryInMs }, "following pods is interrupted"),
   );
 }
 

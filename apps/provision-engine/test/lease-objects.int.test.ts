@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { V1ConfigMap } from "@kubernetes/client-node";
 import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import { labels } from "@muster/proto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { leaseObjects, type LeaseObjects, type ObjectKind } from "../src/adapters/lease-objects.ts";
 import { aLease } from "../src/domain/a-lease.ts";
@@ -31,7 +32,7 @@ describe.each(API_SERVERS)("on $title, what is made for a lease", ({ skip, start
       const directory = cleanup.use(await mkdtempDisposable(join(tmpdir(), "muster-lease-objects-"))).path;
       faults = cleanup.use(await startFaultyApi({ kubeconfig: server.kubeconfig, directory, seed: 1 }));
       calls = cleanup.use(kubeCalls(loadKube(faults.kubeconfig)));
-      objects = leaseObjects(calls, PATIENCE);
+      objects = leaseObjects(calls, "muster-1", PATIENCE);
     });
 
     afterAll(() => cleanup.disposeAsync());
@@ -57,7 +58,7 @@ describe.each(API_SERVERS)("on $title, what is made for a lease", ({ skip, start
       // An answer may be lost on its way: what was made is then found.
       expect(told.length).toBeLessThanOrEqual(1);
       for (const each of told) expect(each).toBe("ConfigMap lease-1-1");
-      expect(again.metadata?.labels).toEqual(leaseLabels(leaseOf("1-1")));
+      expect(again.metadata?.labels).toEqual({ ...leaseLabels(leaseOf("1-1")), [labels.installation]: "muster-1" });
       expect(await objects.list(leaseOf("1-1"), MAP, namespace, signal)).toHaveLength(1);
       expect(await objects.list(leaseOf("1-1", 2), MAP, namespace, signal)).toEqual([]);
     });
@@ -91,7 +92,7 @@ describe.each(API_SERVERS)("on $title, what is made for a lease", ({ skip, start
     it("is gone once it is taken down, and what holds it is told", async () => {
       await make("4-1", "held");
       await hold("4-1", ["muster.dev/test"]);
-      const impatient = leaseObjects(calls, { ...PATIENCE, totalMs: 0 });
+      const impatient = leaseObjects(calls, "muster-1", { ...PATIENCE, totalMs: 0 });
       await expect(impatient.takeDown(leaseOf("4-1"), { kinds: [MAP], namespace }, signal)).rejects.toThrow(
         "the removal of ConfigMap lease-4-1",
       );

@@ -64,12 +64,14 @@ export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]
     slices: { role: "muster-lease", url: undefined },
     zdb: { image: "zdb:1", port: 9900, command: ["zdb", "--mode", "$(ZDB_MODE)"], cpus: 2, memoryBytes: 2 ** 29 },
   };
-  const cluster = starting.use(openCluster(loadKube(kubeconfig), configuration, () => undefined));
+  const cluster = starting.use(
+    openCluster(loadKube(kubeconfig), { ...configuration, installation: "muster-1" }, () => undefined),
+  );
   let entered = 0;
   const all = starting.move();
   return {
-    cluster: { ...cluster, objects: leaseObjects(cluster.calls, FIRST_PATIENCE) },
-    impatient: { ...cluster, objects: leaseObjects(cluster.calls, NO_PATIENCE) },
+    cluster: { ...cluster, objects: leaseObjects(cluster.calls, "muster-1", FIRST_PATIENCE) },
+    impatient: { ...cluster, objects: leaseObjects(cluster.calls, "muster-1", NO_PATIENCE) },
     kubeconfig,
     calls,
     isReal,

@@ -15,6 +15,8 @@ export type FarmDeps = {
   readonly pods: Pick<Pods, "list" | "delete">;
   readonly scheduler: Pick<PoolScheduler, "list" | "deallocate" | "onChange">;
   readonly logger: Pick<Logger, "info" | "warn" | "error">;
+  /** Takes the installation of each pod of others that the sweep has met. */
+  readonly tellLeftAlone: (installations: readonly string[]) => void;
   readonly resyncMs: number;
   readonly sweepMs: number;
 };

@@ -60,6 +60,7 @@ async function sweepPods(
     if (found !== undefined) uids.set(name, "record" in found ? found.record.uid : undefined);
   }
   const plan = planSweep(seen, uids, suspects, pass.now(), pass.force);
+  deps.tellLeftAlone(plan.leftAlone);
   if (await lookLost(deps, "pods", plan.suspects, plan.delete.length)) return NOBODY.pods;
   for (const { pod, force } of plan.delete) {
     if (!session.isHeld()) break;
@@ -81,7 +82,8 @@ async function sweepMachines(
   const sets = new Set<string>();
   for (const name of new Set(seen.map(({ set }) => set))) if ((await pass.sets.get(name)) !== undefined) sets.add(name);
   const orphaned = seen.some(({ set, reservation }) => !sets.has(set) && suspects.has(reservation));
-  const withPods = new Set(orphaned ? (await pods.list()).map(({ set }) => set) : []);
+  const own = orphaned ? (await pods.list()).filter(({ otherInstallation }) => otherInstallation === undefined) : [];
+  const withPods = new Set(own.map(({ set }) => set));
   const plan = planReservationSweep(seen, { sets, withPods }, suspects);
   if (await lookLost(deps, "machines", plan.suspects, plan.deallocate.length)) return NOBODY.machines;
   for (const owned of plan.deallocate) {

@@ -1,6 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { annotations, buckets, labels } from "@muster/proto";
-import { openBucket } from "@muster/store";
+import { installationOf, openBucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { aPlacement } from "../src/domain/a-set.ts";
@@ -22,6 +22,8 @@ describe("a farm that finds nothing to be wanted", { timeout: 180_000 }, () => {
     store = await farmStore(world.bus);
     await Promise.all(["n-0", "n-1", "n-2"].map((node) => world.label(node, { zone: "a" })));
     await makePod("lost-1", "lost");
+    // It is listed first, and so would go first.
+    await makePod("alien-1", "alien", {}, { [labels.installation]: "muster-0123456789abcdef" });
     await makePod("kept-1", "lost", { [annotations.kept]: "wanted for a look at its files" });
     await makePod("corrupt-1", "corrupt");
     farm = await startMeteredFarm(world, { FARM_SWEEP_MS: "100" });
@@ -30,8 +32,9 @@ describe("a farm that finds nothing to be wanted", { timeout: 180_000 }, () => {
 
   afterAll(() => world[Symbol.asyncDispose]());
 
-  const makePod = async (name: string, set: string, notes: Readonly<Record<string, string>> = {}): Promise<void> => {
-    const own = { [labels.ownerKind]: "replica-set", [labels.owner]: set, [labels.ownerUid]: "u" };
+  type Texts = Readonly<Record<string, string>>;
+  const makePod = async (name: string, set: string, notes: Texts = {}, marks: Texts = {}): Promise<void> => {
+    const own = { [labels.ownerKind]: "replica-set", [labels.owner]: set, [labels.ownerUid]: "u", ...marks };
     const { spec } = JSON.parse(templateOf()) as Required<Pick<V1Pod, "spec">>;
     const metadata = { name, labels: { ...own, replication_controller_id: set }, annotations: notes };
     await world.calls.create<V1Pod>(PODS, { apiVersion: "v1", kind: "Pod", metadata, spec });
@@ -74,6 +77,13 @@ describe("a farm that finds nothing to be wanted", { timeout: 180_000 }, () => {
     await until("the pod without a set is gone", async () => !(await isThere("lost-1")), PATIENT);
     expect(await isThere("kept-1")).toBe(true);
     expect(await isThere("corrupt-1")).toBe(true);
+  });
+
+  it("leaves the pods of another installation alone, and counts them", async () => {
+    expect(await isThere("alien-1")).toBe(true);
+    expect(await farm.leftAlone()).toBe(1);
+    const [ours] = await world.pods("wanted");
+    expect(ours?.metadata?.labels?.[labels.installation]).toBe(await installationOf(world.bus.connection));
   });
 
   it("tells of a record that it cannot read, which goes by force alone, and its pods after it", async () => {

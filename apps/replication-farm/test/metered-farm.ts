@@ -8,6 +8,8 @@ export type MeteredFarm = FarmProcess & {
   owned(): Promise<number | undefined>;
   /** How often a pass has waited for this reason. */
   waits(because: string): Promise<number>;
+  /** How many pods of other installations its last sweep has met; undefined: it has met none so far. */
+  leftAlone(): Promise<number | undefined>;
 };
 
 export async function startMeteredFarm(
@@ -24,6 +26,7 @@ export async function startMeteredFarm(
   return {
     ...farm,
     owned: async () => (await values("muster_farm_sets"))[0]?.value,
+    leftAlone: async () => (await values("muster_sweep_left_alone"))[0]?.value,
     waits: async (because) =>
       (await values("muster_farm_steps_total"))
         .filter(({ labels }) => labels.includes('do="wait"') && labels.includes(`because="${because}"`))

@@ -143,7 +143,8 @@ export function livePods(model: MachinesModel): OwnedPod[] {
       ? ({ state: "ready" } as const)
       : ({ state: "not-ready", sinceMs: unreadySinceMs ?? 0 } as const);
     const overdueOn = deleting && placed ? seen : undefined;
-    return { pod: name, uid, set: SET, setUid, node: placed ? node : "", deleting, overdueOn, kept: false };
+    const own = { otherInstallation: undefined, kept: false };
+    return { pod: name, uid, set: SET, setUid, node: placed ? node : "", deleting, overdueOn, ...own };
   });
 }
 

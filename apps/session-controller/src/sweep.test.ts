@@ -16,6 +16,7 @@ const pod = {
   uid: "p-1",
   session: "bench",
   ownerUid: "u-1",
+  otherInstallation: undefined,
   deleting: false,
   overdueOn: undefined,
   createdAtMs: START_MS,
@@ -42,6 +43,7 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
     run: (name) => Promise.resolve(void did.push(`run ${name}`)),
     deletePod: (name) => Promise.resolve(void did.push(`delete ${name}`)),
     limitSessions: () => Promise.resolve(),
+    tellLeftAlone: (installations) => void (installations.length > 0 && did.push(`leave ${installations.join(" ")}`)),
     release: (name, id) => Promise.resolve(void did.push(`release ${name} ${id}`)),
     forget: ({ record }) => Promise.resolve(void did.push(`forget ${record.name}`)),
     ...more,
@@ -50,6 +52,13 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
 }
 
 describe("sweep", () => {
+  it("leaves alone what another installation has made, and tells whose that is", async () => {
+    const foreign = { ...pod, otherInstallation: "muster-2" };
+    const { deps, did } = world(undefined, { listPods: () => Promise.resolve([foreign, { ...pod, uid: "p-2" }]) });
+    await sweep(deps, POLICY, never);
+    expect(did).toEqual(["leave muster-2", "delete bench-driver"]);
+  });
+
   it("tells the ledger each time how many sessions may run, and goes on when the ledger is away", async () => {
     let told = 0;
     const away = new FaultError({ code: "unavailable", dependency: "reservation", retryAfterMs: 0 });

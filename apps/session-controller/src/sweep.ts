@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { assertNever, describeFault, faultOf } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import {
+  leftAlone,
   nextOverdueMs,
   planOverdue,
   planSweep,
@@ -35,6 +36,8 @@ export type SweepDeps = {
   readonly release: (session: string, reservationId: string) => Promise<void>;
   /** Tells the ledger how many sessions may hold machines; nothing happens when it knows. */
   readonly limitSessions: () => Promise<void>;
+  /** Takes the installation of each pod of others that the sweep has met. */
+  readonly tellLeftAlone: (installations: readonly string[]) => void;
   /** Deletes the kept logs and then the record. */
   readonly forget: (stored: Stored) => Promise<void>;
 };
@@ -85,6 +88,7 @@ export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortS
   const seen = await observe(deps);
   // Listed last: what was listed before belongs to a session that is listed, or to none.
   const snapshot = { nowMs: deps.now(), sessions: deps.sessions(), seen };
+  if (seen !== undefined) deps.tellLeftAlone(leftAlone(snapshot));
   for (const step of planSweep(snapshot, policy)) {
     if (signal.aborted) return;
     await reporting(deps, "sweep step failed", () => execute(deps, step, seen?.pods ?? []));

@@ -2,4 +2,5 @@ export { matchesLabels, parseLabelSelector } from "./label-selector.ts";
 export type { LabelSelector, Requirement, SelectorRules } from "./label-selector.ts";
 export { API_GROUP } from "./api-group.ts";
 export { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkLabelKey, checkLabelValue } from "./names.ts";
+export { otherInstallation } from "./other-installation.ts";
 export { isReservedEnvName } from "./reserved-env.ts";

@@ -3,4 +3,5 @@ export type { EnvReader } from "./env.ts";
 export type { Logger } from "./logger.ts";
 export { runService } from "./run-service.ts";
 export type { ServiceContext, ServiceDefinition } from "./run-service.ts";
+export { tellLeftAlone } from "./tell-left-alone.ts";
 export { VERSION } from "./version.ts";

@@ -7,8 +7,8 @@ const DEPLOYMENTS = { apiVersion: "apps/v1", plural: "deployments" };
 const OF_MUSTER = "app.kubernetes.io/part-of=muster";
 
 /**
- * Rejects with FaultError invalid_request where a Muster is installed in the cluster: it and this one would give the same machines away, and each would take the pods of
- * the other's sessions and replica sets, of which its own NATS knows nothing, for leftovers. Whoever may not look for it is trusted to know.
+ * Rejects with FaultError invalid_request where a Muster is installed in the cluster: it and this one would give the same machines away, and both would run each job.
+ * Whoever may not look for it is trusted to know.
  */
 export async function refuseBesideAnother(kubeconfig: string, signal: AbortSignal): Promise<void> {
   await using calls = kubeCalls(loadKube(kubeconfig));
@@ -26,6 +26,6 @@ export async function refuseBesideAnother(kubeconfig: string, signal: AbortSigna
   throwFault({
     code: "invalid_request",
     field: `cluster of ${kubeconfig}`,
-    reason: `a Muster is installed in it (deployments ${names.join(", ")}), and each would delete the other's pods as leftovers: use that one, or uninstall it and end its work first`,
+    reason: `a Muster is installed in it (deployments ${names.join(", ")}), and both would give away the same machines, and run each job: use that one, or uninstall it and end its work first`,
   });
 }

@@ -42,7 +42,7 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
         if (force) cluster.removePod(pod, uid);
         else cluster.deletePod(pod, uid);
       }),
-    ofSession: (name) => {
+    ofSession: ({ name }) => {
       return network.call("api-server", `list pods of ${name}`, () => livePodsOf(cluster, name));
     },
     ofAllSessions: async () => {
@@ -52,6 +52,7 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
         uid: pod.metadata?.uid ?? "",
         session: pod.metadata?.labels?.[labels.owner] ?? "",
         ownerUid: pod.metadata?.labels?.[labels.ownerUid] ?? "",
+        otherInstallation: undefined,
         deleting: pod.metadata?.deletionTimestamp !== undefined,
         overdueOn: overdueOn(cluster, pod),
         createdAtMs: pod.metadata?.creationTimestamp?.getTime() ?? 0,

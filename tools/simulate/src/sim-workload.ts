@@ -69,6 +69,7 @@ export function simLeftovers({ things, network }: World): Leftovers {
           uid,
           madeMs,
           lease: { id: lease, run },
+          otherInstallation: undefined,
           isGoing: false,
         }));
         return { objects, unlisted: [] };

@@ -12,15 +12,16 @@ export type BackupGroup = { readonly streams: readonly string[]; readonly steady
 /**
  * In which order streams are copied while services write them. Each copy is of one moment, and the moments differ, so what is relied on comes later than what relies
  * on it: a record may name machines, which the ledger then has; what the ledger has in excess its owner gives back. The ledger's log is cut once a snapshot is
- * written: both have to be of a time in which no snapshot was. Locks are last, because their numbers fence whoever led before.
+ * written: both have to be of a time in which no snapshot was. Locks are late, because their numbers fence whoever led before. The id of the installation is last: without
+ * it, after half of a restore, nothing that runs is taken for a leftover of ours.
  */
 export function backupOrder(): readonly BackupGroup[] {
-  const { locks, farmLocks, snapshots, ...records } = buckets;
+  const { locks, farmLocks, snapshots, installation, ...records } = buckets;
   const { ledger, ...others } = streams;
   return [
     { streams: [...Object.values(others).map(({ name }) => name), ...Object.values(records).map(streamOf)] },
     { streams: [streamOf(snapshots), ledger.name], steady: streamOf(snapshots) },
-    { streams: [streamOf(locks), streamOf(farmLocks)] },
+    { streams: [streamOf(locks), streamOf(farmLocks), streamOf(installation)] },
   ];
 }
 

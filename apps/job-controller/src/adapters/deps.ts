@@ -2,6 +2,7 @@ import { client, type NatsBus } from "@muster/bus";
 import { eventRecorder, kubeCalls, loadServiceKube, type KubeCalls, type RecordEvent } from "@muster/kube";
 import { labels, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
+import { installationOf } from "@muster/store";
 import type { Config } from "../config.ts";
 import type { Kind } from "../domain/kind.ts";
 import { answers } from "./answers.ts";
@@ -47,6 +48,7 @@ const COMPONENT = "muster-job-controller";
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
   const { config, logger } = context;
   const kube = loadServiceKube(context, config.kube.kubeconfig);
+  const installation = await installationOf(bus.connection);
   await using undo = new AsyncDisposableStack();
   const { inFlightMost, timeoutMs, namespace } = config.kube;
   const calls = undo.use(kubeCalls(kube, { timeoutMs, mostInFlight: inFlightMost }));
@@ -102,7 +104,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       areKindsKnown = true;
       return missing;
     },
-    pass: makePasses(context, { calls, world, groups, machines, nodes, recordEvent }),
+    pass: makePasses(context, { calls, world, groups, machines, nodes, installation, recordEvent }),
     // Before that, jobs of a kind that nobody has asked for yet would count as gone.
     sweep: async () => {
       if (!areKindsKnown) return;

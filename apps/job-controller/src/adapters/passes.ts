@@ -26,6 +26,8 @@ export type PassWorld = {
   readonly groups: PodGroups;
   readonly machines: Machines;
   readonly nodes: Nodes;
+  /** Id of ours. */
+  readonly installation: string;
   readonly recordEvent: RecordEvent<JobRow>;
 };
 
@@ -111,12 +113,13 @@ function observeDeps(config: Config, { calls, machines, world, groups, nodes }: 
   };
 }
 
-function actDeps(config: Config, { calls, machines, recordEvent }: PassWorld): ActDeps {
+function actDeps(config: Config, { calls, machines, installation, recordEvent }: PassWorld): ActDeps {
   return {
     calls,
     machines,
     policy: {
       keys: { labels, annotations },
+      installation,
       defaults: config.defaults,
       schedulingGates: [],
       gangScheduling: config.policy.gangScheduling,

@@ -11,10 +11,12 @@ import type { JobToBuild, MemberPolicy } from "./member-metadata.ts";
 
 const POLICY: MemberPolicy = {
   defaults: DEFAULTS,
+  installation: "muster-1",
   schedulingGates: [],
   keys: {
     labels: {
       managedBy: "managed-by",
+      installation: "installation",
       ownerKind: "owner-kind",
       owner: "owner",
       ownerUid: "owner-uid",
@@ -66,6 +68,7 @@ describe("the pod of a member", () => {
         "muster.dev/replica-type": "worker",
         "muster.dev/replica-index": "1",
         "managed-by": "muster",
+        installation: "muster-1",
         "owner-kind": "job",
         owner: "train-0a1b2c3d",
         "owner-uid": "0a1b-2c3d",

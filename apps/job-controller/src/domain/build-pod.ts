@@ -59,6 +59,7 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
         ...mark?.labels,
         ...kind.labels(job, member, spec),
         ...ownerLabels(request, policy.keys),
+        [policy.keys.labels.installation]: policy.installation,
         ...componentLabel(member, policy.keys),
         [labels.attempt]: String(attempt),
         [labels.exclusive]: "true",

@@ -5,13 +5,18 @@ import type { JobIdentity, Kind, KindDefaults } from "./kind.ts";
 /** Names by which all services recognise each other's pods; they come from the contracts. */
 export type MemberKeys = {
   readonly labels: Readonly<
-    Record<"managedBy" | "ownerKind" | "owner" | "ownerUid" | "component" | "attempt" | "exclusive", string>
+    Record<
+      "managedBy" | "installation" | "ownerKind" | "owner" | "ownerUid" | "component" | "attempt" | "exclusive",
+      string
+    >
   >;
   readonly annotations: Readonly<Record<"mainContainer" | "traceparent", string>>;
 };
 
 export type MemberPolicy = {
   readonly keys: MemberKeys;
+  /** Id of ours. */
+  readonly installation: string;
   readonly defaults: KindDefaults;
   /** Until these are taken off a pod, no scheduler places it. */
   readonly schedulingGates: readonly string[];

@@ -14,6 +14,7 @@ const JOB = { namespace: "ml", name: "j", uid: "u" };
 const KEYS = {
   labels: {
     managedBy: "m",
+    installation: "i",
     ownerKind: "k",
     owner: "o",
     ownerUid: "ou",

@@ -8,6 +8,8 @@ import { leaseObjects, type LeaseObjects } from "./lease-objects.ts";
 
 /** The Kubernetes cluster that leases live in. */
 export type Cluster = Omit<KubeConfiguration, "kubeconfig"> & {
+  /** Id of ours. */
+  readonly installation: string;
   readonly calls: KubeCalls;
   readonly objects: LeaseObjects;
   readonly crashes: CrashWatch;
@@ -19,7 +21,7 @@ const CALL_TIMEOUT_MS = 10_000;
 /** Opens what is needed of it, also while the API server is away. Disposing cuts the calls that are under way. */
 export function openCluster(
   config: KubeConfig,
-  rest: Omit<KubeConfiguration, "kubeconfig">,
+  rest: Omit<KubeConfiguration, "kubeconfig"> & Pick<Cluster, "installation">,
   onProblem: (error: unknown, retryInMs: number) => void,
 ): Cluster & AsyncDisposable {
   const opened = new AsyncDisposableStack();
@@ -27,5 +29,6 @@ export function openCluster(
   const crashes = opened.use(openCrashWatch(config, rest.namespace, onProblem));
   const accessOf = clusterAccess(config, calls, rest.slices.url);
   const dispose = (): Promise<void> => opened.disposeAsync();
-  return { ...rest, calls, objects: leaseObjects(calls), crashes, accessOf, [Symbol.asyncDispose]: dispose };
+  const objects = leaseObjects(calls, rest.installation);
+  return { ...rest, calls, objects, crashes, accessOf, [Symbol.asyncDispose]: dispose };
 }

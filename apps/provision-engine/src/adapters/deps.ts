@@ -1,9 +1,8 @@
 import { client, type NatsBus } from "@muster/bus";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
-import type { KubeCalls } from "@muster/kube";
 import { buckets, ReservationService, streams } from "@muster/proto";
-import type { ServiceContext } from "@muster/service";
+import { tellLeftAlone, type ServiceContext } from "@muster/service";
 import { bucketFill, bucketMadeMs, openView } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
 import { openCleaner, type Cleaner } from "../lead/cleaner.ts";
@@ -53,7 +52,7 @@ export async function openDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
   workloads: (nameOf: NameOf) => readonly Workload[],
-  cluster: Pick<Cluster, "calls" | "crashes"> | undefined,
+  cluster: Pick<Cluster, "calls" | "crashes" | "installation"> | undefined,
 ): Promise<Deps> {
   const { config, logger } = context;
   const signer = "file" in config.key ? await readKeyFile("PROVISION_KEY_FILE", config.key.file) : config.key;
@@ -63,7 +62,7 @@ export async function openDeps(
   await using undo = new AsyncDisposableStack();
   const { view, overheads, holdings, records, metrics } = await openKnown(context, bus, undo);
   const history = openHistory(bus);
-  const cleaner = cleanerOf(context, { bus, records, metrics, calls: cluster?.calls });
+  const cleaner = cleanerOf(context, { bus, records, metrics, cluster });
   const served = new Map(workloads(holdings.nameOf).map((each) => [each.type, each]));
   const secrets = orderSecrets(signer, { unsealed: config.order.unsealedSecrets });
   const foreseen = {
@@ -179,12 +178,12 @@ function cleanerOf(
     bus,
     records,
     metrics,
-    calls,
+    cluster,
   }: {
     readonly bus: NatsBus;
     readonly records: Records;
     readonly metrics: LeaseMetrics;
-    readonly calls: KubeCalls | undefined;
+    readonly cluster: Pick<Cluster, "calls" | "installation"> | undefined;
   },
 ): Cleaner {
   const failed = (error: unknown, kind?: string): void => {
@@ -193,9 +192,11 @@ function cleanerOf(
   };
   const unlisted = (kind: string, error: unknown): void => failed(error, kind);
   const inLedger = openLedgerLeftovers(client(bus, ReservationService), unlisted);
+  const inCluster = ({ calls, installation }: Pick<Cluster, "calls" | "installation">) =>
+    openLeftovers(calls, installation, unlisted);
   return openCleaner(
     {
-      leftovers: joinLeftovers([inLedger, ...(calls === undefined ? [] : [openLeftovers(calls, unlisted)])]),
+      leftovers: joinLeftovers(cluster === undefined ? [inLedger] : [inLedger, inCluster(cluster)]),
       records,
       nowMs: Date.now,
       census: async () => ({
@@ -212,6 +213,7 @@ function cleanerOf(
           metrics.heldUp(brake?.left ?? 0);
           if (brake !== undefined) logger.error(brake, "clean-up removes nothing until somebody confirms it");
         },
+        leftAlone: tellLeftAlone(logger, { what: "lease", own: cluster?.installation ?? "" }),
         failed,
       },
     },

@@ -8,8 +8,9 @@ import {
   type KubeObject,
   type KubeResource,
 } from "@muster/kube";
+import { labels } from "@muster/proto";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { leaseLabels, leaseSelector, ownerOf } from "../workloads/lease-labels.ts";
+import { leaseLabels, leaseSelector, ownerOf, type Labels } from "../workloads/lease-labels.ts";
 import { aside } from "../lead/user-turns.ts";
 import type { AskedLease } from "../workloads/workload.ts";
 
@@ -75,12 +76,17 @@ export type Patience = { readonly firstMs: number; readonly mostMs: number; read
 /** What takes longer gives its place among the calls to others, and is asked for again. */
 const PATIENCE: Patience = { firstMs: 50, mostMs: 2000, totalMs: 30_000 };
 
-export function leaseObjects(calls: KubeCalls, patience: Patience = PATIENCE): LeaseObjects {
+/** `installation`: id of ours, which all that is made carries. */
+export function leaseObjects(calls: KubeCalls, installation: string, patience: Patience = PATIENCE): LeaseObjects {
   const until = untilThere(patience);
   return {
     until,
     find: (kind, at, signal) => find(calls, kind, at, signal),
-    make: (lease, kind, object, signal) => until(() => makeOnce(calls, lease, kind, object, signal), signal),
+    make: (lease, kind, object, signal) =>
+      until(
+        () => makeOnce(calls, lease, kind, withMark(object, { [labels.installation]: installation }), signal),
+        signal,
+      ),
     takeDown: async (lease, { kinds, namespace }, signal) => {
       for (const kind of kinds)
         await until(async () => {
@@ -105,8 +111,8 @@ async function makeOnce<Object extends KubeObject>(
 ): Promise<Look<Object>> {
   const { name, namespace } = object.metadata;
   const { apiVersion } = kind;
-  const labels = { ...object.metadata.labels, ...leaseLabels(lease) };
-  const wanted = { apiVersion, kind: kind.kind, ...object, metadata: { ...object.metadata, labels } };
+  const metadata = { ...object.metadata, labels: { ...object.metadata.labels, ...leaseLabels(lease) } };
+  const wanted = { apiVersion, kind: kind.kind, ...object, metadata };
   const creation = calls.create<Object>(resourceOf(kind, namespace), wanted, { signal });
   const made = await told(unlessFault(creation, "already_exists"));
   const id = `${kind.kind} ${name}`;
@@ -123,6 +129,19 @@ async function makeOnce<Object extends KubeObject>(
   if (found !== undefined && owner === "this-run" && !isGoing) return { is: "there", value: found };
   if (found !== undefined) await remove(calls, kind, found, signal);
   return { is: "awaited", because: `the removal of an earlier ${id}` };
+}
+
+/** Also on the pods that Kubernetes makes of it. No selector has it: objects from before there were ids do not carry it. */
+function withMark<Object extends KubeObject>(object: NewObject<Object>, mark: Labels): NewObject<Object> {
+  const { metadata, spec } = object as NewObject<KubeObject> & { readonly spec?: { readonly template?: KubeObject } };
+  const marked = { ...object, metadata: { ...metadata, labels: { ...metadata.labels, ...mark } } };
+  const { template } = spec ?? {};
+  if (template === undefined) return marked;
+  const podLabels = { ...template.metadata?.labels, ...mark };
+  return {
+    ...marked,
+    spec: { ...spec, template: { ...template, metadata: { ...template.metadata, labels: podLabels } } },
+  };
 }
 
 function find<Object extends KubeObject>(

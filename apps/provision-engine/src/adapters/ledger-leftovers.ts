@@ -26,7 +26,8 @@ export function openLedgerLeftovers(
             const name = owner?.id ?? "";
             const lease = leaseOfOwner(name);
             const object = { kind: RESERVATION, namespace: "", name, uid: id ?? "", lease, isGoing: false };
-            objects.push({ ...object, madeMs: createdAtMs ?? undefined });
+            // The ledger is that of our own installation.
+            objects.push({ ...object, otherInstallation: undefined, madeMs: createdAtMs ?? undefined });
           }
           next = page.continue;
           if (next === "") return { objects, unlisted: [] };

@@ -17,6 +17,7 @@ type Lists = Record<string, readonly KubeObject[] | "refused">;
 async function leftNamespace() {
   const lists: Lists = { namespaces: [object("net", undefined)] };
   const removed: string[] = [];
+  const left: string[] = [];
   let listed: (plural: string) => void = () => undefined;
   const calls: Pick<KubeCalls, "list" | "delete"> = {
     list: ({ plural, namespace }) => {
@@ -34,12 +35,17 @@ async function leftNamespace() {
   let nowMs = 0;
   const cleaner = openCleaner(
     {
-      leftovers: openLeftovers(calls as KubeCalls, () => undefined),
+      leftovers: openLeftovers(calls as KubeCalls, "muster-1", () => undefined),
       records: { get: () => Promise.resolve(undefined) },
       nowMs: () => nowMs,
       census: () => Promise.resolve({ records: 1, bucketMadeMs: 0 }),
       policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000, mostObjects: 10, mostPercent: 100 },
-      tell: { step: () => undefined, brake: () => undefined, failed: () => undefined },
+      tell: {
+        step: () => undefined,
+        brake: () => undefined,
+        leftAlone: (installations) => void left.push(installations.join(" ")),
+        failed: () => undefined,
+      },
     },
     0,
   );
@@ -49,6 +55,7 @@ async function leftNamespace() {
   nowMs += 1000;
   return {
     lists,
+    left,
     pass: () => (nowMs += 1000),
     onListed: (listener: (what: string) => void) => (listed = listener),
     look: async () => {
@@ -84,6 +91,23 @@ it.each<[string, Lists]>([
   // All is listed once; what comes then is seen only when the namespace is to go.
   later.onListed((what) => what.startsWith("net/") && Object.assign(later.lists, lists));
   expect(await later.look()).toEqual([]);
+});
+
+it("leaves alone what another installation has made, also what has come into a namespace of ours, and tells of it", async () => {
+  const theirs = { ...ofLease, [labels.installation]: "muster-2" };
+  const ours = { ...ofLease, [labels.installation]: "muster-1" };
+  await using world = await leftNamespace();
+  Object.assign(world.lists, {
+    namespaces: [object("net", undefined), object("other", undefined, theirs)],
+    secrets: [object("in-ours", "net", theirs)],
+    services: [object("own", "default", ours)],
+  });
+  await world.look();
+  world.pass();
+  expect(await world.look()).toEqual(["services own"]);
+  expect(world.left).toEqual(["", "muster-2 muster-2", "muster-2 muster-2"]);
+  world.lists["secrets"] = [];
+  expect(await world.look()).toEqual(["services own", "services own", "namespaces net"]);
 });
 
 it("believes no labels in a slice, where its user writes them: they make nothing look left, and keep nothing", async () => {

@@ -1,5 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { otherInstallation } from "@muster/names";
 import { labels } from "@muster/proto";
 import { isSliceNamespace } from "../domain/build-slice.ts";
 import { useKey, type Found, type FoundObject, type InUse } from "../domain/plan-cleanup.ts";
@@ -26,7 +27,12 @@ const CLEANED: readonly ObjectKind[] = [
 ];
 const SELECTOR = `${labels.managedBy}=muster,${labels.lease},${labels.leaseRun},${labels.leaseUser}`;
 
-export function openLeftovers(calls: KubeCalls, failed: (kind: string, error: unknown) => void): Leftovers {
+/** `installation`: id of ours. */
+export function openLeftovers(
+  calls: KubeCalls,
+  installation: string,
+  failed: (kind: string, error: unknown) => void,
+): Leftovers {
   return {
     find: async (signal, within) => {
       // All of a slice goes with its namespace.
@@ -38,7 +44,7 @@ export function openLeftovers(calls: KubeCalls, failed: (kind: string, error: un
             const query = { labelSelector: SELECTOR };
             const { items } = await calls.list<KubeObject>(inPlace(kind, within), { query, signal });
             const believed = items.filter(({ metadata }) => !isSliceNamespace(metadata?.namespace ?? ""));
-            return { objects: believed.map((each) => toFound(kind, each)), unlisted: [] };
+            return { objects: believed.map((each) => toFound(kind, each, installation)), unlisted: [] };
           } catch (error) {
             signal.throwIfAborted();
             failed(kind.kind, error);
@@ -99,7 +105,7 @@ function usedBy(pod: V1Pod & KubeObject): string[] {
   return [holding(pod), ...claims.map((claim) => useKey(KINDS.volumeClaim.kind, namespace, claim))];
 }
 
-function toFound({ kind }: ObjectKind, { metadata }: KubeObject): FoundObject {
+function toFound({ kind }: ObjectKind, { metadata }: KubeObject, installation: string): FoundObject {
   const id = metadata?.labels?.[labels.lease];
   const run = Number(metadata?.labels?.[labels.leaseRun]);
   return {
@@ -109,6 +115,7 @@ function toFound({ kind }: ObjectKind, { metadata }: KubeObject): FoundObject {
     uid: metadata?.uid ?? "",
     madeMs: metadata?.creationTimestamp && Date.parse(String(metadata.creationTimestamp)),
     lease: id !== undefined && Number.isSafeInteger(run) && run > 0 ? { id, run } : undefined,
+    otherInstallation: otherInstallation(metadata?.labels?.[labels.installation], installation),
     isGoing: metadata?.deletionTimestamp !== undefined,
   };
 }

@@ -15,6 +15,7 @@ const steps = (keep: number, left: number, madeMs = 2_000_000): CleanupStep[] =>
       uid: `u-${at}`,
       madeMs,
       lease: { id: `1-${at}`, run: 1 },
+      otherInstallation: undefined,
       isGoing: false,
     },
     because: "",

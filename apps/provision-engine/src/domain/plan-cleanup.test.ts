@@ -12,6 +12,7 @@ const object = (changes: Partial<FoundObject> = {}): FoundObject => ({
   uid: "u-1",
   madeMs: undefined,
   lease: { id: "1-1", run: 2 },
+  otherInstallation: undefined,
   isGoing: false,
   ...changes,
 });
@@ -35,7 +36,13 @@ const mounted = new Set([useKey("PersistentVolumeClaim", "muster-n", "lease-1-1"
 
 it.each<[string, Partial<CleanupSnapshot>, string]>([
   ["what has no record goes", {}, "remove"],
-  ["but not at the first look", { leftSince: new Map() }, "suspect"],
+  ["but not what another installation has made", { objects: [object({ otherInstallation: "muster-2" })] }, "keep"],
+  [
+    "nor where a lease of that id has ended here",
+    { ...ofTruth(lease({ phase: "ENDED" })), objects: [object({ otherInstallation: "muster-2" })] },
+    "keep",
+  ],
+  ["nor what has no record at the first look", { leftSince: new Map() }, "suspect"],
   ["nor soon after it", { leftSince: new Map([["u-1", 401]]) }, "suspect"],
   ["nor because another object of its name looked so", { leftSince: new Map([["u-0", 0]]) }, "suspect"],
   ["what belongs to a lease that has ended goes", ofTruth(lease({ phase: "ENDED" })), "remove"],

@@ -12,6 +12,8 @@ export type FoundObject = {
   readonly madeMs: number | undefined;
   /** Of the labels; undefined: they are not those of a lease. */
   readonly lease: { readonly id: string; readonly run: number } | undefined;
+  /** The installation that says that it has made it, where that is another one than ours. */
+  readonly otherInstallation: string | undefined;
   /** It is being removed already. */
   readonly isGoing: boolean;
 };
@@ -102,8 +104,10 @@ export function planCleanup(snapshot: CleanupSnapshot, policy: CleanupPolicy): C
 function planObject(object: FoundObject, snapshot: CleanupSnapshot, { engine, graceMs }: CleanupPolicy): CleanupStep {
   const { truth, inUse, unlisted, leftSince, nowMs } = snapshot;
   const step = (what: CleanupStep["do"], because: string): CleanupStep => ({ do: what, object, because });
-  const { lease, kind, namespace, name, uid } = object;
+  const { lease, kind, namespace, name, uid, otherInstallation } = object;
   if (lease === undefined) return step("keep", "its labels are not those of a lease");
+  // Its record is elsewhere, and ids of leases are those of users: what is stored here under the same id may be of another lease.
+  if (otherInstallation !== undefined) return step("keep", `it is of installation ${otherInstallation}`);
   if (object.isGoing) return step("keep", "it is being removed");
   const left = decideLeftOver(lease, truth.get(lease.id), engine);
   if (!left.is) return step("keep", left.because);

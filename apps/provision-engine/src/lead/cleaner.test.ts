@@ -16,6 +16,7 @@ const left = (id: string, kind = "Secret"): FoundObject => ({
   uid: id,
   madeMs: undefined,
   lease: { id, run: 1 },
+  otherInstallation: undefined,
   isGoing: false,
 });
 
@@ -61,7 +62,7 @@ function cleaning(
       nowMs: () => nowMs,
       census: () => Promise.resolve({ records: recorded, bucketMadeMs: 0 }),
       policy: { engine: "main", graceMs, mode, everyMs: 1000, mostObjects: 100, mostPercent: 100 },
-      tell: { step: () => undefined, brake: () => undefined, failed: () => undefined },
+      tell: { step: () => undefined, brake: () => undefined, leftAlone: () => undefined, failed: () => undefined },
     },
     sources,
   );

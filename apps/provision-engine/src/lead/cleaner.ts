@@ -32,6 +32,8 @@ export type CleanerDeps = {
     step(step: CleanupStep, isDryRun: boolean): void;
     /** After each look; undefined: nothing is held up. */
     brake(brake: Brake | undefined): void;
+    /** After each look, the installation of each object that another one has made. */
+    leftAlone(installations: readonly string[]): void;
     failed(error: unknown): void;
   };
 };
@@ -195,6 +197,7 @@ function startLooks({ leftovers, records, census, nowMs, policy, tell }: Cleaner
     const held = decideBrake(steps, { truth }, await census(), confirmed, policy);
     brake = held;
     tell.brake(held);
+    tell.leftAlone(objects.flatMap(({ otherInstallation }) => otherInstallation ?? []));
     const left = steps.filter((step) => step.do !== "keep");
     leftSince = new Map(left.map(({ object: { uid } }) => [uid, leftSince.get(uid) ?? nowMs()]));
     const take = async (step: CleanupStep): Promise<CleanupStep> => {

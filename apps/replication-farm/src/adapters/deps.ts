@@ -3,8 +3,8 @@ import { client, type NatsBus } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import { kubeCalls, loadServiceKube } from "@muster/kube";
 import { annotations, buckets, labels, ReservationService, schedulingGates, streams } from "@muster/proto";
-import type { ServiceContext } from "@muster/service";
-import type { Session } from "@muster/store";
+import { tellLeftAlone, type ServiceContext } from "@muster/service";
+import { installationOf, type Session } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
 import type { Config } from "../config.ts";
 import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
@@ -39,6 +39,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const { connection } = bus;
   await bus.ensureStream(streams.events);
   await bus.ensureStream(streams.audit);
+  const installation = await installationOf(connection);
   await using undo = new AsyncDisposableStack();
   const calls = undo.use(
     kubeCalls(loadServiceKube(context, config.kube.kubeconfig), {
@@ -61,9 +62,10 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   undo.defer(alertUnreadable(world, alerts));
   const policy: PodPolicy = {
     namespace: config.kube.namespace,
+    installation,
     keys: { labels, annotations, schedulingGates },
   };
-  const pods = kubePods(calls, config.kube.namespace);
+  const pods = kubePods(calls, config.kube.namespace, installation);
   const [setRecords, rollRecords] = [makeRecords(sets), makeRecords(rolls)];
   const auditLog = openAuditLog(bus);
   const pass: PassDeps = {
@@ -83,7 +85,8 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     alerts,
     tell: makeTell(context, metrics),
   };
-  const farm = makeFarm({ pass, world, pods, scheduler, logger, resyncMs, sweepMs });
+  const tellOthers = tellLeftAlone(logger, { what: "replica-set", own: installation });
+  const farm = makeFarm({ pass, world, pods, scheduler, logger, resyncMs, sweepMs, tellLeftAlone: tellOthers });
   let session: Session | undefined;
   const opened = undo.move();
   return {

@@ -2,6 +2,7 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { FaultError, throwFault, type Fault } from "@muster/faults";
 import type { NodeSeen } from "@muster/health";
 import { kubeFault, unlessFault, unlessMissing, type KubeCalls } from "@muster/kube";
+import { otherInstallation } from "@muster/names";
 import { annotations, labels, schedulingGates } from "@muster/proto";
 import { overdueNodes } from "./overdue-nodes.ts";
 import { OWNER_KIND, type PodManifest } from "../domain/build-pod.ts";
@@ -24,14 +25,15 @@ export type Pods = {
   delete(pod: string, uid: string, force: boolean): Promise<void>;
   /** Takes the labels off by which exactly this pod is its set's: it stays, and is nobody's. */
   abandon(pod: string, uid: string): Promise<void>;
-  /** All that are there now, not those of a cache; of one set when it is named. */
+  /** All that are there now, not those of a cache, and those of other installations too; of one set when it is named. */
   list(set?: string): Promise<OwnedPod[]>;
 };
 
 const PAGE = 500;
 const MESSAGE_CHARACTERS = 1024;
 
-export function kubePods(calls: KubeCalls, namespace: string): Pods {
+/** `installation`: id of ours. */
+export function kubePods(calls: KubeCalls, namespace: string, installation: string): Pods {
   const resource = { apiVersion: "v1", plural: "pods", namespace };
   const patch = (pod: string, body: unknown): Promise<V1Pod | undefined> =>
     // A conflict: the uid in the patch is no longer that of the name.
@@ -63,7 +65,8 @@ export function kubePods(calls: KubeCalls, namespace: string): Pods {
       await told(unlessFault(calls.delete(resource, pod, options), "not_found", "conflict"));
     },
     abandon: async (pod, uid) => {
-      const names = [labels.ownerKind, labels.owner, labels.ownerUid, labels.component, labels.replicationController];
+      const { ownerKind, owner, ownerUid, component, replicationController, installation: made } = labels;
+      const names = [ownerKind, owner, ownerUid, component, replicationController, made];
       await patch(pod, { metadata: { uid, labels: Object.fromEntries(names.map((name) => [name, null])) } });
     },
     list: async (set) => {
@@ -73,7 +76,7 @@ export function kubePods(calls: KubeCalls, namespace: string): Pods {
         const query = { labelSelector, limit: PAGE, continue: next };
         const page = await told(calls.list<V1Pod>(resource, { query }));
         const overdue = await told(overdueNodes(calls, page.items, Date.now()));
-        pods.push(...page.items.map((pod) => ownedPod(pod, overdue.get(pod.metadata?.uid ?? ""))));
+        pods.push(...page.items.map((pod) => ownedPod(pod, installation, overdue.get(pod.metadata?.uid ?? ""))));
         next = page.continue;
         if (next === undefined) return pods;
       }
@@ -81,13 +84,14 @@ export function kubePods(calls: KubeCalls, namespace: string): Pods {
   };
 }
 
-function ownedPod({ metadata, spec }: V1Pod, overdueOn: NodeSeen | undefined): OwnedPod {
+function ownedPod({ metadata, spec }: V1Pod, installation: string, overdueOn: NodeSeen | undefined): OwnedPod {
   const own = metadata?.labels ?? {};
   return {
     pod: metadata?.name ?? "",
     uid: metadata?.uid ?? "",
     set: own[labels.owner] ?? "",
     setUid: own[labels.ownerUid] ?? "",
+    otherInstallation: otherInstallation(own[labels.installation], installation),
     node: spec?.nodeName ?? "",
     deleting: metadata?.deletionTimestamp !== undefined,
     overdueOn,

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { aSet, aSpec } from "./a-set.ts";
 import { buildPod } from "./build-pod.ts";
 
-const POLICY = { namespace: "apps", keys: { labels, annotations, schedulingGates } };
+const POLICY = { namespace: "apps", installation: "muster-1", keys: { labels, annotations, schedulingGates } };
 const PLACE = { node: "n-1", ordinal: 7 };
 const TERM = { key: "metadata.name", operator: "In", values: ["n-1"] };
 
@@ -15,7 +15,7 @@ function build(template: unknown, traceparent = "") {
 
 describe("buildPod", () => {
   it("names the pod after set and ordinal, and says whose it is over what the template says", () => {
-    const mine = { app: "x", [labels.owner]: "somebody", [labels.podId]: "else" };
+    const mine = { app: "x", [labels.owner]: "somebody", [labels.podId]: "else", [labels.installation]: "no" };
     const { metadata } = build({ metadata: { labels: mine, annotations: { note: "n" } }, spec: { containers: [{}] } });
     expect(metadata).toEqual({
       name: "web-7",
@@ -23,6 +23,7 @@ describe("buildPod", () => {
       labels: {
         app: "x",
         "app.kubernetes.io/managed-by": "muster",
+        "muster.dev/installation": "muster-1",
         "muster.dev/owner-kind": "replica-set",
         "muster.dev/owner": "web",
         "muster.dev/owner-uid": "u1",

@@ -5,7 +5,15 @@ import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
 export type PodKeys = {
   readonly labels: Readonly<
     Record<
-      "managedBy" | "ownerKind" | "owner" | "ownerUid" | "component" | "replicationController" | "podId" | "exclusive",
+      | "managedBy"
+      | "installation"
+      | "ownerKind"
+      | "owner"
+      | "ownerUid"
+      | "component"
+      | "replicationController"
+      | "podId"
+      | "exclusive",
       string
     >
   >;
@@ -13,7 +21,8 @@ export type PodKeys = {
   readonly schedulingGates: Readonly<Record<"unconfirmed", string>>;
 };
 
-export type PodPolicy = { readonly namespace: string; readonly keys: PodKeys };
+/** `installation`: id of ours. */
+export type PodPolicy = { readonly namespace: string; readonly installation: string; readonly keys: PodKeys };
 
 /** The owner kind of pods of replica sets. */
 export const OWNER_KIND = "replica-set";
@@ -39,7 +48,7 @@ export type PodManifest = {
 export function buildPod(
   { name: set, uid, spec, traceparent }: Pick<ReplicaSet, "name" | "uid" | "spec" | "traceparent">,
   { node, ordinal }: Pick<Placement, "node" | "ordinal">,
-  { namespace, keys }: PodPolicy,
+  { namespace, installation, keys }: PodPolicy,
 ): PodManifest {
   const template = readTemplate(spec.template);
   const { labels, annotations, schedulingGates } = keys;
@@ -54,6 +63,7 @@ export function buildPod(
       labels: {
         ...objectAt(objectAt(template, "metadata"), "labels"),
         [labels.managedBy]: "muster",
+        [labels.installation]: installation,
         [labels.ownerKind]: OWNER_KIND,
         [labels.owner]: set,
         [labels.ownerUid]: uid,

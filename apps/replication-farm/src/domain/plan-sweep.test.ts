@@ -7,6 +7,7 @@ const pod = (more: Partial<OwnedPod> = {}): OwnedPod => ({
   set: "web",
   setUid: "u1",
   node: "",
+  otherInstallation: undefined,
   deleting: false,
   kept: false,
   overdueOn: undefined,
@@ -23,7 +24,7 @@ const look = (
 describe("planSweep", () => {
   it("deletes the pod of a set that does not exist at the second look, not at the first", () => {
     const first = look([pod()], new Map(), NOBODY);
-    expect(first).toEqual({ delete: [], suspects: new Set(["p1"]) });
+    expect(first).toEqual({ delete: [], suspects: new Set(["p1"]), leftAlone: [] });
     expect(look([pod()], new Map(), first.suspects).delete).toEqual([{ pod: pod(), force: false }]);
   });
 
@@ -32,7 +33,21 @@ describe("planSweep", () => {
     ["whose set cannot be read", pod(), new Map([["web", undefined]])],
     ["that somebody wants to stay", pod({ kept: true }), new Map()],
   ])("leaves a pod %s", (_title, each, sets) => {
-    expect(look([each], sets, new Set(["p1"]))).toEqual({ delete: [], suspects: NOBODY });
+    expect(look([each], sets, new Set(["p1"]))).toEqual({ delete: [], suspects: NOBODY, leftAlone: [] });
+  });
+
+  const foreign = pod({ otherInstallation: "muster-2" });
+  it.each<[string, OwnedPod, ReadonlyMap<string, string | undefined>, number]>([
+    ["whose set does not exist here", foreign, new Map(), 1],
+    ["whose set has the name of one that does", foreign, new Map([["web", "u2"]]), 1],
+    ["that a lost node keeps", { ...foreign, deleting: true, overdueOn: { state: "gone" } }, new Map(), 1],
+    ["that names the uid of a set that exists, and so is ours", foreign, new Map([["web", "u1"]]), 0],
+    ["whose set cannot be read", foreign, new Map([["web", undefined]]), 0],
+  ])("leaves a pod of another installation alone, %s", (_title, each, sets, left) => {
+    const plan = look([each, pod({ uid: "p2", set: "gone" })], sets, new Set(["p1", "p2"]));
+    expect(plan.delete.map((step) => step.pod.uid)).toEqual(["p2"]);
+    expect(plan.suspects).toEqual(new Set(["p2"]));
+    expect(plan.leftAlone).toHaveLength(left);
   });
 
   it("takes the pod of an earlier set of the same name for an orphan", () => {
@@ -47,7 +62,7 @@ describe("planSweep", () => {
   it("waits for a pod that is on its way out, unless its node will never tell of its end", () => {
     const leaving = pod({ deleting: true });
     const suspects = new Set(["p1"]);
-    expect(look([leaving], new Map(), suspects)).toEqual({ delete: [], suspects });
+    expect(look([leaving], new Map(), suspects)).toEqual({ delete: [], suspects, leftAlone: [] });
     const stuck = pod({ deleting: true, overdueOn: { state: "gone" } });
     expect(look([stuck], new Map(), NOBODY).delete).toEqual([]);
     expect(look([stuck], new Map(), suspects).delete).toEqual([{ pod: stuck, force: true }]);

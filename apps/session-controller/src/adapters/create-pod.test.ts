@@ -8,6 +8,7 @@ import type { Created } from "./pods.ts";
 
 const POLICY: PodPolicy = {
   namespace: "default",
+  installation: "muster-1",
   poolLabel: "pool",
   resultFile: "result.json",
   imageDefault: "none",
@@ -20,6 +21,7 @@ const POLICY: PodPolicy = {
       componentKind: "component-kind",
       exclusive: "exclusive",
       managedBy: "managed-by",
+      installation: "installation",
     },
     annotations: { mainContainer: "main-container", traceparent: "traceparent" },
     schedulingGates: { unconfirmed: "unconfirmed" },

@@ -12,8 +12,8 @@ import {
   streams,
   subjects,
 } from "@muster/proto";
-import type { ServiceContext } from "@muster/service";
-import { openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
+import { tellLeftAlone, type ServiceContext } from "@muster/service";
+import { installationOf, openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
 import { describeFault, faultOf, throwFault } from "@muster/faults";
 import { SESSIONS_BYTES, type Config } from "../config.ts";
@@ -68,6 +68,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   await bus.ensureStream(streams.events);
   await bus.ensureStream(streams.sessionCommands);
   await bus.ensureStream(streams.dead);
+  const installation = await installationOf(connection);
   const records = await openBucket(connection, {
     name: buckets.sessions,
     codec: recordCodec,
@@ -103,7 +104,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const grants = await bus.listen(subjects.anyReservationGranted, ({ payload }) => {
     hearGrant(hints, payload);
   });
-  const acting = actDeps(context, bus, { records, logStore });
+  const acting = actDeps(context, bus, { records, logStore, installation });
   const logFollowers = followLogs(
     ({ pod, container }, end) => acting.podLogs.follow(pod, container, end),
     FOLLOW_LIMITS,
@@ -121,6 +122,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     logStore,
     logFollowers,
     acting,
+    installation,
   };
   return {
     executor: executorDeps(world),
@@ -153,12 +155,14 @@ type World = {
   readonly logStore: LogStore;
   readonly logFollowers: LogFollowers;
   readonly acting: ActDeps;
+  /** Id of ours. */
+  readonly installation: string;
 };
 
 function actDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
-  { records, logStore }: Pick<World, "records" | "logStore">,
+  { records, logStore, installation }: Pick<World, "records" | "logStore" | "installation">,
 ): ActDeps {
   const { config } = context;
   const kube = loadServiceKube(context, config.kube.kubeconfig);
@@ -166,11 +170,18 @@ function actDeps(
   return {
     now: () => Date.now(),
     reservations: client(bus, ReservationService),
-    pods: kubePods(kube, namespace),
+    pods: kubePods(kube, namespace, installation),
     load: (name) => load(records, name),
     podLogs: kubePodLogs(kube, namespace),
     logStore,
-    podPolicy: { namespace, poolLabel, imageDefault, resultFile, keys: { labels, annotations, schedulingGates } },
+    podPolicy: {
+      namespace,
+      installation,
+      poolLabel,
+      imageDefault,
+      resultFile,
+      keys: { labels, annotations, schedulingGates },
+    },
     executorsMost: config.executorsMost,
     logBytesMost: config.logs.perContainerBytes,
     logPatienceMs: config.logs.patienceMs,
@@ -195,7 +206,7 @@ function executorDeps(world: World): ExecutorDeps {
         const entry = pods.get(`session.${record.name}.${pod}`);
         return entry === undefined ? [] : [podSeenOf(entry.value)];
       }),
-    listPods: (record) => acting.pods.ofSession(record.name),
+    listPods: (record) => acting.pods.ofSession(record),
     act: (record, step) => act(acting, record, step),
     announce: async (record, from) => {
       await announce(bus, record, from);
@@ -262,6 +273,7 @@ function sweepDeps(world: World): SweepDeps {
       const limit = context.config.executorsMost;
       await acting.reservations.limitConcurrency({ requestId: randomUUID(), ownerKind: "session", limit });
     },
+    tellLeftAlone: tellLeftAlone(context.logger, { what: "session", own: world.installation }),
     forget: async ({ record, revision }) => {
       for (const { pod } of record.components) await logStore.forget(record.name, pod);
       await records.delete(record.name, revision);

@@ -1,9 +1,10 @@
 import { CoreV1Api, type KubeConfig, PatchStrategy, setHeaderOptions, type V1Pod } from "@kubernetes/client-node";
 import { FaultError, throwFault, type Fault } from "@muster/faults";
 import { kubeClient, kubeFault } from "@muster/kube";
+import { otherInstallation } from "@muster/names";
 import { labels, schedulingGates } from "@muster/proto";
 import { MAIN_CONTAINER, type buildPod } from "../domain/build-pod.ts";
-import type { OwnedPod } from "../domain/plan-sweep.ts";
+import { isForeign, type OwnedPod } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { LivePod, Obstacle } from "../domain/snapshot.ts";
 import { overdueNodes } from "./overdue-nodes.ts";
@@ -18,8 +19,9 @@ export type Pods = {
   confirm(pod: string, uid: string): Promise<void>;
   /** Asks for the deletion of exactly this pod, forced without its node's word; one that is gone or was replaced is no error. */
   delete(pod: string, uid: string, force: boolean): Promise<void>;
-  /** The pods that are there now, not those of a cache. */
-  ofSession(name: string): Promise<LivePod[]>;
+  /** The pods that are there now, not those of a cache, without those of other installations. */
+  ofSession(session: Pick<SessionRecord, "name" | "uid">): Promise<LivePod[]>;
+  /** Those of other installations, too. */
   ofAllSessions(): Promise<OwnedPod[]>;
 };
 
@@ -27,7 +29,8 @@ const CALL_TIMEOUT_MS = 10_000;
 const PAGE = 500;
 const STRATEGIC = setHeaderOptions("Content-Type", PatchStrategy.StrategicMergePatch);
 
-export function kubePods(config: KubeConfig, namespace: string): Pods {
+/** `installation`: id of ours. */
+export function kubePods(config: KubeConfig, namespace: string, installation: string): Pods {
   const api = kubeClient(config, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
   return {
     create: async (record, component, manifest) => {
@@ -36,7 +39,10 @@ export function kubePods(config: KubeConfig, namespace: string): Pods {
         return { kind: "created", uid: made.metadata?.uid ?? "", confirmed: isConfirmed(made) };
       } catch (error) {
         const fault = faultOrThrow(error);
-        if (fault.code === "already_exists") return adopt(api, namespace, record, component, manifest.metadata.name);
+        if (fault.code === "already_exists") {
+          const pod = await readTaken(api, namespace, manifest.metadata.name, error);
+          return adopt(pod, record, component, installation);
+        }
         return decideRefusal(fault, component, error);
       }
     },
@@ -59,8 +65,9 @@ export function kubePods(config: KubeConfig, namespace: string): Pods {
         if (fault.code !== "not_found" && fault.code !== "conflict") throw raised(fault, error, `deleting pod ${pod}`);
       }
     },
-    ofSession: async (name) => {
-      const pods = await list(api, namespace, `${labels.ownerKind}=session,${labels.owner}=${name}`);
+    ofSession: async ({ name, uid }) => {
+      const found = await list(api, namespace, `${labels.ownerKind}=session,${labels.owner}=${name}`);
+      const pods = found.filter((pod) => !isForeign(ownerOf(pod, installation), uid));
       const nodes = await overdueNodes(api, pods, Date.now());
       return pods.map((pod) => ({
         pod: pod.metadata?.name ?? "",
@@ -78,7 +85,7 @@ export function kubePods(config: KubeConfig, namespace: string): Pods {
         pod: pod.metadata?.name ?? "",
         uid: pod.metadata?.uid ?? "",
         session: pod.metadata?.labels?.[labels.owner] ?? "",
-        ownerUid: pod.metadata?.labels?.[labels.ownerUid] ?? "",
+        ...ownerOf(pod, installation),
         deleting: pod.metadata?.deletionTimestamp !== undefined,
         overdueOn: nodes.get(pod.metadata?.uid ?? ""),
         createdAtMs: pod.metadata?.creationTimestamp?.getTime() ?? 0,
@@ -91,36 +98,41 @@ function isConfirmed({ spec }: V1Pod): boolean {
   return !(spec?.schedulingGates ?? []).some(({ name }) => name === schedulingGates.unconfirmed);
 }
 
-/** The pod of that name was made by an executor before us, is left from an earlier session, or belongs to somebody else. */
-async function adopt(
-  api: CoreV1Api,
-  namespace: string,
-  record: SessionRecord,
-  component: string,
-  name: string,
-): Promise<Created> {
-  let pod: V1Pod;
+function ownerOf({ metadata }: V1Pod, installation: string): Pick<OwnedPod, "ownerUid" | "otherInstallation"> {
+  const own = metadata?.labels ?? {};
+  return {
+    ownerUid: own[labels.ownerUid] ?? "",
+    otherInstallation: otherInstallation(own[labels.installation], installation),
+  };
+}
+
+/** The pod that has the name; `taken` is what the API server said when another one was to get it. */
+async function readTaken(api: CoreV1Api, namespace: string, name: string, taken: unknown): Promise<V1Pod> {
   try {
-    pod = await api.readNamespacedPod({ name, namespace });
+    return await api.readNamespacedPod({ name, namespace });
   } catch (error) {
     const fault = faultOrThrow(error);
     // Gone between the two calls: making it again succeeds.
     if (fault.code === "not_found") {
-      return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 }, { cause: error });
+      return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 }, { cause: taken });
     }
     throw raised(fault, error, `reading pod ${name}`);
   }
-  const owner = pod.metadata?.labels ?? {};
-  const uid = pod.metadata?.uid ?? "";
-  if (owner[labels.ownerKind] === "session" && owner[labels.owner] === record.name) {
-    if (owner[labels.ownerUid] === record.uid) return { kind: "created", uid, confirmed: isConfirmed(pod) };
+}
+
+/** The pod of that name was made by an executor before us, is left from an earlier session, or belongs to somebody else. */
+function adopt(pod: V1Pod, record: SessionRecord, component: string, installation: string): Created {
+  const { name = "", uid = "", labels: owner = {} } = pod.metadata ?? {};
+  const whose = ownerOf(pod, installation);
+  const isForeigners = isForeign(whose, record.uid);
+  if (owner[labels.ownerKind] === "session" && owner[labels.owner] === record.name && !isForeigners) {
+    if (whose.ownerUid === record.uid) return { kind: "created", uid, confirmed: isConfirmed(pod) };
     return { kind: "leftover", component, pod: name, uid };
   }
-  const whose =
-    owner[labels.owner] === undefined
-      ? "somebody else"
-      : `${owner[labels.ownerKind] ?? ""} ${owner[labels.owner] ?? ""}`;
-  return { kind: "refused", component, reason: "POD_NAME_TAKEN", message: `pod ${name} belongs to ${whose}` };
+  const kind = owner[labels.ownerKind] ?? "";
+  const somebody = owner[labels.owner] === undefined ? "somebody else" : `${kind} ${owner[labels.owner] ?? ""}`;
+  const of = isForeigners ? ` of installation ${whose.otherInstallation ?? ""}` : "";
+  return { kind: "refused", component, reason: "POD_NAME_TAKEN", message: `pod ${name} belongs to ${somebody}${of}` };
 }
 
 /** Refusals that stay refusals end the session; everything else is tried again. */

@@ -4,6 +4,7 @@ import { buildPod, type PodPolicy, type PodRequest } from "./build-pod.ts";
 
 const POLICY: PodPolicy = {
   namespace: "default",
+  installation: "muster-1",
   poolLabel: "pool",
   imageDefault: "busybox:stable",
   resultFile: "/dev/termination-log",
@@ -16,6 +17,7 @@ const POLICY: PodPolicy = {
       componentKind: "muster.dev/component-kind",
       exclusive: "muster.dev/exclusive",
       managedBy: "app.kubernetes.io/managed-by",
+      installation: "muster.dev/installation",
     },
     annotations: { mainContainer: "muster.dev/main-container", traceparent: "muster.dev/traceparent" },
     schedulingGates: { unconfirmed: "muster.dev/unconfirmed" },

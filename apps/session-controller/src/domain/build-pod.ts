@@ -4,7 +4,10 @@ import type { WorkerAddress } from "./plan-session.ts";
 /** Names by which all services recognise each other's pods; they come from the contracts. */
 export type PodKeys = {
   readonly labels: Readonly<
-    Record<"ownerKind" | "owner" | "ownerUid" | "component" | "componentKind" | "exclusive" | "managedBy", string>
+    Record<
+      "ownerKind" | "owner" | "ownerUid" | "component" | "componentKind" | "exclusive" | "managedBy" | "installation",
+      string
+    >
   >;
   readonly annotations: Readonly<Record<"mainContainer" | "traceparent", string>>;
   readonly schedulingGates: Readonly<Record<"unconfirmed", string>>;
@@ -12,6 +15,8 @@ export type PodKeys = {
 
 export type PodPolicy = {
   readonly namespace: string;
+  /** Id of ours. */
+  readonly installation: string;
   readonly keys: PodKeys;
   /** Label of nodes that names their pool. */
   readonly poolLabel: string;
@@ -61,6 +66,7 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
       namespace: policy.namespace,
       labels: {
         [labels.managedBy]: "muster",
+        [labels.installation]: policy.installation,
         [labels.ownerKind]: "session",
         [labels.owner]: session.name,
         [labels.ownerUid]: session.uid,

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { NodeSeen } from "@muster/health";
-import { planSweep, type SweepSnapshot } from "./plan-sweep.ts";
+import { isForeign, leftAlone, planSweep, type OwnedPod, type SweepSnapshot } from "./plan-sweep.ts";
 
 const POLICY = { leakAgeMs: 1000, nodeLostMs: 1000 };
 const name = fc.constantFrom("a", "b", "c");
@@ -15,6 +15,7 @@ const seen = fc.record({
       uid,
       session: name,
       ownerUid: uid,
+      otherInstallation: fc.constantFrom(undefined, "muster-2"),
       deleting: fc.boolean(),
       overdueOn: fc.constantFrom<(NodeSeen | undefined)[]>(
         undefined,
@@ -54,10 +55,30 @@ const world: fc.Arbitrary<SweepSnapshot> = fc.record({
   seen: fc.option(seen, { nil: undefined, freq: 10 }),
 });
 
+/** Pods of other installations, as their sessions are stored. */
+function foreignOf({ sessions, seen }: SweepSnapshot): OwnedPod[] {
+  return (seen?.pods ?? []).filter((pod) => isForeign(pod, sessions.find((each) => each.name === pod.session)?.uid));
+}
+
+it("does the same whether or not pods of other installations are there, and tells of each of them", () => {
+  fc.assert(
+    fc.property(world, (snapshot) => {
+      const foreign = foreignOf(snapshot);
+      const pods = (snapshot.seen?.pods ?? []).filter((pod) => !foreign.includes(pod));
+      const without = { ...snapshot, seen: snapshot.seen && { ...snapshot.seen, pods } };
+      expect(planSweep(snapshot, POLICY)).toEqual(planSweep(without, POLICY));
+      expect(leftAlone(snapshot)).toEqual(foreign.map(() => "muster-2"));
+      expect(leftAlone(without)).toEqual([]);
+    }),
+  );
+});
+
 it("never gives machines back while one of its pods is listed", () => {
   fc.assert(
     fc.property(world, (snapshot) => {
-      const withPods = new Set((snapshot.seen?.pods ?? []).map(({ session }) => session));
+      const foreign = foreignOf(snapshot);
+      const pods = (snapshot.seen?.pods ?? []).filter((pod) => !foreign.includes(pod));
+      const withPods = new Set(pods.map(({ session }) => session));
       for (const step of planSweep(snapshot, POLICY)) {
         if (step.do === "release" || step.do === "confirm-pods-gone") expect(withPods).not.toContain(step.session);
       }

@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { planOverdue, planSweep, type OwnedPod, type OwnedReservation, type SessionDigest } from "./plan-sweep.ts";
+import {
+  leftAlone,
+  planOverdue,
+  planSweep,
+  type OwnedPod,
+  type OwnedReservation,
+  type SessionDigest,
+} from "./plan-sweep.ts";
 
 const NOW = 10_000_000;
 const POLICY = { leakAgeMs: 60_000, nodeLostMs: 60_000 };
@@ -26,6 +33,7 @@ function pod(more: Partial<OwnedPod> = {}): OwnedPod {
     uid: "p-1",
     session: "bench",
     ownerUid: "u-1",
+    otherInstallation: undefined,
     deleting: false,
     overdueOn: undefined,
     createdAtMs: NOW - 1000,
@@ -147,6 +155,33 @@ describe("planSweep", () => {
     ],
   ])("%s", (_title, world, expected) => {
     expect(steps(world)).toEqual(expected);
+  });
+
+  const foreign = pod({ createdAtMs: 0, otherInstallation: "muster-2" });
+  const theirs = pod({ ...foreign, ownerUid: "u-0" });
+  it.each<[string, World, string[], number]>([
+    ["the old pod of a session that nobody knows here", { pods: [foreign] }, [], 1],
+    ["one that a lost node keeps", { pods: [{ ...foreign, deleting: true, overdueOn: { state: "gone" } }] }, [], 1],
+    [
+      "one whose session has the name of ours, which runs",
+      { sessions: [session({ finishedAtMs: 0 })], pods: [theirs] },
+      ["run not-finished"],
+      1,
+    ],
+    [
+      "one whose session has the name of ours, and does not wait for it to go",
+      { sessions: [session({ released: false })], pods: [theirs] },
+      ["release r-1 session-over"],
+      1,
+    ],
+  ])("leaves a pod of another installation alone: %s", (_title, world, expected, left) => {
+    expect(steps(world)).toEqual(expected);
+    const { sessions = [], pods = [] } = world;
+    expect(leftAlone({ nowMs: NOW, sessions, seen: { pods, reservations: [] } })).toHaveLength(left);
+  });
+
+  it("takes a pod for ours that names the uid of a session that is stored here, whatever installation it names", () => {
+    expect(steps({ sessions: [session()], pods: [foreign] })).toEqual(["delete-pod session-over"]);
   });
 });
 

@@ -39,6 +39,8 @@ export type OwnedPod = {
   readonly uid: string;
   readonly session: string;
   readonly ownerUid: string;
+  /** The installation that says that it has made it, where that is another one than ours. */
+  readonly otherInstallation: string | undefined;
   readonly deleting: boolean;
   /** Its node, once the pod should have gone by itself; undefined before that, and when the node could not be looked at. */
   readonly overdueOn: NodeSeen | undefined;
@@ -100,15 +102,16 @@ export type SweepStep =
 
 /**
  * Repairs what a session's own executor did not: sessions that nobody runs, pods and machines of sessions that are over or unknown, sessions past their time.
- * Looks only at what is, so that it does not matter how it came to be. Never gives machines back while a pod may still be on them.
+ * Looks only at what is, so that it does not matter how it came to be. Never gives machines back while a pod may still be on them, and never touches a pod of another installation.
  */
 export function planSweep({ nowMs, sessions: all, seen }: SweepSnapshot, policy: SweepPolicy): SweepStep[] {
   const live = all.filter(({ finishedAtMs }) => finishedAtMs === 0);
   const reserved = seen && new Map(seen.reservations.map((reservation) => [reservation.session, reservation]));
   const runs = live.flatMap((session) => planRun(session, reserved, nowMs));
   if (seen === undefined || reserved === undefined) return runs;
-  const { pods, reservations } = seen;
+  const { reservations } = seen;
   const sessions = new Map(all.map((session) => [session.name, session]));
+  const pods = seen.pods.filter((pod) => !isForeign(pod, sessions.get(pod.session)?.uid));
   const withPods = new Set(pods.map(({ session }) => session));
   return [
     ...runs,
@@ -119,6 +122,24 @@ export function planSweep({ nowMs, sessions: all, seen }: SweepSnapshot, policy:
       return withPods.has(reservation.session) ? [] : planReservation(reservation, session, nowMs, policy);
     }),
   ];
+}
+
+/**
+ * Whether a pod is another installation's: its records are elsewhere, so that nobody here knows whether it is wanted. A pod whose session is stored here with the uid that it names is
+ * ours whatever it says, for no two sessions have one uid: so it is where records were taken along to an installation with another id.
+ */
+export function isForeign(
+  { ownerUid, otherInstallation }: Pick<OwnedPod, "ownerUid" | "otherInstallation">,
+  storedUid: string | undefined,
+): boolean {
+  return otherInstallation !== undefined && ownerUid !== storedUid;
+}
+
+/** Ids of the installations whose pods a sweep has met, one for each pod that it leaves alone. */
+export function leftAlone({ sessions, seen }: SweepSnapshot): readonly string[] {
+  const uids = new Map(sessions.map(({ name, uid }) => [name, uid]));
+  const foreign = (seen?.pods ?? []).filter((pod) => isForeign(pod, uids.get(pod.session)));
+  return foreign.flatMap(({ otherInstallation }) => otherInstallation ?? []);
 }
 
 /** A session that waits at the ledger is left there as long as the ledger says so; every other one is run, which changes nothing where it is run already. */

@@ -166,6 +166,7 @@ function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["
         brake: (brake) => {
           if (brake !== undefined) logger.error({ ...brake }, "clean-up removes nothing");
         },
+        leftAlone: () => undefined,
         failed,
       },
     },

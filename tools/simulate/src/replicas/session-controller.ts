@@ -134,7 +134,7 @@ function executorDeps(parts: Parts): ExecutorDeps {
     load,
     podLogs: simPodLogs(world),
     logStore: parts.logStore,
-    podPolicy: { ...CONFIG.kube, keys: { labels, annotations, schedulingGates } },
+    podPolicy: { ...CONFIG.kube, installation: "simulated", keys: { labels, annotations, schedulingGates } },
     executorsMost: CONFIG.executorsMost,
     logBytesMost: CONFIG.logs.perContainerBytes,
     logPatienceMs: CONFIG.logs.patienceMs,
@@ -155,7 +155,7 @@ function executorDeps(parts: Parts): ExecutorDeps {
         const entry = pods.get(`session.${record.name}.${pod}`);
         return entry === undefined ? [] : [podSeenOf(entry.value)];
       }),
-    listPods: (record) => livePods.ofSession(record.name),
+    listPods: (record) => livePods.ofSession(record),
     act: (record, step) => act(acting, record, step),
     announce: (record, from) => announceEvents(replica.bus, record, from),
     span: (_record, _phase, work) => work(),
@@ -173,6 +173,7 @@ function sweepDeps(parts: Parts): SweepDeps {
     logger,
     rest: (ms, signal) => leftover.wait(ms, signal),
     listPods: () => livePods.ofAllSessions(),
+    tellLeftAlone: () => undefined,
     listReservations: async () => {
       const page = await reservations.listReservations({ ownerKind: "session", limit: RESERVATIONS_MOST });
       return page.reservations.map(ownedReservationOf);

@@ -1,0 +1,74 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import { labels } from "@muster/proto";
+import { installationOf } from "@muster/store";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { EMBEDDED } from "./api-servers.ts";
+import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { finished, sawEvent, scripted, sessionWorld, submit, type SessionWorld } from "./world.ts";
+
+const POOLS = { drivers: 1, workers: 1 };
+const NAMESPACE = "default";
+const OTHER = "muster-0123456789abcdef";
+let world: SessionWorld<ScriptedCluster>;
+
+beforeAll(async () => {
+  world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+/** A pod of a session of which nobody here knows. */
+async function stray(name: string, session: string, more: Readonly<Record<string, string>>): Promise<void> {
+  const body: V1Pod = {
+    metadata: {
+      name,
+      labels: {
+        [labels.managedBy]: "muster",
+        [labels.ownerKind]: "session",
+        [labels.owner]: session,
+        [labels.ownerUid]: `uid-of-${session}`,
+        ...more,
+      },
+    },
+    spec: {
+      // Nothing places it, so that it is there for as long as nobody deletes it.
+      schedulingGates: [{ name: "example.com/held" }],
+      containers: [{ name: "main", image: "scripted" }],
+    },
+  };
+  await world.cluster.api.createNamespacedPod({ namespace: NAMESPACE, body });
+}
+
+async function podNames(): Promise<string[]> {
+  const { items } = await world.cluster.api.listNamespacedPod({ namespace: NAMESPACE });
+  return items.map(({ metadata }) => metadata?.name ?? "").sort();
+}
+
+it("begins with nothing beside what another installation runs, and deletes its own leftovers alone", async () => {
+  await stray("theirs-driver", "theirs", { [labels.installation]: OTHER });
+  await stray("same-driver", "same", { [labels.installation]: OTHER });
+  await stray("older-driver", "older", {});
+  const controller = await world.startController({ SESSION_LEAK_AGE_MS: "1000" });
+  const own = await installationOf(world.bus.connection);
+  await stray("ours-driver", "ours", { [labels.installation]: own });
+
+  // Those that are ours, and those that say nothing, are as old as the others or younger: the sweep has looked at all of them.
+  await until("the leftovers are gone", async () => !(await podNames()).some((name) => /^(ours|older)-/.test(name)));
+  expect(await podNames()).toEqual(["same-driver", "theirs-driver"]);
+
+  await submit(world, "runs", [scripted("driver", "driver", "serve")]);
+  await sawEvent(world, "runs", "RUN");
+  const { metadata } = await world.cluster.api.readNamespacedPod({ name: "runs-driver", namespace: NAMESPACE });
+  expect(metadata?.labels?.[labels.installation]).toBe(own);
+
+  // A session of a name that the other installation uses is refused, and takes nothing along when it ends.
+  await submit(world, "same", [scripted("driver", "driver", "serve")]);
+  await world.sessions.cancelSession({ name: "runs" });
+  await finished(world, "runs");
+  const same = await finished(world, "same");
+  expect(same.events?.at(-1)).toMatchObject({ reason: "POD_NAME_TAKEN" });
+  expect(same.events?.at(-1)?.description).toContain(`of installation ${OTHER}`);
+  await until("its own pods are gone", async () => !(await podNames()).includes("runs-driver"));
+  expect(await podNames()).toEqual(["same-driver", "theirs-driver"]);
+  await controller.stop();
+});
