@@ -67,7 +67,14 @@ it("knows what runs a store, and where users reach the cluster", () => {
   const env = { PROVISION_KEY: SEED, MUSTER_KUBECONFIG: "/k", ...store, PROVISION_KUBERNETES_URL: "https://k:6443" };
   expect(readConfig(env).kube).toMatchObject({
     slices: { role: "muster-lease", url: "https://k:6443" },
-    zdb: { image: "zdb:1", port: 9900, command: ["zdb", "--mode", "$(ZDB_MODE)"], cpus: 1, memoryBytes: 2 ** 30 },
+    zdb: {
+      image: "zdb:1",
+      port: 9900,
+      command: ["zdb", "--mode", "$(ZDB_MODE)"],
+      cpus: 1,
+      memoryBytes: 2 ** 30,
+      diskBytes: 2 ** 30,
+    },
   });
   expect(() => readConfig({ ...env, PROVISION_ZDB_PORT: "0" })).toThrow("PROVISION_ZDB_PORT");
   expect(() => readConfig({ ...env, PROVISION_KUBERNETES_URL: "somewhere" })).toThrow("PROVISION_KUBERNETES_URL");

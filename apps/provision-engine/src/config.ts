@@ -179,7 +179,10 @@ function readZdb(read: EnvReader): ZdbImage | undefined {
   const command = read.optional("PROVISION_ZDB_COMMAND");
   const cpus = read.integer("PROVISION_ZDB_CPUS", { fallback: 1, min: 1, max: 1024 });
   const memoryBytes = read.integer("PROVISION_ZDB_MEMORY_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 46 });
-  return image === undefined ? undefined : { image, port, command: command?.split(/\s+/), cpus, memoryBytes };
+  const diskBytes = read.integer("PROVISION_ZDB_DISK_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 46 });
+  return image === undefined
+    ? undefined
+    : { image, port, command: command?.split(/\s+/), cpus, memoryBytes, diskBytes };
 }
 
 function readController(read: EnvReader): ControllerConfig | undefined {

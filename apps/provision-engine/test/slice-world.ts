@@ -62,7 +62,14 @@ export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]
     namespace: "default",
     storageClasses: { ssd: "fast", hdd: undefined },
     slices: { role: "muster-lease", url: undefined },
-    zdb: { image: "zdb:1", port: 9900, command: ["zdb", "--mode", "$(ZDB_MODE)"], cpus: 2, memoryBytes: 2 ** 29 },
+    zdb: {
+      image: "zdb:1",
+      port: 9900,
+      command: ["zdb", "--mode", "$(ZDB_MODE)"],
+      cpus: 2,
+      memoryBytes: 2 ** 29,
+      diskBytes: 2 ** 28,
+    },
   };
   const cluster = starting.use(
     openCluster(loadKube(kubeconfig), { ...configuration, installation: "muster-1" }, () => undefined),

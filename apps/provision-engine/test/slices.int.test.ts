@@ -306,7 +306,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(secret?.data).toEqual({ password: Buffer.from("hush").toString("base64") });
       const set = await find<V1StatefulSet>(KINDS.statefulSet, ...place);
       const [container] = set?.spec?.template.spec?.containers ?? [];
-      const resources = { cpu: "2", memory: String(2 ** 29) };
+      const resources = { cpu: "2", memory: String(2 ** 29), "ephemeral-storage": String(2 ** 28) };
       expect(container).toMatchObject({
         image: "zdb:1",
         command: ["zdb", "--mode", "$(ZDB_MODE)"],

@@ -1,8 +1,8 @@
-/** Exactly what is counted, no more and no less: `ephemeral-storage` without a limit is as much as the node lets it have. */
+/** Exactly what is counted, no more and no less. Without a limit of `ephemeral-storage` one pod could fill the disk of its node, and have others evicted. */
 export type PodResources = {
   readonly cpu: string;
   readonly memory: string;
-  readonly "ephemeral-storage"?: string;
+  readonly "ephemeral-storage": string;
 };
 
 type PodParts<Container, Volume> = {

@@ -12,6 +12,8 @@ export type ZdbImage = {
   /** What each may take, and is counted to take beside its disk. */
   readonly cpus: number;
   readonly memoryBytes: number;
+  /** Of its root file system and its log, on the disk of its node. */
+  readonly diskBytes: number;
 };
 
 export type ZdbOptions = {
@@ -27,9 +29,13 @@ const DATA_PATH = "/data";
 const PASSWORD = "password";
 const BYTES_PER_GIB = 2n ** 30n;
 
-/** What a store takes beside what its order says. */
-export function zdbOverhead({ cpus, memoryBytes }: Pick<ZdbImage, "cpus" | "memoryBytes">): ResourceUnits {
-  return { ...NO_UNITS, cru: BigInt(cpus), mru: BigInt(memoryBytes) };
+/** What a store takes beside what its order says. A node's own disk counts as SSD. */
+export function zdbOverhead({
+  cpus,
+  memoryBytes,
+  diskBytes,
+}: Pick<ZdbImage, "cpus" | "memoryBytes" | "diskBytes">): ResourceUnits {
+  return { ...NO_UNITS, cru: BigInt(cpus), mru: BigInt(memoryBytes), sru: BigInt(diskBytes) };
 }
 
 export function buildZdbSecret({ place, data }: ZdbOptions) {
@@ -47,7 +53,7 @@ export function buildZdbService({ place, labels, store }: ZdbOptions) {
 
 /** One pod with the claim of the same name. What the store is to be it reads from its environment, which its command may name as `$(ZDB_MODE)`. */
 export function buildZdbSet({ place, labels, data, store }: ZdbOptions) {
-  const { image, command, port, cpus, memoryBytes } = store;
+  const { image, command, port, cpus, memoryBytes, diskBytes } = store;
   return {
     metadata: place,
     spec: {
@@ -75,7 +81,7 @@ export function buildZdbSet({ place, labels, data, store }: ZdbOptions) {
             readinessProbe: { tcpSocket: { port }, periodSeconds: 2 },
             volumeMounts: [{ name: "data", mountPath: DATA_PATH }],
           },
-          resources: { cpu: String(cpus), memory: String(memoryBytes) },
+          resources: { cpu: String(cpus), memory: String(memoryBytes), "ephemeral-storage": String(diskBytes) },
           volumes: [{ name: "data", persistentVolumeClaim: { claimName: place.name } }],
         }),
       },
