@@ -111,12 +111,13 @@ export function engineFromMessage(message: muster.provision.v1.GetEngineReply.$P
 }
 
 export function engineLoadFromMessage(message: muster.provision.v1.GetCountersReply.$Properties): EngineLoad {
-  const { engine, counters, used, capacity, overdue } = message;
+  const { engine, counters, used, capacity, overdue, unopened } = message;
   const active = Object.values(counters ?? {}).reduce((sum: number, count) => sum + (Number(count) || 0), 0);
   return {
     engine: engine ?? "",
     active,
     overdue: overdue ?? 0,
+    unopened: unopened ?? 0,
     used: unitsFromMessage(used ?? {}),
     capacity: capacity ? unitsFromMessage(capacity) : undefined,
   };

@@ -19,6 +19,8 @@ export type EngineLoad = {
   readonly active: number;
   /** That go on though they were over minutes ago. */
   readonly overdue: number;
+  /** Of the oldest that go on: those with secrets that cannot be opened with the key that the engine has now. */
+  readonly unopened: number;
   readonly used: Units;
   /** Undefined: nothing is limited. What is not is 2^53 - 1. */
   readonly capacity: Units | undefined;
@@ -66,10 +68,10 @@ export function buildLeaseChecks(seen: Seen<SeenLeases>, nowMs: number): Check[]
   const wait = waiting.length === 0 ? [] : [`${waiting.length} not there yet`];
   const counted = [`engine ${load.engine}: ${load.active} active`, ...wait, ...describeUse(load)].join(", ");
   const detail = [counted, ...describeInUse(ending, nowMs)].join("; ");
-  const overdue = buildOverdue(load);
+  const more = [...buildOverdue(load), ...buildUnopened(load)];
   if (unlisted !== "")
-    return [warning(NAME, `${detail}; cannot be listed: ${plain(unlisted)}`, UNLISTED), ...overdue, ...held];
-  if (stuck.length === 0) return [ok(NAME, detail), ...overdue, ...held];
+    return [warning(NAME, `${detail}; cannot be listed: ${plain(unlisted)}`, UNLISTED), ...more, ...held];
+  if (stuck.length === 0) return [ok(NAME, detail), ...more, ...held];
   const told = stuck.map(({ order, waitingBecause }) => `${order.id}: ${plain(waitingBecause)}`);
   return [
     warning(
@@ -77,7 +79,7 @@ export function buildLeaseChecks(seen: Seen<SeenLeases>, nowMs: number): Check[]
       `${detail}; ${plural(stuck.length, "lease")} cannot be taken down: ${listSome(told, SHOWN_MAX, ";")}`,
       "what they had stays until that is mended, and is then taken down by itself",
     ),
-    ...overdue,
+    ...more,
     ...held,
   ];
 }
@@ -105,6 +107,18 @@ function buildOverdue({ engine, overdue }: EngineLoad): Check[] {
   const detail = `engine ${engine}: ${plural(overdue, "lease")} still there, and over minutes ago`;
   return [
     warning("ends of leases", detail, "the log of the engine says why; they end by themselves once it is mended"),
+  ];
+}
+
+function buildUnopened({ engine, unopened }: EngineLoad): Check[] {
+  if (unopened === 0) return [];
+  const detail = `engine ${engine}: secrets of ${plural(unopened, "lease")}, or more, cannot be opened with the key that it has`;
+  return [
+    warning(
+      "key of leases",
+      detail,
+      "after a restore give it back the key that it had; what is made anew of these fails",
+    ),
   ];
 }
 

@@ -74,6 +74,7 @@ it("counts leases for the doctor, against what is limited, and warns of those th
       engine: "main",
       active: 3,
       overdue: 0,
+      unopened: 0,
       used: { cru: 2, mruBytes: 1.5 * 1024 ** 3, sruBytes: 0, hruBytes: 0 },
       capacity: { cru: limit, mruBytes: 4 * 1024 ** 3, sruBytes: limit, hruBytes: limit },
     },
@@ -114,6 +115,11 @@ it("counts leases for the doctor, against what is limited, and warns of those th
   expect(overdue[1]).toMatchObject({
     status: "warning",
     detail: "engine main: 2 leases still there, and over minutes ago",
+  });
+  const restored = checksOf({ ...seen, load: { ...seen.load, unopened: 1 } });
+  expect(restored[1]).toMatchObject({
+    status: "warning",
+    detail: "engine main: secrets of 1 lease, or more, cannot be opened with the key that it has",
   });
   const [unlisted] = checksOf({ ...seen, ending: [], unlisted: "too large" });
   expect(unlisted).toMatchObject({

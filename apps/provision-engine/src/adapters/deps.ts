@@ -16,9 +16,10 @@ import { referencedBy, type EngineOps } from "../lead/engine.ts";
 import { followLeases } from "../holdings/follow-leases.ts";
 import { foreseeOrder } from "../orders/foresee-order.ts";
 import { openHoldings } from "../holdings/holdings.ts";
-import { orderSecrets } from "../orders/order-secrets.ts";
+import { orderSecrets, type OrderSecrets } from "../orders/order-secrets.ts";
 import type { NameOf } from "../workloads/container.ts";
 import type { Workload } from "../workloads/workload.ts";
+import { watchUnopened } from "../holdings/unopened-leases.ts";
 import { watchUnreadable } from "../holdings/unreadable-leases.ts";
 import { openRoom } from "./bucket-room.ts";
 import { feedbackOver } from "./bus-feedback.ts";
@@ -60,11 +61,11 @@ export async function openDeps(
   await bus.ensureStream(streams.events);
   await bus.ensureStream(streams.audit);
   await using undo = new AsyncDisposableStack();
-  const { view, overheads, holdings, records, metrics } = await openKnown(context, bus, undo);
+  const secrets = orderSecrets(signer, { unsealed: config.order.unsealedSecrets });
+  const { view, overheads, holdings, records, metrics, unopened } = await openKnown(context, bus, secrets, undo);
   const history = openHistory(bus);
   const cleaner = cleanerOf(context, { bus, records, metrics, cluster });
   const served = new Map(workloads(holdings.nameOf).map((each) => [each.type, each]));
-  const secrets = orderSecrets(signer, { unsealed: config.order.unsealedSecrets });
   const foreseen = {
     workloads: served,
     around: holdings.around,
@@ -80,6 +81,7 @@ export async function openDeps(
     verify: verifySignature,
     digest,
     key: signer.userId,
+    unopened,
     policy: config.order,
     quota: config.quota,
     traceparent: traceparentOf,
@@ -126,6 +128,7 @@ export async function openDeps(
 async function openKnown(
   { config, logger, signal }: ServiceContext<Config>,
   { connection }: Pick<NatsBus, "connection">,
+  secrets: OrderSecrets,
   undo: AsyncDisposableStack,
 ) {
   const bucket = await openLeases(connection);
@@ -146,8 +149,19 @@ async function openKnown(
       logger.error({ lease: id, because }, "the record of a lease cannot be read: nothing is done for it"),
     ),
   );
-  const metrics = undo.use(startMetrics(() => ({ ...holdings.phases(nowNs()), unreadable: unreadable.count() })));
-  return { view, overheads, holdings, records, metrics };
+  const { engine } = config.order;
+  const unopened = undo.use(
+    watchUnopened(view, { engine, secrets }, (found, because) =>
+      logger.error({ found, because }, "secrets of leases cannot be opened with the key that the engine has now"),
+    ),
+  );
+  const gauges = () => ({
+    ...holdings.phases(nowNs()),
+    unreadable: unreadable.count(),
+    unopened: unopened.count(),
+  });
+  const metrics = undo.use(startMetrics(gauges));
+  return { view, overheads, holdings, records, metrics, unopened: unopened.count };
 }
 
 function overheadsOf({ kube }: Config): Overheads {

@@ -29,6 +29,8 @@ export type HandlerDeps = RequestDeps & {
   /** Why an order would be FAILED at once; empty: nothing is known against it. */
   readonly foresee: (record: LeaseRecord, before: readonly Order[], signal: AbortSignal) => Promise<string>;
   readonly cleaner: Pick<Cleaner, "look" | "brake" | "schedule" | "waitsFor">;
+  /** How many of the oldest leases that go on have secrets that cannot be opened with the key. */
+  readonly unopened: () => number;
   /** The public key that results are signed with, in base58. */
   readonly key: string;
 };
@@ -148,7 +150,8 @@ export function countersMessage({
   capacity,
   policy,
   nowNs,
-}: Pick<HandlerDeps, "holdings" | "capacity" | "policy" | "nowNs">): PropertiesOf<
+  unopened,
+}: Pick<HandlerDeps, "holdings" | "capacity" | "policy" | "nowNs" | "unopened">): PropertiesOf<
   typeof muster.provision.v1.GetCountersReply
 > {
   const { counters, used } = holdings.counters();
@@ -158,6 +161,7 @@ export function countersMessage({
     counters,
     used: toWireUnits(used),
     overdue: holdings.phases(nowNs()).overdue,
+    unopened: unopened(),
     capacity: isLimited ? toWireUnits({ ...NO_LIMIT, ...capacity }) : null,
     number: Math.floor(Number(nowNs() / 1_000_000n) / COUNT_EVERY_MS),
   };

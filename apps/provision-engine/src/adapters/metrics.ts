@@ -20,6 +20,8 @@ export type LeaseGauges = {
   readonly stuck: number;
   /** How many have a record that nobody can read, of whichever engine they are. */
   readonly unreadable: number;
+  /** How many of the oldest have secrets that cannot be opened with the key of the engine. */
+  readonly unopened: number;
 };
 
 export function startMetrics(gauges: () => LeaseGauges): LeaseMetrics {
@@ -39,13 +41,18 @@ export function startMetrics(gauges: () => LeaseGauges): LeaseMetrics {
   const unreadableLeases = meter.createObservableGauge("muster.lease.unreadable", {
     description: "Leases whose record cannot be read: nothing is done for them, nor at their end",
   });
+  const unopenedLeases = meter.createObservableGauge("muster.lease.unopened", {
+    description:
+      "Of the oldest leases that go on: those with secrets that cannot be opened with the key that the engine has now",
+  });
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
-    const { phases, stuck, unreadable } = gauges();
+    const { phases, stuck, unreadable, unopened } = gauges();
     for (const [phase, count] of phases) result.observe(leases, count, { phase });
     result.observe(stuckLeases, stuck);
     result.observe(unreadableLeases, unreadable);
+    result.observe(unopenedLeases, unopened);
   };
-  const observed = [leases, stuckLeases, unreadableLeases];
+  const observed = [leases, stuckLeases, unreadableLeases, unopenedLeases];
   meter.addBatchObservableCallback(observe, observed);
   return {
     failed: (what) => failures.add(1, { do: what }),

@@ -67,6 +67,8 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     verify: verifySignature,
     digest,
     key: ENGINE_SIGNER.userId,
+    // The one key that all runs have.
+    unopened: () => 0,
     policy: ENGINE.order,
     quota: ENGINE.quota,
     traceparent: () => "",
