@@ -229,6 +229,7 @@ async function list<Value, Input>(opened: Opened<Value, Input>, filter: string):
     stream,
     subject,
     from: "last-of-each-subject",
+    atLeader: true,
     signal,
     timeoutMs,
   })) {

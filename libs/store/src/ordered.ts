@@ -26,6 +26,8 @@ export type OrderedOptions = {
   /** The last message of each subject and what follows, or everything from this sequence on. */
   readonly from: "last-of-each-subject" | number;
   readonly signal: AbortSignal;
+  /** Told by the server that leads the stream, which has every write that was acknowledged before; another one may be behind. */
+  readonly atLeader?: boolean;
   /** Time for the request that begins the pass; default 5000. */
   readonly timeoutMs?: number;
   /** Told each time that the server proves that nothing has been missed. */
@@ -39,6 +41,8 @@ export const SILENCE_MS = 3 * HEARTBEAT_MS;
 /** A consumer whose reader has died goes away by itself after this. */
 const INACTIVE_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 5000;
+/** On which server a consumer is, is drawn by lot: of three the one that leads is missed so often in one case of thousands. */
+const DRAWS_MAX = 20;
 /** Of status messages from the server: heartbeat or flow control. */
 const CONTROL = 100;
 
@@ -57,42 +61,26 @@ export async function* orderedPass(
   const fail = (why: string): void => mailbox.fail(unavailable(`${doing}: ${why}`));
   const silence = setTimeout(() => fail("the server is silent"), SILENCE_MS);
   const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
-  const name = `muster_${nuid.next()}`;
-  const inbox = newInbox(connection);
-  const subscription = connection.subscribe(inbox, {
-    callback: (error, message) => {
-      if (error !== null) {
-        mailbox.fail(toFault(error, doing));
-        return;
-      }
-      silence.refresh();
-      mailbox.put(message);
-    },
-  });
+  const hear: Hear = (error, message) => {
+    if (error !== null) {
+      mailbox.fail(toFault(error, doing));
+      return;
+    }
+    silence.refresh();
+    mailbox.put(message);
+  };
   const stopListening = onConnectionEvent(connection, (event) => {
     if (event !== "reconnect") fail("the connection was lost");
   });
   const stop = (): void => mailbox.fail(undefined);
   signal.addEventListener("abort", stop);
   if (signal.aborted) stop();
+  let consumer: Consumer | undefined;
   try {
-    const untold = options.from === "last-of-each-subject" ? await subjectsOf(connection, manager, options) : undefined;
-    await ask(connection, timeoutMs, () =>
-      manager.consumers.add(stream, {
-        name,
-        deliver_subject: inbox,
-        ...startOf(options.from),
-        ack_policy: AckPolicy.None,
-        replay_policy: ReplayPolicy.Instant,
-        filter_subject: options.subject,
-        flow_control: true,
-        idle_heartbeat: nanos(HEARTBEAT_MS),
-        inactive_threshold: nanos(INACTIVE_MS),
-        mem_storage: true,
-        num_replicas: 1,
-      }),
-    );
-    yield* read(connection, mailbox.take, untold, options.onAlive);
+    const there = options.from === "last-of-each-subject" ? await lookInto(connection, manager, options) : undefined;
+    consumer = await drawConsumer(connection, manager, options, there?.leader);
+    consumer.hear(hear);
+    yield* read(connection, mailbox.take, there?.subjects, options.onAlive);
   } catch (error) {
     if (signal.aborted) return;
     throw toFault(error, doing);
@@ -100,9 +88,77 @@ export async function* orderedPass(
     clearTimeout(silence);
     signal.removeEventListener("abort", stop);
     stopListening();
+    consumer?.end();
+  }
+}
+
+type Hear = (error: Error | null, message: Msg) => void;
+
+type Consumer = {
+  /** Where it is; undefined: there is one server. */
+  readonly server: string | undefined;
+  /** What came before is heard first. */
+  hear(by: Hear): void;
+  end(): void;
+};
+
+/** One on the server that leads the stream where that is asked for. */
+async function drawConsumer(
+  connection: NatsConnection,
+  manager: JetStreamManager,
+  options: OrderedOptions,
+  leader: string | undefined,
+): Promise<Consumer> {
+  for (let draw = 1; draw <= DRAWS_MAX; draw += 1) {
+    const consumer = await addConsumer(connection, manager, options);
+    if (options.atLeader !== true || leader === undefined || consumer.server === leader) return consumer;
+    consumer.end();
+  }
+  throw unavailable(`following ${options.stream}: no consumer was on ${leader}, which leads it`);
+}
+
+async function addConsumer(
+  connection: NatsConnection,
+  manager: JetStreamManager,
+  { stream, subject, from, timeoutMs = REQUEST_TIMEOUT_MS }: OrderedOptions,
+): Promise<Consumer> {
+  const name = `muster_${nuid.next()}`;
+  const inbox = newInbox(connection);
+  const early: Parameters<Hear>[] = [];
+  let hear: Hear = (...heard) => void early.push(heard);
+  const subscription = connection.subscribe(inbox, { callback: (...heard) => hear(...heard) });
+  const end = (): void => {
     subscription.unsubscribe();
     // One that cannot be deleted now goes away by itself.
     manager.consumers.delete(stream, name).catch(() => undefined);
+  };
+  try {
+    const { cluster } = await ask(connection, timeoutMs, () =>
+      manager.consumers.add(stream, {
+        name,
+        deliver_subject: inbox,
+        ...startOf(from),
+        ack_policy: AckPolicy.None,
+        replay_policy: ReplayPolicy.Instant,
+        filter_subject: subject,
+        flow_control: true,
+        idle_heartbeat: nanos(HEARTBEAT_MS),
+        inactive_threshold: nanos(INACTIVE_MS),
+        mem_storage: true,
+        num_replicas: 1,
+      }),
+    );
+    return {
+      server: cluster?.leader,
+      hear: (by) => {
+        hear = by;
+        for (const heard of early) hear(...heard);
+      },
+      end,
+    };
+  } catch (error) {
+    end();
+    throw error;
   }
 }
 
@@ -116,17 +172,22 @@ function startOf(
     : { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: from };
 }
 
+/** What there is of a stream: which server leads it, and the subjects that have messages. */
+type There = { readonly leader: string | undefined; readonly subjects: Set<string> };
+
 /**
- * The subjects that have messages. Their number alone would not do: one that gets a new message while the old one waits is told after those that are newer than the
- * pass, and what the server counts as pending lags behind what it has stored.
+ * The number of subjects alone would not do: one that gets a new message while the old one waits is told after those that are newer than the pass, and what the server
+ * counts as pending lags behind what it has stored.
  */
-async function subjectsOf(
+async function lookInto(
   connection: NatsConnection,
   manager: JetStreamManager,
   { stream, subject, timeoutMs = REQUEST_TIMEOUT_MS }: OrderedOptions,
-): Promise<Set<string>> {
-  const { state } = await ask(connection, timeoutMs, () => manager.streams.info(stream, { subjects_filter: subject }));
-  return new Set(Object.keys(state.subjects ?? {}));
+): Promise<There> {
+  const { state, cluster } = await ask(connection, timeoutMs, () =>
+    manager.streams.info(stream, { subjects_filter: subject }),
+  );
+  return { leader: cluster?.leader, subjects: new Set(Object.keys(state.subjects ?? {})) };
 }
 
 async function* read(

@@ -5,6 +5,7 @@ import { buckets } from "@muster/proto";
 import { natsCluster, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { lead, openBucket } from "../src/index.ts";
+import { orderedPass } from "../src/ordered.ts";
 import { jsonCodec } from "./connected.ts";
 import { note, openJournal } from "./journal.ts";
 
@@ -74,4 +75,34 @@ it("keeps the lock, the log and the buckets through the death of the server that
     openJournal(connection, "replicated", Number.MAX_SAFE_INTEGER),
   );
   expect(written.filter((text) => !after.state.texts.includes(text))).toEqual([]);
+});
+
+it("lists what the server knows that leads the bucket, for another one may be behind", async () => {
+  await using cluster = await natsCluster(3);
+  const { url, token } = cluster;
+  await using connection = await connect({ servers: url.split(","), token });
+  keepReplicas(connection, 3);
+  const bucket = await openBucket(connection, { name: "led", codec: jsonCodec<number>() });
+  await bucket.create("a", 1);
+  const { streams, consumers } = await jetstreamManager(connection);
+  const signal = new AbortController().signal;
+  for (let pass = 1; pass <= 10; pass += 1) {
+    const options = {
+      stream: "KV_led",
+      subject: "$KV.led.>",
+      from: "last-of-each-subject",
+      atLeader: true,
+      signal,
+    } as const;
+    for await (const { kind } of orderedPass(connection, options)) {
+      if (kind !== "caught-up") continue;
+      const { leader } = (await streams.info("KV_led")).cluster ?? {};
+      // Those of other servers that were drawn before it are going.
+      const servers: (string | undefined)[] = [];
+      for await (const each of consumers.list("KV_led")) servers.push(each.cluster?.leader);
+      expect(servers).toContain(leader);
+      break;
+    }
+  }
+  expect(await bucket.list()).toMatchObject([{ key: "a", value: 1 }]);
 });
