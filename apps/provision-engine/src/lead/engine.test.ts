@@ -35,6 +35,25 @@ it.each(["a change", "a grant"])(
   },
 );
 
+it.each<[what: string, listed: Stored[]]>([
+  ["nothing", []],
+  ["less", [LATE]],
+])(
+  "looks at a lease of which the store tells %s, and the view has known more from the beginning",
+  async (_, listed) => {
+    const world = worldBehind();
+    world.ops.holdings.learn(TRUTH);
+    const known = { key: "1-1", value: { record: TRUTH.record }, revision: TRUTH.revision };
+    const view = { ...world.ops.view, get: () => known, entries: () => [known] };
+    const stop = new AbortController();
+    const running = runEngine({ ...world.ops, view }, { token: 9, signal: stop.signal, isHeld: () => true });
+    world.listed.resolve(listed);
+    await until("it is decided about", () => world.planned.includes("ENDED"));
+    stop.abort();
+    await running;
+  },
+);
+
 /** A store that knows the truth, a view that is behind it, and a workload that notes what it is asked to make. */
 function worldBehind() {
   const listed = Promise.withResolvers<Stored[]>();

@@ -192,17 +192,22 @@ async function learnAll(ops: EngineOps): Promise<Stored[]> {
   return all;
 }
 
+/** As the store told it or as the view has it, whichever is newer: what the view knew before it was listened to, nobody has looked at. */
 async function lookAtAll(
-  { view }: EngineOps,
+  ops: EngineOps,
   all: readonly Stored[],
   look: (stored: Stored) => void,
   signal: AbortSignal,
 ): Promise<void> {
+  const newest = new Map(all.map((stored) => [stored.record.order.id, stored]));
+  for (const { key, value, revision } of ops.view.entries())
+    if (isOwn(ops, value) && (newest.get(key)?.revision ?? 0) < revision)
+      newest.set(key, { record: value.record, revision });
   await forEachOf(
-    sortByRank(all, ({ record }) => record.order.type),
+    sortByRank([...newest.values()], ({ record }) => record.order.type),
     (stored) => {
       // What has changed meanwhile was looked at then.
-      if (!signal.aborted && (view.get(stored.record.order.id)?.revision ?? 0) <= stored.revision) look(stored);
+      if (!signal.aborted && (ops.view.get(stored.record.order.id)?.revision ?? 0) <= stored.revision) look(stored);
     },
   );
 }
