@@ -62,19 +62,11 @@ export async function openDeps(
   await bus.ensureStream(streams.audit);
   await using undo = new AsyncDisposableStack();
   const secrets = orderSecrets(signer, { unsealed: config.order.unsealedSecrets });
-  const { view, overheads, holdings, records, metrics, unopened } = await openKnown(context, bus, secrets, undo);
+  const known = await openKnown(context, bus, secrets, undo);
+  const { view, holdings, records, metrics, unopened } = known;
   const history = openHistory(bus);
   const cleaner = cleanerOf(context, { bus, records, metrics, cluster });
   const served = new Map(workloads(holdings.nameOf).map((each) => [each.type, each]));
-  const foreseen = {
-    workloads: served,
-    around: holdings.around,
-    overheads,
-    phaseOf: (id: string) => holdings.find(id)?.phase,
-    referencedBy: (record: LeaseRecord) => referencedBy({ holdings, view, secrets }, record),
-    policy: { ...config.order, ...config.engine.pass },
-    nowNs,
-  };
   const requests: HandlerDeps = {
     records,
     nowNs,
@@ -90,7 +82,7 @@ export async function openDeps(
     history,
     capacity: config.capacity,
     cleaner,
-    foresee: (...asked) => foreseeOrder(foreseen, ...asked),
+    foresee: foreseeWith(config, { ...known, secrets, workloads: served }),
   };
   const grants = undo.use(await openGrants(bus));
   const sign = signResult(signer);
@@ -162,6 +154,30 @@ async function openKnown(
   });
   const metrics = undo.use(startMetrics(gauges));
   return { view, overheads, holdings, records, metrics, unopened: unopened.count };
+}
+
+type Known = Awaited<ReturnType<typeof openKnown>>;
+
+function foreseeWith(
+  { order, engine }: Pick<Config, "order" | "engine">,
+  {
+    view,
+    holdings,
+    overheads,
+    secrets,
+    workloads,
+  }: Pick<Known, "view" | "holdings" | "overheads"> & Pick<EngineOps, "secrets" | "workloads">,
+): HandlerDeps["foresee"] {
+  const deps = {
+    workloads,
+    around: holdings.around,
+    overheads,
+    phaseOf: (id: string) => holdings.find(id)?.phase,
+    referencedBy: (record: LeaseRecord) => referencedBy({ holdings, view, secrets }, record),
+    policy: { ...order, ...engine.pass },
+    nowNs,
+  };
+  return (...asked) => foreseeOrder(deps, ...asked);
 }
 
 function overheadsOf({ kube }: Config): Overheads {

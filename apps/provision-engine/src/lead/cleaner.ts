@@ -15,6 +15,7 @@ import {
   type FoundObject,
   type LeaseTruth,
 } from "../domain/plan-cleanup.ts";
+import { ended } from "./ended.ts";
 
 /** What clean-up does by itself: nothing, tell what it would remove, and give back the machines of leases that are over, or remove it all. */
 export type CleanupMode = (typeof CLEANUP_MODES)[number];
@@ -71,41 +72,42 @@ const HANDED_MOST = 1000;
 const REMOVALS_AT_ONCE = 8;
 const RETRY_MS = 1000;
 
+/** What one leadership knows: the next leader looks, too, and remembers what it has seen by itself. */
+type Leading = {
+  readonly signal: AbortSignal;
+  readonly looks: Pick<Cleaner, "look" | "brake">;
+  /** Sources that have not brought their history yet. */
+  missing: number;
+  readonly known: PromiseWithResolvers<undefined>;
+};
+
 /** `sources`: how many have to have brought their history first. */
 export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
-  const { policy, tell } = deps;
-  let looks = startLooks(deps);
-  /** Of the leadership; undefined: this replica does not lead. */
-  let lead: AbortSignal | undefined;
-  let known = Promise.withResolvers<undefined>();
-  let missing = sources;
+  /** Undefined: this replica does not lead. */
+  let leading: Leading | undefined;
   let nextMs: number | undefined;
   let turn: Promise<unknown> = Promise.resolve();
 
-  const refuseWithoutLead = (): never =>
-    throwFault({ code: "unavailable", dependency: "the leader of the engine", retryAfterMs: RETRY_MS });
-  const leading = (): AbortSignal => (lead === undefined || lead.aborted ? refuseWithoutLead() : lead);
-  const waitsFor = (): string => {
-    leading();
-    return missing > 0 ? "what was ordered before" : "";
+  const requireLead = (): Leading => {
+    if (leading === undefined || leading.signal.aborted) return refuse(LEADER);
+    return leading;
   };
-  const requireLead = (): void => {
-    const dependency = waitsFor();
-    if (dependency !== "") throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS });
+  const requireHistory = (): Leading => {
+    const own = requireLead();
+    return own.missing > 0 ? refuse(HISTORY) : own;
   };
-  /** The next leader looks, too, and remembers what it has seen by itself: whoever has lost the lead removes nothing any more. */
+  /** Whoever has lost the lead removes nothing any more. */
   const lookAs: Cleaner["look"] = async (options, asked) => {
-    requireLead();
-    const own = leading();
+    const own = requireHistory();
     try {
-      return await looks.look(options, AbortSignal.any([asked, own]));
+      return await own.looks.look(options, AbortSignal.any([asked, own.signal]));
     } finally {
       // Whatever came of it, its caller asks the next leader.
-      if (own.aborted) refuseWithoutLead();
+      if (own.signal.aborted) refuse(LEADER);
     }
   };
   const look: Cleaner["look"] = (options, asked) => {
-    requireLead();
+    requireHistory();
     const mine = turn.then(() => lookAs(options, asked));
     turn = mine.catch(() => undefined);
     return mine;
@@ -113,45 +115,51 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
 
   return {
     look,
-    waitsFor,
-    brake: () => {
-      requireLead();
-      return looks.brake();
-    },
-    schedule: () => ({ mode: policy.mode, nextMs }),
+    waitsFor: () => (requireLead().missing > 0 ? HISTORY : ""),
+    brake: () => requireHistory().looks.brake(),
+    schedule: () => ({ mode: deps.policy.mode, nextMs }),
     historyTaken: () => {
-      missing -= 1;
-      if (missing === 0) known.resolve(undefined);
+      if (leading === undefined) return;
+      leading.missing -= 1;
+      if (leading.missing === 0) leading.known.resolve(undefined);
     },
     run: async (signal) => {
-      lead = signal;
-      looks = startLooks(deps);
-      missing = sources;
-      known = Promise.withResolvers();
-      if (missing === 0) known.resolve(undefined);
+      leading = { signal, looks: startLooks(deps), missing: sources, known: Promise.withResolvers() };
+      if (sources === 0) leading.known.resolve(undefined);
       try {
-        const ended = new Promise<void>((resolve) => {
-          if (signal.aborted) resolve();
-          else signal.addEventListener("abort", () => resolve(), { once: true });
-        });
-        await Promise.race([known.promise, ended]);
-        const { mode, everyMs, graceMs } = policy;
-        for (let looked = 0; mode !== "off" && !signal.aborted; looked += 1) {
-          nextMs = undefined;
-          const options = { isDryRun: mode === "dry-run", confirmed: 0, givesBack: true };
-          await look(options, signal).catch((error: unknown) => signal.aborted || tell.failed(error));
-          // The second look is what removes.
-          const pauseMs = looked % 2 === 0 ? graceMs : everyMs;
-          nextMs = deps.nowMs() + pauseMs;
-          await pause(pauseMs, signal);
-        }
-        await ended;
+        await Promise.race([leading.known.promise, ended(signal)]);
+        await lookAgain(deps, look, (atMs) => (nextMs = atMs), signal);
+        await ended(signal);
       } finally {
-        lead = undefined;
+        leading = undefined;
         nextMs = undefined;
       }
     },
   };
+}
+
+const LEADER = "the leader of the engine";
+const HISTORY = "what was ordered before";
+
+function refuse(dependency: string): never {
+  return throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS });
+}
+
+/** Looks without being asked, until the signal. The second look, after the grace, is what removes. `next`: told when that is; undefined: it is now. */
+async function lookAgain(
+  { nowMs, policy: { mode, everyMs, graceMs }, tell }: CleanerDeps,
+  look: Cleaner["look"],
+  next: (atMs: number | undefined) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let looked = 0; mode !== "off" && !signal.aborted; looked += 1) {
+    next(undefined);
+    const options = { isDryRun: mode === "dry-run", confirmed: 0, givesBack: true };
+    await look(options, signal).catch((error: unknown) => signal.aborted || tell.failed(error));
+    const pauseMs = looked % 2 === 0 ? graceMs : everyMs;
+    next(nowMs() + pauseMs);
+    await pause(pauseMs, signal);
+  }
 }
 
 /** The looks of one leadership, each of which remembers what looked left over at the one before. */

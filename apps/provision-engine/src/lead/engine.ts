@@ -19,6 +19,7 @@ import { planTelling } from "../domain/plan-feedback.ts";
 import { takeSnapshot, type LeaseSnapshot } from "../domain/lease-snapshot.ts";
 import { planLease, type LeasePlan } from "../domain/plan-lease.ts";
 import { sortByRank } from "../domain/workload-types.ts";
+import { ended } from "./ended.ts";
 import { followHints } from "./follow-hints.ts";
 import type { Holdings } from "../holdings/holdings.ts";
 import { startLeaseLoop, type LeaseLoop } from "./lease-loop.ts";
@@ -381,9 +382,4 @@ async function forEachOf<Item>(items: readonly Item[], work: (item: Item) => voi
     if (at % AT_A_TIME === AT_A_TIME - 1) await new Promise(setImmediate);
     work(item);
   }
-}
-
-function ended(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }
