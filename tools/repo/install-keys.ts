@@ -5,7 +5,16 @@
  * Secrets, and writes what is public of them into ConfigMaps. Nothing that is there is changed, and nothing secret is said. It imports nothing but Node, because it runs from
  * this one file.
  */
-import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+  sign,
+  X509Certificate,
+} from "node:crypto";
 import { readFile } from "node:fs/promises";
 
 const DAY_MS = 86_400_000;
@@ -197,7 +206,11 @@ function base32Bytes(text: string): Buffer {
 export function makeAuthority(nowMs: number): Readonly<Record<string, string>> {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const days = AUTHORITY_DAYS;
-  const der = signedDer({ subject: AUTHORITY, extensions: [IS_AUTHORITY], days, nowMs, publicKey, signer: privateKey });
+  // Of two of one name TLS looks at the first alone, and whoever trusts both could not reach the other's servers.
+  const sum = createHash("sha256").update(publicKey.export({ format: "der", type: "spki" }));
+  const subject = nameOf(`nats authority ${sum.digest("hex").slice(0, 16)}`);
+  const by = { issuer: subject, signer: privateKey };
+  const der = signedDer({ subject, extensions: [IS_AUTHORITY], days, nowMs, publicKey, ...by });
   return { "tls.crt": pemOf(der), "tls.key": privateKey.export({ format: "pem", type: "pkcs8" }).toString() };
 }
 
@@ -208,12 +221,15 @@ export function makeCertificate(
   authority: Readonly<Record<string, string>>,
 ): Readonly<Record<string, string>> {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const signer = createPrivateKey(authority["tls.key"] ?? "");
+  const by = {
+    issuer: subjectOf(new X509Certificate(authority["tls.crt"] ?? "").raw),
+    signer: createPrivateKey(authority["tls.key"] ?? ""),
+  };
   const alternatives = names.map((each) => der(0x82, Buffer.from(each)));
   const named = der(SEQUENCE, ALTERNATIVE_NAMES, der(OCTET_STRING, der(SEQUENCE, ...alternatives)));
   const days = CERTIFICATE_DAYS;
   return {
-    "tls.crt": pemOf(signedDer({ subject: "nats", extensions: [named], days, nowMs, publicKey, signer })),
+    "tls.crt": pemOf(signedDer({ subject: nameOf("nats"), extensions: [named], days, nowMs, publicKey, ...by })),
     "tls.key": privateKey.export({ format: "pem", type: "pkcs8" }).toString(),
     "ca.crt": authority["tls.crt"] ?? "",
   };
@@ -232,41 +248,71 @@ const BIT_STRING = 0x03;
 const OCTET_STRING = 0x04;
 const UTF8 = 0x0c;
 const TIME = 0x18;
+const VERSION = 0xa0;
 const TRUE = Buffer.from("0101ff", "hex");
 const ECDSA_WITH_SHA256 = Buffer.from("300a06082a8648ce3d040302", "hex");
 const COMMON_NAME = Buffer.from("0603550403", "hex");
 const BASIC_CONSTRAINTS = Buffer.from("0603551d13", "hex");
 const ALTERNATIVE_NAMES = Buffer.from("0603551d11", "hex");
 
-/** Of the authority, which is the issuer of all. */
-const AUTHORITY = "nats authority";
 const IS_AUTHORITY = der(SEQUENCE, BASIC_CONSTRAINTS, TRUE, der(OCTET_STRING, der(SEQUENCE, TRUE)));
 
 function signedDer(of: {
-  readonly subject: string;
+  /** Names, as they stand in a certificate. */
+  readonly subject: Buffer;
+  readonly issuer: Buffer;
   readonly extensions: readonly Buffer[];
   readonly days: number;
   readonly nowMs: number;
   readonly publicKey: KeyObject;
   readonly signer: KeyObject;
 }): Buffer {
-  const nameOf = (text: string): Buffer =>
-    der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, der(UTF8, Buffer.from(text)))));
   // Not negative, whatever its first bit would be.
   const serial = Buffer.concat([Buffer.from([1]), randomBytes(15)]);
   const content = der(
     SEQUENCE,
-    der(0xa0, der(INTEGER, Buffer.from([2]))),
+    der(VERSION, der(INTEGER, Buffer.from([2]))),
     der(INTEGER, serial),
     ECDSA_WITH_SHA256,
-    nameOf(AUTHORITY),
+    of.issuer,
     der(SEQUENCE, time(of.nowMs - DAY_MS), time(of.nowMs + of.days * DAY_MS)),
-    nameOf(of.subject),
+    of.subject,
     of.publicKey.export({ format: "der", type: "spki" }),
     der(0xa3, der(SEQUENCE, ...of.extensions)),
   );
   const signature = sign("sha256", content, of.signer);
   return der(SEQUENCE, content, ECDSA_WITH_SHA256, der(BIT_STRING, Buffer.from([0]), signature));
+}
+
+function nameOf(text: string): Buffer {
+  return der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, der(UTF8, Buffer.from(text)))));
+}
+
+/** The name of whose certificate this is, byte for byte: an authority of somebody else's may have written it in another way. */
+function subjectOf(certificate: Buffer): Buffer {
+  const [content = Buffer.alloc(0)] = partsOf(certificate);
+  // The version may be left out. Then come the serial, the algorithm, the issuer, the time, and it.
+  const parts = partsOf(content).filter((part) => part[0] !== VERSION);
+  const subject = parts[4];
+  if (subject === undefined) throw new Error("the certificate of the authority has no subject");
+  return subject;
+}
+
+/** The parts of a sequence, each whole, with its tag and length. */
+function partsOf(whole: Buffer): readonly Buffer[] {
+  const parts: Buffer[] = [];
+  for (let at = extentOf(whole, 0).from; at < whole.length; at = extentOf(whole, at).to)
+    parts.push(whole.subarray(at, extentOf(whole, at).to));
+  return parts;
+}
+
+/** Where the content of what begins here begins and ends: its length is one byte, or as many as that one says. */
+function extentOf(bytes: Buffer, at: number): { readonly from: number; readonly to: number } {
+  const first = bytes.readUInt8(at + 1);
+  const size = first < 0x80 ? 0 : first & 0x7f;
+  const length = size === 0 ? first : bytes.readUIntBE(at + 2, size);
+  const from = at + 2 + size;
+  return { from, to: from + length };
 }
 
 function time(ms: number): Buffer {

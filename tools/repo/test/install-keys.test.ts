@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { connect, createServer } from "node:tls";
 import { promisify } from "node:util";
 import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
+import { certificateAuthority } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { DRAWN, makeAuthority, makeCertificate, planKeys, publicKeyOf, secretsRead, usersOf } from "../install-keys.ts";
 import { usersConf } from "../nats-users.ts";
@@ -112,23 +113,53 @@ it("tells of each seed the public key that NATS' own library does, and takes no 
 it("makes a certificate that TLS takes for each of its names, and for no other", async () => {
   const nowMs = Date.now();
   const made = makeCertificate(["nats", "*.nats-servers.here"], nowMs, makeAuthority(nowMs));
-  const { "tls.crt": cert = "", "tls.key": key = "", "ca.crt": authority = "" } = made;
+  const { "tls.crt": cert = "", "ca.crt": authority = "" } = made;
   expect(new X509Certificate(cert)).toMatchObject({ ca: false, subjectAltName: "DNS:nats, DNS:*.nats-servers.here" });
   expect(new X509Certificate(authority)).toMatchObject({ ca: true });
+  await using server = await greets(made);
+  expect(await server.greeting("nats", authority)).toBe("hello");
+  expect(await server.greeting("nats-1.nats-servers.here", authority)).toBe("hello");
+  await expect(server.greeting("elsewhere", authority)).rejects.toThrow(/does not match/);
+});
+
+it("makes authorities that can be trusted beside each other, while one takes the place of the other", async () => {
+  const nowMs = Date.now();
+  const [old, next] = [makeAuthority(nowMs), makeAuthority(nowMs)].map((each) =>
+    makeCertificate(["nats"], nowMs, each),
+  );
+  await using before = await greets(old ?? {});
+  await using after = await greets(next ?? {});
+  const [first = "", second = ""] = [old?.["ca.crt"], next?.["ca.crt"]];
+  for (const both of [first + second, second + first]) {
+    expect(await before.greeting("nats", both)).toBe("hello");
+    expect(await after.greeting("nats", both)).toBe("hello");
+  }
+  await expect(after.greeting("nats", first)).rejects.toThrow(/unable to/);
+});
+
+it("signs in the name that the authority has, whoever made it", async () => {
+  const theirs = await certificateAuthority("their authority");
+  const made = makeCertificate(["nats"], Date.now(), { "tls.crt": theirs.cert, "tls.key": theirs.key });
+  expect(new X509Certificate(made["tls.crt"] ?? "").checkIssued(new X509Certificate(theirs.cert))).toBe(true);
+  await using server = await greets(made);
+  expect(await server.greeting("nats", theirs.cert)).toBe("hello");
+});
+
+/** A server with this certificate, and what it says to whoever asks for a name and trusts an authority. */
+async function greets({ "tls.crt": cert = "", "tls.key": key = "" }: Readonly<Record<string, string>>) {
   const server = createServer({ cert, key }, (socket) => socket.end("hello")).listen(0, "127.0.0.1");
   server.on("tlsClientError", () => undefined);
   await once(server, "listening");
   const address = server.address();
   const port = address !== null && typeof address === "object" ? address.port : 0;
-  const greeting = async (servername: string): Promise<string> => {
-    const socket = connect({ host: "127.0.0.1", port, servername, ca: authority });
-    return (await socket.setEncoding("utf8").toArray()).join("");
+  return {
+    greeting: async (servername: string, ca: string): Promise<string> => {
+      const socket = connect({ host: "127.0.0.1", port, servername, ca });
+      return (await socket.setEncoding("utf8").toArray()).join("");
+    },
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      await once(server, "close");
+    },
   };
-  try {
-    expect(await greeting("nats")).toBe("hello");
-    expect(await greeting("nats-1.nats-servers.here")).toBe("hello");
-    await expect(greeting("elsewhere")).rejects.toThrow(/does not match/);
-  } finally {
-    server.close();
-  }
-});
+}
