@@ -172,7 +172,7 @@ function startOf(
     : { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: from };
 }
 
-/** What there is of a stream: which server leads it, and the subjects that have messages. */
+/** What there is of a stream: which of its servers leads it, where there are several, and the subjects that have messages. */
 type There = { readonly leader: string | undefined; readonly subjects: Set<string> };
 
 /**
@@ -184,10 +184,12 @@ async function lookInto(
   manager: JetStreamManager,
   { stream, subject, timeoutMs = REQUEST_TIMEOUT_MS }: OrderedOptions,
 ): Promise<There> {
-  const { state, cluster } = await ask(connection, timeoutMs, () =>
+  const { config, state, cluster } = await ask(connection, timeoutMs, () =>
     manager.streams.info(stream, { subjects_filter: subject }),
   );
-  return { leader: cluster?.leader, subjects: new Set(Object.keys(state.subjects ?? {})) };
+  // Of one copy all consumers are where it is.
+  const leader = config.num_replicas > 1 ? cluster?.leader : undefined;
+  return { leader, subjects: new Set(Object.keys(state.subjects ?? {})) };
 }
 
 async function* read(
