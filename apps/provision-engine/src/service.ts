@@ -32,6 +32,7 @@ export async function run(
     bus,
     requests: deps.requests,
     feedback: deps.engine.feedback,
+    sign: deps.engine.sign,
     onRetry: (error) => logger.warn({ err: error }, "an order is not written down, and tried again"),
     signal,
   });

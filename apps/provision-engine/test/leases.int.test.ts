@@ -126,6 +126,8 @@ describe("an engine", () => {
     await publish(signedOrder(user, { id: "1-8", type: "volume", data: '{"size":1,"type":"ssd"}' }));
     const over = signedOrder(user, { id: "1-7", createdNs: nowNs() - 10_000n * NS_PER_MS, durationNs: 1n });
     await publish(over);
+    const early = signedOrder(user, { id: "1-9", createdNs: nowNs() + 3_600_000n * NS_PER_MS });
+    await publish(early);
     await until("the first is active", async () => (await phase(world, "1-5")) === "ACTIVE", LONG);
     await until("the second has failed", async () => (await phase(world, "1-6")) === "FAILED", LONG);
     await until("an error is told", async () => (await answersOf(world, "1-6"))[0]?.deleted === true, LONG);
@@ -134,6 +136,12 @@ describe("an engine", () => {
     await until("that is told, too", async () => (await answersOf(world, "1-8"))[0]?.deleted === true, LONG);
     expect((await answersOf(world, "1-8"))[0]?.result?.message).toContain("not served: volume");
     await until("the third is told to be gone", async () => (await answersOf(world, "1-7"))[0]?.deleted === true, LONG);
+    await until(
+      "why not, of one that is ahead",
+      async () => (await answersOf(world, "1-9"))[0]?.deleted === true,
+      LONG,
+    );
+    expect((await answersOf(world, "1-9"))[0]?.result?.message).toContain("ms are tolerated");
     await expect(world.leases.getLease({ id: "1-7" })).rejects.toMatchObject({ fault: { code: "not_found" } });
   });
 

@@ -39,7 +39,7 @@ function signedOrder(changes: Partial<Order> = {}, by: Signer = user): Order {
 }
 const decide = (order: Order, stored?: LeaseRecord, policy: Partial<OrderPolicy> = {}): OrderVerdict =>
   decideOrder(order, stored, CONTEXT, { ...POLICY, ...policy });
-const refused = (field: string, reason: unknown, answer: "nothing" | "deleted" = "nothing") => ({
+const refused = (field: string, reason: unknown, answer: "nothing" | "error" | "deleted" = "nothing") => ({
   do: "refuse",
   fault: { code: "invalid_request", field, reason },
   answer,
@@ -112,7 +112,7 @@ describe("an order", () => {
     [
       "from too far in the future",
       signedOrder({ createdNs: NOW + FUTURE_TOLERANCE_NS + 1n }),
-      refused("created", "is 300000 ms ahead; 300000 ms are tolerated"),
+      refused("created", "is 300000 ms ahead; 300000 ms are tolerated", "error"),
     ],
   ])("%s is refused with the reason", (_title, order, verdict) => {
     expect(decide(order)).toEqual(verdict);
@@ -142,7 +142,7 @@ describe("an order", () => {
   it("with a secret that is not sealed is refused, unless that is allowed or it is there already", () => {
     const open = signedOrder({ type: "zdb", data: '{"size":1,"password":"hush"}' });
     const reason = "is not sealed to this engine, so that whoever may ask for leases could read it";
-    expect(decide(open)).toEqual(refused("data.password", reason));
+    expect(decide(open)).toEqual(refused("data.password", reason, "error"));
     expect(decide(open, undefined, { unsealedSecrets: true }).do).toBe("create");
     expect(decide(open, aLease({ order: open })).do).toBe("change");
     expect(decide(signedOrder({ type: "zdb", data: `{"password":"${SEALED_PREFIX}x"}` })).do).toBe("create");

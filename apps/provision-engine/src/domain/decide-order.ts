@@ -46,15 +46,17 @@ export type OrderContext = {
   readonly traceparent: string;
 };
 
+type RefusalAnswer = "nothing" | "error" | "deleted";
+
 export type OrderVerdict =
   | { readonly do: "create"; readonly record: LeaseRecord; readonly because: string }
   /** Its lease is there. */
   | { readonly do: "change"; readonly change: LeaseChange; readonly because: string }
-  /** `deleted`: its source is told that there is no such lease, so that it asks no more. */
+  /** What its source is told, so that it asks no more: `deleted`, that there is no such lease; `error`, why not, too; nothing, where it is not known who sent it, or there is another lease of its id. */
   | {
       readonly do: "refuse";
       readonly fault: Fault;
-      readonly answer: "nothing" | "deleted";
+      readonly answer: RefusalAnswer;
       readonly because: string;
     };
 
@@ -74,7 +76,7 @@ export function decideOrder(
   const untimely = checkTimes(order, context, policy);
   if (untimely !== undefined) return refuseOrder(untimely.fault, untimely.answer);
   const unsealed = policy.unsealedSecrets ? undefined : findUnsealed("order", order);
-  if (unsealed !== undefined) return refuseOrder(wrong(`data.${unsealed}`, UNSEALED));
+  if (unsealed !== undefined) return refuseOrder(wrong(`data.${unsealed}`, UNSEALED), "error");
   return { do: "create", record: newRecord(order, context), because: "it is new" };
 }
 
@@ -87,7 +89,7 @@ function decideAgain(order: Order, stored: LeaseRecord, { digest }: OrderContext
 }
 
 /** An order that is not taken, for the reason that whoever sent it is told. */
-export function refuseOrder(fault: Fault, answer: "nothing" | "deleted" = "nothing"): OrderVerdict & { do: "refuse" } {
+export function refuseOrder(fault: Fault, answer: RefusalAnswer = "nothing"): OrderVerdict & { do: "refuse" } {
   return { do: "refuse", fault, answer, because: describeFault(fault) };
 }
 
@@ -149,7 +151,7 @@ function checkTimes(
   const aheadNs = order.createdNs - nowNs;
   if (aheadNs > FUTURE_TOLERANCE_NS) {
     const fault = wrong("created", `is ${inMs(aheadNs)} ms ahead; ${inMs(FUTURE_TOLERANCE_NS)} ms are tolerated`);
-    return { fault, answer: "nothing" };
+    return { fault, answer: "error" };
   }
   return undefined;
 }

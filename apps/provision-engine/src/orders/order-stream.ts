@@ -4,6 +4,7 @@ import { findUnsealed, type Order } from "@muster/leases";
 import { muster, streams, subjects } from "@muster/proto";
 import { toOrder } from "@muster/leases/wire";
 import { refuseOrder } from "../domain/decide-order.ts";
+import { buildResult } from "../domain/build-result.ts";
 import { SOURCES } from "../domain/order-sources.ts";
 import { laterMessages } from "./later-messages.ts";
 import { takeOrder, type Ordered, type RequestDeps } from "./requests.ts";
@@ -13,6 +14,7 @@ export type OrderStreamDeps = {
   readonly bus: Bus;
   readonly requests: RequestDeps;
   readonly feedback: TellDeps["feedback"];
+  readonly sign: TellDeps["sign"];
   readonly onRetry: (error: unknown) => void;
   readonly signal: AbortSignal;
 };
@@ -35,13 +37,14 @@ const BEHIND: Ordered = refuseOrder({
 
 /**
  * Takes orders from their stream, for senders that do not wait for an answer: each stays there until it is written down. What is refused goes to the dead letters, and
- * its sender is told that there is no such lease where its signature says that he sent it. What its user may not have yet stays until he may, and what he
+ * its sender is told why, where its signature says that he sent it. What its user may not have yet stays until he may, and what he
  * sent after it stays behind it where this process was given both.
  */
 export async function consumeOrders({
   bus,
   requests,
   feedback,
+  sign,
   onRetry,
   signal,
 }: OrderStreamDeps): Promise<AsyncDisposable> {
@@ -83,16 +86,13 @@ export async function consumeOrders({
         return;
       }
       later.done(message.sequence);
-      // Nothing was stored of it, so that no later answer can have the number of this one.
-      if (ordered.answer === "deleted")
-        await feedback({
-          id: order.id,
-          createdNs: order.createdNs,
-          source: SOURCE,
-          number: 0,
-          result: undefined,
-          deleted: true,
-        });
+      if (ordered.answer !== "nothing") {
+        const { id, createdNs } = order;
+        const error = describeFault(ordered.fault);
+        const result = ordered.answer === "error" ? sign(buildResult(order, { error }, requests.nowNs())) : undefined;
+        // Nothing was stored of it, so that no later answer can have the number of this one.
+        await feedback({ id, createdNs, source: SOURCE, number: 0, result, deleted: true });
+      }
       // Whatever it is refused for: dead letters are read by many.
       const keep = findUnsealed("order", order) === undefined ? "message" : "reason";
       delivery.giveUp(describeFault(ordered.fault), keep);

@@ -101,7 +101,7 @@ function withinQuota(
   const bytes = verdict.do === "create" ? recordBytes(record) + promisedBytes(record) : regainedBytes(record, order);
   const { user } = order;
   const fault = decideQuota(user, { leases: 1, bytes }, holdings.usageOf(user), quota);
-  return fault === undefined ? verdict : refuseOrder(fault);
+  return fault === undefined ? verdict : refuseOrder(fault, "error");
 }
 
 function unlessThere(error: unknown): undefined {

@@ -115,6 +115,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     bus,
     requests,
     feedback: ops.feedback,
+    sign: ops.sign,
     onRetry: (error) => logger.warn({ err: error }, "an order is not written down, and tried again"),
     signal: stop.signal,
   });
