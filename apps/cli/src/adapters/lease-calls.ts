@@ -45,10 +45,9 @@ export type LeaseCalls = {
   unreadable(): Promise<UnreadableLease[]>;
   /** Of the engine of this id; of the one that answers where that is empty. */
   engine(id: string): Promise<EngineIdentity>;
-  /** Of the engine that answers. */
-  load(): Promise<EngineLoad>;
-  /** Whether what leases have left behind is looked for and removed. Of the engine that answers. */
-  cleanupState(): Promise<CleanupState>;
+  load(engine: string): Promise<EngineLoad>;
+  /** Whether what leases of the engine have left behind is looked for and removed. */
+  cleanupState(engine: string): Promise<CleanupState>;
   /** Looks for what leases have left behind. `confirm`: so many may go even if that looks as if records were lost. */
   cleanUp(engine: string, dryRun: boolean, confirm: number): Promise<Cleanup>;
   /** The newest of what happened, the oldest first. */
@@ -87,9 +86,9 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
       leaseOf(await leases.renewLease({ ...again(), renewal: toWireRenewal(renewal) }, options)),
     end: async (request) => leaseOf(await leases.endLease({ ...again(), end: toWireEnd(request) }, options)),
     engine: async (engine) => engineFromMessage(await leases.getEngine({ engine }, options)),
-    load: async () => engineLoadFromMessage(await leases.getCounters({}, options)),
-    cleanupState: async () => {
-      const reply = await leases.getCleanup({}, options);
+    load: async (engine) => engineLoadFromMessage(await leases.getCounters({ engine }, options)),
+    cleanupState: async (engine) => {
+      const reply = await leases.getCleanup({ engine }, options);
       const { heldBecause, waitsFor } = reply;
       return { heldBecause, waitsFor, schedule: scheduleFromMessage(reply) };
     },

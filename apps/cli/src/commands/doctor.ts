@@ -6,10 +6,11 @@ import { scalerDump } from "../adapters/node-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildChecks, buildDoctorTable, isHealthy, type Observations } from "../domain/build-doctor-report.ts";
-import type { SeenLeases } from "../domain/build-lease-checks.ts";
+import type { SeenEngine } from "../domain/build-lease-checks.ts";
 import type { Seen } from "../domain/check.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
+import { enginesOf } from "../domain/lease-engine.ts";
 import type { Lease } from "../domain/lease.ts";
 import { print, type Format } from "./output.ts";
 
@@ -77,21 +78,27 @@ async function observe(cli: Cli): Promise<Observations> {
   };
 }
 
-/** Those that nothing is to be done about are only counted. */
-async function leasesSeen({ link }: Connected): Promise<SeenLeases> {
+/** Of each engine that has a replica; leases that nothing is to be done about are only counted. */
+async function leasesSeen({ link, replicas }: Connected): Promise<SeenEngine[]> {
   const calls = leaseCalls(link, STATUS_TIMEOUT_MS);
   const all = (phase: string): Promise<Lease[]> => calls.list({ user: undefined, type: undefined, phase });
-  const [load, listed, cleanup] = await Promise.all([
-    calls.load(),
+  const [engines, listed] = await Promise.all([
+    replicas().then(enginesOf),
     see(Promise.all([all("ORDERED"), all("PROVISIONING"), all("DECOMMISSIONING")])),
-    // Who answers does not lead.
-    calls
-      .cleanupState()
-      .catch(() => ({ heldBecause: "", waitsFor: "", schedule: { mode: "", nextLookMs: undefined } })),
   ]);
-  if ("trouble" in listed) return { load, waiting: [], ending: [], unlisted: listed.trouble, cleanup };
-  const [ordered, provisioning, ending] = listed.value;
-  return { load, waiting: [...ordered, ...provisioning], ending, unlisted: "", cleanup };
+  const [ordered, provisioning, ending] = "trouble" in listed ? [[], [], []] : listed.value;
+  const isOf =
+    (engine: string) =>
+    ({ order }: Lease): boolean =>
+      order.engine === engine;
+  return Promise.all(
+    engines.map(async (engine) => {
+      const [load, cleanup] = await Promise.all([see(calls.load(engine)), see(calls.cleanupState(engine))]);
+      const waiting = [...ordered, ...provisioning].filter(isOf(engine));
+      const unlisted = "trouble" in listed ? listed.trouble : "";
+      return { engine, load, cleanup, waiting, ending: ending.filter(isOf(engine)), unlisted };
+    }),
+  );
 }
 
 async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {

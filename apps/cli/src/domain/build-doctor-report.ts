@@ -4,7 +4,7 @@ import { buildGrowthChecks, isElastic } from "./build-growth-checks.ts";
 import {
   buildLeaseChecks,
   buildUnreadableLeaseChecks,
-  type SeenLeases,
+  type SeenEngine,
   type UnreadableLease,
 } from "./build-lease-checks.ts";
 import { failed, failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
@@ -67,7 +67,7 @@ export type Observations = {
   /** Sets whose records nobody can read; trouble: no farm answers. */
   readonly unreadableSets: Seen<readonly UnreadableSet[]>;
   /** Trouble: no engine answers. */
-  readonly leases: Seen<SeenLeases>;
+  readonly leases: Seen<readonly SeenEngine[]>;
   readonly unreadableLeases: Seen<readonly UnreadableLease[]>;
   readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;
 };

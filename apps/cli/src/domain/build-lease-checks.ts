@@ -26,15 +26,18 @@ export type EngineLoad = {
   readonly capacity: Units | undefined;
 };
 
-export type SeenLeases = {
-  readonly load: EngineLoad;
+/** What was seen of an engine and its leases. */
+export type SeenEngine = {
+  readonly engine: string;
+  readonly load: Seen<EngineLoad>;
   /** Ordered, and not there yet. */
   readonly waiting: readonly Pick<Lease, "waitingBecause">[];
   /** Over, and not gone yet. */
   readonly ending: readonly Pick<Lease, "order" | "waitingBecause" | "isStuck" | "usedBy">[];
   /** Why nobody can say which these are; empty: they are all here. */
   readonly unlisted: string;
-  readonly cleanup: CleanupState;
+  /** Only its leader answers. */
+  readonly cleanup: Seen<CleanupState>;
 };
 
 export type CleanupState = {
@@ -52,6 +55,7 @@ export type UnreadableLease = { readonly id: string; readonly because: string };
 const SHOWN_MAX = 3;
 const GIB = 1024 ** 3;
 const NAME = "leases";
+const SILENT = "its replicas are there, and do not answer: see the log of the engine";
 const UNLISTED = "whether one of them cannot be taken down is not known: `muster lease get` says more";
 const CLEANUP = "clean-up of leases";
 const WAITS =
@@ -60,10 +64,19 @@ const CONFIRM =
   "see whether the records of leases are lost: nothing is removed meanwhile; `muster lease cleanup --dry-run` lists what would go, and with --confirm N up to N go";
 
 /** Whoever answers nothing about leases is told of among the services. */
-export function buildLeaseChecks(seen: Seen<SeenLeases>, nowMs: number): Check[] {
+export function buildLeaseChecks(seen: Seen<readonly SeenEngine[]>, nowMs: number): Check[] {
   if ("trouble" in seen) return [];
-  const { load, waiting, ending, unlisted, cleanup } = seen.value;
-  const held = buildCleanupChecks(cleanup, nowMs);
+  const [, second] = seen.value;
+  return seen.value.flatMap((each) => {
+    const checks = checkEngine(each, nowMs);
+    return second === undefined ? checks : checks.map((one) => ({ ...one, check: `${one.check} (${each.engine})` }));
+  });
+}
+
+function checkEngine({ engine, load: seen, waiting, ending, unlisted, cleanup }: SeenEngine, nowMs: number): Check[] {
+  const held = "trouble" in cleanup ? [] : buildCleanupChecks(cleanup.value, nowMs);
+  if ("trouble" in seen) return [warning(NAME, `engine ${engine}: ${plain(seen.trouble)}`, SILENT), ...held];
+  const load = seen.value;
   const stuck = ending.filter(({ isStuck }) => isStuck);
   const wait = waiting.length === 0 ? [] : [`${waiting.length} not there yet`];
   const counted = [`engine ${load.engine}: ${load.active} active`, ...wait, ...describeUse(load)].join(", ");
@@ -85,7 +98,7 @@ export function buildLeaseChecks(seen: Seen<SeenLeases>, nowMs: number): Check[]
 }
 
 /** What ends after others only is no trouble, and is told: nothing else says why it is still there. */
-function describeInUse(ending: SeenLeases["ending"], nowMs: number): string[] {
+function describeInUse(ending: SeenEngine["ending"], nowMs: number): string[] {
   const inUse = ending.filter(({ isStuck, usedBy }) => !isStuck && usedBy.count > 0);
   const told = inUse.slice(0, SHOWN_MAX).map(({ order, usedBy }) => {
     const users = describeUsers(usedBy, nowMs);

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { aLease } from "./a-lease.ts";
-import { buildLeaseChecks, type SeenLeases } from "./build-lease-checks.ts";
+import { buildLeaseChecks, type EngineLoad, type SeenEngine } from "./build-lease-checks.ts";
 import { explainLease } from "./explain-lease.ts";
 import { decideLeaseCondition, LEASE_PHASES, type Lease } from "./lease.ts";
 
@@ -69,21 +69,23 @@ it("counts leases for the doctor, against what is limited, and warns of those th
   const limit = Number.MAX_SAFE_INTEGER;
   const schedule = { mode: "", nextLookMs: undefined };
   const cleanup = { heldBecause: "", waitsFor: "", schedule };
-  const seen: SeenLeases = {
-    load: {
-      engine: "main",
-      active: 3,
-      overdue: 0,
-      unopened: 0,
-      used: { cru: 2, mruBytes: 1.5 * 1024 ** 3, sruBytes: 0, hruBytes: 0 },
-      capacity: { cru: limit, mruBytes: 4 * 1024 ** 3, sruBytes: limit, hruBytes: limit },
-    },
+  const load: EngineLoad = {
+    engine: "main",
+    active: 3,
+    overdue: 0,
+    unopened: 0,
+    used: { cru: 2, mruBytes: 1.5 * 1024 ** 3, sruBytes: 0, hruBytes: 0 },
+    capacity: { cru: limit, mruBytes: 4 * 1024 ** 3, sruBytes: limit, hruBytes: limit },
+  };
+  const seen: SeenEngine = {
+    engine: "main",
+    load: { value: load },
     waiting: [{ waitingBecause: "" }],
     ending: [aLease(), aLease({ waitingBecause: "away for a moment" })],
     unlisted: "",
-    cleanup,
+    cleanup: { value: cleanup },
   };
-  const checksOf = (value: SeenLeases) => buildLeaseChecks({ value }, NOW_MS);
+  const checksOf = (...value: SeenEngine[]) => buildLeaseChecks({ value }, NOW_MS);
   expect(checksOf(seen)).toMatchObject([
     { status: "ok", detail: "engine main: 3 active, 1 not there yet, 1.5 of 4 GiB memory" },
   ]);
@@ -100,23 +102,26 @@ it("counts leases for the doctor, against what is limited, and warns of those th
   const [check] = checksOf({ ...seen, ending });
   expect(check?.status).toBe("warning");
   expect(check?.detail).toMatch(/5 leases cannot be taken down: (4711-1: away; ){3}and 2 more$/);
-  const held = checksOf({ ...seen, cleanup: { ...cleanup, heldBecause: "no record of any lease" } });
+  const held = checksOf({ ...seen, cleanup: { value: { ...cleanup, heldBecause: "no record of any lease" } } });
   expect(held.map(({ status }) => status)).toEqual(["ok", "warning"]);
   expect(held[1]).toMatchObject({ detail: "no record of any lease" });
   expect(held[1]?.next).toContain("muster lease cleanup --dry-run");
-  const own = checksOf({ ...seen, cleanup: { ...cleanup, schedule: { mode: "off", nextLookMs: undefined } } });
+  const own = checksOf({
+    ...seen,
+    cleanup: { value: { ...cleanup, schedule: { mode: "off", nextLookMs: undefined } } },
+  });
   expect(own[1]).toMatchObject({ status: "ok", detail: expect.stringMatching(/^off /) as string });
-  const waitsForOrders = checksOf({ ...seen, cleanup: { ...cleanup, waitsFor: "what was ordered" } });
+  const waitsForOrders = checksOf({ ...seen, cleanup: { value: { ...cleanup, waitsFor: "what was ordered" } } });
   expect(waitsForOrders[1]).toMatchObject({
     status: "warning",
     detail: "it has not begun: what was ordered is not all known",
   });
-  const overdue = checksOf({ ...seen, load: { ...seen.load, overdue: 2 } });
+  const overdue = checksOf({ ...seen, load: { value: { ...load, overdue: 2 } } });
   expect(overdue[1]).toMatchObject({
     status: "warning",
     detail: "engine main: 2 leases still there, and over minutes ago",
   });
-  const restored = checksOf({ ...seen, load: { ...seen.load, unopened: 1 } });
+  const restored = checksOf({ ...seen, load: { value: { ...load, unopened: 1 } } });
   expect(restored[1]).toMatchObject({
     status: "warning",
     detail: "engine main: secrets of 1 lease, or more, cannot be opened with the key that it has",
@@ -127,4 +132,9 @@ it("counts leases for the doctor, against what is limited, and warns of those th
     detail: expect.stringContaining("cannot be listed: too large") as string,
   });
   expect(buildLeaseChecks({ trouble: "no engine" }, NOW_MS)).toEqual([]);
+  const silent = { ...seen, engine: "west", load: { trouble: "no answer" }, cleanup: { trouble: "no leader" } };
+  expect(checksOf({ ...seen, ending: [] }, silent)).toMatchObject([
+    { check: "leases (main)", status: "ok" },
+    { check: "leases (west)", status: "warning", detail: "engine west: no answer" },
+  ]);
 });
