@@ -100,7 +100,8 @@ function lookAt(all: readonly Sight[], silent: Silences) {
     heartbeat: planHeartbeat({ ...common, machines: ledger, leadingSinceMs: 0, term: 2 }),
     claims: planClaims({ ...common, machines, pods }),
     reap: planReap({ ...common, machines: ledger, pods, stops: new Map() }),
-    scan: (suspects: ReadonlySet<string>) => planScan({ ...common, machines: ledger, newcomers: new Set(), suspects }),
+    scan: (suspects: ReadonlySet<string>) =>
+      planScan({ ...common, machines: ledger, pods, newcomers: new Set(), suspects }),
   };
 }
 

@@ -4,6 +4,7 @@ import {
   buildInstance,
   buildKubeNode,
   buildMachine,
+  buildPod,
   holder,
   inCluster,
   inLedger,
@@ -20,6 +21,7 @@ const base: ScanSnapshot = {
   instances: listed(),
   kubeNodes: inCluster(),
   machines: inLedger(),
+  pods: new Map(),
   suspects: new Set(),
 };
 
@@ -75,6 +77,19 @@ describe("an instance", () => {
     expect(twice({ ...parts, machines: inLedger(buildMachine("x", "CORDONED", holder)) })).toMatchObject([
       { do: "wait", because: "orphan-held" },
     ]);
+  });
+
+  it.each([
+    ["waits for a pod of work, of whom nothing else may be known here", holder.owner, "wait"],
+    ["does not wait for a pod that is nobody's work", undefined, "stop-orphan"],
+  ])("%s", (_what, owner, wanted) => {
+    const seen = {
+      instances: listed(buildInstance("x")),
+      kubeNodes: inCluster(buildKubeNode("x", { cordoned: true })),
+    };
+    const machines = inLedger(buildMachine("x", "CORDONED"));
+    const pods = new Map([["k-x", [buildPod("p", { owner })]]]);
+    expect(twice({ ...seen, machines, pods }).map((step) => step.do)).toEqual([wanted]);
   });
 });
 

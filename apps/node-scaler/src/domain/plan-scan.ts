@@ -13,6 +13,7 @@ import {
   type KubeNodes,
   type ListedInstance,
   type Machines,
+  type PodsByNode,
 } from "./sightings.ts";
 
 export type ScanSnapshot = {
@@ -26,6 +27,7 @@ export type ScanSnapshot = {
   readonly kubeNodes: KubeNodes;
   /** Undefined: the ledger does not answer. */
   readonly machines: Machines | undefined;
+  readonly pods: PodsByNode;
   /** What was wrong in the scan before, as that scan returned it. */
   readonly suspects: ReadonlySet<string>;
 };
@@ -116,7 +118,7 @@ type Orphan = {
 function endOrphan(
   { provider, instanceId, nodeName, kubernetesNode }: ListedInstance,
   { record, joined, isOwnListed }: Orphan,
-  { kubeNodes, machines }: ScanSnapshot,
+  { kubeNodes, machines, pods }: ScanSnapshot,
 ): ScanStep[] {
   const because = record === undefined ? "no-record" : "another-instance";
   const wait = (why: WaitReason): ScanStep => ({ do: "wait", instanceId, because: why });
@@ -127,8 +129,12 @@ function endOrphan(
     .map(({ name: kubeNode }): ScanStep => ({ do: "cordon", node: nodeName, kubeNode, because }));
   if (machines === undefined) return [...cordons, wait("ledger-silent")];
   const names = [kubernetesNode ?? "", ...joined.map(({ name }) => name)];
-  // Somebody's work runs on it, record or not: it is ended when that is over.
-  if (names.some((name) => machines.byNode.get(name)?.holder !== undefined)) return [...cordons, wait("orphan-held")];
+  // Somebody's work runs on it, record or not: it is ended when that is over. Of that of another installation, whose records are elsewhere, only the pods are seen here.
+  const isUsed = names.some(
+    (name) =>
+      machines.byNode.get(name)?.holder !== undefined || pods.get(name)?.some(({ owner }) => owner !== undefined),
+  );
+  if (isUsed) return [...cordons, wait("orphan-held")];
   const isSeen = closing.every(({ name, unopened }) => {
     const machine = machines.byNode.get(name);
     if (machine === undefined) return machines.complete;

@@ -29,6 +29,7 @@ export async function scanRound(scaler: Scaler): Promise<void> {
     instances,
     kubeNodes: cluster.nodes(),
     machines,
+    pods: cluster.pods(),
     suspects: memory.suspects,
   });
   memory.suspects = suspects;
