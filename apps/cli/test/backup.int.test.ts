@@ -4,9 +4,9 @@ import { mkdtempDisposable, readdir, readFile, stat, truncate, writeFile } from 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { connectNats } from "@muster/bus";
+import { connectNats, type NatsBus } from "@muster/bus";
 import { buckets, subjects } from "@muster/proto";
-import { openBucket, type Bucket } from "@muster/store";
+import { installationOf, openBucket, type Bucket } from "@muster/store";
 import { natsServer, processEnv, type TestNats } from "@muster/testkit";
 import fc from "fast-check";
 import { expect, it } from "vitest";
@@ -18,11 +18,14 @@ const text = {
   decode: (bytes: Uint8Array) => new TextDecoder().decode(bytes),
 };
 
-async function sessionsOf(nats: TestNats, stack: AsyncDisposableStack): Promise<Bucket<string>> {
+async function busOf(nats: TestNats, stack: AsyncDisposableStack): Promise<NatsBus> {
   const user = "session-controller";
   const nkey = { seed: nats.seedOf(user) };
-  const bus = stack.use(await connectNats({ url: nats.url, nkey, name: "test", inboxPrefix: subjects.inbox(user) }));
-  return openBucket(bus.connection, { name: buckets.sessions, codec: text });
+  return stack.use(await connectNats({ url: nats.url, nkey, name: "test", inboxPrefix: subjects.inbox(user) }));
+}
+
+async function sessionsOf(nats: TestNats, stack: AsyncDisposableStack): Promise<Bucket<string>> {
+  return openBucket((await busOf(nats, stack)).connection, { name: buckets.sessions, codec: text });
 }
 
 it("copies everything into one file, and makes of it the same on a server that has lost all, revisions included", async () => {
@@ -45,6 +48,7 @@ it("copies everything into one file, and makes of it the same on a server that h
   const long = "x".repeat(400_000);
   await written.create("first", "a");
   const revision = await written.create("long", long);
+  const installation = await installationOf((await busOf(nats, stack)).connection);
 
   const asCli = await inProcess(["backup", file], { url: nats.url, token: "", nkey: nats.seedOf("cli") });
   expect(asCli).toMatchObject({
@@ -61,7 +65,7 @@ it("copies everything into one file, and makes of it the same on a server that h
   expect(await run("backup", file)).toMatchObject({ code: 2, said: expect.stringMatching(/there already/) as string });
   expect(await run("restore", file)).toMatchObject({
     code: 4,
-    said: expect.stringMatching(/KV_muster-sessions\nhint: stop the services/) as string,
+    said: expect.stringMatching(/KV_muster-sessions, KV_muster-installation\nhint: stop the services/) as string,
   });
 
   await nats.kill();
@@ -71,6 +75,7 @@ it("copies everything into one file, and makes of it the same on a server that h
   const restored = await sessionsOf(nats, stack);
   expect(await restored.get("long")).toMatchObject({ value: long, revision });
   expect(await restored.update("long", "b", revision)).toBe(revision + 1);
+  expect(await installationOf((await busOf(nats, stack)).connection)).toBe(installation);
 
   await truncate(file, (await stat(file)).size - 1);
   await nats.kill();

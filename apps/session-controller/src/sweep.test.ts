@@ -43,7 +43,9 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
     run: (name) => Promise.resolve(void did.push(`run ${name}`)),
     deletePod: (name) => Promise.resolve(void did.push(`delete ${name}`)),
     limitSessions: () => Promise.resolve(),
-    tellLeftAlone: (installations) => void (installations.length > 0 && did.push(`leave ${installations.join(" ")}`)),
+    tellLeftAlone: (installations) => {
+      if (installations.length > 0) did.push(`leave ${installations.join(" ")}`);
+    },
     release: (name, id) => Promise.resolve(void did.push(`release ${name} ${id}`)),
     forget: ({ record }) => Promise.resolve(void did.push(`forget ${record.name}`)),
     ...more,

@@ -60,12 +60,9 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const metrics = undo.use(startMetrics(gaugesOf(world, () => farm.owned())));
   const alerts = undo.use(openAlerts({ bus, logger, webhook: config.webhook, counted: metrics.alerted, now }));
   undo.defer(alertUnreadable(world, alerts));
-  const policy: PodPolicy = {
-    namespace: config.kube.namespace,
-    installation,
-    keys: { labels, annotations, schedulingGates },
-  };
-  const pods = kubePods(calls, config.kube.namespace, installation);
+  const { namespace } = config.kube;
+  const policy: PodPolicy = { namespace, installation, keys: { labels, annotations, schedulingGates } };
+  const pods = kubePods(calls, namespace, installation);
   const [setRecords, rollRecords] = [makeRecords(sets), makeRecords(rolls)];
   const auditLog = openAuditLog(bus);
   const pass: PassDeps = {
