@@ -268,6 +268,23 @@ it("does not tell again what a source took late, though it could not be written 
   expect(world.records.get("1-1")!.record.feedback.result).toBe(false);
 });
 
+it("comes back to what a source took late, though its history could not be written down meanwhile", async () => {
+  const world = telling();
+  world.add("1-1");
+  await world.pass(500);
+  world.change("1-1", provisioned("1-1"));
+  world.hang();
+  world.refuseWrites(true);
+  await expect(world.look("1-1")).rejects.toMatchObject({ fault: AWAY });
+  world.refuseWrites(false);
+  await world.look("1-1");
+  world.answer();
+  expect(await world.woken).toBe("1-1");
+  await world.look("1-1");
+  expect(world.told).toEqual(["1-1 1 result"]);
+  expect(world.records.get("1-1")!.record.feedback.result).toBe(false);
+});
+
 it("a lease whose source hangs is looked at beside the others", async () => {
   const stop = new AbortController();
   const looked: string[] = [];

@@ -56,7 +56,7 @@ export type Telling = {
 
 type Told = { readonly change?: LeaseChange; readonly againAtNs?: bigint };
 /** The outcome is kept until it is written down, so that nothing is told again for a write that failed. */
-type UnderWay = { outcome: Told | undefined; readonly done: Promise<void> };
+type UnderWay = { outcome: Told | undefined; isLate: boolean; readonly done: Promise<void> };
 
 /** Of one write, while others write the same record. */
 const ATTEMPTS_MAX = 10;
@@ -67,8 +67,10 @@ export function openTelling(deps: TellDeps): Telling {
   const begin = (record: LeaseRecord): UnderWay => {
     const telling: UnderWay = {
       outcome: undefined,
+      isLate: false,
       done: tell(deps, record).then((told) => {
         telling.outcome = told;
+        if (telling.isLate) wake(record.order.id);
       }),
     };
     underWay.set(record.order.id, telling);
@@ -85,13 +87,14 @@ export function openTelling(deps: TellDeps): Telling {
     // Most sources answer as soon as the stream does, and both are one write then.
     const [published] = await Promise.all([publish(deps, stored.record), earlier ?? isInTime(telling.done)]);
     const { outcome } = telling;
+    // Before anything here can fail: the look that comes then does not wait for it.
+    telling.isLate = outcome === undefined;
     await note(
       deps,
       stored,
       [published.change, outcome?.change].flatMap((change) => change ?? []),
     );
     if (outcome !== undefined) underWay.delete(id);
-    else if (earlier === undefined) void telling.done.then(() => wake(id));
     if (published.failure !== undefined) throw published.failure;
     // Something else may be to be told by now.
     if (outcome !== undefined && earlier !== undefined) return nowNs();
