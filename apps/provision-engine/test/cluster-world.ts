@@ -31,7 +31,8 @@ export type ClusterWorld = AsyncDisposable & {
 };
 
 /** Of a real API server. */
-const CONTROLLERS = [
+/** Of Kubernetes, those that what leases are made of needs. */
+export const CONTROLLERS = [
   "garbage-collector-controller",
   "namespace-controller",
   "deployment-controller",

@@ -39,6 +39,8 @@ export type SliceWorld = AsyncDisposable & {
   readonly impatient: Cluster;
   /** File of the engine. */
   readonly kubeconfig: string;
+  /** File of who has all rights. */
+  readonly adminKubeconfig: string;
   /** With all rights. */
   readonly calls: KubeCalls;
   readonly isReal: boolean;
@@ -80,6 +82,7 @@ export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]
     cluster: { ...cluster, objects: leaseObjects(cluster.calls, "muster-1", FIRST_PATIENCE) },
     impatient: { ...cluster, objects: leaseObjects(cluster.calls, "muster-1", NO_PATIENCE) },
     kubeconfig,
+    adminKubeconfig: server.kubeconfig,
     calls,
     isReal,
     play: () => (isReal ? playControllers(calls) : startPods(calls)),

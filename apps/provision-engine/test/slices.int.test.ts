@@ -228,6 +228,10 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await codeOf(cluster.calls.delete(KINDS.namespace, "muster-system"))).toContain(
         "only namespaces of leases",
       );
+      await calls.create({ ...KINDS.serviceAccount, namespace: inside.namespace }, { metadata: { name: "default" } });
+      const pods = { ...KINDS.pod, namespace: inside.namespace };
+      await calls.create(pods, podOf("one", "1"));
+      expect(await codeOf(cluster.calls.delete(pods, "one"))).toContain("only pods of slices");
       const plain = { metadata: { name: "plain" } };
       expect(await codeOf(cluster.calls.create(KINDS.namespace, plain))).toContain("only namespaces of leases");
       const body = { metadata: { labels: leaseLabels(network) } };

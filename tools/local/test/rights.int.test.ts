@@ -96,6 +96,7 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
 /** Files of deploy/kubernetes that are applied where they are needed, and what may be done of these then, beside what stands above. */
 const MORE = ["mpijobs", "pod-groups", "slices", "node-scaler-cluster-api", "node-scaler-ec2", "node-scaler-karpenter"];
 const MORE_RESOURCES = [
+  "pods",
   "pods/exec",
   "configmaps",
   "serviceaccounts",
@@ -116,6 +117,7 @@ const MORE_RESOURCES = [
 const MORE_NAMESPACES = [...NAMESPACES, "machines"];
 const MAY_MORE = {
   "job-controller": {
+    "pods default": "get list watch create patch delete",
     "pods/exec default": "create",
     "configmaps default": "get create",
     "serviceaccounts default": "get create",
@@ -124,13 +126,15 @@ const MAY_MORE = {
     "podgroups.scheduling.volcano.sh default": "get list watch create patch delete",
   },
   "node-scaler": {
+    "pods everywhere": "list watch",
     "machinedeployments.cluster.x-k8s.io machines": "get patch",
     "machines.cluster.x-k8s.io machines": "list patch",
     "nodeclaims.karpenter.sh everywhere": "get list create delete",
     "ec2nodeclasses.karpenter.k8s.aws everywhere": "get",
     "customresourcedefinitions.apiextensions.k8s.io everywhere": "get",
   },
-  "provision-engine": {},
+  // A policy says where: in slices alone.
+  "provision-engine": { "pods everywhere": "list watch delete" },
 } as const satisfies Partial<Record<ServiceName, Matrix>>;
 
 describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, asked of ${HERE}`, () => {

@@ -13,6 +13,7 @@ import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { leaseLabels, leaseSelector, ownerOf, type Labels } from "../workloads/lease-labels.ts";
 import { aside } from "../lead/user-turns.ts";
 import type { AskedLease } from "../workloads/workload.ts";
+import { KINDS } from "./object-kinds.ts";
 
 export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {
   readonly kind: string;
@@ -20,6 +21,8 @@ export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {
   readonly hasMembers?: true;
   /** Of a namespace: it stays while one of these is in it that is not going already, whosever it is. */
   readonly spares?: readonly ObjectKind[];
+  /** Of a namespace: once it is going, each pod in it has no more than so many seconds to end, whatever it says itself. */
+  readonly podGraceSeconds?: number;
 };
 
 /** Its namespace is that of the object; apiVersion, kind and labels are added. */
@@ -46,7 +49,7 @@ export type LeaseObjects = {
     signal: AbortSignal,
   ): Promise<Object>;
   /**
-   * Removes what is there of the lease's run and of earlier ones, kind by kind, with what Kubernetes has made of it. Resolves once it is gone. Rejects with invalid_request, naming it, while something is in a
+   * Removes what is there of the lease's run and of earlier ones, kind by kind, with what Kubernetes has made of it. Resolves once it is gone; at each look the pods of a namespace whose kind says so are given less time. Rejects with invalid_request, naming it, while something is in a
    * namespace that its kind spares.
    */
   takeDown(
@@ -176,7 +179,7 @@ async function remove(
   signal: AbortSignal,
 ): Promise<void> {
   const { name = "", namespace, uid, deletionTimestamp } = metadata ?? {};
-  if (deletionTimestamp !== undefined) return;
+  if (deletionTimestamp !== undefined) return endPods(calls, kind, name, signal);
   for (const spared of kind.spares ?? []) await requireNone(calls, spared, name, signal);
   const removal = calls.delete(resourceOf(kind, namespace), name, {
     propagationPolicy: kind.hasMembers === true ? "Foreground" : "Background",
@@ -185,6 +188,28 @@ async function remove(
   });
   // Another one has the name by now: that is looked at next.
   await told(unlessFault(removal, "not_found", "conflict"));
+}
+
+/** Nothing is made any more in a namespace that is going, so that what is seen now is all that there is, or was made in the very moment and is seen at the next look. */
+async function endPods(
+  calls: KubeCalls,
+  { podGraceSeconds }: ObjectKind,
+  namespace: string,
+  signal: AbortSignal,
+): Promise<void> {
+  if (podGraceSeconds === undefined) return;
+  const pods = resourceOf(KINDS.pod, namespace);
+  const { items } = await told(calls.list<KubeObject>(pods, { signal }));
+  for (const { metadata } of items) {
+    const { name = "", uid, deletionTimestamp, deletionGracePeriodSeconds = 0 } = metadata ?? {};
+    if (deletionTimestamp !== undefined && deletionGracePeriodSeconds <= podGraceSeconds) continue;
+    const removal = calls.delete(pods, name, {
+      gracePeriodSeconds: podGraceSeconds,
+      signal,
+      ...(uid !== undefined && { preconditions: { uid } }),
+    });
+    await told(unlessFault(removal, "not_found", "conflict"));
+  }
 }
 
 /** Records may be lost, or be written by a later version: what nobody knows of any more is not lost with them. */

@@ -2,7 +2,7 @@ import type { V1ResourceQuota } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import type { KubeObject } from "@muster/kube";
 import type { Cluster } from "../adapters/cluster.ts";
-import type { Look } from "../adapters/lease-objects.ts";
+import type { Look, ObjectKind } from "../adapters/lease-objects.ts";
 import { KINDS } from "../adapters/object-kinds.ts";
 import { buildNetworkNamespace } from "../domain/build-network.ts";
 import {
@@ -20,6 +20,10 @@ import { KUBERNETES } from "../domain/type-kubernetes.ts";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { requireData } from "./require-data.ts";
 import type { Workload } from "./workload.ts";
+
+/** What Kubernetes itself gives a pod to end. Its user may have said far more, or have begun to delete it with more: a lease does not go on for as long as he likes. */
+const POD_GRACE_SECONDS = 30;
+const GOING: ObjectKind = { ...KINDS.namespace, podGraceSeconds: POD_GRACE_SECONDS };
 
 /**
  * A slice of the cluster: a namespace with a quota and what containers take that do not say it, and an account that may do there what the role of slices says. The result has a kubeconfig with a token, which holds
@@ -67,6 +71,6 @@ export function kubernetesWorkload(
       return undefined;
     },
     // All of it lives in the namespace.
-    decommission: (lease, signal) => objects.takeDown(lease, { kinds: [KINDS.namespace] }, signal),
+    decommission: (lease, signal) => objects.takeDown(lease, { kinds: [GOING] }, signal),
   };
 }
