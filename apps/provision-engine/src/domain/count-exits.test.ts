@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { countExits, EXITS_MAX, readExits, type CrashWindow, type PodExits } from "./count-exits.ts";
+import { countExits, describeCrashes, EXITS_MAX, readExits, type CrashWindow, type PodExits } from "./count-exits.ts";
 
 const WINDOW_NS = 100n;
 const policy = { windowNs: WINDOW_NS };
@@ -122,4 +122,12 @@ it.each([
 it("does not blame a container for a pod that was evicted", () => {
   const status = { phase: "Failed", containerStatuses: [{ restartCount: 1, state: exited(SECOND) }] };
   expect(readExits({ metadata: { uid: "p" }, status }).exits).toBe(1);
+});
+
+it.each([
+  ["none", [], undefined],
+  ["too few", [pod(EXITS_MAX - 1, 1n)], undefined],
+  ["many", [pod(0, 1n), pod(EXITS_MAX, 1n)], "is not available, and has exited 4 times, last with exit code 1 (Error)"],
+])("says of a container with %s exits what hinders it, and not that it was never available", (_what, pods, said) => {
+  expect(describeCrashes(pods)).toBe(said);
 });

@@ -77,6 +77,12 @@ export function readExits({ metadata, status }: PodStatus): PodExits {
   };
 }
 
+/** What hinders a container that is not available, be it new or one that was for months: exits are those of the whole life of its pod. Undefined: nothing of that kind. */
+export function describeCrashes(pods: readonly PodExits[]): string | undefined {
+  const crashing = pods.find(({ exits }) => exits >= EXITS_MAX);
+  return crashing && `is not available, and has exited ${crashing.exits} times, last with ${crashing.how}`;
+}
+
 /**
  * Counts the exits that pods tell of and that were not counted before. Only how many there were and when the last one was can be seen, so of those that came and went unseen only as many
  * count as are sure to lie within one window. The times are those of the nodes; the engine's own does not matter.

@@ -11,7 +11,7 @@ import {
 } from "../domain/build-container.ts";
 import { CONTAINER } from "../domain/type-container.ts";
 import { describeHopelessStart, describePods, isHindered } from "../domain/describe-pods.ts";
-import { EXITS_MAX, readExits } from "../domain/count-exits.ts";
+import { describeCrashes, readExits } from "../domain/count-exits.ts";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { isOfUser, leaseLabels } from "./lease-labels.ts";
 import { leaseName, namespaceOf } from "./lease-place.ts";
@@ -41,11 +41,8 @@ export function containerWorkload({ objects, namespace: own }: Cluster, nameOf: 
       const deployment = await objects.find<V1Deployment>(KINDS.deployment, options.place, signal);
       if ((deployment?.status?.availableReplicas ?? 0) > 0) return { is: "there", value: undefined };
       const pods = await objects.list<V1Pod>(lease, KINDS.pod, options.place.namespace, signal);
-      const crashing = pods.map(readExits).find(({ exits }) => exits >= EXITS_MAX);
-      if (crashing !== undefined) {
-        const reason = `exited ${crashing.exits} times before it was available, last with ${crashing.how}`;
-        throwFault({ code: "invalid_request", field: "container", reason });
-      }
+      const crashes = describeCrashes(pods.map(readExits));
+      if (crashes !== undefined) throwFault({ code: "invalid_request", field: "container", reason: crashes });
       const hopeless = describeHopelessStart(pods);
       if (hopeless !== undefined) throwFault({ code: "invalid_request", ...hopeless });
       const because = `the start of the container (${describePods(pods)})`;
