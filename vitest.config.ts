@@ -52,7 +52,8 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     teardownTimeout: 20_000,
-    maxWorkers: 2,
+    // One more than there are cores: a third of the time of most tests is spent waiting.
+    maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     reporters: ["default", ["./tools/repo/closing-line-reporter.ts", { report: process.env["MUSTER_TEST_REPORT"] }]],
   },

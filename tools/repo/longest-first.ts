@@ -7,6 +7,8 @@ const longest = [
   "apps/cli/test/cli.int.test.ts",
   "tools/local/test/bad-luck.int.test.ts",
   "libs/devcluster/test/conformance.int.test.ts",
+  "tools/local/test/full-disk.int.test.ts",
+  "tools/local/test/compose.int.test.ts",
   "apps/cli/test/final-faults.int.test.ts",
   "apps/cli/test/elastic.int.test.ts",
   "tools/chaos/test/chaos.int.test.ts",
