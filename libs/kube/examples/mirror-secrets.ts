@@ -59,7 +59,7 @@ async function mirror(config: KubeConfig, calls: KubeCalls, stop: AbortSignal, t
     const data = Object.fromEntries(text.map(([each, value]) => [each, Buffer.from(value).toString("base64")]));
     if (secret !== undefined && isDeepStrictEqual(secret.data ?? {}, data)) return undefined;
     const about = { apiVersion: "v1", kind: "ConfigMap", namespace, name, uid: map.metadata?.uid ?? "" };
-    // A cache that is behind costs no more than a refusal (AlreadyExists, Conflict): the pass is made again.
+    // A cache that is behind costs no more than a refusal (AlreadyExists, Conflict, NotFound of what is deleted): the pass is made again.
     if (secret === undefined) {
       const ownerReferences = [{ ...about, controller: true, blockOwnerDeletion: true }];
       await calls.create(resource, { kind: "Secret", metadata: { name, labels, ownerReferences }, data }, { signal });
