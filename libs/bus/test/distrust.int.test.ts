@@ -2,11 +2,10 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findNatsServer, startNatsServer } from "@muster/nats-server";
-import { certificateAuthority, signedCertificate, until } from "@muster/testkit";
+import { certificateAuthority, scrape, signedCertificate, until } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { connectService } from "../src/index.ts";
-import { scrape } from "./scrape.ts";
 import { contextOf } from "./service-context.ts";
 
 it("says of a server that came back with a certificate of a stranger that it is not trusted, until the file has who signed it", async () => {

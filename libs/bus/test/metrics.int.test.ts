@@ -1,8 +1,7 @@
-import { natsServer, until } from "@muster/testkit";
+import { natsServer, scrape, until } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { connectNats } from "../src/index.ts";
-import { scrape } from "./scrape.ts";
 
 it("shows how far behind a consumer is and what a slow listener lost", async () => {
   await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });

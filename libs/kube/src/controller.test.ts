@@ -1,8 +1,5 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { otlpCollector, until } from "@muster/testkit";
-import { startTelemetry, type Telemetry } from "@muster/tracing";
+import { otlpCollector, scrape, until } from "@muster/testkit";
+import { startTelemetry } from "@muster/tracing";
 import { describe, expect, it } from "vitest";
 import { settled, virtualClock } from "../test/virtual-clock.ts";
 import { runController, type ControllerOptions, type Reconcile } from "./controller.ts";
@@ -270,13 +267,3 @@ it("tells in spans of low cardinality and in metrics what it does", async () => 
   expect(scraped).toMatch(/kube_controller_pass_seconds_count\{[^}]*outcome="success"[^}]*\} 2/);
   expect(scraped).toMatch(/kube_controller_pass_seconds_count\{[^}]*outcome="error"[^}]*\} 1/);
 });
-
-async function scrape(telemetry: Telemetry): Promise<string> {
-  const server = createServer((request, response) => telemetry.answerScrape(request, response)).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  const answer = await fetch(url, { headers: { connection: "close" } });
-  const text = await answer.text();
-  server.close();
-  return text;
-}

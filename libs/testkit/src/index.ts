@@ -5,6 +5,7 @@ export type { TestNatsCluster } from "./nats-cluster.ts";
 export { processEnv } from "./process-env.ts";
 export { until } from "./until.ts";
 export { fixedClock } from "./clock.ts";
+export { scrape } from "./scrape.ts";
 export { kubeApiServer, kubeAssets } from "./kube-apiserver.ts";
 export type { KubeAssets, TestKubeApiServer } from "./kube-apiserver.ts";
 export { kubeControllers, whatControllersLack } from "./kube-controllers.ts";

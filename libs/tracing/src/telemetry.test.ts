@@ -1,8 +1,5 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { context, metrics, ROOT_CONTEXT, trace } from "@opentelemetry/api";
-import { otlpCollector, type ReceivedSpan } from "@muster/testkit";
+import { otlpCollector, scrape, type ReceivedSpan } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { contextOfTraceparent, envFromContext, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
 import { inSpan } from "./span.ts";
@@ -43,13 +40,5 @@ it("carries a context through headers and through the environment of a process, 
 it("answers a scrape with the metrics of the process", async () => {
   await using telemetry = startTelemetry({ service: "tested", version: "1", env: {} });
   metrics.getMeter("test").createCounter("decisions", { unit: "1" }).add(3, { outcome: "granted" });
-  const server = createServer((request, response) => {
-    telemetry.answerScrape(request, response);
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const answer = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, {
-    headers: { connection: "close" },
-  });
-  expect(await answer.text()).toMatch(/decisions_total\{[^}]*outcome="granted"[^}]*\} 3/);
-  server.close();
+  expect(await scrape(telemetry)).toMatch(/decisions_total\{[^}]*outcome="granted"[^}]*\} 3/);
 });

@@ -1,8 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { metrics } from "@opentelemetry/api";
+import { scrape } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
@@ -109,12 +108,7 @@ it("names what an instrument exports as the exporter does", async () => {
   meter.createObservableGauge("muster.now", { unit: "s" }).addCallback((result) => {
     result.observe(1);
   });
-  const server = createServer((request, response) => {
-    telemetry.answerScrape(request, response);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const text = await (await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)).text();
-  server.close();
+  const text = await scrape(telemetry);
   const scraped = new Set([...text.matchAll(/^(\w+)\{/gm)].map(([, name]) => name));
   scraped.delete("target_info");
   expect([...scraped].toSorted()).toEqual(made.flatMap(seriesOf).toSorted());

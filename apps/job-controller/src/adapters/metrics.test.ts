@@ -1,6 +1,4 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { scrape } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import type { News } from "../domain/plan-news.ts";
@@ -18,13 +16,7 @@ it("counts what becomes of jobs by kind, for whoever scrapes", async () => {
   told("Job", [news("Restarting")]);
   told("TFJob", [news("Created"), news("Failed")]);
   told("Job", [news("Succeeded")]);
-  const server = createServer((request, response) => {
-    telemetry.answerScrape(request, response);
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  const text = await (await fetch(`http://127.0.0.1:${port}/`, { headers: { connection: "close" } })).text();
-  server.close();
+  const text = await scrape(telemetry);
   const counted = text
     .split("\n")
     .flatMap((line) => /^muster_job_(\w+)_total\{.*kind="(\w+)".*\} (\d+)/.exec(line)?.slice(1).join(" ") ?? []);

@@ -1,6 +1,4 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { scrape } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { startMetrics } from "./metrics.ts";
@@ -9,15 +7,9 @@ it("tells of sets in trouble by urgency, none included, so that an alert on it e
   await using telemetry = startTelemetry({ service: "replication-farm", version: "test", env: {} });
   const troubled = { HIGH: 1, LOW: 0 };
   using _metrics = startMetrics({ owned: () => 2, unreadable: () => 0, troubled: (urgency) => troubled[urgency] });
-  const server = createServer((request, response) => {
-    telemetry.answerScrape(request, response);
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
   const scraped = async (series = "troubled"): Promise<string[]> => {
-    const answer = await fetch(`http://127.0.0.1:${port}/`, { headers: { connection: "close" } });
     const line = new RegExp(`^muster_farm_${series}\\{.*urgency="(\\w+)".*\\} (\\d+)`, "gm");
-    const lines = (await answer.text()).matchAll(line);
+    const lines = (await scrape(telemetry)).matchAll(line);
     return [...lines].map(([, urgency, count]) => `${urgency ?? ""} ${count ?? ""}`);
   };
   expect(await scraped()).toEqual(["HIGH 1", "LOW 0"]);
@@ -25,5 +17,4 @@ it("tells of sets in trouble by urgency, none included, so that an alert on it e
   expect(await scraped()).toEqual(["HIGH 0", "LOW 0"]);
   // Before there are any, so that the first is a rise.
   expect(await scraped("alerts_total")).toEqual(["HIGH 0", "LOW 0"]);
-  server.close();
 });

@@ -1,10 +1,12 @@
 import { once } from "node:events";
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Telemetry } from "@muster/tracing";
+
+/** What answers Prometheus. */
+type Scraped = { answerScrape(request: IncomingMessage, response: ServerResponse): void };
 
 /** What Prometheus would be told now. */
-export async function scrape(telemetry: Telemetry): Promise<string> {
+export async function scrape(telemetry: Scraped): Promise<string> {
   const http = createServer((request, response) => {
     telemetry.answerScrape(request, response);
   }).listen(0, "127.0.0.1");
