@@ -117,6 +117,27 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     expect((await until("the set runs", setPod, PATIENCE)).spec?.nodeName).toBe(nodes.busy);
   });
 
+  it("is upgraded without its NATS while they run, touches none of them, and refuses no request", async () => {
+    const before = await runningWork();
+    const services = async (): Promise<(string | undefined)[]> =>
+      (await podsOf(`-n ${SYSTEM} -l app.kubernetes.io/name!=nats`))
+        .filter((pod) => !isStranger(pod))
+        .map(({ metadata }) => metadata?.uid);
+    const old = new Set(await services());
+    expect(old.size).toBeGreaterThan(10);
+    await using requests = await steadyRequests(world.nats, { prefix: "rolled", server: "steady", driver: "drivers" });
+    await world.upgrade({ defaults: { podAnnotations: { "example.com/changed": "once" } } });
+    await until("the pods of all services are new", async () => {
+      const now = await services();
+      return now.length > 1 && now.every((uid) => !old.has(uid));
+    });
+    const seen = await requests.end();
+    expect(seen.away).toEqual([]);
+    expect(seen.requests.filter(({ refused }) => refused !== undefined)).toEqual([]);
+    expectKept(seen, await requests.there());
+    await expectAllRun(before);
+  });
+
   it("is upgraded with its NATS while they run, touches none of them, and loses no request", async () => {
     const keyOfBackup = `-n ${SYSTEM} get secret muster-nats-nkeys -o jsonpath={.data.backup\\.nk}`;
     // As if it had been installed before there was this user.
@@ -126,7 +147,7 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     expect(await world.kubectl(keyOfBackup)).toBe("");
     const before = await runningWork();
     const old = new Set((await podsOf(`-n ${SYSTEM}`)).map(({ metadata }) => metadata?.uid));
-    await using requests = await steadyRequests(world.nats, { server: "steady", driver: "drivers" });
+    await using requests = await steadyRequests(world.nats, { prefix: "moved", server: "steady", driver: "drivers" });
     await world.upgrade({
       defaults: { podAnnotations: { "example.com/changed": "yes" } },
       nats: { resources: { requests: { cpu: "201m" } } },
@@ -259,6 +280,11 @@ function expectHarmless({ requests, away, acknowledged }: Seen, there: Seen["ack
       isRetryable(refused.fault) &&
       away.some(({ fromMs, toMs }) => endMs >= fromMs && startMs <= toMs + SETTLED_MS));
   expect(requests.filter((request) => !isHarmless(request))).toEqual([]);
+  expectKept({ acknowledged }, there);
+}
+
+/** What was acknowledged is there, once. */
+function expectKept({ acknowledged }: Pick<Seen, "acknowledged">, there: Seen["acknowledged"]): void {
   for (const kind of ["sets", "sessions"] as const) {
     expect(acknowledged[kind].length).toBeGreaterThan(10);
     expect([...there[kind]].sort()).toEqual([...acknowledged[kind]].sort());

@@ -40,6 +40,11 @@ export type Seen = {
 type Kind = "sets" | "sessions";
 type Taken = { readonly server: string; readonly driver: string };
 
+type What = Taken & {
+  /** Names of what is written begin with it; sessions stay listed once they have ended. */
+  readonly prefix: string;
+};
+
 /** Requests to every service, one after another to each, until they are ended. What was written goes with them. */
 export type SteadyRequests = AsyncDisposable & {
   readonly end: () => Promise<Seen>;
@@ -50,7 +55,7 @@ export type SteadyRequests = AsyncDisposable & {
 /**
  * Asks what is answered at once, and writes replica sets without replicas, and sessions that wait because these pools are taken: what is refused with a hint to try again is written again.
  */
-export async function steadyRequests(access: NatsAccess, taken: Taken): Promise<SteadyRequests> {
+export async function steadyRequests(access: NatsAccess, what: What): Promise<SteadyRequests> {
   const losses: number[] = [];
   const returns: number[] = [];
   const bus = await connectNats({
@@ -79,10 +84,10 @@ export async function steadyRequests(access: NatsAccess, taken: Taken): Promise<
   const read = async ([to, call]: readonly [string, () => Promise<unknown>]): Promise<void> => {
     while (!stop.signal.aborted) await once(to, call);
   };
-  const writes = writesOf(bus, taken);
+  const writes = writesOf(bus, what);
   const write = async (kind: Kind): Promise<void> => {
     for (let number = 1; !stop.signal.aborted; number += 1) {
-      const name = `asked-${number}`;
+      const name = `${what.prefix}-${number}`;
       let request = await once(kind, () => writes[kind].write(name));
       while (isAgain(request)) request = await once(kind, () => writes[kind].write(name));
       if (request.refused === undefined) acknowledged[kind].push(name);
@@ -135,7 +140,8 @@ type Writes = {
   readonly remove: (names: readonly string[]) => Promise<unknown>;
 };
 
-function writesOf(bus: NatsBus, taken: Taken): Readonly<Record<Kind, Writes>> {
+function writesOf(bus: NatsBus, { prefix, ...taken }: What): Readonly<Record<Kind, Writes>> {
+  const isOurs = (name: string | null | undefined): name is string => name?.startsWith(`${prefix}-`) === true;
   const farms = client(bus, FarmService);
   const sessions = client(bus, SessionService);
   const listed = async () => (await sessions.listSessions({}, PATIENT)).sessions;
@@ -159,10 +165,6 @@ function writesOf(bus: NatsBus, taken: Taken): Readonly<Record<Kind, Writes>> {
       },
     },
   };
-}
-
-function isOurs(name: string | null | undefined): name is string {
-  return name?.startsWith("asked-") === true;
 }
 
 function emptySet(name: string): muster.farm.v1.ReplicaSetSpec.$Properties {
