@@ -4,7 +4,7 @@ import { splitId, type Result } from "@muster/leases";
 import { buildResult } from "../domain/build-result.ts";
 import { decidePolled } from "../domain/decide-polled.ts";
 import { inPolledTrace } from "../lease-trace.ts";
-import { takeOrder, withdraw, type Ordered, type RequestDeps } from "./requests.ts";
+import { takeOrder, withdraw, type RequestDeps } from "./requests.ts";
 import { waitingOrders, type WaitingOrders } from "./waiting-orders.ts";
 import type { LeaseJob, LeaseSource } from "../sources/lease-source.ts";
 import type { Answer } from "../lead/tell-lease.ts";
@@ -206,24 +206,15 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: Place): Promise<
       }
       const request = { order, requestId: "", source, dryRun: false };
       const ordered = await inPolledTrace(order, stored?.record, () => takeOrder(requests, request));
-      return "fault" in ordered ? await refuseOrWait(deps, job, place, ordered) : undefined;
+      if (!("fault" in ordered)) return undefined;
+      if (ordered.answer !== "deleted") return throwFault(ordered.fault);
+      deps.failed(id, "refused", ordered.because);
+      await tell(deps, { id, source, number: 0, result: undefined, deleted: true });
+      return undefined;
     }
     default:
       assertNever(verdict.do);
   }
-}
-
-type Refused = Extract<Ordered, { readonly do: "refuse" }>;
-
-async function refuseOrWait(deps: TakePolledDeps, job: OrderJob, place: Place, refused: Refused): Promise<Taken> {
-  const { order, source, isAnswered } = job;
-  const { id, type } = order;
-  const reason = describeFault(refused.fault);
-  if (place.mayWait && isRetryable(refused.fault)) return reason;
-  deps.failed(id, "refused", reason);
-  if (refused.answer === "deleted") await tell(deps, { id, source, number: 0, result: undefined, deleted: true });
-  else if (!isAnswered) await tellRefused(deps, source, { id, type, reason });
-  return undefined;
 }
 
 /** Unless there is a lease of that id, of which the answer would not be true. */
