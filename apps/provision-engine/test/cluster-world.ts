@@ -30,8 +30,7 @@ export type ClusterWorld = AsyncDisposable & {
   exits(lease: string, count: number): Promise<void>;
 };
 
-/** Of a real API server. */
-/** Of Kubernetes, those that what leases are made of needs. */
+/** Of Kubernetes, before a real API server: those that what leases are made of needs. */
 export const CONTROLLERS = [
   "garbage-collector-controller",
   "namespace-controller",
