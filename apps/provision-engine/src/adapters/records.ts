@@ -2,8 +2,8 @@ import { throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
 import { buildStorable } from "../domain/build-storable.ts";
-import { isAlive, promisedBytes } from "../domain/decide-quota.ts";
-import type { LeaseRecord } from "../domain/lease.ts";
+import { promisedBytes } from "../domain/decide-quota.ts";
+import { goesOn, type LeaseRecord } from "../domain/lease.ts";
 import type { Stored } from "../lead/pass.ts";
 import { ENDLESS, type Room } from "./bucket-room.ts";
 import { recordCodec, type Readable } from "./messages.ts";
@@ -76,8 +76,7 @@ export function makeRecords(bucket: LeaseBucket, room: Room = ENDLESS): Records 
       return { record, revision: await bucket.create(record.order.id, record) };
     },
     change: async (stored, next) => {
-      const isEnd = !isAlive(next) || next.phase === "DECOMMISSIONING";
-      if (!isEnd) await requireRoom(stored.record, next);
+      if (goesOn(next)) await requireRoom(stored.record, next);
       return write(stored, next);
     },
     own: async (stored, next, fence) => {

@@ -1,4 +1,4 @@
-import type { LeaseRecord } from "./lease.ts";
+import { goesOn, type LeaseRecord } from "./lease.ts";
 
 /** Failures after which a lease that is to be taken down is somebody's business; with the default pauses that is after some five minutes. */
 const FAILURES = 10;
@@ -16,9 +16,8 @@ export function isOverdue(lease: Pick<Lasting, "phase" | "expiresAtNs">, nowNs: 
 }
 
 /** Strictly after this time it goes on though it is over; undefined: never, it ends or has ended. */
-export function overdueAfterNs({ phase, expiresAtNs }: Pick<Lasting, "phase" | "expiresAtNs">): bigint | undefined {
-  const isOn = phase === "ORDERED" || phase === "PROVISIONING" || phase === "ACTIVE";
-  return isOn ? expiresAtNs + OVERDUE_NS : undefined;
+export function overdueAfterNs(lease: Pick<Lasting, "phase" | "expiresAtNs">): bigint | undefined {
+  return goesOn(lease) ? lease.expiresAtNs + OVERDUE_NS : undefined;
 }
 
 /** Whether it was tried in vain to take it down so often that it is somebody's business. */

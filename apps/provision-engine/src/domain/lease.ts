@@ -118,6 +118,11 @@ export function isSettled({ phase, feedback, outbox }: Pick<LeaseRecord, "phase"
   return isOver && !feedback.result && !feedback.deleted && outbox.length === 0;
 }
 
+/** Whether it is neither over nor on its way to its end. */
+export function goesOn({ phase }: Pick<LeaseRecord, "phase">): boolean {
+  return phase === "ORDERED" || phase === "PROVISIONING" || phase === "ACTIVE";
+}
+
 /** Whether something of the lease is there, or may be. */
 export function mayHold(phase: Phase): boolean {
   return phase === "PROVISIONING" || phase === "ACTIVE" || phase === "DECOMMISSIONING";

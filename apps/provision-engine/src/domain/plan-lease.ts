@@ -43,8 +43,10 @@ export type Wait = { readonly leases: readonly string[]; readonly until: "change
 export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: bigint): LeasePlan {
   const { lease } = snapshot;
   switch (lease.phase) {
-    case "ORDERED":
-      return isOver(lease.expiresAtNs, nowNs) ? expire(planOrdered(snapshot, nowNs)) : planOrdered(snapshot, nowNs);
+    case "ORDERED": {
+      const plan = planOrdered(snapshot, nowNs);
+      return isOver(lease.expiresAtNs, nowNs) ? expire(plan) : plan;
+    }
     case "PROVISIONING":
       if (isOver(lease.expiresAtNs, nowNs)) return expire();
       return (

@@ -4,6 +4,7 @@ import type { CrashWindow } from "./count-exits.ts";
 import { decideRetry, type RetryPolicy } from "./decide-retry.ts";
 import { isStuck } from "./decide-stuck.ts";
 import {
+  goesOn,
   isSettled,
   type Ending,
   type FeedbackPending,
@@ -191,8 +192,8 @@ function tellAgain(record: LeaseRecord, what: Tell, nowNs: bigint): LeaseTransit
 }
 
 function transitionRenewed(record: LeaseRecord, renewal: Renewal, nowNs: bigint): LeaseTransition {
-  const { phase, expiresAtNs } = record;
-  if (phase !== "ORDERED" && phase !== "PROVISIONING" && phase !== "ACTIVE") return nothing(record);
+  const { expiresAtNs } = record;
+  if (!goesOn(record)) return nothing(record);
   if (isOver(expiresAtNs, nowNs)) return stay("it is over");
   if (renewal.sequence <= (record.renewal?.sequence ?? 0)) return stay("a renewal of this sequence was there before");
   if (renewal.expiresAtNs <= expiresAtNs) return stay("it ends later anyway");

@@ -2,7 +2,7 @@ import { faultOf } from "@muster/faults";
 import { SEALED_PREFIX } from "@muster/leases";
 import type { View } from "@muster/store";
 import type { Readable } from "../adapters/messages.ts";
-import type { LeaseRecord } from "../domain/lease.ts";
+import { goesOn, type LeaseRecord } from "../domain/lease.ts";
 import type { OrderSecrets } from "../orders/order-secrets.ts";
 
 export type UnopenedWatch = Disposable & {
@@ -20,14 +20,14 @@ export function watchUnopened(
   tell: (found: number, because: string) => void,
 ): UnopenedWatch {
   let unopened: ReadonlySet<string> = new Set();
-  const goesOn = (value: Readable | undefined): LeaseRecord[] =>
+  const concerned = (value: Readable | undefined): LeaseRecord[] =>
     value !== undefined && "record" in value && value.record.order.engine === engine && needsSecrets(value.record)
       ? [value.record]
       : [];
   const look = (): void => {
     const oldest = view
       .entries()
-      .flatMap(({ value }) => goesOn(value))
+      .flatMap(({ value }) => concerned(value))
       .sort((a, b) => Number(a.order.createdNs - b.order.createdNs))
       .slice(0, LOOKED_AT_MAX);
     const found = oldest.flatMap(({ order }) => {
@@ -39,7 +39,7 @@ export function watchUnopened(
   };
   look();
   const stop = view.onChange((id) => {
-    if (!unopened.has(id) || goesOn(view.get(id)?.value).length > 0) return;
+    if (!unopened.has(id) || concerned(view.get(id)?.value).length > 0) return;
     unopened = new Set([...unopened].filter((each) => each !== id));
     if (unopened.size === 0) look();
   });
@@ -47,8 +47,8 @@ export function watchUnopened(
 }
 
 /** What goes away is taken down without them. */
-function needsSecrets({ phase, order }: Pick<LeaseRecord, "phase" | "order">): boolean {
-  return (phase === "ORDERED" || phase === "PROVISIONING" || phase === "ACTIVE") && order.data.includes(SEALED_PREFIX);
+function needsSecrets(record: Pick<LeaseRecord, "phase" | "order">): boolean {
+  return goesOn(record) && record.order.data.includes(SEALED_PREFIX);
 }
 
 function whyNot(order: LeaseRecord["order"], secrets: Pick<OrderSecrets, "open">): string {

@@ -1,7 +1,7 @@
 import { deadline, TIMER_MS_MAX } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import { isOver, waitMsUntil } from "@muster/leases";
-import type { LeaseRecord } from "../domain/lease.ts";
+import { goesOn, type LeaseRecord } from "../domain/lease.ts";
 import { inLeaseTrace } from "../lease-trace.ts";
 import type { OrderSecrets } from "../orders/order-secrets.ts";
 import type { Outcome, PassDeps, Stored } from "./pass.ts";
@@ -86,10 +86,9 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
       const outcome = await inTurn("check", record);
       return outcome === UNWANTED || outcome === TOO_LATE ? undefined : outcome;
     },
-    cut: ({ order: { id }, run, phase }) => {
-      const found = wanted.get(id);
-      const isWanted = phase === "ORDERED" || phase === "PROVISIONING" || phase === "ACTIVE";
-      if (found?.run === run && !isWanted) found.cut.abort();
+    cut: (record) => {
+      const found = wanted.get(record.order.id);
+      if (found?.run === record.run && !goesOn(record)) found.cut.abort();
     },
     decommission: (record) =>
       decommissioning(record.order.user, async () => {
