@@ -5,12 +5,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { sized } from "@muster/testkit";
 import { type Connection, connectTo, middle, rateOf, type Server } from "./load.ts";
 
-const PODS = 5_000;
-const WATCHERS = 500;
+const PODS = sized(5_000, 200);
+const WATCHERS = sized(500, 20);
 const IN_FLIGHT = 32;
-const ROUNDS = 5;
+const PATCHES = sized(1000, 100);
+const ROUNDS = sized(5, 1);
 const PATH = "/api/v1/namespaces/default/pods";
 
 type Started = AsyncDisposable & {
@@ -59,10 +61,10 @@ async function measurePatches(bare: Started, ours: Started, kept: Started): Prom
   const rounds: number[][] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const patch = ({ connection }: Started) =>
-      rateOf(1_000, IN_FLIGHT, (index) =>
+      rateOf(PATCHES, IN_FLIGHT, (index) =>
         connection.call({ method: "PATCH", path: `${PATH}/pod-${index}/status`, body: body(round), type }),
       );
-    const bareRate = await rateOf(1_000, IN_FLIGHT, () =>
+    const bareRate = await rateOf(PATCHES, IN_FLIGHT, () =>
       bare.connection.call({ method: "PATCH", path: `/?bytes=${size}`, body: body(round), type }),
     );
     rounds.push([bareRate, await patch(ours), await patch(kept)]);

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
-import { CoreV1Api, type KubeConfig, Log, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
+import { type CoreV1Event, CoreV1Api, type KubeConfig, Log, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
 import { listWatch, loadKube } from "@muster/kube";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect } from "vitest";
@@ -133,14 +133,18 @@ function podActions(world: () => { readonly api: CoreV1Api; readonly config: Kub
     return Buffer.concat(parts).toString();
   }
 
-  /** Reasons of the events of a pod, in the order in which they were written. */
-  async function reasonsOf(name: string): Promise<string[]> {
+  /** The events of a pod, in the order in which they were written. */
+  async function eventsOf(name: string): Promise<CoreV1Event[]> {
     const { items } = await world().api.listNamespacedEvent({
       namespace: world().namespace,
       fieldSelector: `involvedObject.name=${name}`,
     });
     const version = (each: (typeof items)[number]): number => Number(each.metadata.resourceVersion);
-    return items.sort((a, b) => version(a) - version(b)).map((each) => each.reason ?? "");
+    return items.sort((a, b) => version(a) - version(b));
+  }
+
+  async function reasonsOf(name: string): Promise<string[]> {
+    return (await eventsOf(name)).map((each) => each.reason ?? "");
   }
 
   /** The last phase and exit code that the API server had of a pod, once it is gone. */
@@ -161,7 +165,7 @@ function podActions(world: () => { readonly api: CoreV1Api; readonly config: Kub
     };
   }
 
-  return { create, run, read, inPhase, ready, gone, remove, logs, follow, reasonsOf, watchStatus };
+  return { create, run, read, inPhase, ready, gone, remove, logs, follow, eventsOf, reasonsOf, watchStatus };
 }
 
 /** Processes whose environment carries the pod's uid: what it started itself, and all that those have started. */

@@ -45,14 +45,12 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(ready).toMatchObject({ status: "False", reason: phase === "Failed" ? "PodFailed" : "PodCompleted" });
     });
 
-    it("says what is missing when a container has no command, and deletes such a pod", async () => {
+    it("fails a container without a command immediately, and names the way to a cluster that runs images", async () => {
       await run("pod", []);
-      const waiting = await until("the container waits", async () => {
-        return (await read("pod")).status?.containerStatuses?.[0]?.state?.waiting;
-      });
-      expect(waiting.reason).toBe("CreateContainerConfigError");
-      expect(waiting.message).toContain("`command` is needed");
-      await remove("pod");
+      const pod = await inPhase("pod", "Failed");
+      const end = pod.status?.containerStatuses?.[0]?.state?.terminated;
+      expect(end).toMatchObject({ exitCode: 128, reason: "StartError" });
+      expect(end?.message).toContain("Set `command`, or use a real cluster (`npm start -- --kubeconfig FILE`)");
     });
 
     it("restarts with a back-off that doubles, and counts", async () => {
@@ -214,6 +212,20 @@ for (const { title, skip, start } of API_SERVERS) {
         expect(await answer.text()).toBe(name);
       }
       for (const name of ["one", "two"]) await remove(name);
+    });
+
+    it("names POD_IP to a pod whose port was taken by one that listens on all addresses", async () => {
+      const listen = (host: string, port: string) =>
+        `require("net").createServer().listen(${port}, ${host}, function () { console.log(this.address().port); });`;
+      await run("everywhere", ["node", "-e", listen('"0.0.0.0"', "0")]);
+      const port = await until("it listens", async () => (await logs("everywhere")).trim() || undefined);
+      const env = [{ name: "POD_IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } }];
+      const command = ["node", "-e", listen("process.env.POD_IP", port)];
+      await create("pod", { containers: [{ name: "main", image: "none", env, command }] });
+      const pod = await inPhase("pod", "Failed");
+      const end = pod.status?.containerStatuses?.[0]?.state?.terminated;
+      expect(end?.message).toMatch(/^address already in use: .* must listen on its POD_IP/);
+      await remove("everywhere");
     });
 
     it("puts volumes below HOME, where the paths of their mounts say", async () => {

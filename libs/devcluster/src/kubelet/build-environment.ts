@@ -131,8 +131,11 @@ export function buildCommand(
 ): { readonly built: true; readonly command: string[] } | { readonly built: false; readonly message: string } {
   const command = container.command ?? [];
   if (command.length === 0) {
-    const message = `container "${container.name}" has no command: this kubelet runs processes and never pulls images, so \`command\` is needed`;
-    return { built: false, message };
+    const why = `container "${container.name}" has no command: this cluster pulls no images and runs commands as processes`;
+    return {
+      built: false,
+      message: `${why}. Set \`command\`, or use a real cluster (\`npm start -- --kubeconfig FILE\`)`,
+    };
   }
   return { built: true, command: [...command, ...(container.args ?? [])].map((part) => expandVariables(part, env)) };
 }

@@ -1,5 +1,12 @@
 import type { V1Probe } from "@kubernetes/client-node";
-import { type ProbeState, type ProbeTiming, probeTiming, startProbe, transitionProbe } from "./transition-probe.ts";
+import {
+  isWarningDue,
+  type ProbeState,
+  type ProbeTiming,
+  probeTiming,
+  startProbe,
+  transitionProbe,
+} from "./transition-probe.ts";
 
 export type ContainerProbeDeps = {
   readonly ask: (probe: V1Probe, timeoutMs: number) => Promise<boolean>;
@@ -7,7 +14,7 @@ export type ContainerProbeDeps = {
   /** What is believed before the first answer. */
   readonly initially: boolean;
   readonly onChange: (holds: boolean) => void;
-  /** The first failure in a row. */
+  /** A failure that deserves a warning. */
   readonly onFailure: () => void;
   readonly onError: (error: unknown) => void;
 };
@@ -45,7 +52,7 @@ export class ContainerProbe {
     this.#isAsking = false;
     const before = this.#state;
     this.#state = transitionProbe(before, { ok, atMs: this.#deps.now() }, this.#timing);
-    if (!ok && before.failures === 0) this.#deps.onFailure();
+    if (!ok && isWarningDue(before, this.#timing)) this.#deps.onFailure();
     // A probe that kills has to be heard as often as it fails for good.
     const failedForGood = !ok && this.#state.failures === this.#timing.failureThreshold;
     if (this.#state.ready !== before.ready || failedForGood) this.#deps.onChange(this.#state.ready);

@@ -42,7 +42,7 @@ const PRE_STOP_TIMEOUT_MS = 600_000;
 export type ContainerNews = {
   readonly type: "Normal" | "Warning";
   readonly reason:
-    | ("Pulling" | "Pulled" | "Created" | "Started" | "Killing" | "BackOff" | "Unhealthy" | "Failed")
+    | ("Pulling" | "Created" | "Started" | "Killing" | "BackOff" | "Unhealthy" | "Failed")
     | ("FailedPostStartHook" | "FailedPreStopHook");
   readonly message: string;
   readonly container: string;
@@ -218,8 +218,12 @@ export class PodWorker {
         this.#end(name, { exitCode: 128, reason: "StartError", message: outcome.message, containerId });
         return;
       case "running":
-        this.#tell(name, "Normal", "Pulled", `Container image "${container.image ?? ""}" already present on machine`);
-        this.#tell(name, "Normal", "Created", "Container created");
+        this.#tell(
+          name,
+          "Normal",
+          "Created",
+          `Container created; this node pulls no images and ignores "${container.image ?? ""}"`,
+        );
         this.#tell(name, "Normal", "Started", "Container started");
         this.#follow(container, outcome.run, containerId);
     }

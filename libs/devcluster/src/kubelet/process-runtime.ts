@@ -49,6 +49,7 @@ export function processRuntime(pod: V1Pod, options: ProcessRuntimeOptions): PodR
     start: async (request) => {
       const { container, run } = request;
       const prepared = await prepareContainer({ ...request, ...options, directory });
+      if (!prepared.ready && !prepared.retry) return { is: "failed", message: prepared.message };
       if (!prepared.ready) {
         const retryAtMs = options.now() + CONFIG_RETRY_MS;
         return { is: "waiting", reason: "CreateContainerConfigError", message: prepared.message, retryAtMs };

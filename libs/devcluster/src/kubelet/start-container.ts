@@ -17,7 +17,9 @@ export type ConfigReader = {
 };
 
 export type PreparedContainer =
-  { readonly ready: true; readonly command: ProcessCommand } | { readonly ready: false; readonly message: string };
+  | { readonly ready: true; readonly command: ProcessCommand }
+  /** `retry`: what is missing may be created later. */
+  | { readonly ready: false; readonly message: string; readonly retry: boolean };
 
 /** A longer termination message is cut, as in Kubernetes. */
 const MESSAGE_BYTES = 4096;
@@ -57,19 +59,28 @@ export async function prepareContainer(options: {
     secrets: await readAll(new Set([...own.secrets, ...(ofVolumes?.secrets ?? [])]), options.config.secret),
   };
   const built = buildEnvironment(container, sources);
-  if (!built.built) return { ready: false, message: built.message };
+  if (!built.built) return { ready: false, message: built.message, retry: true };
   const command = buildCommand(container, built.env);
-  if (!command.built) return { ready: false, message: command.message };
+  if (!command.built) return { ready: false, message: command.message, retry: false };
   mkdirSync(directory.home, { recursive: true });
   const problem = mountVolumes(container, pod, directory, sources);
-  if (problem !== undefined) return { ready: false, message: problem };
+  if (problem !== undefined) return { ready: false, message: problem, retry: true };
   const messageFile = messagePath(container, directory);
   if (messageFile !== undefined) rmSync(messageFile, { force: true });
   const workingDirectory = resolve(directory.home, container.workingDir ?? ".");
   return { ready: true, command: { command: command.command, workingDirectory, env: built.env, containerId } };
 }
 
-/** What a container left to say: its message file, when that lies in the pod's directory, or the end of its log when it failed and asks for that. */
+/** As programs and the system name a port that another process has. */
+const PORT_IN_USE = /EADDRINUSE|address already in use/i;
+const SHARED_NETWORK =
+  "address already in use: pods of this cluster share the network of one machine, and a server on all addresses takes its port from every pod. " +
+  "Every server must listen on its POD_IP (fieldRef status.podIP)";
+
+/**
+ * What a container left as its message: its message file, when that lies in the pod's directory; where it failed, the end of its log if it asks for that, or else the
+ * cause that only this cluster has.
+ */
 export function terminationMessage(
   container: V1Container,
   directory: PodDirectory,
@@ -78,8 +89,10 @@ export function terminationMessage(
   const path = messagePath(container, directory);
   const message = path === undefined ? undefined : readHead(path);
   if (message !== undefined && message !== "") return message;
-  if (container.terminationMessagePolicy !== "FallbackToLogsOnError" || run.exitCode === 0) return undefined;
-  return run.logText().subarray(-FALLBACK_BYTES).toString();
+  if (run.exitCode === 0) return undefined;
+  const text = run.logText().subarray(-FALLBACK_BYTES).toString();
+  if (container.terminationMessagePolicy === "FallbackToLogsOnError") return text;
+  return PORT_IN_USE.test(text) ? SHARED_NETWORK : undefined;
 }
 
 /** Only a file of the pod itself is read: the default, /dev/termination-log, is a mount in a real container. */

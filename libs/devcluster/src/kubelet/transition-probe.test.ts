@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { probeTiming, startProbe, transitionProbe } from "./transition-probe.ts";
+import { isWarningDue, probeTiming, startProbe, transitionProbe } from "./transition-probe.ts";
 
 describe("transitionProbe", () => {
   it("uses Kubernetes' defaults", () => {
@@ -39,5 +39,23 @@ describe("transitionProbe", () => {
         }
       }),
     );
+  });
+
+  it.each<[string, { readonly initially: boolean; readonly threshold: number }, string, number[]]>([
+    ["not of a container that becomes ready before the threshold", { initially: false, threshold: 3 }, "--++", []],
+    ["once of a container that does not become ready", { initially: false, threshold: 3 }, "------", [2]],
+    ["of the first failure after a success, each time", { initially: false, threshold: 3 }, "-+-+--", [2, 4]],
+    ["once of a container that turns unready and stays so", { initially: false, threshold: 2 }, "+-----", [1]],
+    ["of the first failure of a liveness probe", { initially: true, threshold: 3 }, "--+-", [0, 3]],
+  ])("warns %s", (_title, { initially, threshold }, answers, warned) => {
+    const timing = probeTiming({ failureThreshold: threshold });
+    let state = startProbe(timing, 0, initially);
+    const due: number[] = [];
+    for (const [index, answer] of [...answers].entries()) {
+      const ok = answer === "+";
+      if (!ok && isWarningDue(state, timing)) due.push(index);
+      state = transitionProbe(state, { ok, atMs: index }, timing);
+    }
+    expect(due).toEqual(warned);
   });
 });

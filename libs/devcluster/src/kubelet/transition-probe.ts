@@ -48,3 +48,8 @@ export function transitionProbe(
     nextAtMs: answer.atMs + timing.periodMs,
   };
 }
+
+/** Whether one more failure deserves a warning: the first after a success, and of a container that is still starting the one that reaches the threshold. */
+export function isWarningDue({ ready, failures }: ProbeState, { failureThreshold }: ProbeTiming): boolean {
+  return failures === (ready ? 0 : failureThreshold - 1);
+}

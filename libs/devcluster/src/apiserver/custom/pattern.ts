@@ -11,8 +11,9 @@ export function compilePattern(pattern: string): RegExp | undefined {
 }
 
 function compile(pattern: string): RegExp | undefined {
-  const flags = /^\(\?([ims]+)\)/.exec(pattern)?.[1] ?? "";
-  const body = (flags === "" ? pattern : pattern.slice(flags.length + 3))
+  // Before it, an anchor alone is the same with and without these flags.
+  const flags = /^\^?\(\?([is]+)\)/.exec(pattern)?.[1] ?? /^\(\?([ims]+)\)/.exec(pattern)?.[1] ?? "";
+  const body = (flags === "" ? pattern : pattern.replace(`(?${flags})`, ""))
     .replaceAll("\\A", "^")
     .replaceAll("\\z", "$")
     .replaceAll("(?P<", "(?<")

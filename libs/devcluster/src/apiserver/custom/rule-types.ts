@@ -18,9 +18,15 @@ const IDENTITY: JsonObject = { apiVersion: { type: "string" }, kind: { type: "st
 /** How the values of a schema are seen by rules: the type that they are checked with, and the way from JSON. */
 export type RuleType = { readonly name: string; readonly convert: (value: Json) => unknown };
 
-/** A name that a rule may write for a field: what is no identifier is escaped. */
-export function escapeName(name: string): string | undefined {
-  if (KEYWORDS.has(name)) return `__${name}__`;
+const LITERALS = new Set(["true", "false", "null", "in"]);
+
+/** The names that a rule may write for a field: a keyword is escaped, and selects as it is unless it is a literal; any other name that is no identifier is escaped. */
+function namesInRules(name: string): readonly string[] {
+  if (LITERALS.has(name)) return [`__${name}__`];
+  return KEYWORDS.has(name) ? [`__${name}__`, name] : [escapeName(name)].filter((each) => each !== undefined);
+}
+
+function escapeName(name: string): string | undefined {
   const escaped = name
     .replaceAll("__", "__underscores__")
     .replaceAll(".", "__dot__")
@@ -81,10 +87,10 @@ function declareObject(
   properties: JsonObject,
   declare: (schema: Structural) => RuleType,
 ): RuleType {
-  const fields = new Map<string, { readonly field: string; readonly type: RuleType }>();
+  const fields: { readonly key: string; readonly field: string; readonly type: RuleType }[] = [];
   for (const [key, schema] of Object.entries(properties)) {
-    const field = escapeName(key);
-    if (field !== undefined && isObject(schema)) fields.set(key, { field, type: declare(schema) });
+    if (!isObject(schema)) continue;
+    for (const field of namesInRules(key)) fields.push({ key, field, type: declare(schema) });
   }
   // The class tells instances of this type from those of others.
   class Instance {
@@ -93,16 +99,16 @@ function declareObject(
       Object.assign(this, given);
     }
   }
-  const declared = [...fields.values()].map(({ field, type }) => [field, type.name] as const);
+  const declared = fields.map(({ field, type }) => [field, type.name] as const);
   environment.registerType(name, { ctor: Instance, fields: Object.fromEntries(declared) });
   environment.registerOperator(`${name} == ${name}`, (a: unknown, b: unknown) => sameValue(a, b));
   return {
     name,
     convert: (value) => {
       if (!isObject(value)) return value;
-      const given = [...fields].filter(([key]) => Object.hasOwn(value, key));
+      const given = fields.filter(({ key }) => Object.hasOwn(value, key));
       return new Instance(
-        Object.fromEntries(given.map(([key, { field, type }]) => [field, convertWith(type, value[key] ?? null)])),
+        Object.fromEntries(given.map(({ key, field, type }) => [field, convertWith(type, value[key] ?? null)])),
       );
     },
   };

@@ -30,6 +30,7 @@ describe("rules", () => {
     ["cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16') && cidr('10.0.0.0/8').prefixLength() == 8", {}, {}],
     ["format.qualifiedName().validate('a/b/c').hasValue()", {}, {}],
     ["self.?t.orValue('none') == 'none'", { t: { type: "string" } }, {}],
+    ["has(self.namespace) && self.namespace == 'x'", { namespace: { type: "string" } }, { namespace: "x" }],
     [
       "self.__namespace__ == 'x' && self.a__dash__b == 1",
       { namespace: { type: "string" }, "a-b": { type: "integer" } },
