@@ -7,7 +7,7 @@ import LongestFirst from "./tools/repo/longest-first.ts";
 process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, "node_modules/.cache/compiled");
 
 const workspaces = ["libs", "apps", "tools"].flatMap((area) =>
-  readdirSync(area).map((name) => ({ name, root: `${area}/${name}` })),
+  readdirSync(join(import.meta.dirname, area)).map((name) => ({ name, root: `${area}/${name}` })),
 );
 const isOfSomeProjects = process.argv.some((argument) => argument.startsWith("--project"));
 
@@ -55,6 +55,6 @@ export default defineConfig({
     // One more than there are cores: a third of the time of most tests is spent waiting.
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
-    reporters: ["default", ["./tools/repo/closing-line-reporter.ts", { report: process.env["MUSTER_TEST_REPORT"] }]],
+    reporters: ["default", "./tools/repo/closing-line-reporter.ts"],
   },
 });

@@ -67,7 +67,8 @@ function renderServices(services: readonly protobuf.Service[]): string {
     'import { muster } from "./messages.js";',
     "",
   ];
-  return [...head, ...services.map(renderService)].join("\n");
+  const all = `export const services = [${services.map(({ name }) => name).join(", ")}] as const satisfies ServiceDescriptor[];`;
+  return [...head, ...services.map(renderService), "/** All of them. */", all, ""].join("\n");
 }
 
 function renderService(service: protobuf.Service): string {
@@ -79,7 +80,7 @@ function renderService(service: protobuf.Service): string {
     const reply = method.resolvedResponseType?.fullName.slice(1);
     const key = method.name.charAt(0).toLowerCase() + method.name.slice(1);
     const verb = method.name.replaceAll(/(?<!^)[A-Z]/g, (letter) => `-${letter}`).toLowerCase();
-    return `    ${key}: { name: "${method.name}", verb: "${verb}", request: ${request}, reply: ${reply} },`;
+    return `    ${key}: { name: "${method.name}", verb: "${verb}", isRead: ${isRead(method)}, request: ${request}, reply: ${reply} },`;
   });
   return [
     `/** ${service.comment?.replaceAll(/\s+/g, " ") ?? fullName} */`,
@@ -92,4 +93,13 @@ function renderService(service: protobuf.Service): string {
     "} as const satisfies ServiceDescriptor;",
     "",
   ].join("\n");
+}
+
+/** Every method states its idempotency level: clients of the bus repeat what reads soon, and what its service knows again by its id late. */
+function isRead(method: protobuf.Method): boolean {
+  const level: unknown = method.options?.["idempotency_level"];
+  if (level === "NO_SIDE_EFFECTS") return true;
+  if (level === "IDEMPOTENT") return false;
+  const choices = "NO_SIDE_EFFECTS (it reads) or IDEMPOTENT (its service knows a repeated request by its id)";
+  throw new Error(`${method.fullName}: option idempotency_level must be ${choices}, and is ${String(level)}`);
 }

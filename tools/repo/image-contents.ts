@@ -35,7 +35,7 @@ export async function writeContents(directory: string, { name, entry, files = []
   const app = join(directory, name, "app");
   const sbom = join(directory, name, "usr/share/sbom");
   await mkdir(sbom, { recursive: true });
-  const bundled = await bundle({ entry, outfile: join(app, "main.js"), sourcemap: false });
+  const bundled = await bundle({ entry, outdir: app, sourcemap: false });
   await writeFile(join(app, "package.json"), '{ "type": "module" }\n');
   for (const file of files) await cp(join(ROOT, file), join(app, file), { recursive: true });
   await cp(join(import.meta.dirname, "health-check.ts"), join(app, "health-check.ts"));

@@ -1,6 +1,6 @@
 /**
- * Builds the images of the Dockerfile: `npm run images [-- [--tag TAG] [--measure] [IMAGE...]]`. With --measure it prints a table of their sizes, and of the time
- * from `docker run` to ready.
+ * Builds the images of the Dockerfile: `npm run images [-- [--repository REPOSITORY] [--tag TAG] [--push] [--measure] [IMAGE...]]`. With --push it pushes them, and with
+ * --measure it prints a table of their sizes, and of the time from `docker run` to ready.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -11,21 +11,35 @@ import { measureImages } from "./measure-images.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
+const { version: VERSION } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
+
+/** Where images are to be: without a repository `muster/<name>:dev`, as docker-compose.yml has them; in a repository under the version, as the chart pulls them. */
+export type ImagePlace = { readonly repository?: string | undefined; readonly tag?: string | undefined };
+
+/** The reference of an image, for example `registry.example.com/muster/watcher:0.1.0`. */
+export function referenceOf(name: string, place: ImagePlace): string {
+  const { repository = "muster", tag = place.repository === undefined ? "dev" : VERSION } = place;
+  return `${repository}/${name}:${tag}`;
+}
+
 /** Throws where the engine or the build fails; what they say goes to standard error. */
-export function buildImages(names: readonly string[], tag: string): void {
-  const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
-  const told = {
-    VERSION: version,
+function buildImages(names: readonly string[], place: ImagePlace): void {
+  const args = {
+    VERSION,
     REVISION: askGit("rev-parse", "HEAD") ?? "unknown",
     SOURCE: sourceOf(askGit("remote", "get-url", "origin")),
   };
-  const labels = Object.entries(told).flatMap(([name, value]) => ["--build-arg", `${name}=${value}`]);
+  const labels = Object.entries(args).flatMap(([name, value]) => ["--build-arg", `${name}=${value}`]);
   for (const name of names) {
-    const args = ["build", "--quiet", "--build-arg", `APP=${name}`, ...labels, "--tag", `muster/${name}:${tag}`, "."];
-    const { status } = spawnSync("docker", args, { cwd: ROOT, stdio: ["ignore", 2, 2] });
-    if (status !== 0) throw new Error(`docker ${args.join(" ")} failed`);
-    process.stderr.write(`muster/${name}:${tag}\n`);
+    const reference = referenceOf(name, place);
+    docker("build", "--quiet", "--build-arg", `APP=${name}`, ...labels, "--tag", reference, ".");
+    process.stderr.write(`${reference}\n`);
   }
+}
+
+function docker(...args: readonly string[]): void {
+  const { status } = spawnSync("docker", args, { cwd: ROOT, stdio: ["ignore", 2, 2] });
+  if (status !== 0) throw new Error(`docker ${args.join(" ")} failed`);
 }
 
 /** Where the sources are, for people: of what git calls their origin, without whoever may read it there. */
@@ -48,9 +62,16 @@ function askGit(...words: readonly string[]): string | undefined {
 if (import.meta.main) {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { tag: { type: "string", default: "dev" }, measure: { type: "boolean", default: false } },
+    options: {
+      repository: { type: "string" },
+      tag: { type: "string" },
+      push: { type: "boolean", default: false },
+      measure: { type: "boolean", default: false },
+    },
   });
   const names = positionals.length > 0 ? positionals : IMAGES.map(({ name }) => name);
-  buildImages(names, values.tag);
-  if (values.measure) console.log(await measureImages(names, values.tag));
+  if (values.push && values.repository === undefined) throw new Error("--push needs --repository");
+  buildImages(names, values);
+  if (values.push) for (const name of names) docker("push", "--quiet", referenceOf(name, values));
+  if (values.measure) console.log(await measureImages(names, (name) => referenceOf(name, values)));
 }

@@ -23,8 +23,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = { cli: ["--version
 const UNTIMED = "setup";
 
 /** A table in Markdown: the size of each image, what it adds to its base, and how long it takes to be ready where NATS and a cluster are: the median of three starts. */
-export async function measureImages(names: readonly string[], tag: string): Promise<string> {
-  const imageOf = (name: string): string => `muster/${name}:${tag}`;
+export async function measureImages(names: readonly string[], imageOf: (name: string) => string): Promise<string> {
   const base = await sizeOf("node:24-bookworm-slim");
   await docker("network", "create", PREFIX);
   await docker("volume", "create", PREFIX);

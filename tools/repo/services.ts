@@ -1,18 +1,11 @@
-/**
- * Every service: a folder in apps, a user of NATS, an account in Kubernetes, an image. The list that others read; what is no TypeScript repeats it, and
- * tools/repo/test/services.test.ts holds them together.
- */
-export const SERVICES = [
-  "watcher",
-  "reservation-manager",
-  "session-controller",
-  "job-controller",
-  "replication-farm",
-  "provision-engine",
-  "node-scaler",
-] as const;
+import { serviceNames } from "@muster/proto";
+
+export const SERVICES = serviceNames;
 
 export type ServiceName = (typeof SERVICES)[number];
+
+/** They may change more than the namespace of the work, nodes or namespaces of the whole cluster: the chart installs each only where its values ask for it. */
+export const OPT_IN: readonly ServiceName[] = ["node-scaler", "provision-engine"];
 
 /** Without whom nothing lacks where Muster makes no machines. */
 export const OPTIONAL: ServiceName = "node-scaler";

@@ -8,6 +8,9 @@ import type { Connection } from "./domain/decide-connection.ts";
 import type { Link } from "./kinds/kind.ts";
 import type { Kinds } from "./kinds/kinds.ts";
 
+/** Options of every command. */
+export type CommonOptions = { readonly natsUrl?: string; readonly namespace?: string };
+
 /** What a command may touch: the terminal, files, time, and the services once it connects. */
 export type Cli = {
   readonly io: Io;

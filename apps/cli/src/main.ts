@@ -15,9 +15,9 @@ const config = readConfig(process.env, {
   keyFile: join(homedir(), ".config/muster/key"),
 });
 const io = terminal(config);
-const telemetry = startTelemetry({ service: "muster", version: VERSION, env: process.env });
+const telemetry = await startTelemetry({ service: "muster", version: VERSION, env: process.env });
 try {
-  const program = buildProgram((natsUrl) => makeCli({ config, io, interrupts, natsUrl }), io.outStyle().columns);
+  const program = buildProgram((common) => makeCli({ config, io, interrupts, common }), io.outStyle().columns);
   process.exitCode = await program.parse(process.argv.slice(2));
 } catch (error) {
   const { exitCode, lines } = explainError(error);

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import type { Cli } from "./cli.ts";
+import type { Cli, CommonOptions } from "./cli.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { shortenWords } from "./domain/shorten.ts";
 import { addKeyCommands } from "./program/add-key-commands.ts";
@@ -55,27 +55,32 @@ const KUBECTLS = [
   ],
 ] as const;
 
+/** Commands about sessions and jobs. */
+const NAMESPACED = new Set(["run", "get", "describe", "cancel", "logs", "explain", "events", "wait", "__complete"]);
+
 export type Program = {
   /** Runs the command that the arguments name. Rejects with CommanderError when they name none. */
   parse(args: readonly string[]): Promise<ExitCode>;
 };
 
 /** The whole command line. Every action answers with an exit code. */
-export function buildProgram(
-  makeCli: (natsUrl: () => string | undefined) => Cli,
-  columns: number | undefined,
-): Program {
+export function buildProgram(makeCli: (options: () => CommonOptions) => Cli, columns: number | undefined): Program {
   let exitCode: ExitCode = EXIT.ok;
   const program = new Command("muster")
     .description("Runs work that needs several machines at once, and shows what became of it.")
     .option("--nats-url <url>", "the NATS server; overrides MUSTER_NATS_URL")
+    .option("-n, --namespace <name>", "of jobs; without it the one that the job-controller serves")
     .version(VERSION, "-V, --version", "print the version")
     .helpCommand("help [command]", "show help for a command")
     .showHelpAfterError("hint: add --help for the options and examples of a command")
     .configureHelp({ helpWidth: Math.min(columns ?? 80, 120) })
     .exitOverride()
     .addHelpText("after", EXIT_CODES);
-  const cli = makeCli(() => program.opts<{ natsUrl?: string }>().natsUrl);
+  const cli = makeCli(() => program.opts<CommonOptions>());
+  program.hook("preAction", (_program, action) => {
+    if (program.opts<CommonOptions>().namespace !== undefined && !NAMESPACED.has(action.name()))
+      action.error(`error: --namespace is for jobs, and \`${action.name()}\` is not about them`);
+  });
   program.configureOutput({
     writeOut: (text) => cli.io.out([text.trimEnd()]),
     writeErr: (text) => cli.io.err([text.trimEnd()]),

@@ -26,6 +26,7 @@ export function anySession(): fc.Arbitrary<SessionDocument> {
       { nil: undefined },
     ),
     readyPort: port,
+    templateJson: fc.option(templates(), { nil: undefined }),
   });
   const components = fc
     .uniqueArray(component, { selector: ({ name }) => name, minLength: 1, maxLength: 4 })
@@ -46,6 +47,29 @@ export function anySession(): fc.Arbitrary<SessionDocument> {
       workerPort: port,
     }),
   });
+}
+
+/** Pod templates; the form of each field has its own test. */
+function templates(): fc.Arbitrary<string> {
+  const name = fc.stringMatching(/^[a-z]{1,8}$/);
+  const amounts = fc.dictionary(name, fc.oneof(fc.nat(), fc.constantFrom("500m", "4Gi", "0.5")), { maxKeys: 2 });
+  const main = fc.record(
+    {
+      name: fc.constant("main"),
+      resources: fc.record({ requests: amounts, limits: amounts }, { requiredKeys: [] }),
+      envFrom: fc.array(fc.record({ secretRef: fc.record({ name }) }), { maxLength: 2 }),
+    },
+    { requiredKeys: ["name"] },
+  );
+  const volume = fc.record({ name, secret: fc.record({ secretName: name }) });
+  const spec = fc.record(
+    {
+      containers: fc.array(main, { maxLength: 1 }),
+      volumes: fc.uniqueArray(volume, { selector: (each) => each.name, maxLength: 2 }),
+    },
+    { requiredKeys: [] },
+  );
+  return fc.record({ spec }).map((template) => JSON.stringify(template));
 }
 
 /** JSON whose numbers survive being read, as those of a document do. */

@@ -53,7 +53,7 @@ describe("muster run", () => {
       warnings: [{ code: "LOGS_LOST", message: "of server" }],
     });
     const { code, stdout, stderr } = await cli.ended;
-    expect(stderr).toMatch(/QUEUE {2}waiting for machines[^]*ACCEPT {2}taken by e1[^]*RUN[^]*DONE/);
+    expect(stderr).toMatch(/QUEUE {2}submitted[^]*ACCEPT {2}taken by e1[^]*RUN[^]*DONE/);
     expect(stdout).toMatch(
       /^session good DONE after \d+\.\ds\nwarning: LOGS_LOST: of server\n\nRESULT +VALUE\nrequests +12\nlatencyMs.p50 +0.5\n$/,
     );
@@ -74,6 +74,35 @@ describe("muster run", () => {
       "last lines of server (`muster logs bad server` shows all):\n  one\n  the disk is full ✗\n",
     );
     expect(code).toBe(1);
+  });
+
+  it("shows the line that names the cause above a stack that is longer than the lines that are shown", async () => {
+    const cli = await runSession("deep");
+    const frames = Array.from({ length: 12 }, (_, index) => `    at frame${index}`);
+    world.logs.set("deep/server", ["Error: the disk is full", ...frames].join("\n"));
+    world.move("deep", "ERROR", { components: { state: "FAILED", exitCode: 1 } });
+    const { stderr } = await cli.ended;
+    expect(stderr).toContain("  Error: the disk is full\n  ...\n   at frame2\n");
+  });
+
+  it("shows the log of a component that never became ready, or that it wrote nothing", async () => {
+    const cli = await runSession("unready");
+    world.logs.set("unready/server", "listening on 127.0.0.1:10001\n");
+    world.logs.set("unready/driver", "");
+    world.move("unready", "ERROR", { reason: "TIMEOUT", components: { state: "NOT_READY" } });
+    const { stderr } = await cli.ended;
+    expect(stderr).toContain("last lines of server (`muster logs unready server` shows all):\n  listening on");
+    expect(stderr).toContain("driver has written nothing\n");
+  });
+
+  it("does not say that a component has written nothing whose log was lost", async () => {
+    const cli = await runSession("lost-logs");
+    world.logs.set("lost-logs/driver", "");
+    const warnings = [{ code: "LOGS_LOST", message: "lost-logs-driver: the pod was gone before its log was kept" }];
+    world.move("lost-logs", "ERROR", { warnings, components: { state: "FAILED" } });
+    const { stderr } = await cli.ended;
+    expect(stderr).toContain("driver  FAILED");
+    expect(stderr).not.toContain("has written nothing");
   });
 
   it("prints nothing but data on standard output with -o json", async () => {
@@ -184,9 +213,7 @@ describe("questions", () => {
     const one = await world.muster(["get", "session", "listed-a", "-o", "json"]).ended;
     expect(JSON.parse(one.stdout)).toMatchObject({ name: "listed-a", phase: "QUEUE" });
     const described = await world.muster(["describe", "session", "listed-a"]).ended;
-    expect(described.stdout).toMatch(
-      /SESSION +listed-a[^]*EVENT[^]*QUEUE +waiting for machines[^]*COMPONENT[^]*driver/,
-    );
+    expect(described.stdout).toMatch(/SESSION +listed-a[^]*EVENT[^]*QUEUE +submitted[^]*COMPONENT[^]*driver/);
   });
 
   it("says that a session does not exist, and where to look", async () => {
@@ -226,6 +253,8 @@ describe("questions", () => {
       code: 4,
       stderr: 'error: pool worker does not exist\nhint: did you mean "workers"?\n',
     });
+    const far = await world.muster(["get", "pool", "gpu"]).ended;
+    expect(far.stderr).toBe("error: pool gpu does not exist\nhint: known pools: drivers, workers\n");
     const reservation = await world.muster(["get", "reservation", "waiting", "-o", "yaml"]).ended;
     expect(reservation.stdout).toContain("state: waiting");
     expect((await world.muster(["get", "reservations"]).ended).stdout).toContain(
@@ -251,6 +280,17 @@ describe("questions", () => {
     });
   });
 
+  it("prints all replicas of a component, each line after its name", async () => {
+    const yaml = sessionYaml("replicated").replace("name: server,", "name: server, replicas: 2,");
+    await world.muster(["run", "--detach", await world.file("replicated.yaml", yaml)]).ended;
+    world.logs.set("replicated/server-0", "zero\n");
+    world.logs.set("replicated/server-1", "one\n");
+    const { stdout, code } = await world.muster(["logs", "replicated", "server"]).ended;
+    expect(stdout).toBe("server-0 | zero\nserver-1 | one\n");
+    expect(code).toBe(0);
+    expect((await world.muster(["logs", "replicated", "server-1"]).ended).stdout).toBe("one\n");
+  });
+
   it("follows a log from before it exists until the component has ended", async () => {
     await world.muster(["run", "-", "-d"], { input: sessionYaml("followed") }).ended;
     const cli = world.muster(["logs", "-f", "followed", "driver"]);
@@ -271,6 +311,21 @@ describe("questions", () => {
     world.logs.set("awaited/driver", "first\nsecond\n");
     world.move("awaited", "DONE");
     expect(await cli.ended).toMatchObject({ code: 0, stdout: "first\nsecond\n" });
+  });
+
+  it("deletes a session that is over, and names the next step for one that is not", async () => {
+    await world.muster(["run", "-", "-d"], { input: sessionYaml("passing") }).ended;
+    const refused = await world.muster(["delete", "session/passing"]).ended;
+    expect(refused).toMatchObject({
+      code: 4,
+      stderr:
+        "error: session passing is not over: it is QUEUE\nhint: `muster cancel session/passing` ends it; then delete it\n",
+    });
+    world.move("passing", "DONE");
+    const { code, stdout } = await world.muster(["delete", "session", "passing"]).ended;
+    expect(stdout).toBe("session passing is deleted\n");
+    expect(code).toBe(0);
+    expect(world.sessions.has("passing")).toBe(false);
   });
 
   it("asks a session to end", async () => {

@@ -9,6 +9,7 @@ const COMMANDS = [
     "get",
     "describe",
     "pools",
+    "leases",
     "cancel",
     "logs",
     "explain",
@@ -82,7 +83,13 @@ it.each<[line: string, hint: RegExp]>([
   ["rollout history web", /muster audit/],
   ["delete job/train", /muster cancel job\/train.* over, `kubectl delete jobs\.muster\.dev train`/],
   ["delete tfjob train", /muster cancel tfjob\/train.* over, `kubectl delete tfjobs\.kubeflow\.org train`/],
-  ["delete session s", /muster cancel session\/s.* over, .*spec\.ttl/],
+  ["get nodes", /`muster nodes` lists/],
+  ["get node node-1", /`muster nodes` lists/],
+  ["describe pod web-0", /`kubectl get pods` lists/],
+  ["get tables", /one of sessions, jobs, [^]*pools, reservations\.$/m],
+  ["delete session/echo --force", /--force and --orphan are for replica sets/],
+  ["delete session/echo --cascade orphan", /--force and --orphan are for replica sets/],
+  ["delete session", /the name of the session is missing/],
 ])("muster %s, which kubectl has, names the command that does it", async (line, hint) => {
   const { code, err } = await inProcess(line.split(" "), world);
   expect(err.join("\n")).toMatch(hint);

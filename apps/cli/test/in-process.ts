@@ -1,5 +1,5 @@
 import { makeCli } from "../src/adapters/deps.ts";
-import type { Io } from "../src/cli.ts";
+import type { CommonOptions, Io } from "../src/cli.ts";
 import { explainError } from "../src/explain-error.ts";
 import type { Kinds } from "../src/kinds/kinds.ts";
 import { buildProgram } from "../src/program.ts";
@@ -56,8 +56,8 @@ export async function inProcess(
   };
   const interrupts = { first: never, second: never };
   const { kinds } = world;
-  const cliOf = (natsUrl: () => string | undefined) =>
-    makeCli({ config, io, interrupts, natsUrl, ...(kinds !== undefined && { kinds }) });
+  const cliOf = (common: () => CommonOptions) =>
+    makeCli({ config, io, interrupts, common, ...(kinds !== undefined && { kinds }) });
   try {
     return { code: await buildProgram(cliOf, 80).parse(args), out, err };
   } catch (error) {

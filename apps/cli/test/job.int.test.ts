@@ -73,7 +73,14 @@ function keep(each: Job): Job {
   return each;
 }
 
+/** As the job-controller does. */
+function checkNamespace(field: string, namespace: string | null | undefined): void {
+  if (!["", "default", undefined].includes(namespace ?? undefined))
+    throwFault({ code: "invalid_request", field, reason: `"${namespace}" is not served` });
+}
+
 function find(key: Key): Job {
+  checkNamespace("key.namespace", key?.namespace);
   const found = [...jobs.values()].filter(
     (each) => each.key?.name === key?.name && (key?.kind === "" || each.key?.kind === key?.kind),
   );
@@ -113,7 +120,8 @@ const HANDLERS = {
     return { job: find(key) };
   },
   // Pages of one, so that the CLI must ask again.
-  listJobs: ({ continue: from }: { continue: string }) => {
+  listJobs: ({ continue: from, namespace }: { continue: string; namespace: string }) => {
+    checkNamespace("namespace", namespace);
     const keys = [...jobs.keys()];
     const index = from === "" ? 0 : keys.indexOf(from);
     const found = jobs.get(keys[index] ?? "");
@@ -200,6 +208,7 @@ const SESSIONS = {
   submitSession: () => throwFault({ code: "internal", operation: "submitSession" }),
   watchSession: () => throwFault({ code: "internal", operation: "watchSession" }),
   cancelSession: ({ name }: { name: string }) => throwFault({ code: "not_found", kind: "session", id: name }),
+  deleteSession: () => throwFault({ code: "internal", operation: "deleteSession" }),
   getLogs: () => throwFault({ code: "internal", operation: "getLogs" }),
   listSessions: () => Promise.resolve({ sessions: [] }),
   getSession: ({ name }: { name: string }) =>
@@ -277,6 +286,49 @@ it("ends with 1 when the job fails, says why, and shows the log of the member th
   expect(err).toContain("  this is train/worker-0");
   expect(code).toBe(1);
 });
+
+it("names the namespace of a job in the manifest and in every question", async () => {
+  keep(RUNS);
+  for (const line of [
+    "get job/train -n default",
+    "-n default describe job train",
+    "cancel job/train --namespace default",
+  ])
+    expect(await muster(line)).toMatchObject({ code: 0 });
+  for (const line of ["get jobs -n other", "explain job/train -n other", "wait job/train --for delete -n other"]) {
+    const { code, err } = await muster(line);
+    expect([code, err.join()]).toEqual([4, expect.stringContaining('"other" is not served')]);
+  }
+  const { code } = await muster("run - --detach -n default", document("named"));
+  expect([code, manifests]).toMatchObject([0, [{ metadata: { name: "named", namespace: "default" } }]]);
+});
+
+it("refuses a namespace that differs from the file's, and one for what has none", async () => {
+  const elsewhere = document("train").replace("labels:", "namespace: other, labels:");
+  const differs = await muster("run - -n default", elsewhere);
+  expect(differs.err.join()).toContain('metadata.namespace: is "other", and --namespace is "default"');
+  const session = await muster("get sessions -n default");
+  expect([session.code, session.err[0]]).toEqual([2, "error: sessions have no namespace"]);
+  const pools = await muster("doctor -n default");
+  expect([pools.code, pools.err[0]]).toEqual([2, "error: --namespace is for jobs, and `doctor` is not about them"]);
+  expect(manifests).toEqual([]);
+});
+
+it.each(["Job", "TFJob"])(
+  "shows a %s that was cancelled as CANCELLED, though its condition is Failed",
+  async (kind) => {
+    const conditions = [RESERVED, condition("Failed", "Cancelled", "its cancellation was requested", 5)];
+    ways.set("train", [job("train", "FAILED", { conditions, finishedAtMs: START_MS + 5000 }, kind)]);
+    const { code, out } = await muster("run -", document("train", kind));
+    const noun = kind.toLowerCase();
+    expect([code, out]).toEqual([1, [`${noun} train CANCELLED after 5.0s: its cancellation was requested`]]);
+    expect((await muster(`get ${noun}s`)).out.join()).toMatch(/train +CANCELLED/);
+    expect((await muster(`explain ${noun}/train`)).out.join()).toContain(
+      "it is over, CANCELLED: its cancellation was requested",
+    );
+    expect((await muster(`wait ${noun}/train --for=condition=Failed`)).code).toBe(0);
+  },
+);
 
 it.each(["TFJob", "PyTorchJob", "MPIJob", "JAXJob"])(
   "sends a %s as it is, under the name that was made",

@@ -98,6 +98,7 @@ it(
     });
     await until("an engine answers", async () => (await muster("lease get")).code === 0, LONG);
     expect((await muster("lease get")).out).toBe("no leases");
+    expect((await muster("leases")).out).toBe("no leases");
   },
   TEST_MS,
 );
@@ -420,6 +421,23 @@ it(
     const told = await Promise.all(["keys show", "lease get -o yaml", "lease get 2-1"].map((line) => muster(line)));
     expect(told.map(({ code }) => code)).toEqual([0, 0, 0]);
     expect(told.map(({ out, err }) => out + err).join("\n")).not.toContain(secret);
+  },
+  TEST_MS,
+);
+
+it(
+  "points from a record that cannot be read to what explains it, and not to the command that failed",
+  async () => {
+    await using bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
+    await bus.connection.request("$KV.muster-leases.9-9", new Uint8Array([255]), { timeout: 5000 });
+    for (const line of ["lease get 9-9", "lease renew 9-9 --for 1h"]) {
+      const { code, err } = await muster(line);
+      expect(code).not.toBe(0);
+      expect(err).toContain("error: the record of lease 9-9 cannot be read: ");
+      expect(err).toContain(
+        "hint: `muster doctor` lists the records that cannot be read, and which version reads them",
+      );
+    }
   },
   TEST_MS,
 );

@@ -225,7 +225,7 @@ async function serveAll(
             revision: 1,
             spec: spec ?? {},
             createdAtMs: Date.now(),
-            events: [{ kind: Kind.SESSION_EVENT_KIND_QUEUE, atMs: Date.now(), description: "waiting for machines" }],
+            events: [{ kind: Kind.SESSION_EVENT_KIND_QUEUE, atMs: Date.now(), description: "submitted" }],
             components: (spec?.components ?? []).map(({ name: component = "", kind = 0, pool = "" }) => ({
               name: component,
               kind,
@@ -259,6 +259,12 @@ async function serveAll(
         cancelSession: ({ name }) => {
           const session = { ...find(name), cancelRequested: true, revision: (find(name).revision ?? 0) + 1 };
           sessions.set(name, session);
+          return Promise.resolve({ session });
+        },
+        deleteSession: ({ name, uid }) => {
+          const session = find(name);
+          if (session.uid !== uid) return throwFault({ code: "not_found", kind: "session", id: name });
+          sessions.delete(name);
           return Promise.resolve({ session });
         },
         // Chunks of seven bytes, so that characters and lines are cut.

@@ -10,15 +10,15 @@ import { client, connectNats, type Client } from "@muster/bus";
 import { startApiServer } from "@muster/devcluster";
 import { informer, kubeCalls, listWatch, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { ReservationService } from "@muster/proto";
-import { kubeApiServer, kubeAssets, natsServer, until } from "@muster/testkit";
+import { kubeApiServer, kubeAssets, natsServer, sized, until } from "@muster/testkit";
 import { parse } from "yaml";
 import { costsSince, readCosts, type Costs } from "./costs.ts";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const CRD = fileURLToPath(new URL("../../../deploy/crds/muster.dev_jobs.yaml", import.meta.url));
 const BARE = fileURLToPath(new URL("bare.process.ts", import.meta.url));
-const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? 3);
-const JOBS = Number(process.env["BENCH_JOBS"] ?? 1000);
+const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? sized(3, 1));
+const JOBS = Number(process.env["BENCH_JOBS"] ?? sized(1000, 20));
 const PODS_A_JOB = 5;
 const PODS = JOBS * PODS_A_JOB;
 const IN_FLIGHT = 64;

@@ -1,4 +1,5 @@
 /** What gangs cost beside pods that are simply created. Run: node apps/job-controller/bench/main.ts */
+import { runBenches } from "@muster/testkit";
 import { compareCreation } from "./create.ts";
 
-await compareCreation();
+await runBenches({ create: compareCreation });

@@ -14,12 +14,13 @@ const LEFT_OUT = /^(description|x-kubernetes-(patch-.*|unions|group-version-kind
 
 /**
  * The CustomResourceDefinition of a source file: its own definitions and the schema of pod templates put in where they are referred to, because a structural schema
- * has no references. `kubernetesText` is the file of schemas of the embedded API server.
+ * has no references. `kubernetesText` is the file of schemas of the embedded API server, `sharedText` has the definitions that several source files refer to.
  */
-export function buildDefinition(sourceText: string, kubernetesText: string): string {
+export function buildDefinition(sourceText: string, kubernetesText: string, sharedText: string): string {
   const { definitions = {}, ...definition } = objectOf(parse(sourceText));
   const kubernetes = objectOf(JSON.parse(kubernetesText));
-  const own = { ...objectOf(definitions), podTemplate: podTemplate(objectOf(kubernetes)) };
+  const shared = objectOf(objectOf(parse(sharedText))["definitions"]);
+  const own = { ...shared, ...objectOf(definitions), podTemplate: podTemplate(objectOf(kubernetes)) };
   return HEADING + stringify(expand(definition, own), { aliasDuplicateObjects: false, lineWidth: 0 });
 }
 

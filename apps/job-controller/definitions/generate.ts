@@ -6,10 +6,12 @@ import { buildDefinition, buildEditorSchema } from "./build-definition.ts";
 /** Writes deploy/crds and the schema for editors: `node apps/job-controller/definitions/generate.ts`. */
 const sources = new URL(".", import.meta.url);
 const kubernetes = await readFile(new URL("../../../libs/devcluster/schemas/kubernetes.json", sources), "utf8");
+const shared = await readFile(new URL("shared/kubeflow.yaml", sources), "utf8");
 
 for (const name of await readdir(sources)) {
   if (!name.endsWith(".yaml")) continue;
-  await write(`deploy/crds/${name}`, buildDefinition(await readFile(new URL(name, sources), "utf8"), kubernetes));
+  const source = await readFile(new URL(name, sources), "utf8");
+  await write(`deploy/crds/${name}`, buildDefinition(source, kubernetes, shared));
 }
 await write(
   "schemas/job.schema.json",

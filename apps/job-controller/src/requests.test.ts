@@ -1,7 +1,18 @@
 import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { KINDS } from "./domain/kinds.ts";
-import { cancel, check, get, list, submit, watch, type Found, type JobKey, type RequestDeps } from "./requests.ts";
+import {
+  answerPauseMs,
+  cancel,
+  check,
+  get,
+  list,
+  submit,
+  watch,
+  type Found,
+  type JobKey,
+  type RequestDeps,
+} from "./requests.ts";
 
 const GOING_ON = new AbortController().signal;
 const REPLICA = { replicas: 1, template: { spec: { containers: [{ name: "main", image: "image" }] } } };
@@ -15,17 +26,19 @@ const MANIFEST = {
 /** Jobs of which a test says what becomes of them. */
 function world(...keys: readonly (readonly [name: string, kind: string])[]) {
   const jobs = new Map<string, Found<string>>();
+  const clock = { nowMs: 0, stepMs: undefined as number | undefined, onWait: (): void => undefined, members: 0 };
   const put = (key: JobKey, revision: string): Found<string> => {
-    const found = { key, revision, view: `${key.kind} ${key.name}` };
+    const found = { key, revision, members: clock.members, view: `${key.kind} ${key.name}` };
     jobs.set(`${key.name}/${key.kind}`, found);
     return found;
   };
   for (const [name, kind] of keys) put({ name, kind }, "1");
-  const counts = { built: 0, written: 0 };
+  const counts = { built: 0, written: 0, read: 0 };
   /** Revisions that somebody else writes just before a mark of ours. */
   const conflicts: string[] = [];
-  const clock = { nowMs: 0, stepMs: undefined as number | undefined, onWait: (): void => undefined };
   const waits: number[] = [];
+  /** Of jobs that are larger than others, in bytes. */
+  const sizes = new Map<string, number>();
   const deps: RequestDeps<string> = {
     kinds: KINDS,
     defaults: {
@@ -36,14 +49,18 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
       images: { waitForMaster: undefined, kubectlDelivery: undefined },
     },
     namespace: "default",
-    find: ({ kind, name }) =>
-      Promise.resolve([...jobs.values()].filter(({ key }) => key.name === name && (kind === "" || kind === key.kind))),
+    find: ({ kind, name }) => {
+      counts.read += 1;
+      const isMeant = ({ key }: Found<string>): boolean => key.name === name && (kind === "" || kind === key.kind);
+      return Promise.resolve([...jobs.values()].filter(isMeant));
+    },
     unread: () => [],
     keys: () => [...jobs.values()].map(({ key }) => key),
     seen: ({ kind, name }) => {
       counts.built += 1;
       return jobs.get(`${name}/${kind}`);
     },
+    encode: ({ view }) => new Uint8Array(sizes.get(view) ?? 100),
     create: (kind, { metadata }) => Promise.resolve(put({ kind: kind.kind, name: metadata.name }, "1")),
     tryCreate: (kind, { metadata: { name: id } }) =>
       jobs.has(`${id}/${kind.kind}`)
@@ -64,9 +81,13 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
       clock.onWait();
       return Promise.resolve();
     },
+    pause: (ms) => {
+      clock.nowMs += ms;
+      return Promise.resolve();
+    },
     now: () => clock.nowMs,
   };
-  return { deps, put, clock, jobs, counts, conflicts, waits };
+  return { deps, put, clock, jobs, counts, conflicts, waits, sizes };
 }
 
 describe("a job that is submitted", () => {
@@ -178,6 +199,19 @@ describe("a job that is asked for", () => {
   });
 });
 
+it("a namespace that is not served is refused by the name of the field, and the one that is served is not", async () => {
+  const { deps } = world(["train", "Job"]);
+  const key = { kind: "Job", name: "train" };
+  const reason = '"other" is not served: this job-controller runs the jobs of the namespace "default"';
+  const found = await get(deps, { ...key, namespace: "default" }, GOING_ON);
+  expect(list(deps, { limit: 0, bytes: BYTES, after: "", namespace: "default" }).jobs).toEqual([found]);
+  await expect(get(deps, { ...key, namespace: "other" }, GOING_ON)).rejects.toMatchObject({
+    fault: { code: "invalid_request", field: "key.namespace", reason },
+  });
+  const fault = { code: "invalid_request", field: "namespace", reason } as const;
+  expect(() => list(deps, { limit: 0, bytes: BYTES, after: "", namespace: "other" })).toThrow(new FaultError(fault));
+});
+
 describe("a job that is watched", () => {
   const request = { key: { kind: "Job", name: "train" }, afterRevision: "1", waitMs: 60_000 };
 
@@ -199,11 +233,52 @@ describe("a job that is watched", () => {
     expect(clock.nowMs).toBe(30_000);
   });
 
-  it("is asked for with a count of how often that was in vain", async () => {
+  it("is awaited with a count of how often that was for nothing, where the copy shows another state of it", async () => {
     const { deps, clock, waits } = world(["train", "Job"]);
     clock.stepMs = 10_000;
-    await watch(deps, { key: { kind: "Job", name: "train" }, afterRevision: "1", waitMs: 30_000 }, GOING_ON);
+    const behind = { ...deps, seen: () => undefined };
+    await watch(behind, { key: { kind: "Job", name: "train" }, afterRevision: "1", waitMs: 30_000 }, GOING_ON);
     expect(waits).toEqual([0, 1, 2]);
+  });
+
+  it("is read at the API server when the wait begins and for the answer, however often its copy is rung for", async () => {
+    const { deps, clock, counts, put } = world(["train", "Job"]);
+    clock.stepMs = 100;
+    let rings = 0;
+    clock.onWait = () => {
+      rings += 1;
+      if (rings === 50) put(request.key, "2");
+    };
+    expect((await watch(deps, request, GOING_ON)).revision).toBe("2");
+    expect(counts.read).toBe(2);
+  });
+
+  it("is answered as it is where it is written, not as the copy shows it", async () => {
+    const { deps, put } = world(["train", "Job"]);
+    const copy = { ...put(request.key, "2"), revision: "1.5" };
+    put(request.key, "3");
+    expect((await watch({ ...deps, seen: () => copy }, request, GOING_ON)).revision).toBe("3");
+  });
+
+  it("is answered less often the more members it has, so that a gang that starts costs no square of its size", async () => {
+    const { deps, clock, counts, put } = world();
+    const members = 400;
+    clock.members = members;
+    let revision = 0;
+    const change = (): Found<string> => put(request.key, String((revision += 1)));
+    // One member starts every 10 ms, and the watcher asks again as soon as it has its answer.
+    clock.stepMs = 10;
+    clock.onWait = change;
+    let seen = change();
+    for (; clock.nowMs < members * 10; clock.nowMs += 1) {
+      seen = await watch(deps, { ...request, afterRevision: seen.revision }, GOING_ON);
+      change();
+    }
+    expect(counts.read).toBeLessThan(12);
+  });
+
+  it("is answered every half second at least while it changes, and a small one every few milliseconds", () => {
+    expect([undefined, { members: 4 }, { members: 1000 }].map(answerPauseMs)).toEqual([0, 4, 500]);
   });
 
   it("is answered as it was when nobody waits any more", async () => {
@@ -221,11 +296,13 @@ describe("a job that is watched", () => {
   });
 });
 
+const BYTES = 512 * 1024;
+
 describe("the list of jobs", () => {
   it("is not available, rather than short, while the jobs of one kind were not read yet", () => {
     const { deps } = world(["a", "Job"]);
     const starting = { ...deps, unread: () => ["the jobs of kind TFJob", "pods"] };
-    expect(() => list(starting, { limit: 0, after: "" })).toThrow(
+    expect(() => list(starting, { limit: 0, bytes: BYTES, after: "" })).toThrow(
       new FaultError({
         code: "unavailable",
         dependency: "the list of the jobs of kind TFJob and of pods",
@@ -239,7 +316,7 @@ describe("the list of jobs", () => {
     const read: string[] = [];
     let after = "";
     do {
-      const page = list(deps, { limit: 1, after });
+      const page = list(deps, { limit: 1, bytes: BYTES, after });
       read.push(...page.jobs.map(({ view }) => view));
       after = page.next;
     } while (after !== "");
@@ -248,12 +325,25 @@ describe("the list of jobs", () => {
 
   it("has five hundred jobs a page at most, and when nobody says", () => {
     const { deps } = world(...Array.from({ length: 501 }, (_, index) => [`job-${index}`, "Job"] as const));
-    for (const limit of [0, 5000]) expect(list(deps, { limit, after: "" }).jobs).toHaveLength(500);
+    for (const limit of [0, 5000]) expect(list(deps, { limit, bytes: BYTES, after: "" }).jobs).toHaveLength(500);
+  });
+
+  it("has no more jobs a page than fit into a reply, however large they are", () => {
+    const { deps, sizes } = world(...["a", "b", "c", "d"].map((name) => [name, "Job"] as const));
+    sizes.set("Job b", 2 * BYTES);
+    const pages: string[][] = [];
+    let after = "";
+    do {
+      const { jobs, next } = list(deps, { limit: 0, bytes: BYTES, after });
+      pages.push(jobs.map(({ key }) => key.name));
+      after = next;
+    } while (after !== "");
+    expect(pages).toEqual([["a"], ["b"], ["c", "d"]]);
   });
 
   it("is made of the jobs of its page alone", () => {
     const { deps, counts } = world(...Array.from({ length: 50 }, (_, index) => [`job-${index}`, "Job"] as const));
-    expect(list(deps, { limit: 10, after: "job-2" }).jobs).toHaveLength(10);
+    expect(list(deps, { limit: 10, bytes: BYTES, after: "job-2" }).jobs).toHaveLength(10);
     expect(counts.built).toBe(10);
   });
 
@@ -261,7 +351,7 @@ describe("the list of jobs", () => {
     const { deps, jobs } = world(["a", "Job"], ["b", "Job"], ["c", "Job"]);
     const keys = deps.keys();
     jobs.delete("b/Job");
-    const { jobs: listed, next } = list({ ...deps, keys: () => keys }, { limit: 2, after: "" });
+    const { jobs: listed, next } = list({ ...deps, keys: () => keys }, { limit: 2, bytes: BYTES, after: "" });
     expect(listed.map(({ key }) => key.name)).toEqual(["a"]);
     expect(next).toBe("b/Job");
   });

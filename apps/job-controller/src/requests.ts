@@ -1,12 +1,24 @@
+import { fillPage } from "@muster/bus";
 import { describeFault, faultOf, throwFault, type Fault } from "@muster/faults";
 import { findTooSmallPool } from "./domain/find-too-small-pool.ts";
 import type { Kind, KindDefaults, Problem, ReadResult } from "./domain/kind.ts";
 
 /** Which job is meant; an empty kind is whichever kind has one of that name. */
-export type JobKey = { readonly kind: string; readonly name: string };
+export type JobKey = {
+  readonly kind: string;
+  readonly name: string;
+  /** Absent or empty: the one that is served. */
+  readonly namespace?: string;
+};
 
 /** A job with what a reply says of it. `revision` differs whenever something in it does. */
-export type Found<View> = { readonly key: JobKey; readonly revision: string; readonly view: View };
+export type Found<View> = {
+  readonly key: JobKey;
+  readonly revision: string;
+  /** Pods that it asks for: what an answer costs. */
+  readonly members: number;
+  readonly view: View;
+};
 
 /** What answering users needs from outside. Everything that returns a promise rejects with FaultError. */
 export type RequestDeps<View> = {
@@ -21,6 +33,8 @@ export type RequestDeps<View> = {
   readonly unread: () => readonly string[];
   /** From the same copy; undefined when it has none any more. */
   readonly seen: (key: JobKey) => Found<View> | undefined;
+  /** As a list carries it. */
+  readonly encode: (found: Found<View>) => Uint8Array;
   /** Already_exists when there is one of that name and kind that another request made. */
   readonly create: (kind: Kind, manifest: Manifest, requestId: string) => Promise<Found<View>>;
   /** Whether the API server would take it; rejects as `create` does, and makes nothing. */
@@ -39,6 +53,7 @@ export type RequestDeps<View> = {
     wait: { readonly ms: number; readonly vain: number },
     signal: AbortSignal,
   ) => Promise<void>;
+  readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly now: () => number;
 };
 
@@ -53,6 +68,9 @@ const LIST_MOST = 500;
 /** A job that begins is written several times within a moment. */
 const CANCEL_ATTEMPTS = 20;
 const WATCH_MOST_MS = 30_000;
+/** A gang changes as often as it has members, and each answer shows all of them: the larger it is, the fewer answers a second a watcher gets. */
+const ANSWER_MS_PER_MEMBER = 1;
+const ANSWER_PAUSE_MS_MOST = 500;
 /** A copy is read for the first time within moments of a start. */
 const UNREAD_RETRY_MS = 250;
 const REQUEST_ID_LENGTH_MOST = 128;
@@ -122,6 +140,7 @@ function readSubmission<View>(
 /** The one job of this name, at least as new as whatever anybody was told of it before. Not_found when there is none, invalid_request when several kinds have one. */
 export async function get<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
   if (key.name === "") refuse("key.name", "is empty");
+  checkNamespace(deps, "key.namespace", key.namespace);
   if (key.kind !== "" && !deps.kinds.some(({ kind }) => kind === key.kind)) {
     refuse("key.kind", `"${key.kind}" is no kind of job; known are ${deps.kinds.map(({ kind }) => kind).join(", ")}`);
   }
@@ -136,39 +155,51 @@ export async function get<View>(deps: RequestDeps<View>, key: JobKey, signal: Ab
   return first;
 }
 
-/** Answers once the job differs from the revision, or when the wait is over. */
+/**
+ * Answers once the job differs from the revision, or when the wait is over, with what `get` finds. After a first `get` the wait continues for as long as the copy shows
+ * what the caller knows: a caller that waits is shown nothing that is old.
+ */
 export async function watch<View>(
   deps: RequestDeps<View>,
   request: { readonly key: JobKey; readonly afterRevision: string; readonly waitMs: number },
   signal: AbortSignal,
 ): Promise<Found<View>> {
+  const { key, afterRevision } = request;
   const endMs = deps.now() + Math.min(request.waitMs, WATCH_MOST_MS);
+  const restMs = (): number => (signal.aborted ? 0 : Math.max(0, endMs - deps.now()));
+  if (afterRevision !== "") await deps.pause(Math.min(restMs(), answerPauseMs(deps.seen(key))), signal);
   for (let vain = 0; ; vain += 1) {
-    const found = await get(deps, request.key, signal);
-    const restMs = endMs - deps.now();
-    if (found.revision !== request.afterRevision || restMs <= 0 || signal.aborted) return found;
-    await deps.changed(found, { ms: restMs, vain }, signal);
+    const found = await get(deps, key, signal);
+    if (found.revision !== afterRevision || restMs() === 0) return found;
+    await deps.changed(found, { ms: restMs(), vain }, signal);
+    for (let seen = deps.seen(key); seen?.revision === afterRevision && restMs() > 0; seen = deps.seen(key))
+      await deps.changed(seen, { ms: restMs(), vain: 0 }, signal);
   }
 }
 
-/** Jobs in the order of their names and kinds. `next` is empty when there are no more. Unavailable until all copies are complete: a part would look like all there is. */
+/** Between two answers to one watcher. */
+export function answerPauseMs(job: Pick<Found<unknown>, "members"> | undefined): number {
+  return Math.min(ANSWER_PAUSE_MS_MOST, (job?.members ?? 0) * ANSWER_MS_PER_MEMBER);
+}
+
+/** Jobs in the order of their names and kinds, as many as fit into one reply. `next` is empty when there are no more. Unavailable until all copies are complete: a part would look like all there is. */
 export function list<View>(
   deps: RequestDeps<View>,
-  request: { readonly limit: number; readonly after: string },
+  request: { readonly limit: number; readonly bytes: number; readonly after: string; readonly namespace?: string },
 ): { readonly jobs: readonly Found<View>[]; readonly next: string } {
+  checkNamespace(deps, "namespace", request.namespace);
   refuseUnread(deps.unread());
-  const limit = Math.min(request.limit || LIST_MOST, LIST_MOST);
   const rest = deps
     .keys()
     .map((key) => ({ key, at: place(key) }))
     .filter(({ at }) => at > request.after)
     .sort((a, b) => (a.at < b.at ? -1 : 1));
-  const page = rest.slice(0, limit);
-  const last = page.at(-1);
-  return {
-    jobs: page.flatMap(({ key }) => deps.seen(key) ?? []),
-    next: rest.length > page.length && last !== undefined ? last.at : "",
-  };
+  const { messages, last, isMore } = fillPage(rest, ({ key }) => deps.seen(key), {
+    limit: Math.min(request.limit || LIST_MOST, LIST_MOST),
+    bytes: request.bytes,
+    encode: deps.encode,
+  });
+  return { jobs: messages, next: isMore && last !== undefined ? last.at : "" };
 }
 
 /** Asks a job to end. One that is over, or was asked before, stays as it is: its object is not written. Invalid_request for one that somebody else runs, who reads no mark of ours. */
@@ -195,6 +226,11 @@ export function refuseUnread(unread: readonly string[]): void {
     dependency: `the list of ${unread.join(" and of ")}`,
     retryAfterMs: UNREAD_RETRY_MS,
   });
+}
+
+function checkNamespace<View>(deps: RequestDeps<View>, field: string, namespace = ""): void {
+  if (namespace === "" || namespace === deps.namespace) return;
+  refuse(field, `"${namespace}" is not served: this job-controller runs the jobs of the namespace "${deps.namespace}"`);
 }
 
 /** Jobs are listed in this order. */

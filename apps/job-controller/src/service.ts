@@ -15,7 +15,8 @@ const REQUESTS_AT_ONCE = 2048;
 /** What decides nothing because it is too old is looked at again after this. */
 const STALE_RETRY_MS = 1000;
 /** Without its own kind there is nothing to do. */
-const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.group} is not installed: kubectl apply -f deploy/crds`;
+const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.group} is not installed: kubectl apply --server-side -f deploy/crds/muster.dev_jobs.yaml`;
+const OWN_UNKNOWN = "the API server has not answered yet which kinds of job it has";
 const OWN_REFUSED = `there is no right to list ${JOB_KIND.plural}.${JOB_KIND.group}: deploy/kubernetes/job-controller.yaml gives it`;
 
 /** Follows jobs for ever, and runs them while this replica leads. Replicas that do not lead have warm caches. */
@@ -31,15 +32,16 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       logger.error({ method, err: error }, "defect");
     },
   });
-  context.readyWhen("kinds", () =>
-    deps.runtimes().some(({ kind }) => kind.kind === JOB_KIND.kind)
-      ? (deps.staleness() ?? noteMissing(deps))
-      : deps.kindsRefused().includes(JOB_KIND)
-        ? OWN_REFUSED
-        : OWN_MISSING,
-  );
+  context.readyWhen("kinds", () => {
+    if (deps.runtimes().some(({ kind }) => kind.kind === JOB_KIND.kind)) return deps.staleness() ?? noteMissing(deps);
+    if (deps.kindsUnknown().includes(JOB_KIND)) return OWN_UNKNOWN;
+    return deps.kindsRefused().includes(JOB_KIND) ? OWN_REFUSED : OWN_MISSING;
+  });
   const absent = new Set<string>();
+  let leading: Lead | undefined;
+  const lookElsewhere = (): Promise<void> => deps.lookElsewhere(leading?.holds() === true);
   await Promise.all([
+    repeat(config.refreshMs, signal, "looking for jobs in other namespaces", context, lookElsewhere),
     repeat(config.discoverMs, signal, "looking for kinds", context, () => discover(context, deps, absent)),
     repeat(config.refreshMs, signal, "asking the ledger", context, () => deps.machines.refresh(signal)),
     leaderElection({
@@ -49,7 +51,10 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       timing: config.election,
       stop: signal,
       onError: (error) => logger.warn({ err: error }, "the lease cannot be read or written now"),
-      lead: (lead) => runKinds(context, deps, lead),
+      lead: (lead) => {
+        leading = lead;
+        return runKinds(context, deps, lead);
+      },
     }),
   ]);
 }

@@ -1,14 +1,16 @@
+import { sized } from "@muster/testkit";
 import { compute } from "../src/domain/compute.ts";
 import { simulateDay, type Day } from "./simulate-day.ts";
 import { neverStop, oneNodeEach } from "./trivial-policies.ts";
-import { HOUR_MS, workOfADay } from "./work-of-a-day.ts";
+import { DAY_MS, HOUR_MS, workOfADay } from "./work-of-a-day.ts";
 
 const SEED = 7;
+const WORK_UNTIL_MS = sized(DAY_MS, 2 * HOUR_MS);
 const standby = (count: number) => ({ standby: [{ instanceType: "large", count, spot: false }] });
 
 /** What a pool of at most 2,000 nodes costs in a day, and how long its work waits, beside what trivial policies would do. */
 export function benchDay(): void {
-  const work = workOfADay(SEED);
+  const work = workOfADay(SEED).filter(({ demand }) => demand.createdAtMs < WORK_UNTIL_MS);
   const groups = new Set(work.map(({ demand }) => demand.group)).size;
   console.log(`A day of ${work.length} demands in ${groups} groups, seed ${SEED}`);
   const days = {

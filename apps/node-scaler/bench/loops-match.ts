@@ -78,13 +78,13 @@ export function chooseInstance(
   snapshot: ScalingSnapshot,
 ): { spots: readonly boolean[]; instance: Instance | undefined } {
   const first = wish.spot !== "Never";
+  const spots = wish.spot === "Preferred" ? [true, false] : [first];
   const tried = tryKind(wish, first, snapshot);
   if (tried.instance !== undefined || wish.spot !== "Preferred" || tried.shortSinceMs === undefined) {
-    return { spots: [first], instance: tried.instance };
+    return { spots, instance: tried.instance };
   }
-  if (snapshot.nowMs < tried.shortSinceMs + snapshot.limits.spotRequestPauseMs)
-    return { spots: [true], instance: undefined };
-  return { spots: [true, false], instance: tryKind(wish, false, snapshot).instance };
+  if (snapshot.nowMs < tried.shortSinceMs + snapshot.limits.spotRequestPauseMs) return { spots, instance: undefined };
+  return { spots, instance: tryKind(wish, false, snapshot).instance };
 }
 
 function tryKind(

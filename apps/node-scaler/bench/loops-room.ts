@@ -82,10 +82,8 @@ function sparesOf(
   surplus: readonly string[],
 ): ScaledNode[] {
   const demands = waiting.flatMap((group) => group.demands);
-  const couldBeGiven = (node: ScaledNode, demand: Demand): boolean => {
-    const { spots, instance } = chooseInstance(demand, snapshot);
-    return fits(node, demand, snapshot, instance === undefined ? [true, false] : spots);
-  };
+  const couldBeGiven = (node: ScaledNode, demand: Demand): boolean =>
+    fits(node, demand, snapshot, chooseInstance(demand, snapshot).spots);
   let spares = unbound
     .filter(({ name, spec }) => snapshot.pools.has(spec.pool) && !surplus.includes(name))
     .filter((node) => !demands.some((demand) => couldBeGiven(node, demand)))

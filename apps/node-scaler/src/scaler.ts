@@ -24,8 +24,8 @@ export type Cluster = {
   cordon(kubeNode: string, because: string): Promise<void>;
   /** Takes back a cordon of this scaler, and nobody else's. */
   uncordon(kubeNode: string): Promise<void>;
-  /** False: a disruption budget forbids it now. */
-  evict(pod: { readonly namespace: string; readonly name: string; readonly uid: string }): Promise<boolean>;
+  /** Why the pod stays for now, such as the disruption budget that forbids the eviction; undefined: it goes, or is gone. */
+  evict(pod: { readonly namespace: string; readonly name: string; readonly uid: string }): Promise<string | undefined>;
   /** What runs there as the API server knows it now, whatever has been told so far. */
   podsOn(kubeNode: string): Promise<readonly PodOnNode[]>;
   /** Leaves a node alone that has the name and is another. */
@@ -114,6 +114,8 @@ export type Memory = {
   readonly booting: Map<string, Promise<void>>;
   /** Steps under way that end a node, by its name. They never reject. */
   readonly ending: Map<string, Promise<void>>;
+  /** Steps of scans under way. They never reject. */
+  readonly scanning: Set<Promise<void>>;
   plan: Pick<ScalingPlan, "bindings" | "waits" | "poolScaling"> | undefined;
 };
 
@@ -136,9 +138,15 @@ export function makeScaler(deps: ScalerDeps): Scaler {
     hasLooked: false,
     booting: new Map(),
     ending: new Map(),
+    scanning: new Set(),
     plan: undefined,
   };
   return { ...deps, memory };
+}
+
+/** Resolves once all that rounds have left under way has ended: a leader that stops earlier would cut off calls to providers, and no record would have their outcome. */
+export async function finishWork({ booting, ending, asking, scanning }: Memory): Promise<void> {
+  await Promise.allSettled([...booting.values(), ...ending.values(), ...asking.values(), ...scanning]);
 }
 
 /** Undefined when the ledger does not answer. */

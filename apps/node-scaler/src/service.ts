@@ -12,7 +12,7 @@ import { heartbeatRound } from "./rounds/heartbeat-round.ts";
 import { poolRound } from "./rounds/pool-round.ts";
 import { reaperRound } from "./rounds/reaper-round.ts";
 import { scanRound } from "./rounds/scan-round.ts";
-import { makeScaler, type Scaler } from "./scaler.ts";
+import { finishWork, makeScaler, type Scaler } from "./scaler.ts";
 
 /** Follows the world for ever, and scales whenever this replica leads. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -74,8 +74,7 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
     logger.warn({ err: error }, "nodes cannot be scaled now");
   } finally {
     deps.led = undefined;
-    const { booting, ending, asking } = scaler.memory;
-    await Promise.allSettled([...booting.values(), ...ending.values(), ...asking.values()]);
+    await finishWork(scaler.memory);
   }
 }
 

@@ -89,11 +89,14 @@ describe.skipIf(missing !== undefined || plane === undefined || plane.skip)(titl
   );
 });
 
+/** Of the release that the steps upgrade, and no keys. */
+const VALUES = "image.repository=registry.example.com/muster,keys.create=false";
+
 /** What `helm upgrade` would apply: no pod runs here, so that its hook could not end. */
 async function rendered(directory: string, [, ...words]: readonly string[]): Promise<string> {
   const args = words.filter((word) => word !== "--reuse-values" && word !== "--wait");
   const options = { cwd: directory, maxBuffer: 64 * 1024 * 1024 };
-  return (await execute(HELM ?? "", ["template", ...args, "--set", "keys.create=false"], options)).stdout;
+  return (await execute(HELM ?? "", ["template", ...args, "--set", VALUES], options)).stdout;
 }
 
 /** Definition of a node class, and one of the page's that Karpenter has found ready. */

@@ -5,7 +5,7 @@ import { buildPolicy } from "./build-node.ts";
 import { ScalerWorld } from "./scaler-world.ts";
 
 const { DumpNodesRequest, TerminateNodeRequest } = muster.node.v1;
-const call = { signal: new AbortController().signal, deadlineMs: Number.POSITIVE_INFINITY };
+const call = { signal: new AbortController().signal, deadlineMs: Infinity, pageBytes: Infinity };
 
 const ask = (world: ScalerWorld) => makeHandlers(world.scaler, { leader: "me", loops: [] });
 const undecided = async (world: ScalerWorld) => (await ask(world).dumpNodes(DumpNodesRequest.create(), call)).undecided;

@@ -1,10 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { buildPoolTroubles } from "../src/domain/build-pool-troubles.ts";
 import { listInstances } from "../src/instance-lists.ts";
-import type { NodeProvider } from "../src/providers/provider.ts";
+import type { Instance, NodeProvider } from "../src/providers/provider.ts";
 import { buildPolicy } from "./build-node.ts";
 import { heartbeatRound } from "../src/rounds/heartbeat-round.ts";
 import { reaperRound } from "../src/rounds/reaper-round.ts";
+import { scanRound } from "../src/rounds/scan-round.ts";
+import { finishWork } from "../src/scaler.ts";
 import { memoryCloud } from "./memory-cloud.ts";
 import { ScalerWorld } from "./scaler-world.ts";
 
@@ -435,7 +437,7 @@ it("evicts the other pods of a node when one cannot be evicted", async () => {
   const { cluster, tell } = world.scaler;
   const evict = ({ uid }: { readonly uid: string }) => {
     evicted.push(uid);
-    return uid === "stuck" ? Promise.reject(new Error("no")) : Promise.resolve(true);
+    return uid === "stuck" ? Promise.reject(new Error("no")) : Promise.resolve(undefined);
   };
   for (const instance of world.cloud.instances.values()) instance.lostAtMs = world.nowMs + 5 * MINUTE;
   await world.round("scan");
@@ -448,7 +450,123 @@ it("evicts the other pods of a node when one cannot be evicted", async () => {
   await reaperRound(scaler);
   await world.scaler.memory.ending.get(world.records()[0]?.name ?? "");
   expect(evicted).toEqual(["stuck", "free"]);
-  expect(failed).toEqual([expect.stringContaining("evicting default/stuck from")]);
+  expect(failed).toEqual([expect.stringContaining("evicting default/stuck from"), expect.stringContaining("draining")]);
+});
+
+/** A drain whose two pods may not be evicted, until `refusals` has them no more. */
+async function stalledDrain() {
+  const world = new ScalerWorld(buildPolicy({ drainTimeoutMs: 10 * MINUTE }));
+  const job = world.ledger.reserve("a", 1, world.nowMs);
+  await world.run(MINUTE);
+  world.reach(job);
+  const [name = ""] = world.ledger.reservations.get(job)?.machines ?? [];
+  const pods = ["one", "two"].map((uid) => ({
+    namespace: "default",
+    name: uid,
+    uid,
+    owner: undefined,
+    deleting: false,
+  }));
+  const setPods = (deleting: boolean): void => {
+    world.pods.set(
+      name,
+      pods.map((pod) => ({ ...pod, deleting })),
+    );
+  };
+  setPods(false);
+  const refusals = new Map([
+    ["one", "the disruption budget db needs 1 healthy pods and has 1 currently"],
+    ["two", "busy"],
+  ]);
+  const failed: string[] = [];
+  const { cluster, tell } = world.scaler;
+  const scaler = {
+    ...world.scaler,
+    cluster: { ...cluster, evict: ({ uid }: { readonly uid: string }) => Promise.resolve(refusals.get(uid)) },
+    tell: { ...tell, failed: (_: string, doing: string) => void failed.push(doing) },
+  };
+  const reap = async () => {
+    await reaperRound(scaler);
+    await world.scaler.memory.ending.get(world.records()[0]?.name ?? "");
+    const status = world.records()[0]?.status;
+    return [status?.phase, status?.trouble];
+  };
+  for (const instance of world.cloud.instances.values()) instance.lostAtMs = world.nowMs + 5 * MINUTE;
+  await world.round("scan");
+  await world.round("heartbeat");
+  const stalls = "the drain stalls: pod default/one is not evicted: the disruption budget db needs 1 healthy pods";
+  expect(await reap()).toEqual(["Claimed", `${stalls} and has 1 currently, and 1 more pods stay`]);
+  return { world, setPods, refusals, failed, reap };
+}
+
+describe("why a drain stalls", () => {
+  it("is written as long as it does, and reported once", async () => {
+    const { refusals, failed, reap } = await stalledDrain();
+    expect(await reap()).toEqual(["Claimed", expect.stringContaining("the drain stalls")]);
+    expect(failed).toHaveLength(1);
+    refusals.clear();
+    expect(await reap()).toEqual(["Claimed", undefined]);
+  });
+
+  it("is forgotten once another client has deleted the pods", async () => {
+    const { setPods, reap } = await stalledDrain();
+    setPods(true);
+    expect(await reap()).toEqual(["Claimed", undefined]);
+  });
+
+  it("is forgotten once the drain is over its time", async () => {
+    const { world, reap } = await stalledDrain();
+    world.nowMs += 11 * MINUTE;
+    expect(await reap()).toEqual(["Terminating", undefined]);
+  });
+});
+
+it("boots the rest of a gang of as many as its pool may have where a pod of others is on one node", async () => {
+  const world = new ScalerWorld(buildPolicy({ max: 3, idleMs: 0 }));
+  const one = world.ledger.reserve("a", 1, world.nowMs);
+  await world.run(MINUTE);
+  const [name = ""] = world.ledger.reservations.get(one)?.machines ?? [];
+  world.release(one);
+  world.pods.set(name, [{ namespace: "default", name: "web", uid: "u", owner: undefined, deleting: false }]);
+  await world.run(MINUTE);
+  expect(phases(world)).toEqual(["Available"]);
+  const gang = world.ledger.reserve("a", 3, world.nowMs);
+  await world.run(MINUTE);
+  expect(world.ledger.reservations.get(gang)?.machines).toContain(name);
+  expect(world.records()).toHaveLength(3);
+  expect(world.problems).toEqual([]);
+});
+
+it("finishes a step of a scan that has taken longer than its round waits for", async () => {
+  const world = new ScalerWorld(buildPolicy());
+  const answer = Promise.withResolvers<undefined>();
+  const stop = () => answer.promise;
+  const [name, provider] = [...world.scaler.providers][0] ?? [];
+  if (name === undefined || provider === undefined) throw new Error("there is no provider");
+  const orphan: Instance = {
+    instanceId: "i-orphan",
+    nodeName: "",
+    state: "running",
+    zone: undefined,
+    addresses: [],
+    kubernetesNode: undefined,
+    lostAtMs: undefined,
+    failure: undefined,
+  };
+  const list = () => Promise.resolve([orphan]);
+  const providers = new Map<string, NodeProvider>([[name, { ...provider, stop, list }]]);
+  const scaler = { ...world.scaler, providers };
+  await scanRound(scaler);
+  world.nowMs += MINUTE;
+  await scanRound(scaler);
+  expect(scaler.memory.scanning.size).toBe(1);
+  const order: string[] = [];
+  const finished = finishWork(scaler.memory).then(() => order.push("work is finished"));
+  order.push("the provider answers");
+  answer.resolve(undefined);
+  await finished;
+  expect(order).toEqual(["the provider answers", "work is finished"]);
+  expect(scaler.memory.scanning.size).toBe(0);
 });
 
 it("names the provider of a node that does not end because nobody knows that provider any more", async () => {

@@ -253,7 +253,7 @@ export class ScalerWorld {
         cordon: (name) => effect(() => this.#change(name, { cordoned: true })),
         uncordon: (name) => effect(() => this.#change(name, { cordoned: false })),
         podsOn: (name) => look(() => this.pods.get(name) ?? []),
-        evict: ({ uid }) => effect(() => Promise.resolve(this.pods.delete(uid))),
+        evict: ({ uid }) => effect(() => Promise.resolve(void this.pods.delete(uid))),
         deleteNode: ({ name }) => effect(() => Promise.resolve(void this.nodes.delete(name))),
       },
       machines: () =>

@@ -1,5 +1,5 @@
 import type { Demand } from "../src/domain/demand.ts";
-import type { Owner } from "../src/domain/node.ts";
+import type { Owner } from "@muster/names";
 import type { PoolPolicy } from "../src/domain/pool.ts";
 import type { KubeNode, Machine, Machines } from "../src/domain/sightings.ts";
 

@@ -9,8 +9,8 @@ let collector: OtlpCollector;
 
 beforeAll(async () => {
   collector = await otlpCollector();
-  process.env["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.endpoint;
-  const telemetry = startTelemetry({ service: "node-scaler", version: "1", env: process.env });
+  Object.assign(process.env, collector.variables);
+  const telemetry = await startTelemetry({ service: "node-scaler", version: "1", env: process.env });
   const world = new ScalerWorld(buildPolicy({ idleMs: MINUTE }));
   const gang = world.ledger.reserve("a", 2, world.nowMs);
   await world.run(MINUTE);

@@ -4,18 +4,18 @@ import type { AddressInfo } from "node:net";
 import { forEachSome } from "@muster/backoff";
 import { endOf, type Order } from "@muster/leases";
 import { openView } from "@muster/store";
-import { until } from "@muster/testkit";
+import { sized, until } from "@muster/testkit";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import { aLease, anOrder } from "../src/domain/a-lease.ts";
 import { engineWorld, nowNs, NS_PER_MS } from "../test/engine-world.ts";
 import { toJsonOrder } from "../test/http-controller.ts";
 import { cpuMsOf } from "./leases.ts";
 
-const LIVE = Number(process.env["BENCH_LIVE"] ?? 100_000);
+const LIVE = Number(process.env["BENCH_LIVE"] ?? sized(100_000, 400));
 const ENDING = Math.min(2000, LIVE);
-const ENDING_OVER_MS = 20_000;
+const ENDING_OVER_MS = sized(20_000, 1000);
 /** Until the first of them ends: the engine has to be there before. */
-const LEAD_MS = Number(process.env["BENCH_LEAD_MS"] ?? 60_000);
+const LEAD_MS = Number(process.env["BENCH_LEAD_MS"] ?? sized(60_000, 4000));
 const AT_ONCE = 128;
 const PAGE = 200;
 const LONG = { timeoutMs: 600_000, everyMs: 200 };

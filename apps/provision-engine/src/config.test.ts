@@ -46,7 +46,8 @@ it("refuses an engine id that cannot be a part of a subject, beside all else tha
 it("serves a cluster that is named, or the one that it runs in, and none where there is neither", () => {
   const kubeOf = (env: Readonly<Record<string, string>>) => readConfig({ PROVISION_KEY: SEED, ...env }).kube;
   const storageClasses = { ssd: undefined, hdd: undefined };
-  const alone = { slices: { role: "muster-lease", url: undefined }, zdb: undefined };
+  const nodes = { poolLabel: "pool", pools: [] };
+  const alone = { slices: { role: "muster-lease", url: undefined }, zdb: undefined, nodes };
   expect(kubeOf({})).toBeUndefined();
   expect(kubeOf({ MUSTER_KUBECONFIG: "/k", PROVISION_STORAGE_CLASS_HDD: "slow" })).toEqual({
     kubeconfig: "/k",
@@ -60,6 +61,13 @@ it("serves a cluster that is named, or the one that it runs in, and none where t
     storageClasses,
     ...alone,
   });
+});
+
+it("reads the pools whose nodes leases share, and refuses what is no list of them", () => {
+  const nodesOf = (pools: string) =>
+    readConfig({ PROVISION_KEY: SEED, MUSTER_KUBECONFIG: "/k", PROVISION_CONTAINER_POOLS: pools }).kube?.nodes;
+  expect(nodesOf("leased,spare-2")).toEqual({ poolLabel: "pool", pools: ["leased", "spare-2"] });
+  for (const wrong of ["a b", "a,", "-a"]) expect(() => nodesOf(wrong)).toThrow("PROVISION_CONTAINER_POOLS is");
 });
 
 it("knows what runs a store, and where users reach the cluster", () => {

@@ -9,6 +9,7 @@ import type { Capacity } from "./domain/decide-admission.ts";
 import type { OrderAges, OrderPolicy } from "./domain/decide-order.ts";
 import type { QuotaPolicy } from "./domain/decide-quota.ts";
 import type { TellPolicy } from "./domain/decide-telling.ts";
+import type { LeaseNodes } from "./domain/lease-nodes.ts";
 import type { DiskType } from "./domain/resource-units.ts";
 import type { PassPolicy } from "./lead/pass.ts";
 
@@ -49,6 +50,8 @@ export type KubeConfiguration = {
   readonly kubeconfig: string | undefined;
   /** Where what belongs to no network of a user lives. */
   readonly namespace: string;
+  /** Where pods of containers and stores run. */
+  readonly nodes: LeaseNodes;
   /** Undefined: the default class of the cluster. */
   readonly storageClasses: Readonly<Record<DiskType, string | undefined>>;
   /** Of leases of the type kubernetes. */
@@ -84,6 +87,13 @@ const ENGINE_ID = {
   fallback: "main",
   pattern: /^[a-z0-9][a-z0-9_-]{0,62}$/,
   needed: "up to 63 lower case letters, digits, - and _ are needed, the first a letter or a digit",
+};
+
+const POOL = "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?";
+/** Pools are values of a label. */
+const POOLS = {
+  pattern: new RegExp(`^${POOL}(,${POOL})*$`),
+  needed: "names of pools with commas between them are needed, such as leased,spare",
 };
 
 /** Reads the configuration; throws one fault that names every problem, and never a key. */
@@ -161,6 +171,10 @@ function readKube(read: EnvReader): KubeConfiguration | undefined {
   return {
     kubeconfig,
     namespace: read.text("MUSTER_NAMESPACE", "default"),
+    nodes: {
+      poolLabel: read.text("PROVISION_POOL_LABEL", "pool"),
+      pools: readPools(read),
+    },
     storageClasses: {
       ssd: read.optional("PROVISION_STORAGE_CLASS_SSD"),
       hdd: read.optional("PROVISION_STORAGE_CLASS_HDD"),
@@ -171,6 +185,11 @@ function readKube(read: EnvReader): KubeConfiguration | undefined {
     },
     zdb: readZdb(read),
   };
+}
+
+function readPools(read: EnvReader): string[] {
+  if (read.optional("PROVISION_CONTAINER_POOLS") === undefined) return [];
+  return read.matching("PROVISION_CONTAINER_POOLS", POOLS).split(",");
 }
 
 function readZdb(read: EnvReader): ZdbImage | undefined {

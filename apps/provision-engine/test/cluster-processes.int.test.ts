@@ -3,6 +3,7 @@ import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startDevCluster } from "@muster/devcluster";
+import { kubeCalls, loadKube } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { aUser, engineWorld, LONG, order, phase, reaches, ready, signedEnd, signedOrder } from "./engine-world.ts";
@@ -10,7 +11,7 @@ import { aUser, engineWorld, LONG, order, phase, reaches, ready, signedEnd, sign
 /** Says that it runs, and with what; ends when it is told to. */
 const SCRIPT = `printf %s "$SECRET" > "$FILES/runs"; until [ -e "$FILES/exit" ]; do sleep 0.1; done; rm "$FILES/exit"; exit 3`;
 
-it("runs a container as its user ordered it, counts that it has ended as its node tells it, and ends it", async () => {
+it("runs a container as its user ordered it, once a node is in no pool, counts its exit, and ends it", async () => {
   await using cleanup = new AsyncDisposableStack();
   const directory = cleanup.use(await mkdtempDisposable(join(tmpdir(), "muster-lease-processes-"))).path;
   const cluster = cleanup.use(
@@ -33,6 +34,13 @@ it("runs a container as its user ordered it, counts that it has ended as its nod
     capacity: { cpu: 1, memory: 1024 },
   };
   await order(world, signedOrder(user, { id: "1-1", type: "container", data: JSON.stringify(data) }));
+  const waiting = async () => (await world.leases.getLease({ id: "1-1" })).lease?.waitingBecause ?? "";
+  const nodes = 'it runs on nodes without the label "pool" (PROVISION_CONTAINER_POOLS)';
+  await until("it waits for a node outside of pools", async () => (await waiting()).includes(nodes), LONG);
+  const calls = cleanup.use(kubeCalls(loadKube(cluster.kubeconfig)));
+  const [{ nodeName }] = cluster.nodes as [{ nodeName: string }];
+  const patch = { kind: "merge" as const, body: { metadata: { labels: { pool: null } } } };
+  await calls.patch({ apiVersion: "v1", plural: "nodes" }, nodeName, patch);
   await reaches(world, "1-1", "ACTIVE");
   await until(
     "it says with what it runs",

@@ -127,6 +127,23 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       expect(await world.left("8-1")).toEqual([]);
     });
 
+    it("counts what a volume takes until its claim is gone, however long something holds the claim", async () => {
+      const { calls, engines } = world;
+      const used = async () => (await engines.leases.getCounters({ engine: "main" })).used?.sruBytes ?? 0;
+      const before = await used();
+      await active("9-2", "volume", { size: 3, type: "ssd" });
+      const claims = { ...KINDS.volumeClaim, namespace: "default" };
+      const hold = (finalizers: readonly string[]) =>
+        calls.patch(claims, leaseName("9-2"), { kind: "merge", body: { metadata: { finalizers } } });
+      await hold(["muster.dev/test"]);
+      await end("9-2");
+      await reaches(engines, "9-2", "DECOMMISSIONING");
+      expect((await used()) - before).toBe(3 * 2 ** 30);
+      await hold([]);
+      await reaches(engines, "9-2", "ENDED");
+      expect(await used()).toBe(before);
+    });
+
     it("gives nobody what is another's, and leaves that alone", async () => {
       const { calls } = world;
       const other = aUser();

@@ -28,6 +28,8 @@ describe("a controller over HTTP", () => {
       never,
     );
 
+  const limits = () => server.asked.map((path) => path.split("limit=")[1]);
+
   beforeEach(async () => {
     server = await httpController();
     nowMs = 0;
@@ -85,14 +87,47 @@ describe("a controller over HTTP", () => {
     ["no JSON", "<html>busy</html>"],
     ["no page", '{"orders":7}'],
     ["larger than it may be", JSON.stringify({ orders: ["x".repeat(5000)] })],
-  ])("asks for less and less of what is %s, and then passes over one order", async (_what, body) => {
+  ])("asks for less and less of what is %s, and then passes over that one order", async (_what, body) => {
     server.answerBy((_request, response) => {
       response.setHeader("x-last-id", "8").end(body);
       return true;
     });
     expect(await poll(7n)).toEqual({ kind: "unreadable", lastId: 8n });
-    expect(server.asked.map((path) => path.split("limit=")[1])).toEqual(["200", "25", "4", "1"]);
+    expect(limits()).toEqual(["200", "25", "4", "1", "1"]);
     expect(failures).toHaveLength(1);
+  });
+
+  it("passes over one order where its number is asked for, without asking twice", async () => {
+    server.answerBy((_request, response) => {
+      response.setHeader("x-last-id", "7").end("<html>");
+      return true;
+    });
+    expect(await poll(7n)).toEqual({ kind: "unreadable", lastId: 7n });
+    expect(limits()).toEqual(["200", "25", "4", "1"]);
+  });
+
+  it.each<[string, string, string]>([
+    ["an order that can be read", "9", '{"orders":[]}'],
+    ["the number of another order", "10", "<html>"],
+    ["no number", "soon", "<html>"],
+  ])("passes over nothing where the number that a broken page gives has %s", async (_what, lastId, body) => {
+    server.answerBy((_request, response, url) => {
+      const isFirst = url.searchParams.get("from") === "7";
+      response.setHeader("x-last-id", isFirst ? "9" : lastId).end(isFirst ? "<html>" : body);
+      return true;
+    });
+    expect(await poll(7n)).toEqual({ kind: "unreadable", lastId: undefined });
+    expect(failures).toHaveLength(1);
+    expect(failures[0]).toContain("x-last-id 9");
+  });
+
+  it("passes over nothing where it does not get to know whether the number is right", async () => {
+    server.answerBy((_request, response, url) => {
+      if (url.searchParams.get("from") === "7") response.setHeader("x-last-id", "9").end("<html>");
+      else response.writeHead(500).end();
+      return true;
+    });
+    expect(await poll(7n)).toMatchObject({ kind: "failed" });
   });
 
   it("does not know what comes after a page that does not say it", async () => {
@@ -146,6 +181,14 @@ describe("a controller over HTTP", () => {
       return true;
     });
     await expect(tell()).rejects.toMatchObject({ fault });
+  });
+
+  it.each(["", ".", ".."])("reports nothing about an order with the id %j, which a path cannot name", async (id) => {
+    const answer = { id, source: "http", number: 0, result: undefined, deleted: true };
+    await expect(openHttpFeedback(open(), "main").tell(answer, never)).rejects.toMatchObject({
+      fault: { code: "invalid_request", field: "id" },
+    });
+    expect(server.asked).toEqual([]);
   });
 
   it("takes for deleted what the controller does not know any more", async () => {

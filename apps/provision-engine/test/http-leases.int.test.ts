@@ -32,14 +32,15 @@ const start = (): Promise<EngineProcess> =>
     PROVISION_HTTP_POLL_MS: "50",
     PROVISION_REFUSED_RETRY_MS: "50",
     PROVISION_REFUSED_MAX: "3",
+    PROVISION_CAPACITY_CRU: "1000",
   });
-const toldOf = (id: string) => controller.told.filter(({ path }) => path.includes(`/orders/${id}/`));
+const requestsFor = (id: string) => controller.told.filter(({ path }) => path.includes(`/orders/${id}/`));
 /** Of what was told, each once: that something is told twice under one number is no fault. */
-const numbersOf = (id: string) => [...new Set(toldOf(id).map(({ body }) => body["number"]))];
-const isTold = (id: string, what: "result" | "deleted") =>
+const numbersOf = (id: string) => [...new Set(requestsFor(id).map(({ body }) => body["number"]))];
+const received = (id: string, what: "result" | "deleted") =>
   until(
     `${what} of ${id} is told`,
-    () => toldOf(id).find(({ path }) => path === `/engines/main/orders/${id}/${what}`)?.body,
+    () => requestsFor(id).find(({ path }) => path === `/engines/main/orders/${id}/${what}`)?.body,
     LONG,
   );
 /** Resolves after two polls that began later. */
@@ -64,7 +65,7 @@ afterAll(async () => {
 it("serves what a controller lists, and tells it a signed result, and the end when it withdraws it", async () => {
   const sent = signedOrder(user, { id: "1-1" });
   controller.list(toJsonOrder(sent));
-  const told = await isTold("1-1", "result");
+  const told = await received("1-1", "result");
   const [id, type, message, data, state] = ["id", "type", "message", "data", "state"].map((name) => String(told[name]));
   const createdNs = BigInt(String(told["created_ns"]));
   const bytes = buildResultBytes({
@@ -79,7 +80,7 @@ it("serves what a controller lists, and tells it a signed result, and the end wh
   expect(state).toBe("ok");
   controller.list(toJsonOrder(sent, { to_delete: true }));
   await reaches(world, "1-1", "ENDED");
-  await isTold("1-1", "deleted");
+  await received("1-1", "deleted");
   expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
   const { events } = await world.leases.listLeaseHistory({ id: "1-1", limit: 0, continue: "" });
   const traces = events.map(({ traceparent }) => traceparent?.split("-")[1]);
@@ -94,27 +95,46 @@ it("answers with an error what it cannot take, and goes on to what comes after i
   controller.list(toJsonOrder(signedOrder(user, { id: "2-4", createdNs: NS_PER_MS, durationNs: 1n })));
   controller.list(toJsonOrder(signedOrder(user, { id: "2-5" }), { to_delete: true }));
   controller.list(toJsonOrder(signedOrder(user, { id: "2-6" })));
-  await isTold("2-6", "result");
+  await received("2-6", "result");
   const stats = () => controller.told.findLast(({ path }) => path === "/engines/main/stats")?.body;
-  const counted = { engine: "main", counters: { debug: 1 }, used: { cru: 0 }, capacity: null };
+  const capacity = { cru: 1000, mru_bytes: null, hru_bytes: null, sru_bytes: null };
+  const counted = { engine: "main", counters: { debug: 1 }, used: { cru: 0 }, capacity };
   const isCounted = () => {
     expect(stats()).toMatchObject(counted);
     return true;
   };
   await until("it is counted", isCounted, LONG);
-  expect(await isTold("2-1", "result")).toMatchObject({ state: "error" });
-  expect((await isTold("2-2", "result"))["message"]).toContain("signature");
-  expect((await isTold("2-3", "result"))["message"]).toContain("duration");
-  for (const id of ["2-1", "2-2", "2-3", "2-4", "2-5"]) await isTold(id, "deleted");
-  expect(toldOf("2-4").map(({ path }) => path)).not.toContain("/engines/main/orders/2-4/result");
+  expect(await received("2-1", "result")).toMatchObject({ state: "error" });
+  expect((await received("2-2", "result"))["message"]).toContain("signature");
+  expect((await received("2-3", "result"))["message"]).toContain("duration");
+  for (const id of ["2-1", "2-2", "2-3", "2-4", "2-5"]) await received(id, "deleted");
+  expect(requestsFor("2-4").map(({ path }) => path)).not.toContain("/engines/main/orders/2-4/result");
   for (const id of ["2-2", "2-3", "2-4", "2-5"])
     await expect(world.leases.getLease({ id })).rejects.toMatchObject({ fault: { code: "not_found" } });
+});
+
+it.each([
+  ["no number", (id: string) => toJsonOrder(signedOrder(user, { id }))],
+  ["a-b", (id: string) => toJsonOrder(signedOrder(user, { id }))],
+  ["b/ä?", (id: string) => ({ id, type: "debug", duration: 7 })],
+])("answers an entry with the id %j, which no lease can have, with an error", async (id, entry) => {
+  const name = encodeURIComponent(id);
+  controller.list(entry(id));
+  const result = await received(name, "result");
+  expect(result).toMatchObject({ id, state: "error" });
+  await received(name, "deleted");
+});
+
+it("reports an order as deleted that is withdrawn under an id that no lease can have", async () => {
+  controller.list(toJsonOrder(signedOrder(user, { id: "c d" }), { to_delete: true }));
+  await received("c%20d", "deleted");
+  expect(requestsFor("c%20d").map(({ path }) => path)).toEqual(["/engines/main/orders/c%20d/deleted"]);
 });
 
 it("has no harm from pages that come again, go back, are garbage or do not come", async () => {
   const sent = signedOrder(user, { id: "3-1" });
   controller.list(toJsonOrder(sent));
-  await isTold("3-1", "result");
+  await received("3-1", "result");
   const page = (lastId: string, ...orders: object[]) => ({ lastId, body: JSON.stringify({ orders }) });
   const answered = toJsonOrder(sent, { result: { created: "2026-01-01T00:00:00Z", data: "{}" } });
   const weather = [page("1", answered), { lastId: "0", body: "<html>" }, page("2", answered, answered), undefined];
@@ -130,9 +150,9 @@ it("has no harm from pages that come again, go back, are garbage or do not come"
   const last = controller.asked.findLast((path) => path.includes("/orders?"));
   controller.answerBy(() => false);
   const from = (path = ""): number => Number(/from=(\d+)/.exec(path)?.[1]);
-  expect(from(last)).toBe(10);
+  expect(from(last)).toBe(14);
   controller.list(toJsonOrder(signedOrder(user, { id: "3-2" })));
-  await isTold("3-2", "result");
+  await received("3-2", "result");
   expect(numbersOf("3-1")).toEqual([1]);
   expect(await historyOf(world, "3-1")).toEqual(["ORDERED", "PROVISIONED"]);
 });
@@ -150,10 +170,10 @@ it("tells all that came up once a controller is back that was away, and serves o
   await reaches(world, "4-3", "ACTIVE");
   await world.leases.endLease({ requestId: "e", end: signedEnd(user, "4-2") });
   await reaches(world, "4-2", "ENDED");
-  expect([...toldOf("4-1"), ...toldOf("4-2"), ...toldOf("4-3")]).toEqual([]);
+  expect([...requestsFor("4-1"), ...requestsFor("4-2"), ...requestsFor("4-3")]).toEqual([]);
   controller.answerBy(() => false);
-  await isTold("4-1", "result");
-  await isTold("4-2", "deleted");
+  await received("4-1", "result");
+  await received("4-2", "deleted");
 });
 
 it("gives up telling what a controller refuses, and writes that into the history of the lease", async () => {
@@ -166,7 +186,7 @@ it("gives up telling what a controller refuses, and writes that into the history
     toJsonOrder(signedOrder(user, { id: "5-1" }), { result: { created: "2026-01-01T00:00:00Z", data: "{}" } }),
   );
   controller.list(toJsonOrder(signedOrder(user, { id: "5-2" })));
-  await isTold("5-2", "result");
+  await received("5-2", "result");
   await until(
     "it is given up",
     async () => (await historyOf(world, "5-1")).filter((type) => type === "ANSWER_REFUSED").length === 2,
@@ -193,7 +213,7 @@ it("publishes what becomes of a lease while its controller takes what it is told
   await until("its end is published", isPublished, { ...LONG, timeoutMs: 20_000 });
   controller.answerBy(() => false);
   for (const response of silent) response.writeHead(204).end();
-  await isTold("8-1", "deleted");
+  await received("8-1", "deleted");
 });
 
 it("tells what an engine that died had written and not told", async () => {
@@ -206,14 +226,14 @@ it("tells what an engine that died had written and not told", async () => {
   await engine.kill();
   controller.answerBy(() => false);
   engine = await start();
-  expect(await isTold("7-1", "result")).toMatchObject({ state: "ok", number: 1 });
+  expect(await received("7-1", "result")).toMatchObject({ state: "ok", number: 1 });
   expect(await historyOf(world, "7-1")).toEqual(["ORDERED", "PROVISIONED"]);
 });
 
 it("asks for everything again at a start, and neither makes nor tells again what is known", async () => {
   const known = signedOrder(user, { id: "6-1" });
   controller.list(toJsonOrder(known, { result: { created: "2026-01-01T00:00:00Z", data: "{}" } }));
-  await isTold("6-1", "result");
+  await received("6-1", "result");
   await until("its lease is told", async () => {
     const { lease } = await world.leases.getLease({ id: "6-1" });
     return lease?.record?.feedback?.result === false;

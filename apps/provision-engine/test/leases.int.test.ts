@@ -141,7 +141,7 @@ describe("an engine", () => {
       async () => (await answersOf(world, "1-9"))[0]?.deleted === true,
       LONG,
     );
-    expect((await answersOf(world, "1-9"))[0]?.result?.message).toContain("ms are tolerated");
+    expect((await answersOf(world, "1-9"))[0]?.result?.message).toContain("5m are tolerated");
     await expect(world.leases.getLease({ id: "1-7" })).rejects.toMatchObject({ fault: { code: "not_found" } });
   });
 

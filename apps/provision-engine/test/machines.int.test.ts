@@ -8,6 +8,7 @@ import { expect, it } from "vitest";
 import {
   aUser,
   engineWorld,
+  type EngineWorld,
   historyOf,
   LONG,
   order,
@@ -21,18 +22,28 @@ import {
 const LEDGER = fileURLToPath(new URL("../../reservation-manager/src/main.ts", import.meta.url));
 const { NodeState, NodesComplete } = muster.watch.v1;
 
-it("leases whole machines of a pool, waits in the ledger's queue for them, and gives them back at the end, also those that were granted after it", async () => {
-  await using world = await engineWorld();
-  const { bus, leases } = world;
-  const nodes = await openBucket(bus.connection, {
+async function nodesBucket({ connection }: EngineWorld["bus"]) {
+  const nodes = await openBucket(connection, {
     name: buckets.nodes,
     codec: { encode: (bytes: Uint8Array) => bytes, decode: (bytes) => bytes },
   });
-  for (const name of ["n-0", "n-1"]) {
-    const state = { name, labels: { pool: "n" }, ready: true, schedulable: true };
-    await nodes.create(name, NodeState.encode(state).finish());
-  }
-  await nodes.create(bucketKeys.nodesComplete, NodesComplete.encode({ atMs: Date.now() }).finish());
+  return {
+    mark: () => nodes.create(bucketKeys.nodesComplete, NodesComplete.encode({ atMs: Date.now() }).finish()),
+    publish: async (name: string, changes: muster.watch.v1.NodeState.$Properties = {}): Promise<void> => {
+      const state = { name, labels: { pool: "n" }, ready: true, schedulable: true, ...changes };
+      const found = await nodes.get(name);
+      const bytes = NodeState.encode(state).finish();
+      await (found === undefined ? nodes.create(name, bytes) : nodes.update(name, bytes, found.revision));
+    },
+  };
+}
+
+it("leases whole machines of a pool, waits in the ledger's queue for them, and gives them back at the end, also those that were granted after it", async () => {
+  await using world = await engineWorld();
+  const { bus, leases } = world;
+  const nodes = await nodesBucket(bus);
+  for (const name of ["n-0", "n-1"]) await nodes.publish(name);
+  await nodes.mark();
   await world.startEngine({ RESERVATION_LOCK_TTL_MS: "1500" }, LEDGER, "reservation-manager");
   await world.startEngine({
     PROVISION_ATTEMPTS_MAX: "2",
@@ -108,18 +119,86 @@ it("leases whole machines of a pool, waits in the ledger's queue for them, and g
   const nowHeld = async () => (await held()).find(({ owner }) => owner?.id === "5-4-1");
   await until("its result says so", async () => (await resultOf()).includes(`"${(await nowHeld())?.id ?? "?"}"`), LONG);
   const node = (await nowHeld())?.machines?.[0]?.node ?? "";
-  const setReady = async (ready: boolean): Promise<void> => {
-    const state = { name: node, labels: { pool: "n" }, ready, schedulable: true };
-    await nodes.update(node, NodeState.encode(state).finish(), (await nodes.get(node))?.revision ?? 0);
-  };
-  await setReady(false);
+  await nodes.publish(node, { ready: false });
   await until("it says that its node died", async () => (await leaseOf())?.waitingBecause?.includes(node), LONG);
   expect(await phase(world, "5-4")).toBe("ACTIVE");
-  await setReady(true);
+  await nodes.publish(node);
   await until("all is well again", async () => (await leaseOf())?.waitingBecause === "", LONG);
   expect(await historyOf(world, "5-4")).toEqual(expect.arrayContaining(["TROUBLED", "RESTORED"]));
 
   await order(world, signedOrder(user, { id: "5-3", type: "machine", data: '{"pool":"nowhere","machines":1}' }));
   await reaches(world, "5-3", "FAILED");
   expect((await leases.getLease({ id: "5-3" })).lease?.record?.result?.message).toContain("nowhere");
+}, 240_000);
+
+it("takes other machines where one was lost between the grant and ACTIVE, and names it where there are none", async () => {
+  await using world = await engineWorld();
+  const { bus, leases } = world;
+  const nodes = await nodesBucket(bus);
+  const harms = {
+    gone: { deleted: true },
+    off: { ready: false },
+    cordoned: { schedulable: false, cordoned: true },
+    tainted: { schedulable: false },
+  };
+  for (const pool of [...Object.keys(harms), "only", "last"]) await nodes.publish(`${pool}-0`, { labels: { pool } });
+  await nodes.mark();
+  await world.startEngine({ RESERVATION_LOCK_TTL_MS: "1500" }, LEDGER, "reservation-manager");
+  const ledger = client(bus, ReservationService);
+  /** What an engine has asked for that ended before it wrote down the grant. */
+  const granted = async (id: string, pool: string): Promise<void> => {
+    const needs = [{ component: "machine-0", pool }];
+    const request = { requestId: id, owner: { kind: "lease", id: `${id}-1` }, needs, wait: false };
+    await until("the ledger grants", () => ledger.reserve(request).then(() => true), LONG);
+  };
+  const standing = async (node: string) =>
+    (await ledger.listMachines({})).machines.find((each) => each.node === node)?.standing;
+  const loses = async (node: string, changes: muster.watch.v1.NodeState.$Properties): Promise<void> => {
+    await nodes.publish(node, { labels: { pool: node.slice(0, -2) }, ...changes });
+    await until(`the ledger knows that ${node} is lost`, async () => (await standing(node)) !== "HELD", LONG);
+  };
+  const ids = Object.keys(harms).map((pool, index) => ({ id: `6-${index}`, pool }));
+  for (const { id, pool } of [...ids, { id: "7-1", pool: "only" }, { id: "7-2", pool: "last" }])
+    await granted(id, pool);
+  for (const [pool, changes] of Object.entries(harms)) {
+    await nodes.publish(`${pool}-1`, { labels: { pool } });
+    await loses(`${pool}-0`, changes);
+  }
+  await nodes.publish("only-1", { labels: { pool: "only" } });
+  const busy = { kind: "job", id: "busy" };
+  const needs = [{ component: "worker-0", pool: "only" }];
+  const held = await until(
+    "the rest of the pool is held",
+    () => ledger.reserve({ requestId: "b", owner: busy, needs }),
+    LONG,
+  );
+  await loses("only-0", harms.off);
+  await loses("last-0", harms.gone);
+
+  await world.startEngine({ PROVISION_RETRY_MS: "60000", PROVISION_RETRY_MOST_MS: "600000", PROVISION_CLEANUP: "off" });
+  await ready(world);
+  const user = aUser();
+  const ask = (id: string, pool: string) =>
+    order(world, signedOrder(user, { id, type: "machine", data: JSON.stringify({ pool, machines: 1 }) }));
+  for (const { id, pool } of ids) await ask(id, pool);
+  for (const { id, pool } of ids) {
+    await reaches(world, id, "ACTIVE");
+    const { lease } = await leases.getLease({ id });
+    const result: unknown = JSON.parse(new TextDecoder().decode(lease?.record?.result?.dataJson ?? undefined));
+    expect(result, pool).toMatchObject({ machines: [{ pool, node: `${pool}-1` }] });
+    expect(await historyOf(world, id)).toEqual(["ORDERED", "DELAYED", "PROVISIONED"]);
+  }
+
+  await ask("7-1", "only");
+  const waiting = async () => (await leases.getLease({ id: "7-1" })).lease?.waitingBecause ?? "";
+  await until("it waits", async () => (await waiting()) !== "", LONG);
+  expect(await waiting()).toContain("node only-0, which is NOT_READY");
+  expect(await phase(world, "7-1")).toBe("PROVISIONING");
+  await ledger.unreserve({ requestId: "u", owner: busy, reservationId: held.reservation?.id ?? "" });
+  await reaches(world, "7-1", "ACTIVE");
+
+  await ask("7-2", "last");
+  await reaches(world, "7-2", "FAILED");
+  const { lease } = await leases.getLease({ id: "7-2" });
+  expect(lease?.record?.result?.message).toMatch(/node last-0 is LOST.*pool last/);
 }, 240_000);

@@ -75,7 +75,7 @@ describe("records", () => {
       codec: { encode: (bytes: Uint8Array) => bytes, decode: (bytes) => bytes },
     });
     await raw.create("1-3", new Uint8Array([255]));
-    await expect(records.get("1-3")).rejects.toMatchObject({ fault: { code: "invalid_request" } });
+    await expect(records.get("1-3")).rejects.toMatchObject({ fault: { code: "invalid_request", field: "record" } });
     expect((await records.list()).map(({ record }) => record.order.id)).toEqual(["1-1", "1-2"]);
     expect(await records.get("1-4")).toBeUndefined();
   });

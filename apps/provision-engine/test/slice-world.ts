@@ -64,6 +64,7 @@ export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]
     namespace: "default",
     storageClasses: { ssd: "fast", hdd: undefined },
     slices: { role: "muster-lease", url: undefined },
+    nodes: { poolLabel: "pool", pools: [] },
     zdb: {
       image: "zdb:1",
       port: 9900,

@@ -98,7 +98,9 @@ describe("a lease that takes over what another one has", { timeout: TEST_MS }, (
     await ordered;
     expect([await phase(world, "1-1"), files.exists("1-1"), files.exists("2-1")]).toEqual(["ENDED", true, false]);
     expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "MIGRATED"]);
-    expect(await historyOf(world, "2-1")).toEqual(["ORDERED", "MIGRATED", "PROVISIONED"]);
+    // The second engine gets the order again where the first one died without an answer.
+    const happened = (await historyOf(world, "2-1")).filter((what) => what !== "RESENT");
+    expect(happened).toEqual(["ORDERED", "MIGRATED", "PROVISIONED"]);
     await files.end("1-1");
     expect(files.exists("1-1")).toBe(true);
     await files.end("2-1");

@@ -6,13 +6,13 @@ import { client, connectNats } from "@muster/bus";
 import { startApiServer, startSimulatedNodes } from "@muster/devcluster";
 import { informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
 import { FarmService } from "@muster/proto";
-import { apiServers, natsServer, until } from "@muster/testkit";
+import { apiServers, natsServer, sized, until } from "@muster/testkit";
 import { specOf } from "../test/farm-world.ts";
 import { median } from "./median.ts";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
-const PODS = Number(process.env["BENCH_PODS"] ?? 1000);
-const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? 3);
+const PODS = Number(process.env["BENCH_PODS"] ?? sized(1000, 20));
+const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? sized(3, 1));
 /** As many requests as a farm has under way. */
 const AT_ONCE = 32;
 const POD_RESOURCE = { apiVersion: "v1", plural: "pods", namespace: "default" };

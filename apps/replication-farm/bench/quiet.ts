@@ -1,10 +1,11 @@
+import { sized } from "@muster/testkit";
 import { aPlacement, aSet, aSpec } from "../src/domain/a-set.ts";
 import { passWorld, type PassWorld } from "../test/pass-world.ts";
 import { median } from "./median.ts";
 
-const SETS = Number(process.env["BENCH_SETS"] ?? 1000);
+const SETS = Number(process.env["BENCH_SETS"] ?? sized(1000, 20));
 const NODES = 100;
-const ROUNDS = 5;
+const ROUNDS = sized(5, 1);
 const AT_ONCE = 32;
 
 /** A pass over each of many sets at rest, beside the bare reading of the same records, with the same number under way. Counts what is written. */

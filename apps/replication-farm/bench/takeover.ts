@@ -1,11 +1,12 @@
 import { startApiServer } from "@muster/devcluster";
-import { apiServers } from "@muster/testkit";
+import { apiServers, sized } from "@muster/testkit";
 import { farmWorld, ready, settledAt, specOf, type FarmProcess } from "../test/farm-world.ts";
 import { median } from "./median.ts";
 
-const TTL_MS = Number(process.env["BENCH_TTL_MS"] ?? 3000);
+const TTL_MS = Number(process.env["BENCH_TTL_MS"] ?? sized(3000, 1000));
+/** As many in a quick run: of a few sets one farm may own all, and the other is never seen as an owner. */
 const SETS = 20;
-const ROUNDS = 5;
+const ROUNDS = sized(5, 1);
 const LOOK_MS = 20;
 
 /** From the SIGKILL of a farm until all its sets have another owner. */

@@ -41,17 +41,40 @@ export function makeFarm(deps: FarmDeps): Farm {
 
 async function runFarm(deps: FarmDeps, session: Session, children: Map<string, Child>): Promise<void> {
   const look = makeLook(deps, session, children);
-  const wake = (change: WorldChange): void => {
-    for (const [name, child] of children) if (concerns(deps.world, change, name)) child.wake();
-    if (change.kind === "set" || change.kind === "roll") look();
+  const wakeAll = (): void => {
+    for (const child of children.values()) child.wake();
   };
-  const wakeFor = (set: string | undefined): void => {
-    for (const [name, child] of children) if (set === undefined || set === name) child.wake();
+  const wakeFor = (names: Iterable<string>): void => {
+    for (const name of names) children.get(name)?.wake();
+  };
+  const wake = (change: WorldChange): void => {
+    switch (change.kind) {
+      case "nodes":
+        wakeAll();
+        break;
+      case "foreign":
+        wakeFor(deps.world.setsOf(change.podId).map(({ name }) => name));
+        break;
+      case "pods":
+        wakeFor(deps.world.concernedBy(change.name));
+        break;
+      case "set":
+      case "roll": {
+        const names = deps.world.concernedBy(change.name);
+        wakeFor(names);
+        look(names);
+      }
+    }
   };
   using stack = new DisposableStack();
-  stack.defer(session.onChange(look));
+  stack.defer(session.onChange(() => look()));
   stack.defer(deps.world.onChange(wake));
-  stack.defer(deps.scheduler.onChange(wakeFor));
+  stack.defer(
+    deps.scheduler.onChange((set) => {
+      if (set === undefined) wakeAll();
+      else wakeFor([set]);
+    }),
+  );
   look();
   const alive = async (): Promise<void> => {
     // For what no change tells.
@@ -66,20 +89,4 @@ async function runFarm(deps: FarmDeps, session: Session, children: Map<string, C
     await Promise.all([...children.values()].map((child) => child.stop()));
     children.clear();
   }
-}
-
-/** Sets of one pod id, and those of one rolling update, wait for each other's nodes. */
-function concerns(world: World, change: WorldChange, name: string): boolean {
-  if (change.kind === "nodes" || change.name === name) return true;
-  const own = recordOf(world, name);
-  const changed = recordOf(world, change.name);
-  if (own !== undefined && own.spec.podId === changed?.spec.podId) return true;
-  const roll = world.rolls().find(({ id }) => id === name)?.read;
-  const rolled = roll !== undefined && "record" in roll ? roll.record : undefined;
-  return own?.roll === change.name || rolled?.oldSet === change.name || rolled?.newSet === change.name;
-}
-
-function recordOf(world: World, name: string) {
-  const read = world.set(name)?.read;
-  return read !== undefined && "record" in read ? read.record : undefined;
 }

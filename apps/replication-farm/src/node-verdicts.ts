@@ -3,7 +3,7 @@ import type { World } from "./adapters/views.ts";
 import { explainNodes, type NodeVerdict } from "./domain/explain-nodes.ts";
 import type { ReplicaSet } from "./domain/replica-set.ts";
 
-type Deps = { readonly world: Pick<World, "sets" | "nodeSights" | "nodesFor" | "occupied" | "podsOf"> };
+type Deps = { readonly world: Pick<World, "setsOf" | "nodeSights" | "nodesFor" | "occupied" | "podsOf"> };
 
 /** What each node is to the set; undefined while nothing is known of nodes. */
 export function explainNodesOf({ world }: Deps, set: ReplicaSet): NodeVerdict[] | undefined {
@@ -12,11 +12,11 @@ export function explainNodesOf({ world }: Deps, set: ReplicaSet): NodeVerdict[] 
   if (sights === undefined || nodes === undefined) return undefined;
   const { podId } = set.spec;
   const own = world.podsOf(set.name);
-  const others = world.sets().flatMap(({ read }) => ("record" in read ? [read.record] : []));
   const taken = new Map([
     ...[...world.occupied(podId)].filter(([, pod]) => !own.has(pod)),
-    ...others
-      .filter(({ name, spec }) => name !== set.name && spec.podId === podId)
+    ...world
+      .setsOf(podId)
+      .filter(({ name }) => name !== set.name)
       .flatMap(({ name, placements }) => placements.map(({ node }): [string, string] => [node, name])),
   ]);
   return explainNodes(set, sights, nodes, taken);

@@ -10,14 +10,18 @@ import type { FarmDeps } from "./farm.ts";
 const DEFECT_PAUSE_MS = 10_000;
 
 export type OwnershipDeps = Pick<FarmDeps, "pass" | "logger" | "resyncMs"> & {
-  readonly world: Pick<World, "sets" | "set" | "rolls">;
+  readonly world: Pick<World, "sets" | "set" | "rolls" | "roll">;
 };
 
 /**
  * Makes the sets that this farm owns those that it should, by what is seen at the moment of each look. `children`, the loops over them, is kept by it.
- * Returns the look, which begins what is to be done and does not wait for it.
+ * Returns the look at the sets and rolling updates of these names, or at all, which begins what is to be done and does not wait for it.
  */
-export function makeLook(deps: OwnershipDeps, session: Session, children: Map<string, Child>): () => void {
+export function makeLook(
+  deps: OwnershipDeps,
+  session: Session,
+  children: Map<string, Child>,
+): (names?: Iterable<string>) => void {
   const { logger } = deps;
   const releasing = new Set<string>();
   /** Those under way; true: there was a look since it began, and what that saw may let the next one succeed. */
@@ -36,14 +40,14 @@ export function makeLook(deps: OwnershipDeps, session: Session, children: Map<st
         defective.add(name);
         void pause(DEFECT_PAUSE_MS, signal).then(() => {
           defective.delete(name);
-          look();
+          look([name]);
         });
         logger.error({ set: name, err: error }, "defect in the passes over a set");
       })
       .then(async () => {
         children.delete(name);
         await session.unlock(lock);
-        look();
+        look([name]);
       })
       // It goes with the session, or is taken up again by a later look.
       .catch((error: unknown) => logger.warn({ set: name, err: error }, "a set could not be given up"));
@@ -58,7 +62,7 @@ export function makeLook(deps: OwnershipDeps, session: Session, children: Map<st
     } finally {
       const isOutdated = claims.get(name);
       claims.delete(name);
-      if (isOutdated === true) look();
+      if (isOutdated === true) look([name]);
     }
   };
   const release = async (name: string): Promise<void> => {
@@ -68,9 +72,9 @@ export function makeLook(deps: OwnershipDeps, session: Session, children: Map<st
     await children.get(name)?.stop();
     releasing.delete(name);
   };
-  const look = (): void => {
+  const look = (names?: Iterable<string>): void => {
     if (session.signal.aborted) return;
-    const sets = ownableSets(deps.world, session, children);
+    const sets = ownableSets(deps.world, session, children, names);
     for (const step of planClaims(session.id, liveFarms(session), sets)) {
       const work = step.do === "claim" ? claim(step.set) : release(step.set);
       work.catch((error: unknown) => logger.warn({ set: step.set, err: error }, `${step.do} failed`));
@@ -84,6 +88,7 @@ function ownableSets(
   world: OwnershipDeps["world"],
   session: Session,
   children: ReadonlyMap<string, Child>,
+  names: Iterable<string> | undefined,
 ): OwnableSet[] {
   const { locks } = session.view();
   const ownerOf = (name: string): string | undefined => {
@@ -92,13 +97,25 @@ function ownableSets(
     // One of ours without a loop is on its way to be given up, or was taken by a request whose answer was late.
     return lock === undefined || lock.free || lock.session === session.id ? undefined : lock.session;
   };
-  const sets = new Map<string, Readonly<Record<string, string>>>();
-  for (const { name, read } of world.sets()) if ("record" in read) sets.set(name, read.record.spec.labels);
-  for (const { id, read } of world.rolls()) {
-    if (sets.has(id) || world.set(id) !== undefined || !("record" in read)) continue;
-    sets.set(id, sets.get(read.record.newSet) ?? sets.get(read.record.oldSet) ?? {});
+  const labelsOf = (name: string): Labels | undefined => {
+    const read = world.set(name)?.read;
+    return read !== undefined && "record" in read ? read.record.spec.labels : undefined;
+  };
+  const sets = new Map<string, Labels>();
+  for (const name of names ?? namesOf(world)) {
+    const labels = labelsOf(name);
+    const roll = world.roll(name)?.read;
+    if (labels !== undefined) sets.set(name, labels);
+    else if (world.set(name) === undefined && roll !== undefined && "record" in roll)
+      sets.set(name, labelsOf(roll.record.newSet) ?? labelsOf(roll.record.oldSet) ?? {});
   }
   return [...sets].map(([name, labels]) => ({ name, labels, owner: ownerOf(name) }));
+}
+
+type Labels = OwnableSet["labels"];
+
+function namesOf(world: Pick<World, "sets" | "rolls">): Iterable<string> {
+  return new Set([...world.sets().map(({ name }) => name), ...world.rolls().map(({ id }) => id)]);
 }
 
 function liveFarms(session: Session): LiveFarm[] {

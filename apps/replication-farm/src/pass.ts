@@ -24,7 +24,7 @@ export type PassDeps = PodDeps & {
   readonly newId: () => string;
   readonly sets: Records<ReplicaSet>;
   readonly rolls: Records<Roll>;
-  readonly world: Pick<World, "nodesFor" | "podsOf" | "occupied" | "takenFrom" | "contestFor" | "rolls">;
+  readonly world: Pick<World, "nodesFor" | "podsOf" | "occupied" | "takenFrom" | "contestFor" | "roll">;
   readonly auditLog: Pick<AuditLog, "publish">;
   readonly scheduler: MachineDeps["scheduler"];
   readonly templateHash: (set: ReplicaSet) => string;
@@ -211,7 +211,7 @@ async function removeDeleted(
 /** The rolling update that goes by the set's name is run by the set's owner. Undefined: there is none, or it waits. */
 async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<Passed | undefined> {
   owned.rollAtMs = Number.POSITIVE_INFINITY;
-  if (!deps.world.rolls().some(({ id }) => id === owned.name)) return undefined;
+  if (deps.world.roll(owned.name) === undefined) return undefined;
   const found = await deps.rolls.get(owned.name);
   if (found === undefined || "unreadable" in found) return undefined;
   const { record: roll, revision } = found;

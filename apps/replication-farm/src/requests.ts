@@ -30,7 +30,19 @@ export type RequestDeps = {
   readonly rolls: Records<Roll>;
   readonly world: Pick<
     World,
-    "sets" | "set" | "rolls" | "nodeSights" | "nodesFor" | "occupied" | "podsOf" | "podState" | "onChange"
+    | "sets"
+    | "set"
+    | "setsOf"
+    | "storedSetsOf"
+    | "rolls"
+    | "roll"
+    | "rollsOf"
+    | "nodeSights"
+    | "nodesFor"
+    | "occupied"
+    | "podsOf"
+    | "podState"
+    | "onChange"
   >;
   readonly auditLog: Pick<AuditLog, "page" | "publish">;
   readonly templateHash: (set: ReplicaSet) => string;
@@ -152,9 +164,7 @@ export function buildSet(deps: RequestDeps, { name, requestId, by }: Named, spec
 
 /** By their age sets that overlap give way to each other, and clocks of farms are not one: who comes later is younger all the same. */
 function laterThanOthers({ world }: Pick<RequestDeps, "world">, { podId }: ReplicaSetSpec, nowMs: number): number {
-  const others = world.sets().flatMap(({ read }) => ("record" in read ? [read.record] : []));
-  const rivals = others.filter(({ spec }) => spec.podId === podId);
-  return Math.max(nowMs, ...rivals.map(({ createdAtMs }) => createdAtMs + 1));
+  return Math.max(nowMs, ...world.setsOf(podId).map(({ createdAtMs }) => createdAtMs + 1));
 }
 
 function summary({ podId, nodeSelector, pool, replicasDesired, allocationStrategy, daemon }: ReplicaSetSpec) {
@@ -259,7 +269,7 @@ function youngest(set: ReplicaSet): ReplicaSet {
 }
 
 async function refuseOverlap(deps: RequestDeps, set: ReplicaSet): Promise<void> {
-  const others = (await deps.sets.list()).map(({ record }) => record);
+  const others = await deps.world.storedSetsOf(set.spec.podId);
   const overlap = findOverlap(set, others, deps.world.nodeSights() ?? []);
   if (overlap === undefined) return;
   const { with: older, because, nodes } = overlap;

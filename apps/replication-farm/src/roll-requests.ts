@@ -127,12 +127,8 @@ function reuse(found: Readable<ReplicaSet>, name: string, spec: ReplicaSetSpec):
 
 /** One that was made a moment ago has not marked its sets yet. */
 function refuseRival({ world }: RequestDeps, { oldSet, newSet }: CreateRollRequest): void {
-  for (const { read } of world.rolls()) {
-    if (!("record" in read)) continue;
-    const { id, ...sets } = read.record;
-    for (const [field, name] of Object.entries({ old_set: oldSet, new_set: newSet }))
-      if (name === sets.oldSet || name === sets.newSet) refuse(field, `${name} is in rolling update ${id} already`);
-  }
+  for (const [field, name] of Object.entries({ old_set: oldSet, new_set: newSet }))
+    for (const { id } of world.rollsOf(name)) refuse(field, `${name} is in rolling update ${id} already`);
 }
 
 function refuseUnfit(field: string, { name, roll, deletion, spec, transfer }: ReplicaSet): void {

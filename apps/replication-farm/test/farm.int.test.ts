@@ -205,6 +205,8 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
     }
     await expect(world.calls.get(PODS, "gone-1")).rejects.toThrow();
     expect(await world.calls.get(PODS, "left-1")).toMatchObject({ spec: { nodeName: "n-0" } });
+    const again = { requestId: "again", name: "left", spec: specOf("gone=yes", 1), dryRun: true };
+    await expect(world.farms.applyReplicaSet(again)).resolves.toMatchObject({ outcome: "CREATED" });
   });
 
   it.skipIf(skip)("are refused when an older one would fight with them over nodes", async () => {

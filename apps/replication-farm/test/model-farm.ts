@@ -117,7 +117,7 @@ function worldOf(model: MachinesModel): PassDeps["world"] {
     occupied: () => new Map([...model.seenPods.values()].map(({ node, name }) => [node, name])),
     takenFrom: () => new Set(),
     contestFor: () => ({ nodes: new Map(), yields: new Set() }),
-    rolls: () => [],
+    roll: () => undefined,
   };
 }
 

@@ -17,6 +17,7 @@ const wire = muster.watch.v1;
 /** What a farm's passes see and do, without a farm: a NATS server whose buckets say what the test puts there, and an API server that only counts. */
 export type PassWorld = AsyncDisposable & {
   readonly deps: PassDeps;
+  readonly bus: NatsBus;
   readonly connection: NatsBus["connection"];
   readonly world: World;
   readonly sets: Records<ReplicaSet>;
@@ -30,6 +31,12 @@ export type PassWorld = AsyncDisposable & {
   pass(name: string): Promise<Passed>;
   /** All that was ever written, stored or asked for: writes of both buckets, audits, events, pods. */
   writes(): Promise<number>;
+  /** All records of sets, as they are stored. */
+  listSets(): Promise<unknown>;
+  /** How often all records of sets were listed by others. */
+  lists(): number;
+  /** The same records as another farm sees them that opens now. */
+  openAnother(): Promise<World>;
   /** How often a pass has raised an alert of this incident. */
   raised(incidentKey: string): number;
 };
@@ -53,13 +60,24 @@ export async function passWorld(
   const { connection } = bus;
   await bus.ensureStream(streams.events);
   await bus.ensureStream(streams.audit);
-  const setBucket = await openRecords(connection, buckets.replicaSets, setCodec);
+  const stored = await openRecords(connection, buckets.replicaSets, setCodec);
+  let lists = 0;
+  const setBucket: typeof stored = {
+    ...stored,
+    list: (filter) => {
+      lists += 1;
+      return stored.list(filter);
+    },
+  };
   const rollBucket = await openRecords(connection, buckets.rolls, rollCodec);
   const nodes = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodeState) });
   const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodesComplete) });
   const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(wire.PodState) });
-  const options = { connection, sets: setBucket, rolls: rollBucket, nodesFreshMs: NODES_FRESH_MS, nodeGraceMs: 0 };
-  const world = starting.use(await openWorld({ ...options, now: Date.now, wallNow, onProblem: () => undefined }));
+  const foreign = { isKnown: () => true, on: () => new Map(), onChange: () => () => undefined, ageMs: () => 0 };
+  const records = { sets: setBucket, rolls: rollBucket };
+  const options = { connection, ...records, foreign, nodesFreshMs: NODES_FRESH_MS, nodeGraceMs: 0 };
+  const open = () => openWorld({ ...options, now: Date.now, wallNow, onProblem: () => undefined });
+  const world = starting.use(await open());
   const startMs = Date.now();
   let asked = 0;
   const ask = (): Promise<void> => {
@@ -103,7 +121,11 @@ export async function passWorld(
   const stack = starting.move();
   return {
     deps,
+    bus,
     connection,
+    listSets: () => stored.list(),
+    lists: () => lists,
+    openAnother: open,
     world,
     sets,
     rolls,

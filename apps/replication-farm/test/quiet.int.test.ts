@@ -1,9 +1,8 @@
 import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aPlacement, aRoll, aSet, aSpec, placedOn } from "../src/domain/a-set.ts";
-import { REQUESTED } from "../src/domain/plan-transfer.ts";
-import type { ReplicaSet, Transfer, TroubleCode } from "../src/domain/replica-set.ts";
+import { aPlacement, aRoll, aSet, aSpec, aTransfer, placedOn } from "../src/domain/a-set.ts";
+import type { ReplicaSet, TroubleCode } from "../src/domain/replica-set.ts";
 import type { Roll } from "../src/domain/roll.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
@@ -11,15 +10,6 @@ const { HEALTH_NOT_READY } = muster.health.v1.Health;
 const NODES = ["n1", "n2", "n3"];
 const PASSES = 10;
 const LATER_MS = Date.now() + 3_600_000;
-
-const transfer = (oldNode: string, newNode: string | undefined): Transfer => ({
-  id: "t",
-  oldNode,
-  newNode,
-  deadlineMs: LATER_MS,
-  startedAtMs: 0,
-  because: REQUESTED,
-});
 
 /** Each has a pod id of its own, so that none is in another's way. */
 const named = (name: string, set: ReplicaSet, spec: Partial<ReplicaSet["spec"]> = {}): ReplicaSet => ({
@@ -43,6 +33,10 @@ const STATES: readonly AtRest[] = [
   { set: named("well", placedOn(NODES)) },
   { set: named("empty", aSet()) },
   { set: named("disabled", placedOn(["n1"], { disabled: true, spec: aSpec({ replicasDesired: 3 }) })) },
+  {
+    set: named("disabled-short", placedOn(["n1", "n2"], { disabled: true })),
+    missing: [2],
+  },
   { set: named("short", placedOn(NODES, { spec: aSpec({ replicasDesired: 7 }) })), trouble: "TOO_FEW_NODES" },
   { set: named("starting", placedOn(NODES)), unready: [1, 3] },
   { set: named("static", placedOn(["gone"]), { allocationStrategy: "static" }) },
@@ -54,11 +48,11 @@ const STATES: readonly AtRest[] = [
   {
     set: named(
       "moving",
-      placedOn(["gone", "n1"], { transfer: transfer("gone", "n1"), spec: aSpec({ replicasDesired: 1 }) }),
+      placedOn(["gone", "n1"], { transfer: aTransfer("gone", "n1"), spec: aSpec({ replicasDesired: 1 }) }),
     ),
     unready: [2],
   },
-  { set: named("seeking", placedOn(NODES, { transfer: transfer("n1", undefined) })) },
+  { set: named("seeking", placedOn(NODES, { transfer: aTransfer("n1", undefined) })) },
   { set: named("daemon", placedOn(NODES), { daemon: true, replicasDesired: 0 }) },
   {
     set: named("daemon-nowhere", placedOn(NODES), { daemon: true, nodeSelector: "no=where" }),

@@ -15,6 +15,7 @@ import {
   specOf,
   templateOf,
   type FarmWorld,
+  PODS,
 } from "./farm-world.ts";
 
 const { ROLL_PHASE_PAUSED, ROLL_PHASE_RUNNING } = muster.farm.v1.RollPhase;
@@ -243,6 +244,21 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     // The farm has then looked at it.
     expect((await audits("off")).at(-1)).toBe("SCALED");
     expect(nodesOf((await farms.getReplicaSet({ name: "off" })).set ?? {})).toEqual(["n-0"]);
+    await world.calls.delete(PODS, "off-1");
+    const { replicas } = await until(
+      "the farm has seen the deletion",
+      async () => {
+        const { set } = await farms.getReplicaSet({ name: "off" });
+        return set?.replicas?.[0]?.reason === "NO_POD" ? set : undefined;
+      },
+      PATIENT,
+    );
+    expect(replicas?.[0]?.message).toMatch(/set is disabled/);
+    // An audit follows the pass that saw the deletion.
+    await farms.scaleReplicaSet({ requestId: "s3", name: "off", replicasDesired: 3 });
+    await farms.scaleReplicaSet({ requestId: "s4", name: "off", replicasDesired: 2 });
+    expect((await audits("off")).slice(-2)).toEqual(["SCALED", "SCALED"]);
+    expect(await world.pods("off")).toEqual([]);
     await farms.enableReplicaSet({ requestId: "e", name: "off", enabled: true });
     await settledOn("off", "n-0", "n-1");
   });

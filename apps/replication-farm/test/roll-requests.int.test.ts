@@ -52,13 +52,14 @@ async function askedOf(deps: RequestDeps, sets: readonly ReplicaSet[], request: 
 }
 
 const web = placedOn(["a", "b"]);
+const CONTEXT = { signal: new AbortController().signal, deadlineMs: Infinity, pageBytes: Infinity };
 
 describe("a rolling update that is asked for", () => {
   it("is refused to a set of another pod id, also to one that exists", async () => {
     await using world = await passWorld();
     const db = placedOn([], { name: "db", spec: aSpec({ podId: "db" }) });
     await expect(askedOf(requestDeps(world), [web, db], { newSet: "db" })).rejects.toThrow(/pod id "db".*"web"/);
-    expect(await world.rolls.list()).toEqual([]);
+    expect(await world.rolls.get("db")).toBeUndefined();
   });
 
   it("goes on after a canary to as many as both sets have, where nobody says another number", async () => {
@@ -90,7 +91,7 @@ describe("a set in a rolling update", () => {
     await expect(remove(deps, { ...request, force: false })).rejects.toThrow(/in rolling update web-2/);
     await remove(deps, { ...request, force: true });
     await until("the update and the set are gone", async () => (await world.pass("web-2")).is === "gone");
-    expect(await world.rolls.list()).toEqual([]);
+    expect(await world.rolls.get("web-2")).toBeUndefined();
     const left = await world.sets.get("web");
     expect(left).toMatchObject({
       record: { roll: undefined, spec: { replicasDesired: 2 }, placements: web.placements },
@@ -150,7 +151,7 @@ it("a place without a pod says so", async () => {
   await until("the pod is seen", () => world.world.podsOf("web").size === 1);
   const { getReplicaSet } = makeHandlers(requestDeps(world));
   const request = new muster.farm.v1.GetReplicaSetRequest({ name: "web" });
-  const { set } = await getReplicaSet(request, { signal: new AbortController().signal, deadlineMs: Infinity });
+  const { set } = await getReplicaSet(request, CONTEXT);
   expect(set?.replicas?.map(({ reason }) => reason)).toEqual(["", "NO_POD"]);
 });
 
@@ -162,13 +163,34 @@ it("rolling updates are listed a page at a time", async () => {
   const { listRolls } = makeHandlers(requestDeps(world));
   const list = async (after: string) => {
     const request = new muster.farm.v1.ListRollsRequest({ limit: 2, continue: after });
-    return listRolls(request, { signal: new AbortController().signal, deadlineMs: Infinity });
+    return listRolls(request, CONTEXT);
   };
   const first = await list("");
   expect(first.rolls?.map(({ record }) => record?.id)).toEqual(["web-2", "web-3"]);
   const second = await list(first.continue ?? "");
   expect(second.rolls?.map(({ record }) => record?.id)).toEqual(["web-4"]);
   expect(second.continue).toBe("");
+});
+
+it("sets are listed as many a page as fit into a reply", async () => {
+  await using world = await passWorld();
+  const names = ["a", "b", "c", "d"];
+  const spec = aSpec({ template: JSON.stringify({ spec: { hostname: "x".repeat(10_000) } }) });
+  for (const name of names) await world.sets.create(name, placedOn([], { name, spec }));
+  await until("the sets are seen", () => world.world.sets().length === names.length);
+  const { listReplicaSets } = makeHandlers(requestDeps(world));
+  const pages: (string | null | undefined)[][] = [];
+  let after = "";
+  do {
+    const request = new muster.farm.v1.ListReplicaSetsRequest({ continue: after });
+    const { sets, continue: next } = await listReplicaSets(request, { ...CONTEXT, pageBytes: 25_000 });
+    pages.push(sets?.map(({ record }) => record?.name) ?? []);
+    after = next ?? "";
+  } while (after !== "");
+  expect(pages).toEqual([
+    ["a", "b"],
+    ["c", "d"],
+  ]);
 });
 
 describe("a rolling update that has ended", () => {

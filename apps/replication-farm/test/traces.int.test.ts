@@ -24,7 +24,7 @@ let collector: OtlpCollector;
 
 beforeEach(async () => {
   collector = await otlpCollector();
-  process.env["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.endpoint;
+  Object.assign(process.env, collector.variables);
 });
 afterEach(async () => {
   delete process.env["OTEL_EXPORTER_OTLP_ENDPOINT"];
@@ -57,7 +57,7 @@ async function settle(world: PassWorld, name: string): Promise<void> {
 
 it("a change that was asked for is told in the trace of its request, and a quiet pass not at all", async () => {
   {
-    await using _telemetry = startTelemetry({ service: "farm", version: "1", env: process.env });
+    await using _telemetry = await startTelemetry({ service: "farm", version: "1", env: process.env });
     await using world = await passWorld(TAKES_ALL);
     for (const node of ["n1", "n2"]) await world.putNode(node);
     await world.complete();
@@ -81,7 +81,7 @@ it("a change that was asked for is told in the trace of its request, and a quiet
 it("a change that nobody asked for begins a trace, to which belongs what follows from it", async () => {
   let own: string;
   {
-    await using _telemetry = startTelemetry({ service: "farm", version: "1", env: process.env });
+    await using _telemetry = await startTelemetry({ service: "farm", version: "1", env: process.env });
     await using world = await passWorld(TAKES_ALL);
     await world.putNode("n1");
     await world.complete();
@@ -110,7 +110,7 @@ it("a change that nobody asked for begins a trace, to which belongs what follows
 });
 
 it("a command, the passes that follow from it, its pods and its audits are one trace", async () => {
-  const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint };
+  const endpoint = collector.variables;
   await using world = await farmWorld(await EMBEDDED.start(), 2);
   await world.startFarm(endpoint);
   await ready(world);

@@ -1,4 +1,5 @@
 import { performance } from "node:perf_hooks";
+import { sized } from "@muster/testkit";
 import { readConfig } from "../src/config.ts";
 import { buildDemand } from "../src/domain/build-demand.ts";
 import type { ReservationRequest } from "../src/domain/check-request.ts";
@@ -13,7 +14,7 @@ import { needs } from "../test/managers.ts";
 
 const POOLS = 20;
 const NODES_PER_POOL = 50;
-const SIZES = [1000, 10_000, 100_000, 1_000_000];
+const SIZES = sized([1000, 10_000, 100_000, 1_000_000], [1000, 2000]);
 
 const policy = { ...readConfig({}).policy, queueLimit: Number.POSITIVE_INFINITY };
 

@@ -1,16 +1,18 @@
 import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
+import { sized } from "@muster/testkit";
 
 /** Calls in the air at once. */
 export const IN_FLIGHT = 256;
+const WARM_UP_MS = sized(1000, 100);
 
 /** Calls answered a second, with IN_FLIGHT of them in the air, after a while of warming up. */
 export async function perSecond(
   call: (worker: number, turn: number) => Promise<unknown>,
-  seconds = 4,
+  seconds = sized(4, 0.5),
 ): Promise<number> {
   let answered = 0;
-  const begin = performance.now() + 1000;
+  const begin = performance.now() + WARM_UP_MS;
   const end = begin + seconds * 1000;
   const work = async (worker: number): Promise<void> => {
     for (let turn = 0; performance.now() < end; turn += 1) {

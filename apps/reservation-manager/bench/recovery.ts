@@ -1,10 +1,10 @@
 import { performance } from "node:perf_hooks";
-import { natsServer, until } from "@muster/testkit";
+import { natsServer, sized, until } from "@muster/testkit";
 import { largeLedger, writeLedger } from "../test/large-ledger.ts";
 import { cpuMs } from "./load.ts";
 import { connected, reservationsOf, startManager } from "../test/managers.ts";
 
-const SIZES = [0, 100_000, 300_000, 1_000_000];
+const SIZES = sized([0, 100_000, 300_000, 1_000_000], [0, 1000]);
 
 /** How long a replica takes from its start until it has the ledger and answers, and how often it lost the lead on the way. */
 export async function benchRecovery(): Promise<void> {

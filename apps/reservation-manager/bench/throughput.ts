@@ -4,13 +4,13 @@ import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import type { NatsBus } from "@muster/bus";
 import { muster } from "@muster/proto";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { natsServer, sized, type TestNats } from "@muster/testkit";
 import { runManager } from "../src/adapters/deps.ts";
 import { readConfig } from "../src/config.ts";
 import { connected, needs, nodeWriter, reservationsOf, startManager } from "../test/managers.ts";
 import { cpuMs, IN_FLIGHT, perSecond } from "./load.ts";
 
-const ROUNDS = 3;
+const ROUNDS = sized(3, 1);
 
 /**
  * Durable reservations a second through NATS beside the client library's own request and reply of the same sizes, in turns on one server. Each reservation

@@ -9,7 +9,8 @@ import type { WaitReason } from "./domain/explain-waiting.ts";
 import type { Settlement } from "./domain/plan-settlement.ts";
 import type { ExpiryStep } from "./domain/plan-expiry.ts";
 import type { GrantStep } from "./domain/plan-grants.ts";
-import { idOf, type Owner, type Reservation } from "./domain/reservation.ts";
+import type { Owner } from "@muster/names";
+import { idOf, type Reservation } from "./domain/reservation.ts";
 
 const TRACER = "@muster/reservation-manager";
 

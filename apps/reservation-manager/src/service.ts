@@ -35,7 +35,8 @@ import {
 import { nextExpiryAt, type ExpiryPolicy, type ExpiryStep } from "./domain/plan-expiry.ts";
 import type { GrantStep } from "./domain/plan-grants.ts";
 import { planSettlement, type Settlement } from "./domain/plan-settlement.ts";
-import type { Owner, Reservation } from "./domain/reservation.ts";
+import type { Owner } from "@muster/names";
+import type { Reservation } from "./domain/reservation.ts";
 import { evolveWorld, type World } from "./domain/world.ts";
 
 /** What the ledger's keeper needs from outside. */
@@ -116,13 +117,18 @@ export class LedgerKeeper {
     });
   }
 
-  /** Why `reserve` would queue this as the ledger is now; undefined: it would grant it. Rejects with what it would refuse with. Nothing is kept. */
+  /** Why `reserve` would queue this as the ledger is now; undefined: it would grant it. Rejects with what it would refuse with for good. Nothing is kept. */
   async check({ owner, needs }: Pick<ReservationRequest, "owner" | "needs">): Promise<WaitReason | undefined> {
     return this.#read((world, nowMs) => {
       const concurrencyLimit = limitOf(world.ledger, owner.kind);
       const request = { owner, needs, wait: true, priority: 0, concurrencyLimit, ttlMs: 0 };
       const verdict = decideReservation(request, world, this.#policy, nowMs);
-      if (verdict.do === "refuse") return throwFault(verdict.fault);
+      if (verdict.do === "refuse") {
+        // What may be possible once all nodes are known is not refused for good.
+        if (verdict.fault.code !== "unavailable") return throwFault(verdict.fault);
+        const asked = { sequence: world.ledger.nextSequence, owner, needs, priority: 0, createdAtMs: nowMs };
+        return this.#report(asked, world, nowMs).because;
+      }
       const next = evolveWorld(world, verdict.events);
       return this.#report(existing(next, owner), next, nowMs).because;
     });
@@ -236,14 +242,19 @@ export class LedgerKeeper {
     return this.#read((world, nowMs) => buildExplanation(existing(world, owner), world, this.#policy, nowMs));
   }
 
-  async list(request: PageRequest): Promise<{ reports: readonly ReservationReport[]; next: string | undefined }> {
+  async list(request: PageRequest): Promise<{
+    readonly reports: readonly ReservationReport[];
+    readonly next: string | undefined;
+    /** Of the reservation that will be made next. */
+    readonly nextSequence: number;
+  }> {
     return this.#read((world, nowMs) => {
       const { reservations, next } = buildPage(world.ledger, request);
       const hold = findHold(world, this.#policy, nowMs);
       const reports = reservations.map((reservation) => {
         return { reservation, because: explainWaiting(reservation, world, hold) };
       });
-      return { reports, next };
+      return { reports, next, nextSequence: world.ledger.nextSequence };
     });
   }
 

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
-import { bucketKeys, buckets, muster, ReservationService } from "@muster/proto";
+import { bucketKeys, buckets, muster, ReservationService, subjects } from "@muster/proto";
 import { openBucket } from "@muster/store";
 import type { TestNats } from "@muster/testkit";
 import { processEnv } from "@muster/testkit";
@@ -77,8 +77,9 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
   };
 }
 
-export function connected(server: TestNats): Promise<NatsBus> {
-  return connectNats({ url: server.url, token: server.token, name: "test" });
+/** Connects with the inbox of this user, as every service and the command line do; by default as a service that needs machines. */
+export function connected(server: TestNats, user = "session-controller"): Promise<NatsBus> {
+  return connectNats({ url: server.url, token: server.token, name: "test", inboxPrefix: subjects.inbox(user) });
 }
 
 export type Reservations = Client<typeof ReservationService>;

@@ -7,7 +7,7 @@ const { RESERVATION_STATE_GRANTED: GRANTED } = muster.reservation.v1.Reservation
 
 const owner = (id: string) => ({ kind: "session", id });
 
-it("refuses nothing for good before the watcher has told of all nodes, nor after it was silent for too long", async () => {
+it("refuses nothing for good before the watcher has marked all nodes as known, nor while its mark is too far from now", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus, { complete: false });
@@ -22,10 +22,16 @@ it("refuses nothing for good before the watcher has told of all nodes, nor after
   expect((await persist(() => reserve("x", "a"))).reservation?.because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET" });
   expect((await reserve("y", "a")).reservation?.because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET" });
   await expect(reserve("z", "b")).rejects.toMatchObject(unavailable);
+  const check = (...pools: string[]) =>
+    reservations.checkReservation({ owner: owner("z"), needs: needs(...pools) }, { timeoutMs: 500 });
+  expect(await check("b")).toMatchObject({ because: { code: "POOLS_NOT_KNOWN_YET", pool: "b" } });
+  expect(await check("a")).toMatchObject({ because: { code: "POOLS_NOT_KNOWN_YET", pool: "a" } });
   await expect(reserve("z", "a", "a")).rejects.toMatchObject(unavailable);
 
-  await nodes.complete(Date.now() - 600_000);
-  await expect(reserve("z", "b")).rejects.toMatchObject(unavailable);
+  for (const offMs of [-600_000, 600_000]) {
+    await nodes.complete(Date.now() + offMs);
+    await expect(reserve("z", "b"), `a mark ${offMs} ms from now`).rejects.toMatchObject(unavailable);
+  }
 
   expect((await reservations.getReservation({ owner: owner("x") })).reservation?.state).not.toBe(GRANTED);
   await nodes.complete();
@@ -33,6 +39,7 @@ it("refuses nothing for good before the watcher has told of all nodes, nor after
   await until("the first one is granted", async () => (await stateOf("x")) === GRANTED);
   await expect(persist(() => reserve("z", "b"))).rejects.toMatchObject({ fault: { code: "pool_unknown" } });
   await expect(reserve("z", "a", "a")).rejects.toMatchObject({ fault: { code: "pool_capacity" } });
+  await expect(check("a", "a")).rejects.toMatchObject({ fault: { code: "pool_capacity" } });
   const { code } = await reservations.explainReservation({ owner: owner("y") });
   expect(code).toBe("POOL_AVAILABILITY");
   expect(manager.errors).toEqual([]);

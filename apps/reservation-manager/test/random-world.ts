@@ -15,7 +15,8 @@ import {
 import type { ExpiryPolicy } from "../src/domain/plan-expiry.ts";
 import { planSettlement } from "../src/domain/plan-settlement.ts";
 import { decideRenewal } from "../src/domain/decide-renewal.ts";
-import { idOf, sameOwner, type Need, type Owner } from "../src/domain/reservation.ts";
+import { isSameOwner, type Owner } from "@muster/names";
+import { idOf, type Need } from "../src/domain/reservation.ts";
 import { evolveWorld, type World } from "../src/domain/world.ts";
 
 /** One thing that may happen to a reservation manager. */
@@ -138,7 +139,7 @@ export function step(run: Run, operation: Operation): Verdict | undefined {
 
 function releaseOf(run: Run, { owner, late }: { readonly owner: Owner; readonly late?: boolean }): ReleaseRequest {
   const reservations = run.events.flatMap((event) =>
-    event.kind === "requested" && sameOwner(event.reservation.owner, owner) ? [event.reservation.sequence] : [],
+    event.kind === "requested" && isSameOwner(event.reservation.owner, owner) ? [event.reservation.sequence] : [],
   );
   return { owner, reservationId: idOf(reservations.at(late === true ? -2 : -1) ?? 0) };
 }

@@ -1,3 +1,4 @@
+import { client, type NatsBus } from "@muster/bus";
 import { muster, ReservationService, streams, subjects } from "@muster/proto";
 import { natsServer, otlpCollector, until } from "@muster/testkit";
 import { expect, it } from "vitest";
@@ -58,6 +59,8 @@ it("answers as the contract says: typed errors at once, grants as events, a rele
   const second = await reservations.listReservations({ limit: 1, continue: first.continue });
   expect([...first.reservations, ...second.reservations].map((one) => one.owner?.id)).toEqual(["x", "y"]);
   expect(second.continue).toBe("");
+  expect(second.reservations).toMatchObject([{ id: "r-2", sequence: 2 }]);
+  expect([first.nextSequence, second.nextSequence]).toEqual([3, 3]);
 
   await expect(reservations.unreserve({ owner: owner("x") })).rejects.toMatchObject({
     fault: { code: "invalid_request", field: "reservation_id" },
@@ -237,7 +240,7 @@ it("shows its decisions and their reasons in traces and metrics", async () => {
   await using collector = await otlpCollector();
   const nodes = await nodeWriter(bus);
   await nodes.put("a1", "a");
-  await using manager = startManager(server, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint });
+  await using manager = startManager(server, collector.variables);
   const reservations = reservationsOf(bus);
   await reservations.reserve({ owner: owner("x"), needs: needs("a") }, { timeoutMs: 20_000 });
   await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true });
@@ -308,4 +311,29 @@ it("writes requests together that arrive together, and can trace every held mach
   const owners = new Map(listed.flatMap((one) => (one.machines ?? []).map(({ node }) => [node, one.owner?.id])));
   expect([...owners.keys()].sort()).toEqual([...names].sort());
   expect(new Set(owners.values()).size).toBe(names.length);
+});
+
+it("limits how often people ask and anybody lists, and not how often services reserve and release", async () => {
+  await using server = await natsServer();
+  await using controller = await connected(server, "session-controller");
+  await (await nodeWriter(controller)).put("a1", "a");
+  await using _manager = startManager(server, { MUSTER_REQUESTS_PER_SECOND: "1", MUSTER_REQUESTS_BURST: "3" });
+  await reservationsOf(controller).listPools({}, { timeoutMs: 20_000 });
+  const asking = (bus: NatsBus) => client(bus, ReservationService, { repeat: "never" });
+  const reservations = asking(controller);
+
+  for (let turn = 0; turn < 20; turn += 1) {
+    const each = { owner: owner(`x${turn}`) };
+    const { reservation } = await reservations.reserve({ ...each, needs: needs("a") });
+    expect((await reservations.getReservation(each)).reservation).toEqual(reservation);
+    expect(await reservations.unreserve({ ...each, reservationId: reservation?.id ?? "" })).toEqual({ released: true });
+  }
+
+  const fault = { code: "limit_exceeded", limit: 1 };
+  const lists = Array.from({ length: 40 }, () => reservations.listPools({}));
+  await expect(Promise.all(lists)).rejects.toMatchObject({ fault });
+  await using terminal = await connected(server, "cli");
+  const check = { owner: owner("z"), needs: needs("a") };
+  const checks = Array.from({ length: 40 }, () => asking(terminal).checkReservation(check));
+  await expect(Promise.all(checks)).rejects.toMatchObject({ fault });
 });

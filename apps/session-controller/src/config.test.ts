@@ -33,6 +33,14 @@ it("names every wrong variable at once", () => {
   );
 });
 
+it.each([
+  ["1048576", 64],
+  ["1024", 65_536],
+  ["268435456", 1],
+])("reads as many logs of %s bytes concurrently as fit into 64 MiB, and at least one", (bytes, count) => {
+  expect(readConfig({ SESSION_LOG_LIMIT_BYTES: bytes }).logs.readAtOnce).toBe(count);
+});
+
 it.each([300, 15_000, 600_000])(
   "trusts a record for moments only when silence lasts %i ms, because a message may have been due again before it was read",
   (ackWaitMs) => {

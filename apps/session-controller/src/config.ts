@@ -1,3 +1,4 @@
+import { SESSION_DEFAULTS } from "@muster/session-limits";
 import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { readEnv } from "@muster/service";
 import type { SessionPolicy } from "./domain/snapshot.ts";
@@ -19,6 +20,8 @@ export type Config = {
   };
   /** Sessions that may hold machines at once, in all replicas together; 0: as many as fit. */
   readonly executorsMost: number;
+  /** How long a machine may be not ready, cordoned or tainted before a component that has not started gets another one. */
+  readonly machineLostMs: number;
   readonly queue: { readonly inFlightMost: number; readonly ackWaitMs: number; readonly failuresMost: number };
   readonly limits: SubmitLimits;
   readonly defaults: SessionDefaults;
@@ -26,6 +29,8 @@ export type Config = {
   readonly sweep: SweepPolicy & { readonly everyMs: number };
   readonly logs: {
     readonly perContainerBytes: number;
+    /** Logs of all sessions that one process reads at the same time. */
+    readonly readAtOnce: number;
     readonly totalBytes: number;
     readonly patienceMs: number;
     readonly resultPatienceMs: number;
@@ -33,8 +38,10 @@ export type Config = {
 };
 
 const DAY_MS = 86_400_000;
-/** For all logs of a session together, which its machines wait for. */
+/** For all logs of a session together, which its terminal event waits for. */
 export const LOGS_MOST_MS = 60_000;
+/** Of all logs that one process reads at the same time; a single log may be larger. */
+const LOGS_READ_BYTES_MAX = 64 * 2 ** 20;
 /**
  * For the steps of one pass, and not longer: a message may have waited unread in a process that was stopped until it was due again, so that another executor takes over
  * however fresh the record is.
@@ -47,6 +54,7 @@ const STORED_BYTES_MOST = 0.8 * SESSIONS_BYTES;
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   return readEnv(env, (read) => {
     const ackWaitMs = read.integer("SESSION_ACK_WAIT_MS", { fallback: 15_000, min: 300, max: 600_000 });
+    const perContainerBytes = read.integer("SESSION_LOG_LIMIT_BYTES", { fallback: 2 ** 20, min: 1024, max: 2 ** 28 });
     const nodeLostMs = read.integer("SESSION_NODE_LOST_MS", { fallback: 300_000, min: 0, max: DAY_MS });
     return {
       nats: readNatsAccess(read),
@@ -58,6 +66,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         resultFile: read.text("SESSION_RESULT_FILE", "/dev/termination-log"),
       },
       executorsMost: read.integer("SESSION_EXECUTORS", { fallback: 1, min: 0, max: 100_000 }),
+      machineLostMs: read.integer("SESSION_MACHINE_LOST_MS", { fallback: 30_000, min: 0, max: DAY_MS }),
       queue: {
         inFlightMost: read.integer("SESSION_IN_FLIGHT", { fallback: 1000, min: 1, max: 100_000 }),
         ackWaitMs,
@@ -68,16 +77,29 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         storedBytesMost: STORED_BYTES_MOST,
       },
       defaults: {
-        timeoutMs: read.integer("SESSION_TIMEOUT_MS", { fallback: 900_000, min: 0, max: 7 * DAY_MS }),
-        queueTimeoutMs: read.integer("SESSION_QUEUE_TIMEOUT_MS", { fallback: DAY_MS, min: 1000, max: 30 * DAY_MS }),
-        ttlMs: read.integer("SESSION_TTL_MS", { fallback: DAY_MS, min: 1000, max: 30 * DAY_MS }),
-        killAfterMs: read.integer("SESSION_KILL_AFTER_MS", { fallback: 10_000, min: 1000, max: 600_000 }),
-        workerPort: read.integer("SESSION_WORKER_PORT", { fallback: 10_000, min: 1, max: 65_535 }),
+        timeoutMs: read.integer("SESSION_TIMEOUT_MS", {
+          fallback: SESSION_DEFAULTS.timeoutMs,
+          min: 0,
+          max: 7 * DAY_MS,
+        }),
+        queueTimeoutMs: read.integer("SESSION_QUEUE_TIMEOUT_MS", {
+          fallback: SESSION_DEFAULTS.queueTimeoutMs,
+          min: 1000,
+          max: 30 * DAY_MS,
+        }),
+        ttlMs: read.integer("SESSION_TTL_MS", { fallback: SESSION_DEFAULTS.ttlMs, min: 1000, max: 30 * DAY_MS }),
+        killAfterMs: read.integer("SESSION_KILL_AFTER_MS", {
+          fallback: SESSION_DEFAULTS.killAfterMs,
+          min: 1000,
+          max: 600_000,
+        }),
+        workerPort: read.integer("SESSION_WORKER_PORT", { fallback: SESSION_DEFAULTS.workerPort, min: 1, max: 65_535 }),
       },
       session: {
         cleanupLimitMs: read.integer("SESSION_CLEANUP_LIMIT_MS", { fallback: 120_000, min: 100, max: DAY_MS }),
         lookAgainMs: read.integer("SESSION_LOOK_AGAIN_MS", { fallback: 1000, min: 50, max: 60_000 }),
         nodeLostMs,
+        replacementWaitMs: read.integer("SESSION_REPLACEMENT_WAIT_MS", { fallback: 120_000, min: 0, max: DAY_MS }),
         trustRecordMs: Math.min(TRUST_RECORD_MS, ackWaitMs / 2),
       },
       sweep: {
@@ -92,7 +114,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
           min: 0,
           max: LOGS_MOST_MS,
         }),
-        perContainerBytes: read.integer("SESSION_LOG_LIMIT_BYTES", { fallback: 2 ** 20, min: 1024, max: 2 ** 28 }),
+        perContainerBytes,
+        readAtOnce: Math.max(1, Math.floor(LOGS_READ_BYTES_MAX / perContainerBytes)),
         totalBytes: read.integer("SESSION_LOGS_LIMIT_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 40 }),
       },
     };

@@ -70,7 +70,8 @@ async function endBroken(
     const ours = transitionTakeOver(stored.record, deps.executor);
     const record = transitionRecord(ours, planBroken(ours, reason, deps.now()));
     await deps.save(record, stored.revision);
-    if (isFinished(record)) await deps.announce(record, record.events.length - 1);
+    const last = record.events.length - 1;
+    if (isFinished(record)) await deps.announce(record, last, last);
     return true;
   } catch (error) {
     deps.logger.error({ session: name, err: error }, "a session that cannot be run could not be ended");

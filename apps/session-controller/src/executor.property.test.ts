@@ -4,7 +4,13 @@ import { expect, it } from "vitest";
 import { fakeWorld, Killed } from "../test/fake-world.ts";
 import { runSession, type ExecutorDeps, type RunEnd } from "./executor.ts";
 
-const POLICY = { cleanupLimitMs: 1_000_000, lookAgainMs: 1, trustRecordMs: 500, nodeLostMs: 300_000 };
+const POLICY = {
+  cleanupLimitMs: 1_000_000,
+  lookAgainMs: 1,
+  trustRecordMs: 500,
+  nodeLostMs: 300_000,
+  replacementWaitMs: 120_000,
+};
 const never = new AbortController().signal;
 const TERMINAL = ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"];
 
@@ -59,7 +65,8 @@ function troubled(world: ReturnType<typeof fakeWorld>, queue: Mishap[], executor
     save: (record, revision) => at(() => deps.save(record, revision)),
     listPods: (record) => at(() => deps.listPods(record)),
     act: (record, step) => at(() => deps.act(record, step)),
-    announce: (record, from) => at(() => deps.announce(record, from)),
+    collectLogs: (...read) => at(() => deps.collectLogs(...read)),
+    announce: (...events) => at(() => deps.announce(...events)),
   };
 }
 
@@ -80,7 +87,7 @@ async function runToTheEnd(world: ReturnType<typeof fakeWorld>, queue: Mishap[])
 it("has one terminal event, no pod twice, and nothing held, wherever executors die, are replaced, paused, or get no answer", async () => {
   await fc.assert(
     fc.asyncProperty(mishaps, async (drawn) => {
-      const world = fakeWorld({ restMsMost: 1 });
+      const world = fakeWorld({ restMsMax: 1 });
       await runToTheEnd(world, [...drawn]);
       const kinds = world.record().events.map(({ kind }) => kind);
       expect(kinds).toEqual([...new Set(kinds)]);

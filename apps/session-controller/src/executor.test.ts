@@ -2,11 +2,18 @@ import { FaultError } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { fakeWorld, Killed } from "../test/fake-world.ts";
-import { component, spec } from "../test/samples.ts";
+import { component, spec, START_MS } from "../test/samples.ts";
+import type { SessionRecord } from "./domain/session.ts";
 import { runSession, type ExecutorDeps } from "./executor.ts";
 
 /** Short, so that a test that waits for pods to go waits a moment only. */
-const POLICY = { cleanupLimitMs: 1000, lookAgainMs: 1, trustRecordMs: 500, nodeLostMs: 300_000 };
+const POLICY = {
+  cleanupLimitMs: 1000,
+  lookAgainMs: 1,
+  trustRecordMs: 500,
+  nodeLostMs: 300_000,
+  replacementWaitMs: 120_000,
+};
 const CANCELLED = { kind: "CANCELLED", atMs: 1, description: "", reason: "" } as const;
 const never = new AbortController().signal;
 
@@ -44,6 +51,101 @@ describe("runSession", () => {
     }
   });
 
+  /** Runs the session in a process that dies while it asks the ledger. */
+  async function dyingRun(world: ReturnType<typeof fakeWorld>, executor: string): Promise<void> {
+    const asked = Promise.withResolvers<undefined>();
+    const act: ExecutorDeps["act"] = () => {
+      asked.resolve(undefined);
+      return Promise.withResolvers<never>().promise;
+    };
+    void runSession({ ...world.deps(executor), act }, POLICY, world.session, never);
+    await asked.promise;
+  }
+
+  it("ends a session that has ended five executors in a row, and cleans up after it", async () => {
+    const world = fakeWorld();
+    for (let process = 1; process <= 5; process += 1) await dyingRun(world, `controller-${process}`);
+    expect(await run(world, "controller-6")).toBe("finished");
+    expect(world.record().events.at(-1)).toMatchObject({
+      kind: "INTERNAL_ERROR",
+      description: "the session cannot be run: it ended its controller 5 times in a row",
+    });
+    expect(world.made).toEqual([]);
+    expect(world.record().released).toBe(true);
+  });
+
+  it("forgets the executors that a session has ended once one gets further", async () => {
+    const world = fakeWorld();
+    for (let process = 1; process <= 4; process += 1) await dyingRun(world, `controller-${process}`);
+    expect(world.record().attempts).toBe(4);
+    expect(await run(world, "controller-5")).toBe("finished");
+    expect(world.record()).toMatchObject({ attempts: 0, verdict: { kind: "DONE" } });
+  });
+
+  it("counts no executor that is stopped, however many are", async () => {
+    const world = fakeWorld();
+    world.state.failing.add("reserve");
+    for (let process = 1; process <= 7; process += 1) {
+      const stop = new AbortController();
+      world.calls.length = 0;
+      const running = run(world, `controller-${process}`, stop.signal);
+      await until("it was tried", () => world.calls.includes("reserve"));
+      stop.abort();
+      expect(await running).toBe("stopped");
+      expect(world.record().attempts).toBe(0);
+    }
+  });
+
+  it("takes a session that may have ended its executors over only after another such session has turned out well", async () => {
+    const [first, second] = [fakeWorld(), fakeWorld()];
+    for (const world of [first, second]) world.write({ ...world.record(), attempts: 2 });
+    const { suspects } = first.deps("controller-a");
+    const asked = Promise.withResolvers<undefined>();
+    const answer = Promise.withResolvers<undefined>();
+    const deps = first.deps("controller-a");
+    const act: ExecutorDeps["act"] = async (...step) => {
+      asked.resolve(undefined);
+      await answer.promise;
+      return deps.act(...step);
+    };
+    const running = runSession({ ...deps, act }, POLICY, first.session, never);
+    await asked.promise;
+    const waiting = runSession({ ...second.deps("controller-a"), suspects }, POLICY, second.session, never);
+    await until("it waits", () => second.calls.includes("load done"));
+    await new Promise(setImmediate);
+    expect(second.record().epoch).toBe(0);
+    answer.resolve(undefined);
+    expect(await Promise.all([running, waiting])).toEqual(["finished", "finished"]);
+  });
+
+  it("leaves a session that waits for such a turn when it is stopped", async () => {
+    const world = fakeWorld();
+    world.write({ ...world.record(), attempts: 2 });
+    const stop = new AbortController();
+    const { suspects } = world.deps("controller-a");
+    const busy = Promise.withResolvers<undefined>();
+    const other = suspects(() => busy.promise);
+    const running = run(world, "controller-a", stop.signal);
+    await until("it waits", () => world.calls.includes("load done"));
+    stop.abort();
+    expect(await running).toBe("stopped");
+    expect(world.record()).toMatchObject({ epoch: 0, attempts: 2 });
+    busy.resolve(undefined);
+    await other;
+  });
+
+  it("counts the end of a session that it takes over and finishes in its first pass, and nothing before it", async () => {
+    const world = fakeWorld();
+    const events = (["QUEUE", "ACCEPT", "PROVISION", "RUN"] as const).map((kind) => {
+      return { kind, atMs: START_MS, description: "", reason: "" } as const;
+    });
+    const clean = { verdict: CANCELLED, logsCollected: true, podsDeleted: true, released: true };
+    world.write({ ...world.record(), ...clean, events });
+    expect(await run(world)).toBe("finished");
+    expect(world.counted).toEqual(["CANCELLED"]);
+    expect([...world.published.values()]).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "CANCELLED"]);
+  });
+
   it("gets over everything that is away for a while", async () => {
     for (const call of ["list", "reserve", "create-pod", "delete-pod", "release", "announce"]) {
       const world = fakeWorld();
@@ -54,6 +156,34 @@ describe("runSession", () => {
       expect(await running).toBe("finished");
       expect(world.record().events.at(-1)?.kind).toBe("DONE");
     }
+  });
+
+  it("rests between the writes that a full store refuses, and stops at the signal", async () => {
+    const world = fakeWorld();
+    const stop = new AbortController();
+    const deps = world.deps("controller-a");
+    const full = { code: "limit_exceeded", what: "size of bucket sessions", limit: 9, retryAfterMs: 1000 } as const;
+    const calls: string[] = [];
+    const crowded: ExecutorDeps = {
+      ...deps,
+      save: (record, revision) => {
+        if (world.record().epoch === 0) return deps.save(record, revision);
+        calls.push("save");
+        return Promise.reject(calls.length > 20 ? new Error("written without a pause") : new FaultError(full));
+      },
+      wake: (name) => ({
+        ...deps.wake(name),
+        wait: () => {
+          calls.push("rest");
+          if (calls.length >= 6) stop.abort();
+          return Promise.resolve({ revision: 0, podsChanged: false, granted: false });
+        },
+      }),
+    };
+    expect(await runSession(crowded, POLICY, world.session, stop.signal)).toBe("stopped");
+    // The first pass has nothing to write yet.
+    expect(calls.filter((_, index) => calls[index - 1] === calls[index])).toEqual([]);
+    expect(calls).toContain("save");
   });
 
   it("says what it waits for while the ledger is away", async () => {
@@ -254,6 +384,56 @@ describe("runSession", () => {
     expect(world.record().events.at(-1)?.description).toContain("client client-0 failed: PodGone");
   });
 
+  it("notices a pod that went away after the watchers fell silent, whatever they published before", async () => {
+    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const running = run(world);
+    await until("it runs", () => world.record().events.some(({ kind }) => kind === "RUN"));
+    world.state.podsFresh = false;
+    const [name, pod] = [...world.pods].find(([pod]) => pod === "bench-client-0") ?? [];
+    if (name !== undefined && pod !== undefined) world.pods.set(name, { ...pod, alive: false });
+    world.state.monotonicMs += 10_000;
+    world.wakeups.podChanged("bench");
+    expect(await running).toBe("finished");
+    expect(world.record().events.at(-1)?.description).toContain("client client-0 failed: PodGone");
+  });
+
+  it("plans nothing from a record that it may have replaced", async () => {
+    const world = fakeWorld({ restMsMax: 1 });
+    const deps = world.deps("controller-a");
+    const unavailable = () => new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 0 });
+    let failing = { save: true, load: true, create: true };
+    const madeClient = ({ components }: SessionRecord): boolean =>
+      components.some(({ name, podUid }) => name === "client-0" && podUid !== "");
+    const saved: boolean[] = [];
+    const lossy: ExecutorDeps = {
+      ...deps,
+      save: async (record, revision) => {
+        const next = await deps.save(record, revision);
+        saved.push(madeClient(record));
+        if (!madeClient(record) || !failing.save) return next;
+        failing.save = false;
+        // News for the next pass.
+        const server = world.pods.get("bench-server-0");
+        if (server !== undefined)
+          world.pods.set(server.pod, { ...server, resourceVersion: server.resourceVersion + 1, message: "busy" });
+        throw unavailable();
+      },
+      load: (name) => {
+        if (failing.save || !failing.load) return deps.load(name);
+        failing = { ...failing, load: false };
+        return Promise.reject(unavailable());
+      },
+      act: (record, step) => {
+        if (failing.save || !failing.create || step.do !== "create-pod") return deps.act(record, step);
+        failing = { ...failing, create: false };
+        return Promise.reject(unavailable());
+      },
+    };
+    expect(await runSession(lossy, POLICY, world.session, never)).toBe("finished");
+    expect(failing.load).toBe(false);
+    expect(saved.slice(saved.indexOf(true))).not.toContain(false);
+  });
+
   it("does not take a pod for gone that is there and only unseen", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const first = world.deps("controller-a");
@@ -267,6 +447,30 @@ describe("runSession", () => {
     expect(world.record().verdict).toBeUndefined();
     stop.abort();
     expect(await running).toBe("stopped");
+  });
+
+  it("runs a session to its end by what the API server lists when no watcher publishes anything", async () => {
+    const world = fakeWorld({ restMsMax: 1 });
+    world.state.podsFresh = false;
+    const silent: ExecutorDeps = {
+      ...world.deps("controller-a"),
+      pods: () => [],
+      monotonicMs: () => (world.state.monotonicMs += 10_000),
+    };
+    expect(await runSession(silent, POLICY, world.session, never)).toBe("finished");
+    expect(world.record().events.at(-1)?.kind).toBe("DONE");
+    expect(world.pods.size).toBe(3);
+  });
+
+  it("lists the pods before it calls a session's time over", async () => {
+    const world = fakeWorld({ restMsMax: 1 });
+    const deps = world.deps("controller-a");
+    const running = runSession({ ...deps, pods: () => [] }, POLICY, world.session, never);
+    await until("a server is made", () => world.pods.size > 0);
+    world.state.nowMs += 900_000;
+    for (const [name, pod] of world.pods) world.pods.set(name, { ...pod, health: "FAILED", exitCode: 3 });
+    expect(await running).toBe("finished");
+    expect(world.record().events.at(-1)?.description).toBe("server server-0 failed with exit code 3");
   });
 
   it("leaves the session as it is when it is told to stop", async () => {

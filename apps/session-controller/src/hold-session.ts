@@ -1,5 +1,6 @@
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
-import { phaseOf } from "./domain/plan-session.ts";
+import type { Turns } from "@muster/backoff";
+import { describeFault, faultOf } from "@muster/faults";
+import { phaseOf, planBroken } from "./domain/plan-session.ts";
 import { isFinished, podName, type SessionRecord } from "./domain/session.ts";
 import type { ReservationSeen, SessionPolicy } from "./domain/snapshot.ts";
 import { transitionRecord, transitionTakeOver, type Outcome } from "./domain/transition-record.ts";
@@ -18,28 +19,82 @@ export type Held = {
 /** Thrown when the record turns out to belong to somebody else. */
 export class Lost extends Error {}
 
-/** Raises the epoch, so that whoever had the session before can no longer write. Undefined: there is no such session, or the signal came first. */
+/** Executors in a row that a session may end without getting any further. */
+const ATTEMPTS_MAX = 5;
+/** A process runs one session at a time of those that may have ended this many executors, so that its own end counts for one of them. */
+const SUSPECT_ATTEMPTS = 2;
+/** A suspect that has not ended its executor by then leaves its turn to the next one. */
+const SUSPECT_MS_MAX = 10_000;
+
+/**
+ * Raises the epoch, so that the executor before can no longer write. Undefined: the session does not exist, or the signal came first. A session that has ended too
+ * many executors is ended here. `turn` receives the turn of a suspect, which lasts until it is disposed.
+ */
 export async function takeOver(
   deps: ExecutorDeps,
   { name, uid }: { readonly name: string; readonly uid: string },
+  turn: DisposableStack,
   signal: AbortSignal,
 ): Promise<Held | "unreadable" | undefined> {
+  let isAlone = false;
   while (!signal.aborted) {
     const oursAtMs = deps.monotonicMs();
     const stored = await loadReadable(deps, name);
     if (stored === "unreadable") return stored;
     if (stored?.record.uid !== uid) return undefined;
     if (isFinished(stored.record)) return { ...stored, oursAtMs, checking: undefined };
-    const record = transitionTakeOver(stored.record, deps.executor);
+    if (stored.record.attempts >= SUSPECT_ATTEMPTS && !isAlone) {
+      isAlone = await takeSuspectTurn(deps.suspects, turn, signal);
+      continue;
+    }
+    const record = takenOver(deps, stored.record);
     try {
       const revision = await deps.save(record, stored.revision);
-      deps.logger.info({ session: name, epoch: record.epoch, phase: phaseOf(record) }, "session taken over");
+      const { epoch, attempts } = record;
+      deps.logger.info({ session: name, epoch, attempts, phase: phaseOf(record) }, "session taken over");
       return { record, revision, oursAtMs, checking: undefined };
     } catch (error) {
       if (faultOf(error)?.code !== "conflict") throw error;
     }
   }
   return undefined;
+}
+
+function takenOver({ logger, executor, now }: ExecutorDeps, record: SessionRecord): SessionRecord {
+  const ours = transitionTakeOver(record, executor);
+  if (record.attempts < ATTEMPTS_MAX) return ours;
+  const reason = `it ended its controller ${record.attempts} times in a row`;
+  logger.error({ session: record.name, reason }, "session cannot be run");
+  return transitionRecord(ours, planBroken(ours, reason, now()));
+}
+
+/** False: the signal came first. */
+async function takeSuspectTurn(suspects: Turns, turn: DisposableStack, signal: AbortSignal): Promise<boolean> {
+  const begun = Promise.withResolvers<boolean>();
+  const over = Promise.withResolvers<undefined>();
+  const begin = (): Promise<undefined> => {
+    begun.resolve(true);
+    return over.promise;
+  };
+  suspects(begin, signal).catch(() => begun.resolve(false));
+  const isOurs = await begun.promise;
+  const end = (): void => over.resolve(undefined);
+  const timer = setTimeout(end, SUSPECT_MS_MAX);
+  turn.defer(() => {
+    clearTimeout(timer);
+    end();
+  });
+  return isOurs;
+}
+
+/** Notes that the session has not ended this executor. Where that cannot be written, it counts as if it had. */
+export async function handBack(deps: ExecutorDeps, held: Held): Promise<void> {
+  if (held.record.attempts === 0) return;
+  try {
+    await remember(deps, held, [{ do: "hand-back" }]);
+  } catch (error) {
+    deps.logger.warn({ session: held.record.name, err: error }, "the session was not handed back");
+  }
 }
 
 async function loadReadable(deps: ExecutorDeps, name: string): Promise<Stored | "unreadable" | undefined> {
@@ -64,9 +119,15 @@ export async function ensureOurs(deps: ExecutorDeps, policy: SessionPolicy, held
   await held.checking;
 }
 
-/** Writes the outcomes into the record. When a user's write came first they go onto that; when another executor's did, the session is lost. */
+/** Writes in a row that users' writes may precede. */
+const CONFLICTS_MAX = 20;
+
+/**
+ * Writes the outcomes into the record. When a user's write came first they go onto that; when another executor's did, the session is lost. Rejects where the store
+ * refuses the write or does not answer; whether the write happened is then unknown, and the record has to be read before the next one.
+ */
 export async function remember(deps: ExecutorDeps, held: Held, outcomes: readonly Outcome[]): Promise<void> {
-  while (outcomes.length > 0) {
+  for (let attempt = 1; outcomes.length > 0; attempt += 1) {
     const next = outcomes.reduce(transitionRecord, held.record);
     const oursAtMs = deps.monotonicMs();
     try {
@@ -75,9 +136,7 @@ export async function remember(deps: ExecutorDeps, held: Held, outcomes: readonl
       held.oursAtMs = oursAtMs;
       return;
     } catch (error) {
-      const fault = faultOf(error);
-      if (fault === undefined || !isRetryable(fault)) throw error;
-      // After anything but a conflict it is not known whether the write has happened; reading tells, and writing again is harmless.
+      if (faultOf(error)?.code !== "conflict" || attempt >= CONFLICTS_MAX) throw error;
       await reload(deps, held);
     }
   }

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { draft, record, running, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import type { Stored } from "./executor.ts";
-import { cancel, explained, list, readLog, submit, watch, type RequestDeps } from "./requests.ts";
+import { cancel, explained, list, readLog, remove, submit, watch, type RequestDeps } from "./requests.ts";
 import { createWakeups } from "./wakeups.ts";
 
 const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
@@ -48,6 +48,8 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
     occupancy: () => ({ unfinished: 0, storedBytes: 0 }),
     explain: () => Promise.resolve(undefined),
     announce: (value, from) => Promise.resolve(void did.push(`announce ${value.name} from ${from}`)),
+    finished: (value) => void did.push(`count ${value.name}`),
+    forget: ({ record: { name } }) => Promise.resolve(void stored.delete(name)),
     namesAfter: (name) => [...stored.keys()].filter((key) => key > name).sort(),
     wake: (name) => wakeups.follow(name),
     keptLog: (_name, { offset }) =>
@@ -68,7 +70,8 @@ describe("submit", () => {
 
   it("stores the session before anything else, with its first event and its trace", async () => {
     const { record: made } = await submit(deps(), POLICY, request);
-    expect(made).toMatchObject({ uid: "u-new", traceparent: "00-trace", epoch: 0, events: [{ kind: "QUEUE" }] });
+    expect(made).toMatchObject({ uid: "u-new", traceparent: "00-trace", epoch: 0 });
+    expect(made.events).toEqual([{ kind: "QUEUE", atMs: START_MS, description: "submitted", reason: "" }]);
     expect(stored.get("bench")?.record).toBe(made);
     expect(did).toEqual(["enqueue bench submitted"]);
   });
@@ -124,7 +127,7 @@ describe("cancel", () => {
     const { record: ended } = await cancel(deps(), "bench");
     expect(ended).toMatchObject({ finishedAtMs: START_MS, released: true });
     expect(ended.events.map(({ kind }) => kind)).toEqual(["QUEUE", "CANCELLED"]);
-    expect(did).toEqual(["announce bench from 0"]);
+    expect(did).toEqual(["count bench", "announce bench from 0"]);
   });
 
   it("tells what is not told yet when it is asked again after a failure", async () => {
@@ -133,7 +136,7 @@ describe("cancel", () => {
       Promise.reject(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }));
     expect(await faultFrom(cancel(deps({ announce: unavailable }), "bench"))).toMatchObject({ code: "unavailable" });
     await cancel(deps(), "bench");
-    expect(did).toEqual(["announce bench from 0"]);
+    expect(did).toEqual(["count bench", "announce bench from 0"]);
   });
 
   it("leaves the ending of a session that runs to whoever runs it", async () => {
@@ -164,13 +167,24 @@ describe("cancel", () => {
 });
 
 describe("explained", () => {
-  const ahead = () => deps({ explain: () => Promise.resolve("3 requests are ahead") });
+  const because = { code: "POOL_AVAILABILITY", pool: "gpu", requested: 1, available: 0, ahead: 3 } as const;
+  const ahead = () => deps({ explain: () => Promise.resolve(because) });
+  const text = "pool gpu has 0 machines free, 1 are needed; 3 requests are ahead";
 
   it("shows what the ledger says now of a session that waits there", async () => {
     const waiting = { record: record({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }), revision: 4 };
     expect(await explained(ahead(), waiting)).toMatchObject({
-      record: { waitingBecause: "3 requests are ahead" },
+      record: { waitingBecause: text },
       revision: 4,
+      waitingCode: "POOL_AVAILABILITY",
+    });
+  });
+
+  it("shows what the ledger would say of a session that no executor has taken", async () => {
+    const submitted = { record: record({ epoch: 0, waitingBecause: "no executor has looked at it yet" }), revision: 1 };
+    expect(await explained(ahead(), submitted)).toMatchObject({
+      record: { waitingBecause: text },
+      waitingCode: "POOL_AVAILABILITY",
     });
   });
 
@@ -266,5 +280,38 @@ describe("readLog", () => {
   it("shows the kept log as soon as it is kept", async () => {
     put(running({ logsCollected: true }));
     expect(await readLog(deps(), request, never)).toMatchObject({ complete: true });
+  });
+});
+
+describe("remove", () => {
+  const finished = running({ finishedAtMs: START_MS, podsDeleted: true, released: true });
+
+  it("deletes a finished session, and frees its name", async () => {
+    put(finished);
+    expect((await remove(deps(), { name: "bench", uid: finished.uid })).record).toBe(finished);
+    expect(await faultFrom(remove(deps(), { name: "bench", uid: "" }))).toMatchObject({ code: "not_found" });
+    await submit(deps(), POLICY, { requestId: "r-2", name: "bench", draft: draft() });
+  });
+
+  it.each<[string, SessionRecord, string]>([
+    ["that runs, and names the next step", running(), "session bench is not finished; cancel it first"],
+    ["that still has machines", { ...finished, released: false }, "still has pods or machines"],
+    [
+      "whose machines are free and whose pods are not gone",
+      { ...finished, podsDeleted: false },
+      "still has pods or machines",
+    ],
+  ])("refuses a session %s", async (_title, value, reason) => {
+    put(value);
+    const fault = await faultFrom(remove(deps(), { name: "bench", uid: "" }));
+    expect(fault).toMatchObject({ code: "invalid_request", field: "name" });
+    expect(fault).toHaveProperty("reason", expect.stringContaining(reason));
+    expect(stored.has("bench")).toBe(true);
+  });
+
+  it("deletes no later session of the same name", async () => {
+    put(finished);
+    expect(await faultFrom(remove(deps(), { name: "bench", uid: "u-earlier" }))).toMatchObject({ code: "not_found" });
+    expect(stored.has("bench")).toBe(true);
   });
 });

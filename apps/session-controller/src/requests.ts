@@ -1,7 +1,9 @@
 import { faultOf, throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
-import { MAIN_CONTAINER } from "./domain/build-pod.ts";
-import { buildRecord, isFinished, isQueuedAtLedger, type SessionRecord } from "./domain/session.ts";
+import { MAIN_CONTAINER } from "@muster/session-limits";
+import { explainReason } from "./domain/explain-wait.ts";
+import { buildRecord, isFinished, isInQueue, type SessionRecord } from "./domain/session.ts";
+import type { WaitReason } from "./domain/snapshot.ts";
 import { transitionCancel } from "./domain/transition-record.ts";
 import { checkRequestId, validateSession, type SessionDefaults, type SessionDraft } from "./domain/validate-session.ts";
 import type { Stored } from "./executor.ts";
@@ -20,9 +22,13 @@ export type RequestDeps = {
   readonly enqueue: (record: SessionRecord, occasion: "submitted" | "cancelled") => Promise<void>;
   /** What all sessions take up, as far as this replica has heard. */
   readonly occupancy: () => { readonly unfinished: number; readonly storedBytes: number };
-  /** Why the ledger lets the session wait, as of now; undefined when it cannot be had. Never rejects for want of the ledger. */
-  readonly explain: (record: SessionRecord) => Promise<string | undefined>;
+  /** Why the ledger lets the session wait, or would, as of now; undefined when it does not, or cannot be had. Never rejects for want of the ledger. */
+  readonly explain: (record: SessionRecord) => Promise<WaitReason | undefined>;
   readonly announce: (record: SessionRecord, from: number) => Promise<void>;
+  /** Counts a session that a request has finished. */
+  readonly finished: (record: SessionRecord) => void;
+  /** Deletes the kept logs and then the record. */
+  readonly forget: (stored: Stored) => Promise<void>;
   /** Names of all sessions after this one, in order. */
   readonly namesAfter: (name: string) => readonly string[];
   readonly wake: (name: string) => Waker;
@@ -120,7 +126,7 @@ async function repeated(deps: RequestDeps, name: string, requestId: string, caus
     return stored;
   }
   const over = stored !== undefined && isFinished(stored.record);
-  const doing = over ? "choose another name, or wait until the finished session has expired" : "choose another name";
+  const doing = over ? "choose another name, or delete the finished session" : "choose another name";
   return throwFault({ code: "already_exists", kind: "session", id: name }, { cause, doing });
 }
 
@@ -129,11 +135,15 @@ export async function get(deps: RequestDeps, name: string): Promise<Stored> {
   return stored ?? throwFault({ code: "not_found", kind: "session", id: name });
 }
 
-/** The session with what its place in the ledger's queue is now: nobody writes that down while it changes. */
-export async function explained(deps: RequestDeps, stored: Stored): Promise<Stored> {
+/** The session with the ledger's reason for its wait, as of now: no executor writes that down while it changes, or before it has taken the session. */
+export async function explained(
+  deps: RequestDeps,
+  stored: Stored,
+): Promise<Stored & { readonly waitingCode?: WaitReason["code"] }> {
   const { record, revision } = stored;
-  const waitingBecause = isQueuedAtLedger(record) ? await deps.explain(record) : undefined;
-  return waitingBecause === undefined ? stored : { record: { ...record, waitingBecause }, revision };
+  const because = isInQueue(record) ? await deps.explain(record) : undefined;
+  if (because === undefined) return stored;
+  return { record: { ...record, waitingBecause: explainReason(because) }, revision, waitingCode: because.code };
 }
 
 /** Answers once the session differs from the revision, or when the wait is over. */
@@ -187,13 +197,31 @@ export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
     const next = transitionCancel(record, deps.now());
     try {
       const written = { record: next, revision: await deps.save(next, revision) };
-      if (isFinished(next)) await announceAll(deps, next);
-      else await deps.enqueue(next, "cancelled");
+      if (isFinished(next)) {
+        deps.finished(next);
+        await announceAll(deps, next);
+      } else await deps.enqueue(next, "cancelled");
       return written;
     } catch (error) {
       if (faultOf(error)?.code !== "conflict" || attempt >= CANCEL_ATTEMPTS) throw error;
     }
   }
+}
+
+/** Deletes a finished session and its kept logs before its ttl. Nothing that still has pods or machines is deleted: the record is how they are found. */
+export async function remove(
+  deps: RequestDeps,
+  { name, uid }: { readonly name: string; readonly uid: string },
+): Promise<Stored> {
+  const stored = await get(deps, name);
+  const { record } = stored;
+  if (uid !== "" && record.uid !== uid) return throwFault({ code: "not_found", kind: "session", id: name });
+  const wrong = (reason: string): Fault => ({ code: "invalid_request", field: "name", reason });
+  if (!isFinished(record)) return throwFault(wrong(`session ${name} is not finished; cancel it first`));
+  if (!record.released || !record.podsDeleted)
+    return throwFault(wrong(`session ${name} still has pods or machines; delete it once they are released`));
+  await deps.forget(stored);
+  return stored;
 }
 
 /** No executor has ever looked at it, and none will. */
@@ -227,7 +255,7 @@ export async function readLog(deps: RequestDeps, request: LogRequest, signal: Ab
   if (!Number.isSafeInteger(range.offset) || range.offset < 0) {
     return throwFault({ code: "invalid_request", field: "offset", reason: `${range.offset} is not an offset` });
   }
-  if (record.logsCollected) return deps.keptLog(log, range);
+  if (record.logsCollected || record.logsRead.includes(component.pod)) return deps.keptLog(log, range);
   const over = isFinished(record);
   const waitMs = over ? 0 : Math.min(request.waitMs, LOG_WAIT_MOST_MS);
   const bytes = component.podUid === "" ? new Uint8Array() : await liveLog(deps, { log, range, waitMs }, signal);

@@ -6,8 +6,7 @@ import { openDeps, type Deps } from "./adapters/deps.ts";
 import { draftOf, sessionMessage } from "./adapters/messages.ts";
 import type { Config } from "./config.ts";
 import { executeMessage } from "./execute-message.ts";
-import type { Stored } from "./executor.ts";
-import { cancel, explained, get, list, readLog, submit, watch } from "./requests.ts";
+import { cancel, explained, get, list, readLog, remove, submit, watch } from "./requests.ts";
 import { sweepForever } from "./sweep.ts";
 
 /** Replicas that use one name share the queue of sessions. */
@@ -69,6 +68,7 @@ function handlers(deps: Deps, config: Config): Handlers<typeof SessionService> {
       return { sessions: sessions.map(({ record, revision }) => sessionMessage(record, revision)), continue: next };
     },
     cancelSession: async ({ name }) => reply(await cancel(requests, name)),
+    deleteSession: async ({ name, uid }) => reply(await remove(requests, { name, uid })),
     getLogs: async (request, { signal }) => {
       const { bytes, nextOffset, complete, truncated } = await readLog(requests, request, signal);
       return { chunk: bytes, nextOffset, complete, truncated };
@@ -76,6 +76,8 @@ function handlers(deps: Deps, config: Config): Handlers<typeof SessionService> {
   };
 }
 
-function reply({ record, revision }: Stored): { session: muster.session.v1.Session.$Properties } {
-  return { session: sessionMessage(record, revision) };
+function reply({ record, revision, waitingCode }: Awaited<ReturnType<typeof explained>>): {
+  session: muster.session.v1.Session.$Properties;
+} {
+  return { session: sessionMessage(record, revision, waitingCode) };
 }

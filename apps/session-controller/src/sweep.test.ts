@@ -32,6 +32,8 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
     rest: () => Promise.resolve(true),
     listPods: () => Promise.resolve([]),
     listReservations: () => Promise.resolve([]),
+    listReplacements: () => Promise.resolve([]),
+    releaseReplacement: () => Promise.resolve(),
     sessions: () => (listed === undefined ? [] : [digestOf(listed)]),
     changes: () => 0,
     load: () => Promise.resolve(now === undefined ? undefined : { record: now, revision: 1 }),
@@ -72,6 +74,22 @@ describe("sweep", () => {
     await sweep(deps, POLICY, never);
     expect(told).toBe(1);
     expect(did).toContain("release bench r-1");
+  });
+
+  it("removes what is left over first, and then has several sessions run concurrently", async () => {
+    const names = ["a", "b", "c"];
+    const all = Promise.withResolvers<undefined>();
+    const { deps, did } = world(undefined, {
+      sessions: () => names.map((name) => digestOf({ ...running(), name })),
+      listPods: () => Promise.resolve([pod]),
+      run: async (name) => {
+        did.push(`run ${name}`);
+        if (did.length === 1 + names.length) all.resolve(undefined);
+        await all.promise;
+      },
+    });
+    await sweep(deps, POLICY, never);
+    expect(did).toEqual(["delete bench-driver", "run a", "run b", "run c"]);
   });
 
   it("finishes the clean-up of a session whose executor gave up on it", async () => {

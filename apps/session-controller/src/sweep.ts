@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { takeTurns } from "@muster/backoff";
 import { assertNever, describeFault, faultOf } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import {
@@ -7,12 +8,14 @@ import {
   planOverdue,
   planSweep,
   type OwnedPod,
+  type OwnedReplacement,
   type OwnedReservation,
   type SessionDigest,
   type SweepPolicy,
   type SweepSnapshot,
   type SweepStep,
 } from "./domain/plan-sweep.ts";
+import { prefixOfReplacement, replacementPrefix } from "./domain/replacement-owner.ts";
 import { isFinished, type SessionRecord } from "./domain/session.ts";
 import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
 import type { Stored } from "./executor.ts";
@@ -25,6 +28,7 @@ export type SweepDeps = {
   readonly rest: (ms: number, signal: AbortSignal) => Promise<boolean>;
   readonly listPods: () => Promise<readonly OwnedPod[]>;
   readonly listReservations: () => Promise<readonly OwnedReservation[]>;
+  readonly listReplacements: () => Promise<readonly OwnedReplacement[]>;
   readonly sessions: () => readonly SessionDigest[];
   /** Grows whenever what `sessions` returns has changed. */
   readonly changes: () => number;
@@ -34,6 +38,8 @@ export type SweepDeps = {
   readonly deletePod: (pod: string, uid: string, force: boolean) => Promise<void>;
   /** Gives back exactly this reservation; when it is gone, or another stands under that name, nothing happens. */
   readonly release: (session: string, reservationId: string) => Promise<void>;
+  /** The same for a machine in place of a lost one. */
+  readonly releaseReplacement: (ownerId: string, reservationId: string) => Promise<void>;
   /** Tells the ledger how many sessions may hold machines; nothing happens when it knows. */
   readonly limitSessions: () => Promise<void>;
   /** Takes the installation of each pod of others that the sweep has met. */
@@ -45,6 +51,7 @@ export type SweepDeps = {
 /** However much there is to see, this much time is between two sweeps. */
 const REST_LEAST_MS = 500;
 const CLOCK_LOOK_MS = 1000;
+const SESSIONS_AT_ONCE = 32;
 
 /** Sweeps until the signal. A sweep that fails, wholly or in part, is made good by the next one. */
 export async function sweepForever(
@@ -73,9 +80,7 @@ async function restUntilNext(deps: SweepDeps, everyMs: number, signal: AbortSign
     if (changes !== seen.changes || nowMs >= seen.dueMs) {
       const sessions = deps.sessions();
       seen = { changes, dueMs: nextOverdueMs(sessions, nowMs) };
-      for (const step of planOverdue(sessions, lookedMs, nowMs)) {
-        await reporting(deps, "sweep step failed", () => execute(deps, step, []));
-      }
+      await executeAll(deps, planOverdue(sessions, lookedMs, nowMs), [], signal);
     }
     lookedMs = nowMs;
   }
@@ -89,16 +94,48 @@ export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortS
   // Listed last: what was listed before belongs to a session that is listed, or to none.
   const snapshot = { nowMs: deps.now(), sessions: deps.sessions(), seen };
   if (seen !== undefined) deps.tellLeftAlone(leftAlone(snapshot));
-  for (const step of planSweep(snapshot, policy)) {
-    if (signal.aborted) return;
-    await reporting(deps, "sweep step failed", () => execute(deps, step, seen?.pods ?? []));
-  }
+  const steps = planSweep(snapshot, policy);
+  // What is left over holds machines; sessions to run may be very many, and most of them run already.
+  await executeAll(
+    deps,
+    steps.filter((step) => step.do !== "run"),
+    seen?.pods ?? [],
+    signal,
+  );
+  await executeAll(
+    deps,
+    steps.filter((step) => step.do === "run"),
+    [],
+    signal,
+  );
+}
+
+/** The steps of one session in their order, those of several sessions concurrently. */
+async function executeAll(
+  deps: SweepDeps,
+  steps: readonly SweepStep[],
+  pods: readonly OwnedPod[],
+  signal: AbortSignal,
+): Promise<void> {
+  const bySession = [...Map.groupBy(steps, ({ session }) => session).values()];
+  const turns = takeTurns(SESSIONS_AT_ONCE);
+  const sweepSession = async (own: readonly SweepStep[]): Promise<void> => {
+    for (const step of own) {
+      if (signal.aborted) return;
+      await reporting(deps, "sweep step failed", () => execute(deps, step, pods));
+    }
+  };
+  await Promise.all(bySession.map((own) => turns(() => sweepSession(own))));
 }
 
 async function observe(deps: SweepDeps): Promise<SweepSnapshot["seen"]> {
   try {
     const pods = await deps.listPods();
-    return { pods, reservations: await deps.listReservations() };
+    return {
+      pods,
+      reservations: await deps.listReservations(),
+      replacements: await deps.listReplacements(),
+    };
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined) throw error;
@@ -128,6 +165,10 @@ async function execute(deps: SweepDeps, step: SweepStep, pods: readonly OwnedPod
       if (step.reservationId !== "") await deps.release(step.session, step.reservationId);
       if (step.uid !== undefined) await note(deps, stored, step.uid, { do: "released" });
       return;
+    case "release-replacement":
+      if (stored === undefined || !mayOwn(stored.record, step.ownerId))
+        await deps.releaseReplacement(step.ownerId, step.reservationId);
+      return;
     case "delete-pod": {
       const ownerUid = pods.find(({ uid }) => uid === step.uid)?.ownerUid;
       const wanted = stored !== undefined && !isFinished(stored.record) && stored.record.uid === ownerUid;
@@ -142,6 +183,11 @@ async function execute(deps: SweepDeps, step: SweepStep, pods: readonly OwnedPod
 async function note(deps: SweepDeps, stored: Stored | undefined, uid: string, outcome: Outcome): Promise<void> {
   if (stored === undefined || !isOver(stored, uid)) return;
   await deps.save(transitionRecord(stored.record, outcome), stored.revision);
+}
+
+/** Whether the session needs its replacements, this one among them. */
+function mayOwn(record: SessionRecord, ownerId: string): boolean {
+  return !record.released && replacementPrefix(record) === prefixOfReplacement(ownerId);
 }
 
 function isOver({ record }: Stored, uid: string): boolean {

@@ -11,6 +11,8 @@ export type Wakeup = {
 export type Waker = Disposable & {
   /** Resolves at the first hint (revisions up to `knownRevision` are none), after the time, or at the signal. */
   wait(options: { readonly ms: number; readonly knownRevision: number; readonly signal: AbortSignal }): Promise<Wakeup>;
+  /** Ends this wait, or the next one, as a change of the pods does. */
+  ring(): void;
   /** Whether a wait with this revision would end at once. */
   isDue(knownRevision: number): boolean;
 };
@@ -49,6 +51,7 @@ function openMailbox(mailboxes: Mailboxes, session: string): Waker {
   mailboxes.set(session, all.add(mailbox));
   return {
     wait: (options) => mailbox.wait(options),
+    ring: () => mailbox.tell({ podsChanged: true }),
     isDue: (knownRevision) => mailbox.isDue(knownRevision),
     [Symbol.dispose]: () => {
       all.delete(mailbox);

@@ -1,12 +1,13 @@
+import { takeTurns } from "@muster/backoff";
 import { FaultError } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import { buildRecord, podName, type SessionRecord, type SessionSpec } from "../src/domain/session.ts";
 import type { LivePod } from "../src/domain/snapshot.ts";
-import type { PodSeen } from "../src/domain/summarise-components.ts";
+import { hasEnded, type PodSeen } from "../src/domain/summarise-components.ts";
 import { transitionCancel } from "../src/domain/transition-record.ts";
 import type { Acted, ExecutorDeps, Stored } from "../src/executor.ts";
 import { createWakeups } from "../src/wakeups.ts";
-import { spec as sampleSpec, START_MS } from "./samples.ts";
+import { livePod, spec as sampleSpec, START_MS } from "./samples.ts";
 
 /** Thrown where a process dies. */
 export class Killed extends Error {}
@@ -23,9 +24,9 @@ type FakePod = PodSeen & { alive: boolean; deleting: boolean };
 
 /** A store, a ledger and a cluster that work at once; what happens to the pods is decided by `behave`. */
 export function fakeWorld(
-  options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen>; restMsMost?: number } = {},
+  options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen>; restMsMax?: number } = {},
 ) {
-  const { spec = sampleSpec(), behave = succeedDriver, restMsMost = Infinity } = options;
+  const { spec = sampleSpec(), behave = succeedDriver, restMsMax = Infinity } = options;
   const made: string[] = [];
   const wakeups = createWakeups();
   const first = buildRecord({
@@ -41,7 +42,9 @@ export function fakeWorld(
   const pods = new Map<string, FakePod>();
   const calls: string[] = [];
   const failures = new Map<string, number>();
+  const suspects = takeTurns(1);
   const published = new Map<number, string>();
+  const counted: string[] = [];
   const state = {
     nowMs: START_MS,
     monotonicMs: 0,
@@ -49,6 +52,8 @@ export function fakeWorld(
     dieAt: Infinity,
     failing: new Set<string>(),
     grant: true,
+    /** What the watchers published is current. */
+    podsFresh: true,
   };
 
   /** Every call counts as two places to die: before it has an effect, and after. */
@@ -85,7 +90,14 @@ export function fakeWorld(
     const uid = there?.uid ?? `uid-${component}-${pods.size}`;
     if (there === undefined) {
       made.push(name);
-      const seen = { pod: name, uid, podIp: `10.0.0.${pods.size + 1}`, node, health: "READY" as const };
+      const seen = {
+        pod: name,
+        uid,
+        resourceVersion: 1,
+        podIp: `10.0.0.${pods.size + 1}`,
+        node,
+        health: "READY" as const,
+      };
       const rest = { reason: "", message: "", deleted: false, exitCode: undefined };
       pods.set(name, { ...seen, ...rest, ...behave(component), alive: true, deleting: false });
       wakeups.podChanged("bench");
@@ -102,16 +114,19 @@ export function fakeWorld(
     save: (record, revision) => at("save", () => write(record, revision)),
     wake: (name) => {
       const waker = wakeups.open(name);
-      return { ...waker, wait: (wait) => waker.wait({ ...wait, ms: Math.min(wait.ms, restMsMost) }) };
+      return { ...waker, wait: (wait) => waker.wait({ ...wait, ms: Math.min(wait.ms, restMsMax) }) };
     },
     enqueue: () => at("enqueue", () => undefined),
     pods: () => [...pods.values()],
+    podsFresh: () => state.podsFresh,
+    nodesLost: () => new Map(),
+    nodesUsable: () => new Set(),
     listPods: () =>
       at("list", () => {
         // Pods take one look to go away.
-        const live: LivePod[] = [...pods.values()].flatMap(({ alive, pod, uid, deleting }) =>
-          alive ? [{ pod, uid, deleting, overdueOn: undefined, containers: ["main"], leftText: "" }] : [],
-        );
+        const live: LivePod[] = [...pods.values()].flatMap(({ alive, deleting, ...seen }) => {
+          return alive ? [livePod(seen, { deleting })] : [];
+        });
         for (const pod of pods.values()) if (pod.deleting) pods.set(pod.pod, { ...pod, alive: false });
         return live;
       }),
@@ -128,27 +143,42 @@ export function fakeWorld(
           case "create-pod":
             if (!state.held) throw new Error("a pod is made without machines");
             return create(step.component.name, step.node);
-          case "collect-logs":
-            return { got: "outcome", outcome: { do: "logs-collected", warnings: [], resultJson: '{"qps":1}' } };
           case "delete-pod": {
             const pod = pods.get(step.pod);
             if (pod !== undefined) pods.set(step.pod, { ...pod, deleting: true });
             return { got: "nothing" };
           }
           case "release":
-            if ([...pods.values()].some(({ alive }) => alive)) throw new Error("released while pods are there");
+            if ([...pods.values()].some((pod) => pod.alive && !hasEnded({ state: pod.health })))
+              throw new Error("released while a pod runs");
             // Without an id the ledger is asked which one is the session's.
             if (step.reservationId !== record.reservationId || !["", "r-1"].includes(step.reservationId))
               throw new Error("another's is released");
             state.held = false;
             return { got: "outcome", outcome: { do: "released" } };
+          case "reserve-replacement":
+          case "release-replacement":
+            throw new Error("no machine is lost here");
         }
       }),
-    announce: (record, from) =>
+    announce: (record, from, newFrom) =>
       at("announce", () => {
         for (const [index, event] of record.events.entries()) if (index >= from) published.set(index, event.kind);
+        counted.push(...record.events.slice(Math.max(from, newFrom)).map(({ kind }) => kind));
+      }),
+    collectLogs: (_record, { pods: read }, onRead) =>
+      at("collect-logs", () => {
+        for (const { pod } of read) {
+          onRead({
+            do: "logs-read",
+            pod,
+            warnings: [],
+            resultJson: pod === podName("bench", "driver") ? '{"qps":1}' : undefined,
+          });
+        }
       }),
     failures,
+    suspects,
     span: (_record, _phase, work) => work(),
   });
 
@@ -160,6 +190,8 @@ export function fakeWorld(
     /** Names of the pods that were made, in order. */
     made,
     published,
+    /** Events that an executor counted as its own. */
+    counted,
     wakeups,
     /** Somebody else's write. */
     write: (record: SessionRecord) => write(record, stored.revision),

@@ -92,7 +92,7 @@ describe("a session that cannot succeed", () => {
     expect(eventsOf(session)).toEqual([...PROVISIONED, "ERROR"]);
     expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });
     expect(session.events?.at(-1)?.description).toContain(
-      "not all components were ready within 1500 ms: driver is PENDING, server-0 is NOT_READY",
+      "not all components were ready within 1s500ms: driver is PENDING, server-0 is NOT_READY (ProbeFailing: no connection to ",
     );
     expect(world.cluster.bound).not.toContain("never-ready-driver");
     await expectNothingLeft(world);

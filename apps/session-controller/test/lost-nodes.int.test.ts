@@ -13,7 +13,7 @@ import {
   type SessionWorld,
 } from "./world.ts";
 
-const POOLS = { drivers: 2, workers: 4 };
+const POOLS = { drivers: 2, workers: 5 };
 const NAMESPACE = "default";
 
 const pair = (...driver: string[]) => [
@@ -72,8 +72,29 @@ describe("a session whose pod loses its node", () => {
     await submit(world, "gone", pair("serve"), SPEC);
     const name = await serverNode("gone");
     await world.cluster.api.deleteNode({ name });
-    await expectLost("gone", /^server server-0 failed: NodeLost/);
+    await expectLost("gone", /^server server-0 failed: NodeLost: node workers-\d of the pod is gone$/);
     await runsAfter("after-gone");
+  });
+
+  it("because it is removed ends with the node and the reason that the garbage collector of pods names", async () => {
+    await submit(world, "collected", pair("serve"), SPEC);
+    const name = await serverNode("collected");
+    const pod = await world.cluster.api.readNamespacedPod({ name: "collected-server-0", namespace: NAMESPACE });
+    const nowAt = new Date();
+    // As the collector does it: the condition and the phase in one write, then the deletion.
+    const condition = {
+      type: "DisruptionTarget",
+      status: "True",
+      reason: "DeletionByPodGC",
+      message: "PodGC: node no longer exists",
+      lastTransitionTime: nowAt,
+    };
+    pod.status = { ...pod.status, phase: "Failed", conditions: [...(pod.status?.conditions ?? []), condition] };
+    await world.cluster.api.deleteNode({ name });
+    await world.cluster.api.replaceNamespacedPodStatus({ name: "collected-server-0", namespace: NAMESPACE, body: pod });
+    const why = `DeletionByPodGC: on node ${name}: PodGC: node no longer exists`;
+    await expectLost("collected", new RegExp(`^server server-0 failed: ${why}$`));
+    await runsAfter("after-collected");
   });
 
   it("because it is silent ends once its pod is evicted, and gives its machines to the next one when the node is given up", async () => {
@@ -95,7 +116,7 @@ describe("a session whose pod loses its node", () => {
     await submit(world, "waits", pair("exit", "0"), SPEC);
     await until("it waits for the one executor", async () => {
       const { session: waiting } = await world.sessions.getSession({ name: "waits" });
-      return waiting?.waitingBecause?.startsWith("as many sessions as allowed are running");
+      return waiting?.waitingBecause?.startsWith("as many sessions as SESSION_EXECUTORS allows are running");
     });
     world.cluster.held.clear();
     expect(eventsOf(await finished(world, "waits"))).toEqual([...RAN, "DONE"]);

@@ -1,10 +1,11 @@
+import { faultOf } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { openBucket } from "@muster/store";
 import { otlpCollector, until, type OtlpCollector } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { API_SERVERS } from "./api-servers.ts";
+import { API_SERVERS, EMBEDDED } from "./api-servers.ts";
 import { processCluster } from "./process-cluster.ts";
-import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, type SessionWorld } from "./world.ts";
+import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, submit, type SessionWorld } from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
 const LOG_LIMIT = 300_000;
@@ -48,6 +49,13 @@ const SPEAKER = `
   setInterval(() => {}, 1000);
 `;
 
+/** Writes what its template gives, and then waits for the end. */
+const EQUIPPED = `
+  const data = require("node:fs").readFileSync(process.env.HOME + "/data/greeting", "utf8");
+  console.log(JSON.stringify({ data, token: process.env.TOKEN, level: process.env.CONFIG_LEVEL }));
+  setInterval(() => {}, 1000);
+`;
+
 for (const server of API_SERVERS) {
   describe.skipIf(server.skip)(`sessions of real processes under ${server.title}`, () => {
     let world: SessionWorld;
@@ -57,7 +65,7 @@ for (const server of API_SERVERS) {
       collector = await otlpCollector();
       world = await sessionWorld(await processCluster(await server.start(), POOLS), POOLS);
       await world.startController({
-        OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
+        ...collector.variables,
         SESSION_LOG_LIMIT_BYTES: String(LOG_LIMIT),
         SESSION_RESULT_FILE: "result.json",
         SESSION_LOG_PATIENCE_MS: "20000",
@@ -139,6 +147,85 @@ for (const server of API_SERVERS) {
         "traced",
         expect.stringContaining(traceId) as string,
       );
+    });
+
+    it("gives a pod what the template of its component names: resources, variables of a Secret, and a volume that an init container has filled", async () => {
+      const { api } = world.cluster;
+      const named = (name: string, more: object) => ({ namespace: "default", body: { metadata: { name }, ...more } });
+      await api.createNamespacedSecret(named("bench-token", { stringData: { value: "secret word" } }));
+      await api.createNamespacedConfigMap(named("bench-settings", { data: { LEVEL: "7" } }));
+      const resources = { requests: { cpu: "100m", memory: "64Mi" }, limits: { memory: "1Gi" } };
+      const volumeMounts = [{ name: "data", mountPath: "/data" }];
+      const fill = `require("node:fs").writeFileSync(process.env.HOME + "/data/greeting", "hello")`;
+      const template = {
+        metadata: { labels: { team: "storage" } },
+        spec: {
+          volumes: [{ name: "data", emptyDir: {} }],
+          imagePullSecrets: [{ name: "registry" }],
+          initContainers: [{ name: "fill", image: "scripted", command: ["node", "--eval", fill], volumeMounts }],
+          containers: [
+            {
+              name: "main",
+              resources,
+              volumeMounts,
+              env: [{ name: "TOKEN", valueFrom: { secretKeyRef: { name: "bench-token", key: "value" } } }],
+              envFrom: [{ prefix: "CONFIG_", configMapRef: { name: "bench-settings" } }],
+            },
+          ],
+        },
+      };
+      const driver = { ...node("driver", "driver", EQUIPPED), templateJson: JSON.stringify(template) };
+      await submit(world, "equipped", [driver]);
+      const written = await until("the driver has written", async () => {
+        const { chunk } = await world.sessions.getLogs({ name: "equipped", component: "driver" });
+        return chunk.length > 0 && Buffer.from(chunk).toString();
+      });
+      expect(JSON.parse(written)).toEqual({ data: "hello", token: "secret word", level: "7" });
+      const pod = await api.readNamespacedPod({ name: "equipped-driver", namespace: "default" });
+      expect(pod.spec).toMatchObject({
+        containers: [{ name: "main", resources }],
+        imagePullSecrets: [{ name: "registry" }],
+        restartPolicy: "Never",
+      });
+      expect(pod.metadata?.labels).toMatchObject({ team: "storage", "muster.dev/owner": "equipped" });
+      await world.sessions.cancelSession({ requestId: "c", name: "equipped" });
+      await finished(world, "equipped");
+      await expectNothingLeft(world);
+    });
+
+    // A kube-apiserver alone has no controller that fills in the status of a quota.
+    it.runIf(server === EMBEDDED)(
+      "ends with the cluster's words when a quota refuses what a template asks for",
+      async () => {
+        await world.cluster.api.createNamespacedResourceQuota({
+          namespace: "default",
+          body: { metadata: { name: "no-things" }, spec: { hard: { "requests.example.com/thing": "0" } } },
+        });
+        const amounts = { "example.com/thing": "1" };
+        const template = {
+          spec: { containers: [{ name: "main", resources: { requests: amounts, limits: amounts } }] },
+        };
+        await submit(world, "greedy", [
+          { ...node("driver", "driver", EQUIPPED), templateJson: JSON.stringify(template) },
+        ]);
+        const session = await finished(world, "greedy");
+        expect(session.events?.at(-1)).toMatchObject({ reason: "POD_REFUSED" });
+        expect(session.events?.at(-1)?.description).toContain("no-things");
+        await expectNothingLeft(world);
+        await world.cluster.api.deleteNamespacedResourceQuota({ name: "no-things", namespace: "default" });
+      },
+    );
+
+    it("refuses a template with a field that cannot be given, and stores nothing", async () => {
+      const driver = { ...node("driver", "driver", EQUIPPED), templateJson: '{"spec":{"nodeName":"drivers-0"}}' };
+      const error: unknown = await submit(world, "pinned", [driver]).catch((reason: unknown) => reason);
+      expect(faultOf(error)).toMatchObject({
+        code: "invalid_request",
+        field: "components[0].template_json.spec.nodeName",
+      });
+      await expect(world.sessions.getSession({ name: "pinned" })).rejects.toMatchObject({
+        fault: { code: "not_found" },
+      });
     });
 
     it("shows the log of a running pod, and later the end of it at the same offsets", async () => {

@@ -5,8 +5,8 @@ import {
   type SessionRecord,
   type SessionSpec,
 } from "../src/domain/session.ts";
-import type { SessionPolicy, Snapshot } from "../src/domain/snapshot.ts";
-import type { PodSeen } from "../src/domain/summarise-components.ts";
+import type { LivePod, SessionPolicy, Snapshot } from "../src/domain/snapshot.ts";
+import { hasEnded, type PodSeen } from "../src/domain/summarise-components.ts";
 import type { SessionDraft } from "../src/domain/validate-session.ts";
 
 export const START_MS = Date.UTC(2026, 0, 1);
@@ -16,10 +16,11 @@ export const POLICY: SessionPolicy = {
   lookAgainMs: 1000,
   trustRecordMs: 7500,
   nodeLostMs: 300_000,
+  replacementWaitMs: 120_000,
 };
 
 export function component(name: string, kind: ComponentKind, more: Partial<Component> = {}): Component {
-  const base = { image: "bench:1", command: [], args: [], env: [], workingDir: "", readyPort: 0 };
+  const base = { image: "bench:1", command: [], args: [], env: [], workingDir: "", readyPort: 0, templateJson: "" };
   return { name, kind, pool: kind === "driver" ? "drivers" : "workers", ...base, ...more };
 }
 
@@ -62,7 +63,12 @@ export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
     reservation: { state: "unknown" },
     pods: [],
     livePods: undefined,
+    isReading: false,
     obstacles: [],
+    nodesLost: new Map(),
+    nodesBack: new Set<string>(),
+    heldMs: 0,
+    replacements: new Map(),
     trouble: undefined,
     ...more,
   };
@@ -72,6 +78,7 @@ export function podSeen(name: string, more: Partial<PodSeen> = {}): PodSeen {
   return {
     pod: `bench-${name}`,
     uid: `uid-${name}`,
+    resourceVersion: 1,
     podIp: `10.0.0.${name.length}`,
     node: `node-${name}`,
     health: "READY",
@@ -79,6 +86,22 @@ export function podSeen(name: string, more: Partial<PodSeen> = {}): PodSeen {
     message: "",
     deleted: false,
     exitCode: undefined,
+    ...more,
+  };
+}
+
+/** A pod as the API server lists it. */
+export function livePod(seen: PodSeen, more: Partial<LivePod> = {}): LivePod {
+  const { pod, uid } = seen;
+  return {
+    pod,
+    uid,
+    deleting: false,
+    seen,
+    overdueOn: undefined,
+    ended: hasEnded({ state: seen.health }),
+    containers: ["main"],
+    leftText: "",
     ...more,
   };
 }

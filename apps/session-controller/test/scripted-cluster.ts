@@ -16,6 +16,8 @@ export type ScriptedCluster = AsyncDisposable & {
   readonly held: Set<string>;
   /** Pods of this name that were told to wait end well now. */
   readonly ending: Set<string>;
+  /** Pods of this name are not placed while they are in it. */
+  readonly unplaced: Set<string>;
 };
 
 /**
@@ -33,11 +35,12 @@ export async function scriptedCluster(
   const bound: string[] = [];
   const held = new Set<string>();
   const ending = new Set<string>();
+  const unplaced = new Set<string>();
   const stop = new AbortController();
   const running = (async () => {
     while (!stop.signal.aborted) {
       const { items } = await api.listNamespacedPod({ namespace: NAMESPACE });
-      for (const pod of items) await step(api, pod, { bound, held, ending }).catch(tolerate);
+      for (const pod of items) await step(api, pod, { bound, held, ending, unplaced }).catch(tolerate);
       await new Promise((resolve) => setTimeout(resolve, PASS_MS));
     }
   })();
@@ -47,6 +50,7 @@ export async function scriptedCluster(
     bound,
     held,
     ending,
+    unplaced,
     [Symbol.asyncDispose]: async () => {
       stop.abort();
       await running;
@@ -74,7 +78,7 @@ async function addNode(api: CoreV1Api, name: string, pool: string): Promise<void
 async function step(
   api: CoreV1Api,
   pod: V1Pod,
-  { bound, held, ending }: { bound: string[]; held: ReadonlySet<string>; ending: ReadonlySet<string> },
+  { bound, held, ending, unplaced }: Pick<ScriptedCluster, "held" | "ending" | "unplaced"> & { bound: string[] },
 ): Promise<void> {
   const name = pod.metadata?.name ?? "";
   const address = { name, namespace: NAMESPACE };
@@ -85,6 +89,7 @@ async function step(
   if ((pod.spec?.schedulingGates ?? []).length > 0) return;
   if (pod.spec?.nodeName === undefined) {
     const node = wantedNode(pod);
+    if (unplaced.has(name) || !(await takesPods(api, node))) return;
     await api.createNamespacedPodBinding({
       ...address,
       body: { metadata: { name }, target: { kind: "Node", name: node } },
@@ -107,6 +112,12 @@ async function step(
   } else if (state?.running === undefined) {
     await report(api, pod, { running: { startedAt: new Date() } }, word !== "idle");
   }
+}
+
+async function takesPods(api: CoreV1Api, name: string): Promise<boolean> {
+  const { spec, status } = await api.readNode({ name });
+  const isReady = status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") ?? false;
+  return isReady && spec?.unschedulable !== true && (spec?.taints ?? []).length === 0;
 }
 
 function wantedNode(pod: V1Pod): string {

@@ -50,8 +50,8 @@ for (const server of API_SERVERS) {
       expect(world.cluster.bound.slice(-3)).toEqual(["good-server-0", "good-client-0", "good-driver"]);
       expect(session.components?.map(({ state, exitCode }) => [state, exitCode ?? undefined])).toEqual([
         ["SUCCEEDED", 0],
-        ["READY", undefined],
-        ["READY", undefined],
+        ["STOPPED", undefined],
+        ["STOPPED", undefined],
       ]);
       await expectNothingLeft(world);
     });
@@ -85,6 +85,21 @@ for (const server of API_SERVERS) {
         scripted("server-0", "server", "serve"),
       ]);
       expect(eventsOf(await finished(world, "flash"))).toEqual([...RAN, "DONE"]);
+    });
+
+    it("deletes a finished session with its logs, and runs another one of the same name", async () => {
+      const components = [scripted("driver", "driver", "exit", "0")];
+      await submit(world, "again", components);
+      await expect(world.sessions.deleteSession({ name: "again" })).rejects.toMatchObject({
+        fault: { code: "invalid_request" },
+      });
+      const { uid } = await finished(world, "again");
+      await world.sessions.deleteSession({ requestId: "d", name: "again", uid: uid ?? "" });
+      await expect(world.sessions.getSession({ name: "again" })).rejects.toMatchObject({
+        fault: { code: "not_found" },
+      });
+      await submit(world, "again", components);
+      expect((await finished(world, "again")).uid).not.toBe(uid);
     });
 
     it("ignores a worker that ends well", async () => {

@@ -149,7 +149,7 @@ describe("more sessions than executors have places", () => {
     await sawEvent(world, "first", "RUN");
     await submit(world, "second", [{ ...scripted("driver", "driver", "flash", "0"), pool: "workers" }]);
     await until("the second waits for the first", async () =>
-      /^as many sessions as allowed/.test((await session("second")).waitingBecause ?? ""),
+      /^as many sessions as SESSION_EXECUTORS allows/.test((await session("second")).waitingBecause ?? ""),
     );
     await before.stop();
     const after = await world.startController({ SESSION_EXECUTORS: "2" });

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { CoreV1Api } from "@kubernetes/client-node";
 import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
-import { buckets, muster, ReservationService, SessionService } from "@muster/proto";
+import { buckets, muster, ReservationService, SessionService, subjects } from "@muster/proto";
 import { openBucket, protoCodec } from "@muster/store";
 import { natsServer, processEnv, type TestNats, until } from "@muster/testkit";
 import { expect } from "vitest";
@@ -29,7 +29,7 @@ export type SessionWorld<Cluster extends TestCluster = TestCluster> = AsyncDispo
   readonly sessions: Client<typeof SessionService>;
   readonly ledger: Client<typeof ReservationService>;
   /** A watcher is running from the beginning. */
-  readonly watcher: { kill(): Promise<void>; start(): Promise<void> };
+  readonly watcher: { kill(): Promise<void>; start(): Promise<void>; freeze(): void; thaw(): void };
   startController(env?: Readonly<Record<string, string>>): Promise<Controller>;
 };
 
@@ -38,6 +38,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
   cluster: Cluster,
   pools: Readonly<Record<string, number>>,
   watcherEnv: Readonly<Record<string, string>> = {},
+  ledgerEnv: Readonly<Record<string, string>> = {},
 ): Promise<SessionWorld<Cluster>> {
   // What was started before something failed goes away too.
   await using starting = new AsyncDisposableStack();
@@ -57,9 +58,23 @@ export async function sessionWorld<Cluster extends TestCluster>(
   };
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   let watcher = await start("watcher", watcherEnv);
-  await start("reservation-manager", {});
+  await start("reservation-manager", ledgerEnv);
   const sessions = client(bus, SessionService);
   const ledger = client(bus, ReservationService);
+  /** Ids of the session controllers that are alive. */
+  const replicas = async (): Promise<ReadonlySet<string>> => {
+    const ids = new Set<string>();
+    try {
+      const answers = await bus.connection.requestMany(subjects.ping("session"), "", {
+        strategy: "stall",
+        maxWait: 1000,
+      });
+      for await (const answer of answers) ids.add(answer.json<{ readonly id: string }>().id);
+    } catch {
+      // Without a responder the request fails.
+    }
+    return ids;
+  };
   const known = async (): Promise<boolean> => {
     const { pools: found } = await ledger.listPools({});
     return Object.entries(pools).every(([pool, count]) =>
@@ -79,8 +94,11 @@ export async function sessionWorld<Cluster extends TestCluster>(
       start: async () => {
         watcher = await start("watcher", watcherEnv);
       },
+      freeze: () => void watcher.kill("SIGSTOP"),
+      thaw: () => void watcher.kill("SIGCONT"),
     },
     startController: async (env = {}) => {
+      const before = await replicas();
       const child = await start("session-controller", {
         SESSION_ACK_WAIT_MS: "900",
         SESSION_SWEEP_MS: "300",
@@ -91,12 +109,10 @@ export async function sessionWorld<Cluster extends TestCluster>(
         SESSION_RESULT_PATIENCE_MS: "100",
         ...env,
       });
-      const answers = (): Promise<boolean> =>
-        sessions.listSessions({ limit: 1 }, { timeoutMs: 3000 }).then(
-          () => true,
-          () => false,
-        );
-      await until("a controller answers", answers, { timeoutMs: 50_000 });
+      // An earlier replica answers requests, too: wait for one that was not there before.
+      const isNew = async (): Promise<boolean> => [...(await replicas())].some((id) => !before.has(id));
+      await until("the new controller answers", isNew, { timeoutMs: 50_000 });
+      await sessions.listSessions({ limit: 1 }, { timeoutMs: 50_000 });
       return {
         pid: child.pid ?? 0,
         kill: () => ended(child, "SIGKILL"),

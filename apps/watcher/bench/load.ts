@@ -1,7 +1,8 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
+import { sized } from "@muster/testkit";
 
-export const PODS = 2000;
+export const PODS = sized(2000, 100);
 export const PODS_PER_SESSION = 20;
 
 export type Order = { readonly perSecond: number; readonly changes: number };

@@ -8,13 +8,13 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNats } from "@muster/bus";
-import { natsServer, until } from "@muster/testkit";
+import { natsServer, quickArguments, sized, until } from "@muster/testkit";
 import { openPodSubscriptions, type PodNews } from "@muster/watch";
 import { makeLatencies, PODS, PODS_PER_SESSION, type Order } from "./load.ts";
 
-const RATES = [500, 2000];
-const SECONDS = 10;
-const WARM_UP: Order = { perSecond: 500, changes: 2000 };
+const RATES = sized([500, 2000], [500]);
+const SECONDS = sized(10, 1);
+const WARM_UP: Order = { perSecond: 500, changes: sized(2000, 200) };
 /** Small enough that a subscriber never counts as slow here: every change is to be measured. */
 const EVENT_BUFFER_SIZE = 1024;
 
@@ -24,7 +24,7 @@ await using stack = new AsyncDisposableStack();
 const directory = await mkdtemp(join(tmpdir(), "muster-bench-"));
 stack.defer(() => rm(directory, { recursive: true, force: true }));
 const nats = stack.use(await natsServer());
-const api = child("api-server.process.ts");
+const api = child("api-server.process.ts", ...quickArguments());
 const { url } = await answer<{ readonly url: string }>(api);
 const baseline = child("baseline.process.ts", url, String(PODS + 1));
 await once(baseline, "message");

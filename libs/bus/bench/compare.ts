@@ -1,6 +1,7 @@
+import { sized } from "@muster/testkit";
 type Contestants = { readonly bare: () => Promise<unknown>; readonly ours: () => Promise<unknown> };
 
-const ROUNDS = 5;
+const ROUNDS = sized(5, 1);
 
 type Round = { readonly perSecond: number; readonly cpuMicros: number };
 
@@ -14,7 +15,8 @@ export async function compare(
   contestants: Contestants,
   options: { readonly inFlight: number; readonly count: number; readonly unit?: number },
 ): Promise<void> {
-  const { inFlight, count, unit = 1 } = options;
+  const { inFlight, unit = 1 } = options;
+  const count = sized(options.count, Math.ceil(options.count / 20));
   const measure = async (call: () => Promise<unknown>): Promise<Round> => {
     let left = count;
     const lane = async (): Promise<void> => {

@@ -2,14 +2,14 @@
 import { jetstream, jetstreamManager, AckPolicy } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { muster, ReservationService } from "@muster/proto";
-import { natsServer } from "@muster/testkit";
+import { natsServer, sized } from "@muster/testkit";
 import { client, connectNats, consumeEvents, publishEvent, serve } from "../src/index.ts";
 import { answered } from "../test/answered.ts";
 import { compare } from "./compare.ts";
 
 const Granted = muster.reservation.v1.ReservationGranted;
 const IN_FLIGHT = 256;
-const CONSUMED = 20_000;
+const CONSUMED = sized(20_000, 500);
 
 await using server = await natsServer();
 const { url, token } = server;

@@ -1,4 +1,5 @@
 import { faultOf, type Fault } from "@muster/faults";
+import { serviceNames } from "@muster/proto";
 import type { Endpoint, Message, Reply } from "./bus.ts";
 import { RequestRates, type Refusal, type RequestRate } from "./request-rates.ts";
 import { replyOfFault, replyOfRefusal } from "./wire-headers.ts";
@@ -43,11 +44,11 @@ export function answering(endpoint: Endpoint, served: Served): Answering {
   let inHand = 0;
   const answer = async (message: Message, user?: string): Promise<Reply> => {
     counts.requests += 1;
-    const greedy = refuseGreed(served, user);
-    if (greedy !== undefined || inHand >= endpoint.concurrency) {
+    const excess = isRated(endpoint, user) ? refuseExcess(served, user) : undefined;
+    if (excess !== undefined || inHand >= endpoint.concurrency) {
       counts.refused += 1;
-      if (greedy === undefined) served.onRefused("busy", user);
-      return replyOfRefusal(greedy ?? busy(endpoint.name, endpoint.concurrency));
+      if (excess === undefined) served.onRefused("busy", user);
+      return replyOfRefusal(excess ?? busy(endpoint.name, endpoint.concurrency));
     }
     inHand += 1;
     const startMs = performance.now();
@@ -70,7 +71,12 @@ export function busy(endpoint: string, limit: number): Fault {
   return { code: "limit_exceeded", what, limit, retryAfterMs: BUSY_RETRY_MS };
 }
 
-function refuseGreed(served: Served, asker: string | undefined): Fault | undefined {
+/** A service makes as many requests of a hot endpoint as its users have work, so its rate is not one user's. */
+function isRated({ hot = false }: Endpoint, user: string | undefined): boolean {
+  return !hot || !serviceNames.some((name) => name === user);
+}
+
+function refuseExcess(served: Served, asker: string | undefined): Fault | undefined {
   const { service, rate, admit, onRefused, onGreed } = served;
   const refusal = admit(asker);
   if (refusal === undefined) return undefined;

@@ -3,6 +3,8 @@
  * Application code uses the typed functions (`client`, `serve`, `publishEvent`, `consumeEvents`) and never spells a header.
  */
 export type Bus = AsyncDisposable & {
+  /** Bytes of one message, headers included: `max_payload` of the server. */
+  maxPayloadBytes(): number;
   /**
    * Sends one request to one replica and waits for the answer.
    * Rejects with FaultError: unavailable (nobody answers), deadline_exceeded, cancelled, limit_exceeded (payload too large).
@@ -39,11 +41,21 @@ export type RequestOptions = {
   readonly timeoutMs: number;
   readonly headers?: Headers;
   readonly signal?: AbortSignal;
-  /**
-   * Sent again, perhaps to another replica, whenever there was no answer for so long, and once the connection was lost and is back: whoever had it may be dead. The first answer
-   * counts.
-   */
-  readonly again?: { readonly afterMs: number; readonly headers: (leftMs: number) => Headers };
+  readonly repeat?: RequestRepeat;
+};
+
+/**
+ * How a request is repeated while it has no answer. A repetition goes to a replica that answers a ping, because a frozen one still receives requests; and to any replica once the
+ * connection was lost and is back. The first answer counts. A replica that still works on the request ignores its repetition, so that each has it in flight once at most.
+ */
+export type RequestRepeat = {
+  /** As `respond` names it. */
+  readonly service: string;
+  /** How long attempt 1, 2, ... may have no answer before the next one. */
+  readonly silenceMs: (attempt: number) => number;
+  readonly headers: (leftMs: number) => Headers;
+  /** In place of that of the first attempt. */
+  readonly payload?: Uint8Array;
 };
 
 export type Reply = { readonly payload: Uint8Array; readonly headers: Headers };
@@ -62,6 +74,8 @@ export type Endpoint = {
   readonly subject: string;
   /** Requests that may be in hand at once; one more is refused with limit_exceeded and a retry hint. */
   readonly concurrency: number;
+  /** The rate of a user does not limit services here, only `concurrency` does. Default false. */
+  readonly hot?: boolean;
   readonly handler: (message: Message) => Promise<Reply>;
 };
 

@@ -3,13 +3,15 @@ import type { Fault } from "@muster/faults";
 /** One call in hand on the serving side: its deadline, and the signal that tells the handler when the caller stops waiting. */
 export class CallInHand {
   readonly deadlineMs: number;
+  readonly pageBytes: number;
   /** Told once, when the call ends before its handler does. */
   onEnd: ((fault: Fault) => void) | undefined;
   #fault: Fault | undefined;
   #controller: AbortController | undefined;
   readonly #timer: NodeJS.Timeout;
 
-  constructor(operation: string, timeoutMs: number) {
+  constructor(operation: string, timeoutMs: number, pageBytes: number) {
+    this.pageBytes = pageBytes;
     this.deadlineMs = Date.now() + timeoutMs;
     this.#timer = setTimeout(() => {
       this.end({ code: "deadline_exceeded", operation, timeoutMs });

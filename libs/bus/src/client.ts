@@ -9,7 +9,7 @@ import {
 } from "@muster/proto";
 import { injectTrace, inSpan } from "@muster/tracing";
 import { backoffMs, pause } from "@muster/backoff";
-import type { Bus, Headers, Reply, RequestOptions } from "./bus.ts";
+import type { Bus, Headers, Reply, RequestOptions, RequestRepeat } from "./bus.ts";
 import { encodeMessage, tryDecode, typeName } from "./messages.ts";
 import { faultOfReply, header, isRefusal } from "./wire-headers.ts";
 
@@ -23,8 +23,8 @@ export type CallOptions = {
 
 /**
  * Whether a call may be made more than once. `safely` (the default: every request of Muster reads, or carries an id by which its service knows it again): also after the
- * service has answered unavailable, beside one that is not answered for a third of the call's time, and beside one that was under way when the connection was lost. `never`: only while nobody is there to receive it, and after the
- * service has refused to look at it.
+ * service has answered unavailable, while the replica that received it is silent, and after the connection was lost with it under way. `never`: only while no replica exists to
+ * receive it, and after the service has refused to look at it.
  */
 export type Repeat = "safely" | "never";
 
@@ -42,8 +42,10 @@ export const DEFAULT_TIMEOUT_MS = 5000;
 
 /** Between two attempts while nobody answers. */
 const RETRY = { firstMs: 20, mostMs: 500 };
-/** A call is asked again beside itself when it has had no answer for this part of its time, but not sooner than in `leastMs`, nor when it may take longer than `mostMs`: then it waits for something. */
-const SILENCE = { part: 1 / 3, leastMs: 500, mostMs: 10_000 };
+/** How long a read may have no answer before another replica gets it, too: doubles with each attempt. */
+const READ_SILENCE = { firstMs: 500, maxMs: 2000 };
+/** The same of a write, as a part of its time: two replicas that do the same are fenced, and cost more. One that may take longer than `maxMs` is a long one, and not slow. */
+const WRITE_SILENCE = { part: 1 / 3, minMs: 500, maxMs: 30_000 };
 /** With less than this left nobody is asked again: an attempt that runs out of time cannot say any more that nothing was done. */
 const LAST_ATTEMPT_MS = 50;
 /** Hint for callers that found nobody within their deadline. */
@@ -70,6 +72,7 @@ type Route = {
   readonly area: string;
   readonly subject: string;
   readonly operation: string;
+  readonly method: MethodDescriptor;
   readonly type: string;
   readonly repeat: Repeat;
 };
@@ -81,7 +84,7 @@ function callOf(bus: Bus, service: ServiceDescriptor, method: MethodDescriptor, 
   const { area } = service;
   const subject = subjects.request(area, method.verb);
   const operation = `${area}.${method.verb}`;
-  const route: Route = { bus, area, subject, operation, type: typeName(method.request), repeat };
+  const route: Route = { bus, area, subject, operation, method, type: typeName(method.request), repeat };
   const spanName = `send ${subject}`;
   const span = {
     kind: SpanKind.CLIENT,
@@ -95,11 +98,25 @@ function callOf(bus: Bus, service: ServiceDescriptor, method: MethodDescriptor, 
   };
   return (request, options = {}) =>
     inSpan("@muster/bus", spanName, span, async () => {
-      const reply = await ask(route, encodeRequest(method, request), options);
+      const reply = await ask(route, buildQuestion(method, request), options);
       const message: unknown = tryDecode(method.reply, reply.payload);
       if (message === undefined) throw new FaultError({ code: "internal", operation });
       return message;
     });
+}
+
+/** A request as it is sent. */
+type Question = {
+  readonly payload: Uint8Array;
+  /** How long a long poll lets its service hold the answer (`wait_ms`), and the request for what there is when that time is over. */
+  readonly waitMs: number;
+  readonly withoutWait: Uint8Array | undefined;
+};
+
+function buildQuestion(method: MethodDescriptor, request: object): Question {
+  const payload = encodeRequest(method, request);
+  const waitMs = "waitMs" in request && typeof request.waitMs === "number" ? request.waitMs : 0;
+  return { payload, waitMs, withoutWait: waitMs > 0 ? encodeRequest(method, { ...request, waitMs: 0 }) : undefined };
 }
 
 function encodeRequest(method: MethodDescriptor, request: object): Uint8Array {
@@ -111,15 +128,15 @@ function encodeRequest(method: MethodDescriptor, request: object): Uint8Array {
   }
 }
 
-function ask(route: Route, payload: Uint8Array, options: CallOptions): Promise<Reply> {
+function ask(route: Route, question: Question, options: CallOptions): Promise<Reply> {
   const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
-  if (signal === undefined) return askUntil(route, payload, options, timeoutMs, undefined);
-  return askUntilAborted(route, payload, options, timeoutMs, signal);
+  if (signal === undefined) return askUntil(route, question, options, timeoutMs, undefined);
+  return askUntilAborted(route, question, options, timeoutMs, signal);
 }
 
 async function askUntilAborted(
   route: Route,
-  payload: Uint8Array,
+  question: Question,
   options: CallOptions,
   timeoutMs: number,
   signal: AbortSignal,
@@ -130,7 +147,7 @@ async function askUntilAborted(
   };
   signal.addEventListener("abort", cancel, { once: true });
   try {
-    return await askUntil(route, payload, options, timeoutMs, callId);
+    return await askUntil(route, question, options, timeoutMs, callId);
   } finally {
     signal.removeEventListener("abort", cancel);
   }
@@ -138,7 +155,7 @@ async function askUntilAborted(
 
 async function askUntil(
   route: Route,
-  payload: Uint8Array,
+  question: Question,
   options: CallOptions,
   timeoutMs: number,
   callId: string | undefined,
@@ -150,8 +167,8 @@ async function askUntil(
   for (let attempt = 1; ; attempt += 1) {
     let waitMs = backoffMs(attempt, RETRY);
     if (signal?.aborted === true) throw new FaultError({ code: "cancelled", operation: route.operation });
-    const once = requestOptions(route, leftMs, { repeat, signal, callId });
-    const asked = await askOnce(route, payload, timeoutMs, once).catch((error: unknown) => {
+    const once = requestOptions(route, question, leftMs, { repeat, signal, callId });
+    const asked = await askOnce(route, question.payload, timeoutMs, once).catch((error: unknown) => {
       throw orAnswered(error, answered);
     });
     let failure: FaultError;
@@ -202,17 +219,34 @@ async function askOnce(
 
 function requestOptions(
   route: Route,
+  question: Question,
   timeoutMs: number,
   { repeat, signal, callId }: { repeat: Repeat; signal: AbortSignal | undefined; callId: string | undefined },
 ): RequestOptions {
   const headers = requestHeaders(route, timeoutMs, callId);
-  if (repeat === "never") return signal === undefined ? { timeoutMs, headers } : { timeoutMs, headers, signal };
-  const afterMs = timeoutMs > SILENCE.mostMs ? Infinity : Math.max(SILENCE.leastMs, timeoutMs * SILENCE.part);
-  const again = {
-    afterMs,
-    headers: (leftMs: number): Headers => new Map([...headers, [header.timeout, String(Math.ceil(leftMs))]]),
+  const options = signal === undefined ? { timeoutMs, headers } : { timeoutMs, headers, signal };
+  return repeat === "never" ? options : { ...options, repeat: requestRepeat(route, question, timeoutMs, headers) };
+}
+
+function requestRepeat(
+  { method, area }: Route,
+  question: Question,
+  timeoutMs: number,
+  headers: Headers,
+): RequestRepeat {
+  const { waitMs, withoutWait } = question;
+  const writeMs =
+    timeoutMs > WRITE_SILENCE.maxMs ? Infinity : Math.max(WRITE_SILENCE.minMs, timeoutMs * WRITE_SILENCE.part);
+  return {
+    service: area,
+    silenceMs: (attempt) => (method.isRead ? readSilenceMs(attempt) + (attempt === 1 ? waitMs : 0) : writeMs),
+    headers: (leftMs) => new Map([...headers, [header.timeout, String(Math.ceil(leftMs))]]),
+    ...(withoutWait && { payload: withoutWait }),
   };
-  return signal === undefined ? { timeoutMs, headers, again } : { timeoutMs, headers, again, signal };
+}
+
+function readSilenceMs(attempt: number): number {
+  return Math.min(READ_SILENCE.maxMs, READ_SILENCE.firstMs * 2 ** (attempt - 1));
 }
 
 function requestHeaders(route: Route, timeoutMs: number, callId: string | undefined): Map<string, string> {

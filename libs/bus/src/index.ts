@@ -20,6 +20,8 @@ export { client } from "./client.ts";
 export type { CallOptions, Client } from "./client.ts";
 export { serve } from "./serve.ts";
 export type { CallContext, Handlers, ServeOptions } from "./serve.ts";
+export { fillPage } from "./fill-page.ts";
+export type { Page, PageLimits } from "./fill-page.ts";
 export { consumeEvents, publishEvent } from "./events.ts";
 export type { EventContext, EventOptions } from "./events.ts";
 export { openTrail } from "./trail.ts";

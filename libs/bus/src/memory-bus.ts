@@ -78,6 +78,7 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
     if (closed) throw new FaultError({ code: "cancelled", operation });
   };
   return {
+    maxPayloadBytes: () => MAX_PAYLOAD_BYTES,
     request: async (subject, payload, requestOptions) => {
       open(`request to ${subject}`);
       return request(

@@ -20,7 +20,10 @@ const variants: { [Code in Fault["code"]]: fc.Arbitrary<Extract<Fault, { code: C
     expectedRevision: uint64,
     actualRevision: uint64,
   }),
-  pool_unknown: fc.record({ code: fc.constant("pool_unknown"), pool: text }),
+  pool_unknown: fc.record(
+    { code: fc.constant("pool_unknown"), pool: text, known: fc.array(text, { minLength: 1 }) },
+    { requiredKeys: ["code", "pool"] },
+  ),
   pool_capacity: fc.record({ code: fc.constant("pool_capacity"), pool: text, requested: uint32, capacity: uint32 }),
   pool_availability: fc.record({
     code: fc.constant("pool_availability"),

@@ -36,8 +36,10 @@ export function faultFromProto(wire: WireFault): Fault {
         expectedRevision: wire.conflict?.expectedRevision ?? 0,
         actualRevision: wire.conflict?.actualRevision ?? 0,
       };
-    case "poolUnknown":
-      return { code: "pool_unknown", pool: wire.poolUnknown?.pool ?? "" };
+    case "poolUnknown": {
+      const { pool = "", known = [] } = wire.poolUnknown ?? {};
+      return { code: "pool_unknown", pool: pool ?? "", ...(known && known.length > 0 && { known }) };
+    }
     case "poolCapacity":
       return {
         code: "pool_capacity",
@@ -176,7 +178,7 @@ function detailOf(fault: Fault): FaultDetail {
         },
       };
     case "pool_unknown":
-      return { poolUnknown: { pool: fault.pool } };
+      return { poolUnknown: { pool: fault.pool, known: [...(fault.known ?? [])] } };
     case "pool_capacity":
       return { poolCapacity: { pool: fault.pool, requested: fault.requested, capacity: fault.capacity } };
     case "pool_availability":

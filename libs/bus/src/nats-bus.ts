@@ -75,6 +75,7 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
   };
   return {
     connection,
+    maxPayloadBytes: () => link.maxPayload,
     request: (subject, payload, requestOptions) => requests.request(subject, payload, requestOptions),
     respond: async (service, endpoints) => owned(await respondOnNats(link, service, endpoints, serving)),
     signal: (subject, payload, headers) => {

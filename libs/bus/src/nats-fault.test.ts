@@ -26,7 +26,7 @@ const thrown: [what: string, error: unknown, code: FaultCode][] = [
   ["JetStream still starting", api(10008, 503), "unavailable"],
   ["a wrong stream configuration", api(10052, 500), "invalid_request"],
   ["a request that JetStream refuses", api(10025, 400), "invalid_request"],
-  ["anything else of JetStream", api(10001, 500), "internal"],
+  ["a stream that no server has loaded yet", api(10118, 500), "unavailable"],
   ["a defect", new TypeError("x is undefined"), "internal"],
   ["no error at all", "text", "internal"],
 ];

@@ -102,7 +102,8 @@ function apiFault(error: unknown, operation: string): Fault {
         retryAfterMs: NATS_RETRY_MS,
       };
     default:
-      if (status === 503) return NATS_AWAY;
+      // No leader yet, no server for a replica yet, or a stream that is not loaded yet.
+      if (typeof status === "number" && (status >= 500 || status === 408)) return NATS_AWAY;
       if (status === 404) return { code: "not_found", kind: "jetstream object", id: operation };
       if (status === 400) return { code: "invalid_request", field: operation, reason: messageOf(error) };
       return { code: "internal", operation };

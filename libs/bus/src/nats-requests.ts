@@ -1,7 +1,9 @@
 import type { Msg } from "@nats-io/nats-core";
+import type { ServiceIdentity } from "@nats-io/services";
 import { FaultError } from "@muster/faults";
 import { pause } from "@muster/backoff";
 import { newInbox } from "@muster/jetstream";
+import { subjects } from "@muster/proto";
 import type { Reply, RequestOptions } from "./bus.ts";
 import { checkSize } from "./message-size.ts";
 import { NATS_AWAY, natsError } from "./nats-fault.ts";
@@ -12,11 +14,19 @@ type Waiting = {
   readonly resolve: (reply: Reply) => void;
   readonly reject: (error: FaultError) => void;
   readonly operation: string;
-  readonly sendAgain: () => void;
+  /** Sends the request again: to any replica, or to the one with this id. */
+  readonly sendAgain: (replica?: string) => void;
   readonly stop: () => void;
+  /** Replicas that were found alive and asked, and whether one is looked for now. */
+  readonly found: Set<string>;
+  pinged: boolean;
 };
 
 const NO_RESPONDERS = 503;
+/** Before the token of a request: the answer to the ping that its silence has caused. */
+const PING = "p";
+/** What the client library names a replica. */
+const REPLICA = /^[A-Z0-9]{1,64}$/;
 /** Whoever has a request in hand answers it soon after the connection is back. */
 const ANSWERED_AFTER_LOSS_MS = 500;
 
@@ -74,7 +84,7 @@ export class NatsRequests {
     operation: string,
     timeoutMs: number,
   ): Promise<Reply> {
-    const { headers, signal, again } = options;
+    const { headers, signal, repeat } = options;
     this.#last += 1;
     const token = String(this.#last);
     const { resolve, reject, promise } = Promise.withResolvers<Reply>();
@@ -82,25 +92,25 @@ export class NatsRequests {
     const late = (): void => {
       this.#fail(token, new FaultError({ code: "deadline_exceeded", operation, timeoutMs: options.timeoutMs }));
     };
-    const sendAgain = (): void => {
+    const sendAgain = (replica?: string): void => {
       const leftMs = endMs - performance.now();
-      if (again !== undefined && leftMs > 0 && this.#link.up)
-        this.#publish(token, operation, subject, payload, again.headers(leftMs));
+      if (repeat === undefined || leftMs <= 0 || !this.#link.up) return;
+      const to = replica === undefined ? subject : subjects.requestOfReplica(subject, replica);
+      this.#publish(token, operation, to, repeat.payload ?? payload, repeat.headers(leftMs));
+    };
+    let attempt = 0;
+    const listen = (): NodeJS.Timeout => {
+      attempt += 1;
+      const silenceMs = repeat?.silenceMs(attempt) ?? Infinity;
+      // A process that was frozen comes here after its time.
+      const leftMs = Math.max(0, endMs - performance.now());
+      return leftMs <= silenceMs ? setTimeout(late, leftMs) : setTimeout(silent, silenceMs);
     };
     const silent = (): void => {
-      const leftMs = endMs - performance.now();
-      if (again === undefined || leftMs <= again.afterMs) {
-        // A process that was frozen comes here after its time.
-        timer = setTimeout(late, Math.max(0, leftMs));
-      } else {
-        timer = setTimeout(silent, again.afterMs);
-        sendAgain();
-      }
+      timer = listen();
+      if (repeat !== undefined) this.#findReplica(token, repeat.service);
     };
-    let timer =
-      again === undefined || timeoutMs <= again.afterMs
-        ? setTimeout(late, timeoutMs)
-        : setTimeout(silent, again.afterMs);
+    let timer = listen();
     const abort = (): void => {
       this.#fail(token, new FaultError({ code: "cancelled", operation }));
     };
@@ -109,9 +119,29 @@ export class NatsRequests {
       clearTimeout(timer);
       signal?.removeEventListener("abort", abort);
     };
-    this.#waiting.set(token, { resolve, reject, operation, sendAgain, stop });
+    this.#waiting.set(token, { resolve, reject, operation, sendAgain, stop, found: new Set(), pinged: false });
     this.#publish(token, operation, subject, payload, headers);
     return promise;
+  }
+
+  /** Asks which replicas are alive. Where the last ping found no new one, any replica gets the request: perhaps this user lacks the right to ask. */
+  #findReplica(token: string, service: string): void {
+    const waiting = this.#waiting.get(token);
+    if (waiting === undefined || !this.#link.up) return;
+    if (waiting.pinged) waiting.sendAgain();
+    waiting.pinged = true;
+    this.#link.connection.publish(subjects.ping(service), "", { reply: `${this.#inbox}.${PING}${token}` });
+  }
+
+  /** The first replica that answers the ping, and has not been asked for this reason before, gets the request. */
+  #foundReplica(token: string, pong: Msg): void {
+    const waiting = this.#waiting.get(token);
+    if (waiting?.pinged !== true) return;
+    const replica = replicaOf(pong);
+    if (replica !== undefined && waiting.found.has(replica)) return;
+    if (replica !== undefined) waiting.found.add(replica);
+    waiting.pinged = false;
+    waiting.sendAgain(replica);
   }
 
   /** Does not throw: what is wrong becomes the answer. */
@@ -140,6 +170,10 @@ export class NatsRequests {
 
   #answered(message: Msg): void {
     const token = message.subject.slice(this.#inbox.length + 1);
+    if (token.startsWith(PING)) {
+      this.#foundReplica(token.slice(PING.length), message);
+      return;
+    }
     const waiting = this.#waiting.get(token);
     // The second answer to one request, or one that comes too late.
     if (waiting === undefined) return;
@@ -169,6 +203,17 @@ export class NatsRequests {
 
   #rejectAll(errorOf: (operation: string) => FaultError): void {
     for (const [token, { operation }] of this.#waiting) this.#fail(token, errorOf(operation));
+  }
+}
+
+/** Which replica has answered the ping; undefined where the server says that none exists, and for what is no answer to a ping. */
+function replicaOf(pong: Msg): string | undefined {
+  try {
+    // What services answer is fixed by the NATS services protocol (ADR-32).
+    const { id } = pong.json<ServiceIdentity>();
+    return REPLICA.test(id) ? id : undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,6 +1,7 @@
 import { Svcm, type Service, type ServiceInfo, type ServiceStats } from "@nats-io/services";
-import type { Msg, NatsConnection } from "@nats-io/nats-core";
+import type { Msg, NatsConnection, Subscription } from "@nats-io/nats-core";
 import { backoffMs, pause, within } from "@muster/backoff";
+import { subjects } from "@muster/proto";
 import { admission, answering, type Answering, type Served } from "./answer.ts";
 import type { Endpoint, Reply, ServiceIdentity } from "./bus.ts";
 import { InHand } from "./in-hand.ts";
@@ -57,9 +58,11 @@ export async function respondOnNats(
     onRefused: (reason, user) => link.metrics.refused(name, reason, user ?? OTHERS),
     onGreed: (description) => link.refusing(description),
   };
+  const subscriptions: Subscription[] = [];
+  const connection = answeringInboxes(link, name);
   let service: Service;
   try {
-    service = await new Svcm(answeringInboxes(link, name)).add({
+    service = await new Svcm(connection).add({
       name,
       version,
       description,
@@ -70,25 +73,17 @@ export async function respondOnNats(
         return Promise.resolve(counts === undefined ? null : { ...counts, dropped: Object.fromEntries(link.dropped) });
       },
     });
+    const { id } = service.info();
     for (const endpoint of endpoints) {
       const { answer, counts } = answering(endpoint, common);
       served.set(endpoint.subject, { answer, counts });
-      service.addEndpoint(endpoint.name, {
-        subject: endpoint.subject,
-        handler: (error, message) => {
-          if (error !== null) return;
-          void inHand.run(async () => {
-            const { subject, data: payload, headers } = message;
-            const { losses } = link;
-            const reply = await answer(
-              { subject, payload, headers: fromNatsHeaders(headers) },
-              userOfInbox(message.reply),
-            );
-            if (link.up && link.losses === losses) send(link, message, reply);
-            else await insist(link, message, reply);
-          });
-        },
-      });
+      const take = requestTaker(link, answer);
+      const handler = (error: Error | null, message: Msg): void => {
+        if (error === null) void inHand.run(() => take(message));
+      };
+      service.addEndpoint(endpoint.name, { subject: endpoint.subject, handler });
+      const ownSubject = subjects.requestOfReplica(endpoint.subject, id);
+      subscriptions.push(connection.subscribe(ownSubject, { callback: handler }));
     }
   } catch (error) {
     throw natsError(error, { operation: `serving ${name}` });
@@ -96,10 +91,28 @@ export async function respondOnNats(
   await link.flush();
   return {
     [Symbol.asyncDispose]: async () => {
-      await link.within(drainMs, service.stop());
+      await link.within(drainMs, Promise.all([service.stop(), ...subscriptions.map((own) => own.drain())]));
       await within(drainMs, inHand.idle());
       await link.within(drainMs, link.flush());
     },
+  };
+}
+
+/** Answers requests. A repetition of one that is in flight here is ignored: its caller takes one answer, at the inbox that both name. */
+function requestTaker(link: NatsLink, answer: Answering["answer"]): (request: Msg) => Promise<void> {
+  const inFlight = new Set<string>();
+  return async (request) => {
+    const { subject, data: payload, headers, reply: inbox = "" } = request;
+    if (inFlight.has(inbox)) return;
+    inFlight.add(inbox);
+    try {
+      const { losses } = link;
+      const reply = await answer({ subject, payload, headers: fromNatsHeaders(headers) }, userOfInbox(inbox));
+      if (link.up && link.losses === losses) send(link, request, reply);
+      else await insist(link, request, reply);
+    } finally {
+      inFlight.delete(inbox);
+    }
   };
 }
 

@@ -22,6 +22,8 @@ export type CallContext = {
   readonly signal: AbortSignal;
   /** Milliseconds since 1970 at which the caller stops waiting. */
   readonly deadlineMs: number;
+  /** Bytes that the messages of one page may have: half of what the server takes, so that the rest of the reply fits too. */
+  readonly pageBytes: number;
 };
 
 /** One function a method. It answers, or throws a FaultError that arrives as the same fault; any other error is a defect: logged, answered as internal. */
@@ -34,11 +36,13 @@ type Handler<Method extends MethodDescriptor> = (
   context: CallContext,
 ) => Promise<PropertiesOf<Method["reply"]>>;
 
-export type ServeOptions = {
+export type ServeOptions<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly version: string;
   readonly description: string;
   /** Requests in hand at once, per method. Default 256. */
   readonly concurrency?: number;
+  /** Methods that services call for each piece of work: there the rate of a user limits only users that are no services. Default none. */
+  readonly hotMethods?: readonly (keyof Service["methods"])[];
   /** How long requests in hand may go on once the service is disposed, before their signals are aborted. Default 2000. */
   readonly graceMs?: number;
   /** Told about defects; faults are the caller's business. */
@@ -56,18 +60,19 @@ export async function serve<Service extends ServiceDescriptor>(
   bus: Bus,
   service: Service,
   handlers: Handlers<Service>,
-  options: ServeOptions,
+  options: ServeOptions<Service>,
 ): Promise<AsyncDisposable> {
-  const { version, description, concurrency = 256, graceMs = 2000, onDefect } = options;
+  const { version, description, concurrency = 256, hotMethods = [], graceMs = 2000, onDefect } = options;
   const { area } = service;
+  const hot = new Set<PropertyKey>(hotMethods);
   const inHand = new Set<CallInHand>();
   const cancellable = new Map<string, CallInHand>();
   const endpoints = Object.entries(service.methods).map(([name, method]): Endpoint => {
     // The handlers have the keys of the descriptor; the mapped type does not survive Object.entries.
     const handler = handlers[name] as AnyHandler;
-    const work: Work = { service, method, handler, concurrency, onDefect, inHand, cancellable, running: 0 };
+    const work: Work = { bus, service, method, handler, concurrency, onDefect, inHand, cancellable, running: 0 };
     const subject = subjects.request(area, method.verb);
-    return { name: method.verb, subject, concurrency, handler: answerer(work, subject) };
+    return { name: method.verb, subject, concurrency, hot: hot.has(name), handler: answerer(work, subject) };
   });
   const cancels = await bus.listen(subjects.cancel(area), (message) => {
     const call = cancellable.get(message.headers.get(header.callId) ?? "");
@@ -88,6 +93,7 @@ export async function serve<Service extends ServiceDescriptor>(
 
 /** One method while it is served. */
 type Work = {
+  readonly bus: Pick<Bus, "maxPayloadBytes">;
   readonly service: ServiceDescriptor;
   readonly method: MethodDescriptor;
   readonly handler: AnyHandler;
@@ -136,7 +142,8 @@ async function answer(work: Work, message: Message): Promise<Reply> {
     });
   ownDefaults(request);
   checkRequestId(request);
-  const call = new CallInHand(operation, timeoutOf(message.headers, DEFAULT_TIMEOUT_MS));
+  const pageBytes = Math.floor(work.bus.maxPayloadBytes() / 2);
+  const call = new CallInHand(operation, timeoutOf(message.headers, DEFAULT_TIMEOUT_MS), pageBytes);
   const callId = message.headers.get(header.callId);
   work.inHand.add(call);
   if (callId !== undefined) work.cancellable.set(callId, call);

@@ -45,7 +45,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
 
     const served = async (
       handlers: Partial<Reservations>,
-      options: Partial<ServeOptions> = {},
+      options: Partial<ServeOptions<typeof ReservationService>> = {},
     ): Promise<AsyncDisposable> => {
       const bus = await world.connect("service");
       await serve(bus, ReservationService, answered(handlers), { ...identity, ...options });
@@ -312,7 +312,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
             return Promise.resolve({});
           },
         });
-        await serve(bus, ReservationService, handlers, identity);
+        await serve(bus, ReservationService, handlers, { ...identity, hotMethods: ["reserve"] });
         return { seen, [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose]() };
       };
       const asking = async (user: string) =>
@@ -332,6 +332,18 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         expect(service.seen).toEqual(["1", "2", "3", "other"]);
         expect(said.map(([status]) => status)).toEqual(["refusing"]);
         expect(said[0]?.[1]).toContain("greedy makes more than 0.001 requests a second of reservation: 1 refused");
+      });
+
+      it("takes any number of the requests that services make for each piece of work, and limits their lists", async () => {
+        await using service = await limited({ perSecond: 0.001, burst: 3 });
+        const controller = await asking("session-controller");
+        const ids = Array.from({ length: 20 }, (_, index) => `r-${index}`);
+        await Promise.all(ids.map((requestId) => controller.reserve({ requestId })));
+        expect(service.seen).toHaveLength(ids.length);
+        for (let list = 0; list < 3; list += 1) await controller.listPools({});
+        const what = "requests a second of session-controller to reservation";
+        expect(await faultFrom(controller.listPools({}))).toMatchObject({ code: "limit_exceeded", what });
+        await controller.reserve({ requestId: "another" });
       });
 
       it("is asked again no sooner than it said, so that whoever has the time is answered", async () => {

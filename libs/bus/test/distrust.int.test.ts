@@ -11,7 +11,7 @@ import { contextOf } from "./service-context.ts";
 it("says of a server that came back with a certificate of a stranger that it is not trusted, until the file has who signed it", async () => {
   await using stack = new AsyncDisposableStack();
   const { path } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-distrust-")));
-  const telemetry = stack.use(startTelemetry({ service: "watcher", version: "1.0.0", env: {} }));
+  const telemetry = stack.use(await startTelemetry({ service: "watcher", version: "1.0.0", env: {} }));
   const { path: binary } = await findNatsServer({ env: process.env });
   const write = async (name: string, text: string): Promise<string> => {
     await writeFile(join(path, name), text, { mode: 0o600 });

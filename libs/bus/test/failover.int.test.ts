@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { ReservationService } from "@muster/proto";
+import { ReservationService, subjects } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { client, connectNats, serve, type NatsBus } from "../src/index.ts";
@@ -76,24 +76,53 @@ it("hides from callers that replicas are killed with their calls in hand", async
 });
 
 it("asks another replica beside one that does not answer, with the time that is left, and takes the first answer", async () => {
-  await using silent = await connectNats({ url: server.url, token: server.token, name: "silent", drainMs: 100 });
-  const leftMs: number[] = [];
+  const asked: { name: string; leftMs: number }[] = [];
   let answer = false;
-  const handlers = answered({
-    listPools: (_request, { deadlineMs }) => {
-      leftMs.push(deadlineMs - Date.now());
-      return answer ? Promise.resolve({ pools: [{ name: "second" }] }) : new Promise(() => undefined);
-    },
-  });
-  await serve(silent, ReservationService, handlers, { version: "1.0.0", description: "", graceMs: 0 });
-  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 9000 });
-  await until("one has it", () => leftMs.length === 1);
+  const handlersOf = (name: string) =>
+    answered({
+      listPools: (_request, { deadlineMs }) => {
+        asked.push({ name, leftMs: deadlineMs - Date.now() });
+        return answer ? Promise.resolve({ pools: [{ name }] }) : new Promise(() => undefined);
+      },
+    });
+  await using stack = new AsyncDisposableStack();
+  for (const name of ["one", "two"]) {
+    const bus = stack.use(await connectNats({ url: server.url, token: server.token, name, drainMs: 100 }));
+    await serve(bus, ReservationService, handlersOf(name), { version: "1.0.0", description: "", graceMs: 0 });
+  }
+  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 20_000 });
+  await until("one has it", () => asked.length === 1);
   answer = true;
-  expect((await call).pools).toMatchObject([{ name: "second" }]);
-  expect((leftMs[0] ?? 0) - (leftMs[1] ?? 0)).toBeGreaterThan(2000);
+  const { pools } = await call;
+  const [first, second] = asked;
+  expect(pools).toMatchObject([{ name: second?.name }]);
+  expect(second?.name).not.toBe(first?.name);
+  expect(second?.leftMs).toBeLessThan(first?.leftMs ?? 0);
   answer = false;
-  leftMs.length = 0;
+  asked.length = 0;
   const once = client(caller, ReservationService).listPools({}, { timeoutMs: 1800, repeat: "never" });
   expect(await faultFrom(once)).toMatchObject({ code: "deadline_exceeded", timeoutMs: 1800 });
-  expect(leftMs).toHaveLength(1);
+  expect(asked).toHaveLength(1);
+});
+
+it("gives a replica that is slow a request once, however often it is repeated, and takes its answer", async () => {
+  await using slow = await connectNats({ url: server.url, token: server.token, name: "slow" });
+  const held = Promise.withResolvers<{ pools: { name: string }[] }>();
+  let calls = 0;
+  const handlers = answered({
+    listPools: () => {
+      calls += 1;
+      return held.promise;
+    },
+  });
+  await serve(slow, ReservationService, handlers, { version: "1.0.0", description: "" });
+  const repeated: string[] = [];
+  const request = subjects.request("reservation", "list-pools");
+  for (const subject of [request, subjects.requestOfAnyReplica(request)])
+    await caller.listen(subject, (message) => repeated.push(message.subject));
+  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
+  await until("it is repeated, to the replica alone and to any", () => repeated.length === 3);
+  held.resolve({ pools: [{ name: "slow" }] });
+  expect((await call).pools).toMatchObject([{ name: "slow" }]);
+  expect(calls).toBe(1);
 });

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { connectNats } from "../src/index.ts";
 
 it("shows how far behind a consumer is and what a slow listener lost", async () => {
-  await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
+  await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();
   await using bus = await connectNats({ url: server.url, token: server.token, name: "tested" });
   await bus.ensureStream({ name: "LAG", subjects: ["lag.>"], retention: "limits" });
@@ -33,7 +33,7 @@ it("shows how far behind a consumer is and what a slow listener lost", async () 
 });
 
 it("counts the requests that it refuses, by user and reason", async () => {
-  await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
+  await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();
   const { url, token } = server;
   const requestRate = { perSecond: 0.001, burst: 1 };
@@ -55,7 +55,7 @@ it("counts the requests that it refuses, by user and reason", async () => {
 });
 
 it("tells of refusals before there are any, so that the first is a rise", async () => {
-  await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
+  await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();
   await using _bus = await connectNats({ url: server.url, token: server.token, name: "tested" });
   const told = [...(await scrape(telemetry)).matchAll(/^muster_bus_refusals_total\{muster_bus_refused="(\w+)".* 0/gm)];
@@ -63,7 +63,7 @@ it("tells of refusals before there are any, so that the first is a rise", async 
 });
 
 it("goes on answering scrapes while the server is away", async () => {
-  await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
+  await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();
   await using bus = await connectNats({ url: server.url, token: server.token, name: "tested", drainMs: 100 });
   await bus.ensureStream({ name: "GONE", subjects: ["gone.>"], retention: "limits" });

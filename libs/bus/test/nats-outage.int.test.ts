@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 import { jetstreamManager } from "@nats-io/jetstream";
-import { ReservationService, muster } from "@muster/proto";
+import { ReservationService, muster, subjects } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { client, connectNats, consumeEvents, publishEvent, serve, type Handlers, type NatsBus } from "../src/index.ts";
@@ -106,33 +106,35 @@ it("asks again for what was lost with the connection, however long it may take, 
   const status: string[] = [];
   const caller = await connected("caller", status);
   const service = await connected("service", status);
-  const asked: string[] = [];
-  // As if what was asked before the restart had never arrived.
-  let answer = false;
-  const handlers = answered({
-    listPools: () => {
-      asked.push("pools");
-      return answer ? Promise.resolve({ pools: [{ name: "second" }] }) : new Promise(() => undefined);
-    },
-    listMachines: () => {
-      asked.push("machines");
-      return new Promise(() => undefined);
-    },
-  });
-  await serve(service, ReservationService, handlers, { version: "1.0.0", description: "", graceMs: 0 });
+  const arrived: string[] = [];
+  const losing = ["reserve", "unreserve"].map((verb) =>
+    service.connection.subscribe(subjects.request("reservation", verb), { callback: () => void arrived.push(verb) }),
+  );
+  await service.connection.flush();
   const stop = new AbortController();
-  const { listPools, listMachines } = client(caller, ReservationService);
-  const repeated = listPools({}, { timeoutMs: 3_600_000 });
-  const once = listMachines({}, { timeoutMs: 3_600_000, repeat: "never", signal: stop.signal });
-  await until("both have arrived", () => asked.length === 2);
+  const { reserve, unreserve } = client(caller, ReservationService);
+  const repeated = reserve({}, { timeoutMs: 3_600_000 });
+  const once = unreserve({}, { timeoutMs: 3_600_000, repeat: "never", signal: stop.signal });
+  await until("both are lost", () => arrived.length === 2);
   await kill();
   await until("all have noticed", () => status.length === 2);
-  answer = true;
+  for (const lost of losing) lost.unsubscribe();
+  const handlers = answered({
+    reserve: () => {
+      arrived.push("reserve again");
+      return Promise.resolve({ reservation: { id: "second" } });
+    },
+    unreserve: () => {
+      arrived.push("unreserve again");
+      return Promise.resolve({});
+    },
+  });
+  await serve(service, ReservationService, handlers, { version: "1.0.0", description: "" });
   await restart();
-  expect((await repeated).pools).toMatchObject([{ name: "second" }]);
+  expect((await repeated).reservation).toMatchObject({ id: "second" });
   stop.abort();
   expect(await faultFrom(once)).toMatchObject({ code: "cancelled" });
-  expect(asked.toSorted()).toEqual(["machines", "pools", "pools"]);
+  expect(arrived.toSorted()).toEqual(["reserve", "reserve again", "unreserve"]);
 });
 
 it("asks nobody while the connection is down, and says unavailable at the deadline", async () => {

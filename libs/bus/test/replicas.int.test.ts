@@ -73,6 +73,15 @@ it("says which stream cannot have so many replicas where there is one server", a
   expect(fault).toMatchObject({ code: "invalid_request", field: "replicas of stream ALONE" });
 });
 
+it("takes it for unavailable when fewer servers are there than a stream is to have replicas: others may join", async () => {
+  await using bus = await connect(5);
+  const making = bus.ensureStream({ name: "MANY", subjects: ["many"], retention: "limits" });
+  await expect(making).rejects.toMatchObject({
+    fault: { code: "unavailable", dependency: "nats" },
+    cause: { message: expect.stringMatching(/^replicas of stream MANY: /) as unknown },
+  });
+});
+
 it("refuses a number of replicas that no cluster can have", async () => {
   expect(await faultFrom(connect(6))).toMatchObject({ code: "invalid_request", field: "replicas" });
 });

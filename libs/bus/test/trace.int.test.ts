@@ -9,8 +9,8 @@ import { answered } from "./answered.ts";
 it("makes one trace of a call, the event that it publishes, and the handler of that event", async () => {
   await using collector = await otlpCollector();
   await using server = await natsServer();
-  process.env["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.endpoint;
-  const telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: process.env });
+  Object.assign(process.env, collector.variables);
+  const telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: process.env });
   await using bus = await connectNats({ url: server.url, token: server.token, name: "tested" });
   const Granted = muster.reservation.v1.ReservationGranted;
   const subject = subjects.reservationGranted("session", "s-1");

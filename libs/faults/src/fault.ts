@@ -12,7 +12,12 @@ export type Fault =
       /** 0 when the other side did not say. */
       readonly actualRevision: number;
     }
-  | { readonly code: "pool_unknown"; readonly pool: string }
+  | {
+      readonly code: "pool_unknown";
+      readonly pool: string;
+      /** Some pools that exist; absent where the sender does not know them. */
+      readonly known?: readonly string[];
+    }
   | { readonly code: "pool_capacity"; readonly pool: string; readonly requested: number; readonly capacity: number }
   | {
       readonly code: "pool_availability";
@@ -71,7 +76,7 @@ export function describeFault(fault: Fault): string {
     case "conflict":
       return `${fault.id} was changed by somebody else: expected revision ${fault.expectedRevision}, found ${fault.actualRevision || "another"}`;
     case "pool_unknown":
-      return `pool ${fault.pool} does not exist`;
+      return `pool ${fault.pool} does not exist${fault.known === undefined ? "" : `; known pools: ${fault.known.join(", ")}`}`;
     case "pool_capacity":
       return `pool ${fault.pool} has ${fault.capacity} machines at most, ${fault.requested} are needed: ask for fewer, or let the pool have more`;
     case "pool_availability":

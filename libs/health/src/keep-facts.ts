@@ -9,6 +9,7 @@ export function keepFacts({ metadata, spec, status }: PodFacts): PodFacts {
       deletionGracePeriodSeconds: metadata?.deletionGracePeriodSeconds,
     }),
     spec: compact({
+      nodeName: spec?.nodeName,
       restartPolicy: spec?.restartPolicy,
       containers: (spec?.containers ?? []).map(containerFacts),
       initContainers: spec?.initContainers?.map(containerFacts),

@@ -9,6 +9,7 @@ export type PodFacts = {
     readonly deletionGracePeriodSeconds?: number;
   };
   readonly spec?: {
+    readonly nodeName?: string;
     readonly restartPolicy?: string;
     readonly containers: readonly ContainerFacts[];
     readonly initContainers?: readonly ContainerFacts[];

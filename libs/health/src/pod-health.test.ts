@@ -8,6 +8,7 @@ const GRACE = 120_000;
 const at = (seconds: number) => new Date(CREATED + seconds * 1000).toISOString();
 
 type Sketch = {
+  readonly node?: string;
   readonly restart?: string;
   readonly probe?: boolean;
   readonly phase?: string;
@@ -33,6 +34,7 @@ function pod(sketch: Sketch): PodFacts {
         : { deletionTimestamp: at(sketch.deletionAsked + 30), deletionGracePeriodSeconds: 30 }),
     },
     spec: {
+      ...(sketch.node === undefined ? {} : { nodeName: sketch.node }),
       restartPolicy: sketch.restart ?? "Never",
       containers: [
         { name: "main", ...(sketch.probe === true ? { readinessProbe: {} } : {}) },
@@ -70,7 +72,7 @@ const disrupted = (reason: string, atSeconds: number): ConditionFacts => ({
   type: "DisruptionTarget",
   status: "True",
   reason,
-  message: "told",
+  message: "reported",
   lastTransitionTime: at(atSeconds),
 });
 
@@ -308,12 +310,47 @@ describe("a pod as a whole", () => {
     [
       "is being deleted because its node is gone: failed",
       { deletionAsked: 25, conditions: [disrupted("DeletionByTaintManager", 25)], main: { state: runs } },
-      { health: "FAILED", reason: "DeletionByTaintManager", message: "told" },
+      { health: "FAILED", reason: "DeletionByTaintManager", message: "reported" },
     ],
     [
       "is being drained and ended with 0 on the way out: failed",
       { deletionAsked: 12, conditions: [disrupted("EvictionByEvictionAPI", 11)], main: { state: ended(0) } },
       { health: "FAILED", reason: "EvictionByEvictionAPI" },
+    ],
+    [
+      "was collected because its node is gone: failed, with the node and the reason of the disruption",
+      { phase: "Failed", node: "n-1", conditions: [disrupted("DeletionByPodGC", 25)], main: { state: runs } },
+      { health: "FAILED", reason: "DeletionByPodGC", message: "on node n-1: reported" },
+    ],
+    [
+      "was collected with its node after its container had failed: failed for its own reason",
+      { phase: "Failed", node: "n-1", conditions: [disrupted("DeletionByPodGC", 25)], main: { state: ended(9) } },
+      { health: "FAILED", reason: "Error", exitCode: 9 },
+    ],
+    [
+      "was ended by the kubelet for a reason of its own: failed for that reason",
+      {
+        phase: "Failed",
+        reason: "Terminated",
+        message: "shutdown",
+        conditions: [disrupted("TerminationByKubelet", 9)],
+      },
+      { health: "FAILED", reason: "Terminated", message: "shutdown" },
+    ],
+    [
+      "is being deleted because its named node is tainted: failed, and names the node",
+      {
+        deletionAsked: 25,
+        node: "n-1",
+        conditions: [disrupted("DeletionByTaintManager", 25)],
+        main: { state: runs },
+      },
+      { health: "FAILED", reason: "DeletionByTaintManager", message: "on node n-1: reported" },
+    ],
+    [
+      "is on a named node that is lost: failed, and names the node",
+      { phase: "Unknown", node: "n-1", main: { state: runs } },
+      { health: "FAILED", reason: "NodeLost", message: "node n-1 of the pod does not answer" },
     ],
     [
       "was to be disrupted and was not: as it is",
@@ -381,6 +418,7 @@ describe("a pod that loses its node", () => {
       reevaluateAtMs: CREATED + 70_000,
     });
     expect(judgeGone({ main: { state: runs } }, 70)).toMatchObject({ health: "FAILED", reason: "NodeLost" });
+    expect(judgeGone({ node: "n-1", main: { state: runs } }, 70).message).toBe("node n-1 of the pod is gone");
   });
 
   it("keeps an end that was reported before", () => {

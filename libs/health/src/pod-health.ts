@@ -1,6 +1,5 @@
 import {
   timeMs,
-  type ConditionFacts,
   type ContainerFacts,
   type ContainerStatusFacts,
   type PodFacts,
@@ -72,16 +71,16 @@ export function podHealth(pod: PodFacts, policy: HealthPolicy): PodVerdict {
   const judged: Judged = { pod, policy, name, main, status };
   for (const rule of RULES) {
     const verdict = rule(judged);
-    if (verdict !== undefined) return withoutNode(verdict, policy);
+    if (verdict !== undefined) return withoutNode(verdict, judged);
   }
-  return withoutNode({ health: "UNKNOWN", reason: "", message: "" }, policy);
+  return withoutNode({ health: "UNKNOWN", reason: "", message: "" }, judged);
 }
 
 /** What a pod was when its node went away is not what it is; only an end that was reported before stands. */
-function withoutNode(verdict: PodVerdict, { nodeGone, nowMs }: HealthPolicy): PodVerdict {
+function withoutNode(verdict: PodVerdict, { pod, policy: { nodeGone, nowMs } }: Judged): PodVerdict {
   if (nodeGone === undefined || verdict.health === "SUCCEEDED" || verdict.health === "FAILED") return verdict;
   const endMs = nodeGone.sinceMs + nodeGone.graceMs;
-  if (nowMs >= endMs) return failed("NodeLost", "the node of the pod is gone");
+  if (nowMs >= endMs) return failed("NodeLost", `${nodeOf(pod)} is gone`);
   return { ...verdict, reevaluateAtMs: Math.min(endMs, verdict.reevaluateAtMs ?? endMs) };
 }
 
@@ -92,10 +91,8 @@ function beingDeleted(judged: Judged): PodVerdict | undefined {
   const disruption = disruptionOf(judged.pod);
   // The timestamp is the end of the grace period, not the moment of the request.
   const askedMs = deletedMs - (metadata?.deletionGracePeriodSeconds ?? 0) * 1000;
-  return endedBy(judged, Math.min(askedMs, timeMs(disruption?.lastTransitionTime) ?? askedMs), {
-    reason: disruption?.reason ?? "Deleted",
-    message: disruption?.message ?? "the pod is being deleted",
-  });
+  const { reason = "Deleted", message = "the pod is being deleted", atMs = askedMs } = disruption ?? {};
+  return endedBy(judged, Math.min(askedMs, atMs), { reason, message });
 }
 
 function nodeLost(judged: Judged): PodVerdict | undefined {
@@ -103,15 +100,17 @@ function nodeLost(judged: Judged): PodVerdict | undefined {
   if (phase !== "Unknown" && reason !== "NodeLost") return undefined;
   return endedBy(judged, Infinity, {
     reason: "NodeLost",
-    message: message ?? "the node of the pod does not answer",
+    message: message ?? `${nodeOf(judged.pod)} does not answer`,
   });
 }
 
-/** Evictions, deadlines, refusals of the kubelet: the pod has failed as a whole, and says why. */
+/** Evictions, deadlines, refusals of the kubelet, nodes that are gone: the pod has failed as a whole, and its status names the reason or the disruption. */
 function endedFromOutside(judged: Judged): PodVerdict | undefined {
-  const { phase, reason, message } = judged.pod.status ?? {};
-  if (phase !== "Failed" || reason === undefined || reason === "") return undefined;
-  return failed(reason, message ?? "", judged.status?.state?.terminated);
+  const { phase, reason = "", message = "" } = judged.pod.status ?? {};
+  if (phase !== "Failed") return undefined;
+  if (reason !== "") return failed(reason, message, judged.status?.state?.terminated);
+  const disruption = disruptionOf(judged.pod);
+  return disruption && endedBy(judged, disruption.atMs ?? Infinity, disruption);
 }
 
 function mainEnded({ pod, name, status }: Judged): PodVerdict | undefined {
@@ -264,9 +263,23 @@ function isRestarted(pod: PodFacts, end: Termination): boolean {
   return pod.spec?.restartPolicy === "Always" || end.exitCode !== 0;
 }
 
-/** Who ends the pod, when it is not its owner: an eviction, a preemption, a node that is gone. */
-function disruptionOf(pod: PodFacts): ConditionFacts | undefined {
-  return pod.status?.conditions?.find(
-    (condition) => condition.type === "DisruptionTarget" && condition.status === "True",
+type Disruption = { readonly reason: string; readonly message: string; readonly atMs: number | undefined };
+
+/** What ends the pod where its owner does not: an eviction, a preemption, a node that is gone. */
+function disruptionOf(pod: PodFacts): Disruption | undefined {
+  const condition = pod.status?.conditions?.find(
+    ({ type, status }) => type === "DisruptionTarget" && status === "True",
   );
+  if (condition === undefined) return undefined;
+  const { reason = "Disrupted", message = "the pod is disrupted", lastTransitionTime } = condition;
+  const node = pod.spec?.nodeName;
+  return {
+    reason,
+    message: node === undefined ? message : `on node ${node}: ${message}`,
+    atMs: timeMs(lastTransitionTime),
+  };
+}
+
+function nodeOf({ spec }: PodFacts): string {
+  return spec?.nodeName === undefined ? "the node of the pod" : `node ${spec.nodeName} of the pod`;
 }

@@ -4,8 +4,11 @@ import { FaultError } from "@muster/faults";
 /** What a cluster of NATS can do at most. */
 const REPLICAS_MAX = 5;
 
-/** "replicas > 1 not supported in non-clustered mode" and "no suitable peers for placement". */
-const REFUSED: ReadonlySet<number> = new Set([10074, 10005]);
+/** "replicas > 1 not supported in non-clustered mode": another configuration of NATS is needed. */
+const NOT_CLUSTERED = 10074;
+/** "no suitable peers for placement": servers of the cluster are away, or have not joined yet. */
+const NO_PEERS = 10005;
+const RETRY_AFTER_MS = 500;
 
 const replicas = new WeakMap<NatsConnection, number>();
 
@@ -29,12 +32,16 @@ export function replicasConfig(connection: NatsConnection): { readonly num_repli
   return count === undefined ? {} : { num_replicas: count };
 }
 
-/** What to throw when the servers cannot have so many replicas; undefined for any other error. */
+/** What to throw when the servers cannot have so many replicas, for ever or now (unavailable); undefined for any other error. */
 export function replicasRefused(error: unknown, stream: string): FaultError | undefined {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  if (!(error instanceof Error) || typeof code !== "number" || !REFUSED.has(code)) return undefined;
-  return new FaultError(
-    { code: "invalid_request", field: `replicas of stream ${stream}`, reason: error.message },
-    { cause: error },
-  );
+  if (!(error instanceof Error) || !("code" in error)) return undefined;
+  const what = `replicas of stream ${stream}`;
+  if (error.code === NOT_CLUSTERED)
+    return new FaultError({ code: "invalid_request", field: what, reason: error.message }, { cause: error });
+  if (error.code === NO_PEERS)
+    return new FaultError(
+      { code: "unavailable", dependency: "nats", retryAfterMs: RETRY_AFTER_MS },
+      { cause: error, doing: what },
+    );
+  return undefined;
 }

@@ -1,9 +1,9 @@
 import { CoreV1Api, type V1Pod } from "@kubernetes/client-node";
-import { kubeApiServer, kubeAssets } from "@muster/testkit";
+import { kubeApiServer, kubeAssets, sized } from "@muster/testkit";
 import { kubeCalls, kubeClient, loadKube } from "../src/index.ts";
 
-const CREATIONS = 1000;
-const ROUNDS = 3;
+const CREATIONS = sized(1000, 50);
+const ROUNDS = sized(3, 1);
 const IN_FLIGHT = 32;
 const TIMEOUT_MS = 30_000;
 

@@ -1,10 +1,11 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
+import { sized } from "@muster/testkit";
 import { realisticPod } from "./realistic-pod.ts";
 
-const PODS = 10_000;
-const ROUNDS = 3;
+const PODS = sized(10_000, 200);
+const ROUNDS = sized(3, 1);
 
 /** Memory of a cache of pods: the informer with what the watcher keeps, the same with whole pods, and client-node's own, each in a process of its own. */
 export async function compareMemory(): Promise<void> {

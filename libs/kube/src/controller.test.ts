@@ -243,8 +243,8 @@ it("looks at every known key once in each period, spread over it, after what hap
 
 it("tells in spans of low cardinality and in metrics what it does", async () => {
   await using received = await otlpCollector();
-  process.env["OTEL_EXPORTER_OTLP_ENDPOINT"] = received.endpoint;
-  const telemetry = startTelemetry({ service: "tested", version: "1", env: process.env });
+  Object.assign(process.env, received.variables);
+  const telemetry = await startTelemetry({ service: "tested", version: "1", env: process.env });
   const { clock, queue, stop, ended } = controlled((key) =>
     key === "bad" && queue.numRequeues(key) === 0 ? Promise.reject(new Error("once")) : Promise.resolve(undefined),
   );

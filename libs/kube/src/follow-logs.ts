@@ -1,3 +1,4 @@
+import { deadline } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import type { LogRange } from "./pod-log.ts";
 
@@ -77,8 +78,9 @@ export function followLogs(open: OpenLog, limits: FollowLimits): LogFollowers {
       const kept = findIdle(keyOf(log, offset));
       const reader = kept === undefined ? openNew(log, offset) : take(kept);
       inUse += 1;
+      using over = deadline(waitMs, [signal]);
       try {
-        const bytes = await reader.next(limitBytes, AbortSignal.any([signal, AbortSignal.timeout(waitMs)]));
+        const bytes = await reader.next(limitBytes, over.signal);
         if (reader.isOverFor(limits.idleMs)) reader.close();
         else keep(keyOf(log, offset + bytes.length), reader);
         return { bytes, isOver: reader.isOverFor(0) };

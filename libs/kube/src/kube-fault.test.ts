@@ -1,7 +1,7 @@
 import { ApiException } from "@kubernetes/client-node";
 import { FaultError, type Fault } from "@muster/faults";
 import { expect, it } from "vitest";
-import { kubeFault } from "./kube-fault.ts";
+import { kubeFault, statusMessage } from "./kube-fault.ts";
 
 const named = (reason: string) => ({ kind: "Status", reason, message: "told", details: { kind: "pods", name: "p" } });
 
@@ -63,6 +63,23 @@ it.each([
 ])("sees through %s", (_title, error, code) => {
   expect(kubeFault(error)?.code).toBe(code);
 });
+
+it.each<[title: string, error: unknown, message: string | undefined]>([
+  ["the first cause", refusal({ details: { causes: [{ message: "budget db" }] }, message: "no" }), "budget db"],
+  ["the message where no cause is named", refusal({ message: "busy" }), "busy"],
+  [
+    "what it wraps",
+    new FaultError({ code: "pool_unknown", pool: "p" }, { cause: refusal({ message: "busy" }) }),
+    "busy",
+  ],
+  ["nothing of an error that is not the API server's", new Error("x"), undefined],
+])("reads from a refusal %s", (_title, error, message) => {
+  expect(statusMessage(error)).toBe(message);
+});
+
+function refusal(body: object): ApiException<unknown> {
+  return new ApiException(429, "", body, {});
+}
 
 function abortBecause(cause: Error): Error {
   return Object.assign(new Error("The operation was aborted", { cause }), { name: "AbortError", code: "ABORT_ERR" });

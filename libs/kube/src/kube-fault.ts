@@ -93,6 +93,15 @@ function reasonText(code: number, body: unknown): string {
   return text(field(body, "message")) ?? `refused with status ${code}`;
 }
 
+/** What the API server says of a failure, by its first cause where it names one, such as the disruption budget that forbids an eviction. Undefined: no message. */
+export function statusMessage(error: unknown): string | undefined {
+  const body = parseBody(field(error, "body"));
+  const causes = field(field(body, "details"), "causes");
+  const first: unknown = Array.isArray(causes) ? causes[0] : undefined;
+  const said = text(field(first, "message")) ?? text(field(body, "message"));
+  return said ?? (error instanceof Error && error.cause !== undefined ? statusMessage(error.cause) : undefined);
+}
+
 /** client-node hands the body on as text where it has no type for the status. */
 function parseBody(body: unknown): unknown {
   if (typeof body !== "string") return body;

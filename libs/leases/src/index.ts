@@ -6,7 +6,7 @@ export {
   buildRenewalBytes,
   buildResultBytes,
 } from "./build-signed-bytes.ts";
-export { filesystemName, splitId, workloadIdFromFilesystem } from "./lease-ids.ts";
+export { filesystemName, isLeaseId, splitId, workloadIdFromFilesystem } from "./lease-ids.ts";
 export {
   DURATION_NS_MAX,
   durationOf,

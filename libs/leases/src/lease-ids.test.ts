@@ -1,6 +1,6 @@
 import { faultOf } from "@muster/faults";
 import { expect, it } from "vitest";
-import { filesystemName, splitId, workloadIdFromFilesystem } from "./lease-ids.ts";
+import { filesystemName, isLeaseId, splitId, workloadIdFromFilesystem } from "./lease-ids.ts";
 
 const faultFrom = (attempt: () => unknown): unknown => {
   try {
@@ -14,6 +14,7 @@ const tooLarge = "18446744073709551616";
 
 it("splits an id into two unsigned 64-bit numbers", () => {
   expect(splitId("123-1")).toEqual({ reservation: 123n, workload: 1n });
+  expect(isLeaseId("123-1")).toBe(true);
   expect(splitId("18446744073709551615-0")).toEqual({ reservation: 2n ** 64n - 1n, workload: 0n });
 });
 
@@ -28,6 +29,7 @@ it.each([
   [`${tooLarge}-1`, `the first half of "${tooLarge}-1" is no unsigned 64-bit number: "${tooLarge}"`],
 ])("says which half of %j is wrong", (id, reason) => {
   expect(faultFrom(() => splitId(id))).toEqual({ code: "invalid_request", field: "id", reason });
+  expect(isLeaseId(id)).toBe(false);
 });
 
 it("finds the reservation in the name of a file system", () => {

@@ -13,6 +13,16 @@ export function splitId(id: string): { readonly reservation: bigint; readonly wo
   };
 }
 
+/** Whether a lease can have this id. */
+export function isLeaseId(id: string): boolean {
+  try {
+    splitId(id);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Name of the file system of a lease: its id. */
 export function filesystemName(order: { readonly id: string }): string {
   return order.id;

@@ -104,7 +104,8 @@ it("lets nobody hear answers that are another's, or requests of a service that h
         expect(allows(subscribe, subject), subject).toBe(false);
       for (const service of SERVICES)
         for (const subject of requestsOf(service))
-          expect(allows(subscribe, subject), subject).toBe(needed.serves?.includes(service) ?? false);
+          for (const heard of [subject, `${subject}.REPLICA`])
+            expect(allows(subscribe, heard), heard).toBe(needed.serves?.includes(service) ?? false);
     }),
   );
 });

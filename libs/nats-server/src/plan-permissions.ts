@@ -26,8 +26,7 @@ export function planPermissions(user: string, needed: Rights): Permissions {
   const { keeps = [], looksInto = [], counts = [], consumes = [], log, oversees = [], copies = [] } = needed;
   const lockReads = locks.length === 0 ? [] : [buckets.locks];
   const publish = [
-    ...asks,
-    ...asks.map(cancelOf),
+    ...asks.flatMap(askingSubjects),
     // Answers go to inboxes, whose names nobody can guess.
     ...(serves.length === 0 ? [] : [ANY_INBOX]),
     ...publishes,
@@ -74,7 +73,7 @@ export function planPermissions(user: string, needed: Rights): Permissions {
     `${subjects.inbox(user)}.>`,
     ...listens,
     ...serves.flatMap((service) => [
-      ...requestsOf(service),
+      ...requestsOf(service).flatMap((request) => [request, subjects.requestOfAnyReplica(request)]),
       subjects.cancel(service.area),
       ...SERVICE_VERBS.flatMap((verb) => [
         `$SRV.${verb}`,
@@ -106,9 +105,11 @@ function api(verb: string, of: string): string {
   return `$JS.API.${verb}.${of}`;
 }
 
-/** muster.req.<area>.<verb> -> muster.cancel.<area> */
-function cancelOf(request: string): string {
-  return subjects.cancel(request.split(".")[2] ?? "");
+/** What a caller sends to: any replica, one that answers a ping where the first is silent, and all of them when it no longer waits. */
+function askingSubjects(request: string): string[] {
+  // muster.req.<area>.<verb>
+  const area = request.split(".")[2] ?? "";
+  return [request, subjects.requestOfAnyReplica(request), subjects.ping(area), subjects.cancel(area)];
 }
 
 function unique(of: readonly string[]): string[] {

@@ -19,6 +19,8 @@ export type MethodDescriptor = {
   readonly name: string;
   /** As in subjects: `list-pools`. */
   readonly verb: string;
+  /** It has no side effects: `idempotency_level` of the .proto file. */
+  readonly isRead: boolean;
   readonly request: AnyMessageType;
   readonly reply: AnyMessageType;
 };

@@ -9,6 +9,7 @@ export type {
 export { annotations, labels, schedulingGates, taints } from "./labels.ts";
 export { leaseServiceOf } from "./lease-service-of.ts";
 export type { LeaseServiceOfEngine } from "./lease-service-of.ts";
+export { serviceNames } from "./service-names.ts";
 export { bucketKeys, buckets, streams, subjects } from "./subjects.ts";
 export { muster } from "../generated/messages.js";
 export {
@@ -17,6 +18,7 @@ export {
   LeaseService,
   NodeService,
   ReservationService,
+  services,
   SessionService,
   WatchService,
 } from "../generated/services.ts";

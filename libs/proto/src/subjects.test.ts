@@ -12,6 +12,8 @@ const builders = {
   leaseAnswered: subjects.leaseAnswered,
   leaseAudited: subjects.leaseAudited,
   request: (key: string) => subjects.request("session", key),
+  requestOfReplica: (key: string) => subjects.requestOfReplica("muster.req.session.get-session", key),
+  ping: subjects.ping,
   reservationGranted: (key: string) => subjects.reservationGranted("session", key),
   reservationReleased: (key: string) => subjects.reservationReleased("session", key),
   reservationExpired: (key: string) => subjects.reservationExpired("session", key),

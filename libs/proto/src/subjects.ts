@@ -1,11 +1,19 @@
 import { throwFault } from "@muster/faults";
 
 const TOKEN = /^[a-z0-9_-]{1,128}$/;
+/** The id of a NATS service has capitals. */
+const REPLICA = /^[A-Za-z0-9_-]{1,128}$/;
 
 /** The only file in the repository where subjects, streams and buckets are spelled. */
 export const subjects = {
   /** muster.req.<area>.<verb> */
   request: (area: string, verb: string) => `muster.req.${token(area)}.${token(verb)}`,
+  /** muster.req.<area>.<verb>.<replica>: the same request, for one replica alone, named by its id as a NATS service. */
+  requestOfReplica: (request: string, replica: string) => `${request}.${token(replica, REPLICA)}`,
+  /** muster.req.<area>.<verb>.* */
+  requestOfAnyReplica: (request: string) => `${request}.*`,
+  /** $SRV.PING.<area>: every replica of the service that is alive answers with its id. */
+  ping: (area: string) => `$SRV.PING.${token(area)}`,
   /** muster.cancel.<area>: the caller of a request gave up; the call's id is in a header. */
   cancel: (area: string) => `muster.cancel.${token(area)}`,
   /** muster.evt.reservation.<owner kind>_<owner id>.granted */
@@ -133,7 +141,7 @@ export const bucketKeys = {
 } as const;
 
 /** Keys enter subjects only as one token, so that a pool called `a.b` or `*` cannot become a wildcard. */
-function token(value: string): string {
-  if (TOKEN.test(value)) return value;
+function token(value: string, form = TOKEN): string {
+  if (form.test(value)) return value;
   return throwFault({ code: "invalid_request", field: "subject", reason: `"${value}" cannot be a part of a subject` });
 }

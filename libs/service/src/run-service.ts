@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { faultOf, isFaultError } from "@muster/faults";
+import { backoffMs, pause } from "@muster/backoff";
+import { faultOf, isFaultError, isRetryable } from "@muster/faults";
 import { metrics } from "@opentelemetry/api";
 import { startTelemetry } from "@muster/tracing";
 import { readEnv } from "./env.ts";
@@ -33,7 +34,10 @@ export type ServiceContext<Config> = {
 export type ServiceDefinition<Config> = {
   readonly name: string;
   readonly readConfig: (env: Readonly<Record<string, string | undefined>>) => Config;
-  /** Runs until the context's signal; returning earlier, or throwing, ends the process with exit code 1. */
+  /**
+   * Runs until the context's signal. A retryable fault (NATS or the API server does not answer yet, or has no room) is logged and shown by /readyz, and it runs again after a
+   * pause; it has to dispose of what it opened. Anything else that it throws, and an early return, ends the process with exit code 1.
+   */
   readonly run: (context: ServiceContext<Config>) => Promise<void>;
 };
 
@@ -42,6 +46,11 @@ const KILLED = 137;
 
 /** The check that stands until the service has said what its readiness depends on. */
 const STARTING = "started";
+
+/** Pause after a run that a dependency has ended. */
+const NEXT_RUN = { firstMs: 500, mostMs: 10_000 };
+/** The pause after a run that lasted this long is a first one. */
+const SETTLED_MS = 60_000;
 
 /**
  * The whole of a service's main: configuration (all problems in one message, exit code 2), telemetry, logger, signals, and an HTTP server with /livez, /readyz and
@@ -55,13 +64,10 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
   const instance = `${definition.name}-${hostname().split(".")[0] ?? "host"}-${process.pid}-${randomBytes(3).toString("hex")}`;
   const logger = createLogger({ level: common.logLevel, service: definition.name, instance });
   const stop = stopOnSignals(logger, common.stopTimeoutMs);
-  const checks = new Map<string, ReadyCheck>([
-    ["running", () => (stop.signal.aborted ? "stopping" : undefined)],
-    [STARTING, () => "starting"],
-  ]);
+  const checks = new Map<string, ReadyCheck>();
 
   try {
-    await using telemetry = startTelemetry({ service: definition.name, version: VERSION, env: process.env });
+    await using telemetry = await startTelemetry({ service: definition.name, version: VERSION, env: process.env });
     showReadiness(checks);
     await using status = await startStatusServer({
       address: common.httpAddress,
@@ -71,7 +77,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
       },
     });
     logger.info({ version: VERSION, http: status.address, pid: process.pid }, "started");
-    await definition.run({
+    const context: ServiceContext<Config> = {
       config,
       logger,
       signal: stop.signal,
@@ -87,7 +93,8 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
       alsoCheck: (name, check) => {
         checks.set(name, check);
       },
-    });
+    };
+    await runUntilStopped(definition, context, checks);
     if (!stop.signal.aborted) process.exitCode = 1;
     logger.info({}, stop.signal.aborted ? "stopped" : "ended without being told to stop");
   } catch (error) {
@@ -103,6 +110,44 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
   } finally {
     stop.done();
   }
+}
+
+/** Runs the service, again after each run that a dependency has ended: a process that ended for that reason would be no better off when it is started again. */
+async function runUntilStopped<Config>(
+  { run }: ServiceDefinition<Config>,
+  context: ServiceContext<Config>,
+  checks: Map<string, ReadyCheck>,
+): Promise<void> {
+  const { logger, signal } = context;
+  const stopping = (): boolean => signal.aborted;
+  const notStarted = (because: string): void => {
+    checks.clear();
+    checks.set("running", () => (stopping() ? "stopping" : undefined));
+    checks.set(STARTING, () => because);
+  };
+  notStarted("starting");
+  for (let failures = 0; ;) {
+    const startedMs = performance.now();
+    try {
+      await run(context);
+      return;
+    } catch (error) {
+      if (stopping() || !isFaultError(error) || !isRetryable(error.fault)) throw error;
+      failures = performance.now() - startedMs > SETTLED_MS ? 1 : failures + 1;
+      const retryInMs = backoffMs(failures, NEXT_RUN);
+      notStarted(`waiting: ${describeError(error)}`);
+      logger.warn({ err: error, retryInMs }, "cannot run now, and tries again");
+      await pause(retryInMs, signal);
+      if (stopping()) return;
+    }
+  }
+}
+
+/** The error with its first cause, in one line. */
+function describeError(error: Error): string {
+  let first = error;
+  while (first.cause instanceof Error) first = first.cause;
+  return first === error ? error.message : `${error.message} (${first.message})`;
 }
 
 /** The same as /readyz, for alerts. */

@@ -3,14 +3,22 @@ import { once } from "node:events";
 import { throwFault } from "@muster/faults";
 import { readEnv, runService } from "../src/index.ts";
 
+let runs = 0;
+
 await runService({
   name: "demo",
   readConfig: (env) =>
     readEnv(env, (read) => ({
-      stop: read.oneOf("DEMO_STOP", ["orderly", "hang", "fail", "away", "never-ready"], "orderly"),
+      stop: read.oneOf("DEMO_STOP", ["orderly", "hang", "fail", "away", "never-ready", "late"], "orderly"),
       limit: read.integer("DEMO_LIMIT", { fallback: 1, min: 1, max: 9 }),
     })),
   run: async ({ config, signal, logger, natsReplicas, requestRate, readyWhen }) => {
+    runs += 1;
+    if (config.stop === "late" && runs < 3) {
+      readyWhen("forgotten", () => "it is of an earlier run");
+      const cause = new Error("JetStream has no leader");
+      throwFault({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }, { doing: `run ${runs}`, cause });
+    }
     if (config.stop !== "never-ready") readyWhen("limit", () => (config.limit > 1 ? "limit is above 1" : undefined));
     logger.info({ token: "secret-token", limit: config.limit, natsReplicas, requestRate }, "running");
     if (config.stop === "fail") throw new Error("on purpose");

@@ -78,6 +78,33 @@ it("ends with exit code 1 and the error in the log when it fails", async () => {
   expect(service.lines().at(-1)).toMatchObject({ msg: "ended by an error", err: { message: "on purpose" } });
 });
 
+it("waits for what it needs, reports that on /readyz, and runs when it can", async () => {
+  const service = start({ DEMO_STOP: "late" });
+  const readyz = `http://${await service.address()}/readyz`;
+  const seen = new Set<string>();
+  await until("it is ready", async () => {
+    const answer = await fetch(readyz);
+    seen.add(await answer.text());
+    return answer.ok;
+  });
+  expect([...seen].join()).toContain(
+    "[-]started waiting: run 2: nats is not available; try again in 500 ms (JetStream has no leader)",
+  );
+  expect([...seen].at(-1)).not.toContain("forgotten");
+  const waited = service.lines().filter(({ msg }) => msg === "cannot run now, and tries again");
+  expect(waited).toMatchObject([{ level: "warn", err: { message: expect.stringContaining("run 1") as unknown } }, {}]);
+  service.child.kill("SIGTERM");
+  expect(await service.exit).toEqual([0, null]);
+});
+
+it("stops while it waits for what it needs", async () => {
+  const service = start({ DEMO_STOP: "late" });
+  await until("it waits", () => service.output().includes("tries again"));
+  service.child.kill("SIGTERM");
+  expect(await service.exit).toEqual([0, null]);
+  expect(service.lines().at(-1)).toMatchObject({ msg: "stopped" });
+});
+
 it("ends well where what it stops with is away, and says what it could not do", async () => {
   const service = start({ DEMO_STOP: "away" });
   await until("it runs", () => service.output().includes("running"));

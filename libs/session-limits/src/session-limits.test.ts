@@ -19,6 +19,13 @@ describe("sessionTextBytes", () => {
     expect(sessionTextBytes([without])).toBe(sessionTextBytes([{ ...component, workingDir: "" }]));
   });
 
+  it("counts the text of a template", () => {
+    expect(sessionTextBytes([{ ...component, templateJson: '{"spec":{}}' }])).toBe(
+      sessionTextBytes([component]) + 11 + 8,
+    );
+    expect(sessionTextBytes([{ ...component, templateJson: "" }])).toBe(sessionTextBytes([component]));
+  });
+
   it("adds up over components", () => {
     expect(sessionTextBytes([component, component])).toBe(2 * sessionTextBytes([component]));
     expect(sessionTextBytes([])).toBe(0);

@@ -13,6 +13,15 @@ export const SESSION_LIMITS = {
   requestIdLength: 128,
 } as const;
 
+/** What a session has where neither its file nor the session controller's configuration names another value. */
+export const SESSION_DEFAULTS = {
+  timeoutMs: 15 * 60_000,
+  queueTimeoutMs: 24 * 3_600_000,
+  ttlMs: 24 * 3_600_000,
+  killAfterMs: 10_000,
+  workerPort: 10_000,
+} as const;
+
 /** A pod is named `<session>-<component>`, and its name is a DNS label. */
 export const POD_NAME_LENGTH_MAX = 63;
 
@@ -26,15 +35,21 @@ export type SizedComponent = {
   readonly command: readonly string[];
   readonly args: readonly string[];
   readonly env: readonly { readonly name: string; readonly value: string }[];
+  readonly templateJson?: string | undefined;
 };
 
-/** Bytes of images, directories, commands, arguments and environment of all components together, with what each entry costs beside its text. */
+/** Bytes of images, directories, commands, arguments, environment and templates of all components together, with what each entry costs beside its text. */
 export function sessionTextBytes(components: readonly SizedComponent[]): number {
   let total = 0;
-  for (const { image, workingDir = "", command, args, env } of components) {
-    for (const text of [image, workingDir, ...command, ...args, ...env.flatMap(({ name, value }) => [name, value])]) {
+  for (const { image, workingDir = "", command, args, env, templateJson = "" } of components) {
+    const variables = env.flatMap(({ name, value }) => [name, value]);
+    for (const text of [image, workingDir, ...command, ...args, ...variables, ...unlessEmpty(templateJson)]) {
       total += new TextEncoder().encode(text).length + ENTRY_BYTES;
     }
   }
   return total;
+}
+
+function unlessEmpty(text: string): readonly string[] {
+  return text === "" ? [] : [text];
 }

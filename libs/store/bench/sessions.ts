@@ -1,10 +1,10 @@
-/** How long it takes until the locks of a session that was buried are another's, beside as many bare writes to a bucket. Run: npx node libs/store/bench/sessions.ts */
-import { natsServer, until } from "@muster/testkit";
+/** How long it takes until the locks of a silent session that was deleted are another's, beside as many bare writes to a bucket. */
+import { natsServer, sized, until } from "@muster/testkit";
 import { connected } from "../test/connected.ts";
 import { openBucket, withSessions, type Codec, type Session } from "../src/index.ts";
 
-const LOCKS = 1000;
-const ROUNDS = 5;
+const LOCKS = sized(1000, 50);
+const ROUNDS = sized(5, 1);
 const IN_FLIGHT = 64;
 /** Nobody is taken for dead because the machine is slow. */
 const TTL_MS = 60_000;

@@ -153,6 +153,20 @@ export async function bucketFill(connection: NatsConnection, name: string, timeo
   }
 }
 
+/** Revision of the latest write to the bucket of this name: a view of this revision has every write that was acknowledged before the call. Rejects as a bucket does. */
+export async function bucketRevision(
+  connection: NatsConnection,
+  name: string,
+  timeoutMs = TIMEOUT_MS,
+): Promise<number> {
+  try {
+    const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
+    return (await ask(connection, timeoutMs, () => manager.streams.info(`KV_${name}`))).state.last_seq;
+  } catch (error) {
+    throw toFault(error, `reading the revision of bucket ${name}`);
+  }
+}
+
 /** When the bucket of this name was made, by the server's clock: what is older than that it has never known. Rejects as a bucket does. */
 export async function bucketMadeMs(connection: NatsConnection, name: string, timeoutMs = TIMEOUT_MS): Promise<number> {
   try {

@@ -1,6 +1,6 @@
 export type { Codec, ListCodec } from "./codec.ts";
 export { protoCodec } from "./codec.ts";
-export { bucketFill, bucketMadeMs, openBucket } from "./bucket.ts";
+export { bucketFill, bucketMadeMs, bucketRevision, openBucket } from "./bucket.ts";
 export type { Bucket, BucketConfig, Change, Entry, WatchOptions } from "./bucket.ts";
 export { installationOf } from "./installation.ts";
 export { openView } from "./view.ts";

@@ -9,7 +9,7 @@ import {
 } from "@nats-io/jetstream";
 import { headers, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
 import { FaultError, faultOf } from "@muster/faults";
-import { backoffMs, pause } from "@muster/backoff";
+import { backoffMs, deadline, pause } from "@muster/backoff";
 import { replicasConfig, replicasRefused } from "@muster/jetstream";
 import { ask, connectionUp, RETRY } from "./connection-events.ts";
 import { isFull, isWrongSequence, JETSTREAM, jetStreamCode, toFault } from "./jetstream-fault.ts";
@@ -123,13 +123,16 @@ async function appendBehind(
   signal: AbortSignal,
 ): Promise<Appended> {
   const { id, bytes, expectedLast } = entry;
-  const giveUp = AbortSignal.any([signal, AbortSignal.timeout(GIVE_UP_MS)]);
+  // Of thousands of entries a second hardly any fails: only those have a time limit.
+  using undo = new DisposableStack();
+  let giveUp: AbortSignal | undefined;
   for (let attempt = 0; ; attempt += 1) {
     try {
       return { kind: "written", sequence: await publish(id, bytes, expectedLast) };
     } catch (error) {
       const lost = faultOf(toFault(error, ""))?.code === "unavailable";
       if (attempt === 0 && !lost && !isWrongSequence(error)) return { kind: "refused", error: writeFault(name, error) };
+      giveUp ??= undo.use(deadline(GIVE_UP_MS, [signal])).signal;
       const truth = await findTruth(() => writerAt(expectedLast + 1), connection, giveUp);
       if (truth.kind === "unknown") return { kind: "unknown", error };
       if (truth.writer === id) return { kind: "written", sequence: expectedLast + 1 };

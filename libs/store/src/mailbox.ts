@@ -29,8 +29,9 @@ export function openMailbox<Item>(): Mailbox<Item> {
         const item = items[taken];
         if (item !== undefined) {
           taken += 1;
-          if (taken === items.length) {
-            items = [];
+          // At most as many taken items are kept as there are others, also while it never becomes empty.
+          if (taken * 2 >= items.length) {
+            items = items.slice(taken);
             taken = 0;
           }
           return item;

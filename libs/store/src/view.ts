@@ -9,6 +9,8 @@ export type View<Value> = AsyncDisposable & {
   get(key: string): Entry<Value> | undefined;
   /** In key order. The same array until something changes. */
   entries(): readonly Entry<Value>[];
+  /** Of the latest change that it has taken in; 0: none. */
+  revision(): number;
   /** Called after each change of the view with the key that changed. Returns the way to stop. */
   onChange(listener: (key: string) => void): () => void;
   /** Milliseconds since the view was last known to be current: 0 while the watch is alive, growing while it is not. */
@@ -42,6 +44,7 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
   const byKey = new Map<string, Entry<Value>>();
   const listeners = new Set<(key: string) => void>();
   let sorted: readonly Entry<Value>[] | undefined;
+  let revision = 0;
   let interrupted = true;
   let heard = false;
   let currentAtMs = now();
@@ -67,6 +70,7 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
       }
       sorted = undefined;
       const key = change.kind === "put" ? change.entry.key : change.key;
+      revision = change.kind === "put" ? change.entry.revision : change.revision;
       if (change.kind === "put") byKey.set(key, change.entry);
       else byKey.delete(key);
       for (const listener of [...listeners]) callListener(() => listener(key));
@@ -88,6 +92,7 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
   return {
     get: (key) => byKey.get(key),
     entries: () => (sorted ??= [...byKey.values()].sort(compareKeys)),
+    revision: () => revision,
     onChange: (listener) => {
       listeners.add(listener);
       return () => {

@@ -7,8 +7,8 @@ import { note, openJournal } from "./journal.ts";
 
 it("makes spans of what a trace does, and measures everything, by names of buckets and never of keys", async () => {
   await using collector = await otlpCollector();
-  process.env["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.endpoint;
-  const telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: process.env });
+  Object.assign(process.env, collector.variables);
+  const telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: process.env });
   await using server = await natsServer();
   await using connection = await connected(server);
   const bucket = await openBucket(connection, { name: "measured", codec: jsonCodec<number>() });
@@ -53,7 +53,7 @@ it("makes spans of what a trace does, and measures everything, by names of bucke
 });
 
 it("shows how full each bucket is, once however often it is opened, and keeps nobody who reads waiting for a server that is away", async () => {
-  await using telemetry = startTelemetry({ service: "tested", version: "1.0.0", env: {} });
+  await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();
   await using connection = await connected(server);
   const limits = { name: "filled", codec: jsonCodec<string>(), maxBytes: 10_000 };

@@ -24,9 +24,11 @@ export type TestNats = AsyncDisposable & {
 
 /**
  * Starts nats-server. Where no binary can be had the error says how to have one: a suite never passes without it. `users`: instead of clients with the token it lets
- * in those of an installation, each with its rights.
+ * in those of an installation, each with its rights. `syncAlways`: it acknowledges a write once it is on the disk.
  */
-export async function natsServer(options: { readonly users?: boolean } = {}): Promise<TestNats> {
+export async function natsServer(
+  options: { readonly users?: boolean; readonly syncAlways?: boolean } = {},
+): Promise<TestNats> {
   const { path: binary } = await findNatsServer({ env: process.env });
   const directory = await mkdtemp(join(tmpdir(), "muster-nats-"));
   const token = randomBytes(16).toString("hex");
@@ -38,7 +40,15 @@ export async function natsServer(options: { readonly users?: boolean } = {}): Pr
     ? { users: (user: NatsUserName) => keys.get(user)?.publicKey ?? "", observer: observer.publicKey }
     : {};
   const startAt = (at: number, storeBytesMax?: number) =>
-    startNatsServer({ binary, directory, port: at, token, storeBytesMax, ...users });
+    startNatsServer({
+      binary,
+      directory,
+      port: at,
+      token,
+      storeBytesMax,
+      syncAlways: options.syncAlways === true,
+      ...users,
+    });
   let server = await startAt(0);
   const { url, port } = server;
   return {

@@ -17,9 +17,11 @@ export type ReceivedSpan = {
 
 /** Receives OTLP over HTTP in its JSON form, as a collector would. */
 export type OtlpCollector = AsyncDisposable & {
-  /** For OTEL_EXPORTER_OTLP_ENDPOINT. */
-  readonly endpoint: string;
+  /** For a process whose spans are to arrive here, soon after each has ended. */
+  readonly variables: Readonly<Record<string, string>>;
   readonly spans: readonly ReceivedSpan[];
+  /** Names of the metrics that have arrived, in their order. */
+  readonly metrics: readonly string[];
 };
 
 type Attribute = { key: string; value: Record<string, unknown> };
@@ -40,23 +42,32 @@ type Traces = {
   }[];
 };
 
+type Metrics = { resourceMetrics?: { scopeMetrics?: { metrics?: { name: string }[] }[] }[] };
+
 const STATUS_ERROR = 2;
 
 export async function otlpCollector(): Promise<OtlpCollector> {
   const spans: ReceivedSpan[] = [];
+  const metrics: string[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
-      const traces: Traces = JSON.parse(Buffer.concat(chunks).toString("utf8")) as Traces;
-      spans.push(...spansOf(traces));
+      const received = JSON.parse(Buffer.concat(chunks).toString("utf8")) as Traces & Metrics;
+      spans.push(...spansOf(received));
+      metrics.push(...metricsOf(received));
       response.setHeader("content-type", "application/json").end("{}");
     });
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
-    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    variables: {
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
+      OTEL_BSP_SCHEDULE_DELAY: "200",
+    },
     spans,
+    metrics,
     [Symbol.asyncDispose]: async () => {
       server.close();
       server.closeAllConnections();
@@ -81,6 +92,11 @@ function spansOf({ resourceSpans = [] }: Traces): ReceivedSpan[] {
       })),
     );
   });
+}
+
+function metricsOf({ resourceMetrics = [] }: Metrics): string[] {
+  const scopes = resourceMetrics.flatMap(({ scopeMetrics = [] }) => scopeMetrics);
+  return scopes.flatMap(({ metrics = [] }) => metrics.map(({ name }) => name));
 }
 
 function valuesOf(attributes: readonly Attribute[] = []): Record<string, unknown> {

@@ -1,33 +1,44 @@
 import { context, propagation, ROOT_CONTEXT, type Context } from "@opentelemetry/api";
+import { W3CTraceContextPropagator } from "@opentelemetry/core";
+
+/** For contexts that are stored, and handed to pods: the same words whatever OTEL_PROPAGATORS says of messages. */
+const w3c = new W3CTraceContextPropagator();
 
 /** Writes the active trace context into a carrier of headers. Does nothing when there is no active span. */
 export function injectTrace(headers: Map<string, string>, from: Context = context.active()): void {
-  propagation.inject(from, headers, { set: (carrier, key, value) => carrier.set(key, value) });
+  propagation.inject(from, headers, setter);
 }
 
 /** The context that a message was sent under; the root context when it carries none. */
 export function extractTrace(headers: ReadonlyMap<string, string>): Context {
-  return propagation.extract(ROOT_CONTEXT, headers, {
-    get: (carrier, key) => carrier.get(key),
-    keys: (carrier) => [...carrier.keys()],
-  });
+  return propagation.extract(ROOT_CONTEXT, headers, getter);
 }
 
 /** The W3C traceparent of a context; empty when there is none. */
 export function traceparentOf(from: Context = context.active()): string {
-  const headers = new Map<string, string>();
-  injectTrace(headers, from);
-  return headers.get("traceparent") ?? "";
+  return w3cHeaders(from).get("traceparent") ?? "";
 }
 
 /** The context that a W3C traceparent names; the root context when it is empty or none. */
 export function contextOfTraceparent(traceparent: string): Context {
-  return extractTrace(new Map([["traceparent", traceparent]]));
+  return w3c.extract(ROOT_CONTEXT, new Map([["traceparent", traceparent]]), getter);
 }
 
 /** Environment variables that hand the context to a process: TRACEPARENT and, when set, TRACESTATE. */
 export function envFromContext(from: Context = context.active()): Record<string, string> {
+  return Object.fromEntries([...w3cHeaders(from)].map(([key, value]) => [key.toUpperCase(), value]));
+}
+
+const setter = {
+  set: (carrier: Map<string, string>, key: string, value: string) => void carrier.set(key, value),
+};
+const getter = {
+  get: (carrier: ReadonlyMap<string, string>, key: string) => carrier.get(key),
+  keys: (carrier: ReadonlyMap<string, string>) => [...carrier.keys()],
+};
+
+function w3cHeaders(from: Context): ReadonlyMap<string, string> {
   const headers = new Map<string, string>();
-  injectTrace(headers, from);
-  return Object.fromEntries([...headers].map(([key, value]) => [key.toUpperCase(), value]));
+  w3c.inject(from, headers, setter);
+  return headers;
 }

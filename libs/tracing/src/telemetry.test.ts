@@ -1,29 +1,87 @@
 import { context, metrics, ROOT_CONTEXT, trace } from "@opentelemetry/api";
-import { otlpCollector, scrape, type ReceivedSpan } from "@muster/testkit";
-import { expect, it } from "vitest";
+import { otlpCollector, scrape, type OtlpCollector } from "@muster/testkit";
+import { afterEach, expect, it, vi } from "vitest";
 import { contextOfTraceparent, envFromContext, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
 import { inSpan } from "./span.ts";
-import { startTelemetry } from "./telemetry.ts";
+import { startTelemetry, type Telemetry } from "./telemetry.ts";
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
+
+/** With the variables, which the SDK reads from its process. */
+function started(variables: Readonly<Record<string, string>>): Promise<Telemetry> {
+  for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);
+  return startTelemetry({ service: "tested", version: "1", env: process.env });
+}
+
+const named = (collector: OtlpCollector, name: string) => collector.spans.find((span) => span.name === name);
 
 it("exports the spans of a process as one tree and marks the failed one", async () => {
   await using received = await otlpCollector();
-  process.env["OTEL_EXPORTER_OTLP_ENDPOINT"] = received.endpoint;
-  const telemetry = startTelemetry({ service: "tested", version: "1", env: process.env });
+  const telemetry = await started(received.variables);
   const failing = inSpan("test", "outer", {}, async () => {
     await inSpan("test", "inner", {}, () => Promise.reject(new Error("on purpose")));
   });
   await expect(failing).rejects.toThrow("on purpose");
   await telemetry[Symbol.asyncDispose]();
-  delete process.env["OTEL_EXPORTER_OTLP_ENDPOINT"];
 
-  const named = (name: string): ReceivedSpan | undefined => received.spans.find((span) => span.name === name);
-  expect(named("inner")?.parentSpanId).toBe(named("outer")?.spanId);
-  expect(named("inner")?.traceId).toBe(named("outer")?.traceId);
-  expect(named("inner")).toMatchObject({ failed: true, service: "tested" });
+  const [inner, outer] = [named(received, "inner"), named(received, "outer")];
+  expect(inner?.parentSpanId).toBe(outer?.spanId);
+  expect(inner?.traceId).toBe(outer?.traceId);
+  expect(inner).toMatchObject({ failed: true, service: "tested" });
+});
+
+it.each([
+  [{ OTEL_SERVICE_NAME: "renamed" }, "renamed"],
+  [{ OTEL_RESOURCE_ATTRIBUTES: "service.name=from-attributes" }, "from-attributes"],
+  [{ OTEL_NODE_RESOURCE_DETECTORS: "host", OTEL_SERVICE_NAME: "not-detected" }, "tested"],
+])("names the service as %o has it", async (variables, service) => {
+  await using received = await otlpCollector();
+  const telemetry = await started({ ...received.variables, ...variables });
+  await inSpan("test", "span", {}, () => Promise.resolve());
+  await telemetry[Symbol.asyncDispose]();
+  expect(named(received, "span")?.service).toBe(service);
+});
+
+it("sends metrics over OTLP beside those that are scraped", async () => {
+  await using received = await otlpCollector();
+  const telemetry = await started({ ...received.variables, OTEL_METRICS_EXPORTER: "otlp" });
+  metrics.getMeter("test").createCounter("decisions", { unit: "1" }).add(3);
+  expect(await scrape(telemetry)).toMatch(/^decisions_total(\{[^}]*\})? 3/m);
+  await telemetry[Symbol.asyncDispose]();
+  expect(received.metrics).toContain("decisions");
+});
+
+it("sends contexts in messages as OTEL_PROPAGATORS has it, and stores them and hands them to pods as W3C has it", async () => {
+  await using _telemetry = await started({ OTEL_PROPAGATORS: "b3" });
+  await inSpan("test", "outer", {}, (span) => {
+    const headers = new Map<string, string>();
+    injectTrace(headers);
+    expect([...headers.keys()]).toEqual(["b3"]);
+    const { traceId, spanId } = span.spanContext();
+    expect(trace.getSpanContext(extractTrace(headers))).toMatchObject({ traceId, spanId });
+    expect(envFromContext()).toEqual({ TRACEPARENT: traceparentOf() });
+    expect(trace.getSpanContext(contextOfTraceparent(traceparentOf()))).toMatchObject({ traceId, spanId });
+    return Promise.resolve();
+  });
+});
+
+it("sends and counts nothing where the SDK is disabled, and still carries contexts", async () => {
+  await using received = await otlpCollector();
+  const telemetry = await started({ ...received.variables, OTEL_METRICS_EXPORTER: "otlp", OTEL_SDK_DISABLED: "true" });
+  metrics.getMeter("test").createCounter("decisions").add(1);
+  await inSpan("test", "outer", {}, (span) => {
+    expect(traceparentOf()).toContain(span.spanContext().traceId);
+    return Promise.resolve();
+  });
+  expect(await scrape(telemetry)).not.toContain("decisions");
+  await telemetry[Symbol.asyncDispose]();
+  expect([received.spans, received.metrics]).toEqual([[], []]);
 });
 
 it("carries a context through headers and through the environment of a process, also when nothing is exported", async () => {
-  await using _telemetry = startTelemetry({ service: "tested", version: "1", env: {} });
+  await using _telemetry = await startTelemetry({ service: "tested", version: "1", env: {} });
   await inSpan("test", "outer", {}, (span) => {
     const headers = new Map<string, string>();
     injectTrace(headers);
@@ -38,7 +96,7 @@ it("carries a context through headers and through the environment of a process, 
 });
 
 it("answers a scrape with the metrics of the process", async () => {
-  await using telemetry = startTelemetry({ service: "tested", version: "1", env: {} });
+  await using telemetry = await startTelemetry({ service: "tested", version: "1", env: {} });
   metrics.getMeter("test").createCounter("decisions", { unit: "1" }).add(3, { outcome: "granted" });
   expect(await scrape(telemetry)).toMatch(/decisions_total\{[^}]*outcome="granted"[^}]*\} 3/);
 });

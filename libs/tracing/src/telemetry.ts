@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { context, metrics, propagation, trace } from "@opentelemetry/api";
+import { context, logs, metrics, propagation, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import { W3CTraceContextPropagator } from "@opentelemetry/core";
 import { PrometheusExporter } from "@opentelemetry/exporter-prometheus";
-import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import {
   defaultResource,
   detectResources,
@@ -12,9 +11,9 @@ import {
   serviceNameEnvDetector,
   type Resource,
 } from "@opentelemetry/resources";
-import { MeterProvider } from "@opentelemetry/sdk-metrics";
-import { BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
+import { MeterProvider, type IMetricReader } from "@opentelemetry/sdk-metrics";
 import { ATTR_SERVICE_NAME, ATTR_SERVICE_VERSION } from "@opentelemetry/semantic-conventions";
+import { decideTelemetry } from "./decide-telemetry.ts";
 import { unrecordedSpans } from "./unrecorded-spans.ts";
 
 export type Telemetry = AsyncDisposable & {
@@ -24,32 +23,29 @@ export type Telemetry = AsyncDisposable & {
 
 /** A collector that does not answer must not hold up the end of a process. */
 const FLUSH_TIMEOUT_MS = 3000;
-/** Spans leave soon, so that a process killed later loses little. */
-const EXPORT_EVERY_MS = 500;
 
 /**
- * Turns OpenTelemetry on for this process; everything else uses @opentelemetry/api alone. Trace ids exist always, so that logs carry them; spans are exported
- * over OTLP/HTTP when OTEL_EXPORTER_OTLP_ENDPOINT (or its _TRACES_ form) is set. Call once, first. Disposing sends what is left, for at most 3 s.
+ * Turns OpenTelemetry on for this process; everything else uses @opentelemetry/api alone. Trace ids exist always, so that logs carry them. Spans and metrics
+ * are exported as the OTEL_* variables of the process say, by the SDK for Node, which is loaded only then: a process that exports nothing does not pay for its
+ * memory. Call once, first. Disposing sends what is left, for at most 3 s.
  */
-export function startTelemetry(identity: {
+export async function startTelemetry(identity: {
   readonly service: string;
   readonly version: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-}): Telemetry {
-  const { env } = identity;
-  const resource = defaultResource()
-    .merge(resourceFromAttributes({ [ATTR_SERVICE_NAME]: identity.service, [ATTR_SERVICE_VERSION]: identity.version }))
-    .merge(detectResources({ detectors: [resourceAttributesEnvDetector, serviceNameEnvDetector] }));
-
-  const exporting = [env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"], env["OTEL_EXPORTER_OTLP_ENDPOINT"]].some(Boolean);
-  const spans = exporting ? exportedSpans(resource) : undefined;
+}): Promise<Telemetry> {
+  const { service, version, env } = identity;
+  const named = resourceFromAttributes({ [ATTR_SERVICE_NAME]: service, [ATTR_SERVICE_VERSION]: version });
+  const resource = defaultResource().merge(named);
   const prometheus = new PrometheusExporter({ preventServerStart: true });
-  const meters = new MeterProvider({ resource, readers: [prometheus] });
+  const plan = decideTelemetry(env);
 
-  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
-  propagation.setGlobalPropagator(new W3CTraceContextPropagator());
-  trace.setGlobalTracerProvider(spans ?? unrecordedSpans());
-  metrics.setGlobalMeterProvider(meters);
+  const parts = { resource, reader: prometheus };
+  const started =
+    plan.by === "sdk"
+      ? (await import("./node-sdk.ts")).startSdk({ ...plan, ...parts, env })
+      : startByHand({ ...plan, ...parts });
+  if (!plan.spans) trace.setGlobalTracerProvider(unrecordedSpans());
 
   return {
     answerScrape: (request, response) => {
@@ -62,16 +58,27 @@ export function startTelemetry(identity: {
           resolve();
         });
       });
-      // A collector that is away is not this process's failure: the spans are lost, the work is not.
-      if (spans !== undefined) await Promise.race([spans.shutdown().catch(() => undefined), late]);
-      await meters.shutdown().catch(() => undefined);
-      for (const api of [context, propagation, trace, metrics]) api.disable();
+      // A collector that is away is not this process's failure: what it was to get is lost, the work is not.
+      await Promise.race([started.shutdown().catch(() => undefined), late]);
+      for (const api of [context, propagation, trace, metrics, logs]) api.disable();
     },
   };
 }
 
-function exportedSpans(resource: Resource): TracerProvider {
-  const exporter = new OTLPTraceExporter();
-  const processor = new BatchSpanProcessor({ exporter, scheduledDelayMillis: EXPORT_EVERY_MS });
-  return new TracerProvider({ resource, spanProcessors: [processor] });
+/** Contexts and metrics as the SDK has them where no variable says otherwise. */
+function startByHand({
+  resource,
+  reader,
+  measures,
+}: {
+  readonly resource: Resource;
+  readonly reader: IMetricReader;
+  readonly measures: boolean;
+}): MeterProvider {
+  const detected = detectResources({ detectors: [resourceAttributesEnvDetector, serviceNameEnvDetector] });
+  const meters = new MeterProvider({ resource: resource.merge(detected), readers: [reader] });
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+  propagation.setGlobalPropagator(new W3CTraceContextPropagator());
+  if (measures) metrics.setGlobalMeterProvider(meters);
+  return meters;
 }

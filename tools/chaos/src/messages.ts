@@ -66,7 +66,7 @@ export function readLedgerEntry(payload: Uint8Array, owners: Map<string, string>
     const { requested, granted } = event;
     if (requested?.reservation) {
       const { id, owner } = requested.reservation;
-      owners.set(id ?? "", workOf(owner?.kind === "job" ? "job" : "session", owner?.id ?? ""));
+      owners.set(id ?? "", workOf(owner?.id ?? ""));
     }
     const ended = event.released ?? event.expired;
     if (granted) {

@@ -59,7 +59,7 @@ function keep(pod: V1Pod): Kept {
     name: metadata?.name ?? "",
     uid: metadata?.uid ?? "",
     kind,
-    work: workOf(kind, own[labels.owner] ?? ""),
+    work: workOf(own[labels.owner] ?? ""),
     component: own[labels.component] ?? "",
     confirmed: !(spec?.schedulingGates ?? []).some((gate) => gate.name === schedulingGates.unconfirmed),
     node: spec?.nodeName ?? "",

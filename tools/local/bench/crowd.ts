@@ -1,9 +1,10 @@
 import { muster } from "@muster/proto";
+import { sized } from "@muster/testkit";
 import { benchStack, percentile, type BenchStack, type Spec } from "./bench-stack.ts";
 
-const SESSIONS = 1000;
-const DRIVERS = 100;
-const WORKERS = 400;
+const SESSIONS = sized(1000, 20);
+const DRIVERS = sized(100, 10);
+const WORKERS = sized(400, 40);
 /** Machines of one session: a driver and two workers, so that the drivers are what is short. */
 const WORKERS_EACH = 2;
 const RUN_MS = 1000;

@@ -2,9 +2,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { muster } from "@muster/proto";
+import { sized } from "@muster/testkit";
 import { benchStack, percentile, type BenchStack, type Spec } from "./bench-stack.ts";
 
-const ROUNDS = 20;
+const ROUNDS = sized(20, 2);
 const { ComponentKind } = muster.session.v1;
 
 /** Workers run until they are ended; the driver says when it started. */

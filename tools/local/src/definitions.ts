@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { V1CustomResourceDefinition } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
+import { kubeCalls, kubeFault, loadKube, unlessMissing, type KubeCalls } from "@muster/kube";
 import { parse } from "yaml";
 import { applyAll, readManifests } from "./manifests.ts";
 
@@ -13,7 +13,13 @@ const JOBS = "jobs.muster.dev";
 const LEASE_ROLE = "muster-lease";
 const ESTABLISHED_TIMEOUT_MS = 30_000;
 
-/** Applies every definition of the directory to the cluster, and resolves with their names once the API server serves them all. */
+/** Kubeflow's kinds have definitions of Kubeflow's own: what we wrote carries this label, and only that is written again. */
+const OURS = { key: "app.kubernetes.io/part-of", value: "muster" };
+
+/**
+ * Applies every definition of the directory that the cluster lacks or that is ours, and resolves with the names of those once the API server serves them. A definition
+ * of Kubeflow's that exists stays as it is.
+ */
 export async function installDefinitions(
   kubeconfig: string,
   directory: string,
@@ -21,16 +27,23 @@ export async function installDefinitions(
 ): Promise<readonly string[]> {
   await using calls = kubeCalls(loadKube(kubeconfig));
   const files = (await readdir(directory)).filter((name) => name.endsWith(".yaml")).sort();
-  return await Promise.all(
+  const installed = await Promise.all(
     files.map(async (file) => {
       const body = parse(await readFile(join(directory, file), "utf8")) as V1CustomResourceDefinition;
       const name = body.metadata?.name ?? "";
+      if (name !== JOBS && (await isForeign(calls, name, signal))) return [];
       const query = { fieldManager: "muster-local", force: true };
       await calls.patch(RESOURCE, name, { kind: "apply", body }, { query, signal });
       await established(calls, name, signal);
-      return name;
+      return [name];
     }),
   );
+  return installed.flat();
+}
+
+async function isForeign(calls: KubeCalls, name: string, signal: AbortSignal): Promise<boolean> {
+  const found = await unlessMissing(calls.get<V1CustomResourceDefinition>(RESOURCE, name, { signal }));
+  return found !== undefined && found.metadata?.labels?.[OURS.key] !== OURS.value;
 }
 
 /** Applies the role by which users of leases have rights in their slices of the cluster. */

@@ -103,7 +103,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     PROVISION_KEY_FILE: await writeEngineKey(options.directory),
     // A process has no file system of its own: the embedded kubelet takes a relative path as below the pod's directory.
     ...(cluster === undefined ? {} : { SESSION_RESULT_FILE: "result.json" }),
-    ...(cluster === undefined ? {} : { JOB_DEFAULT_POOL: largestPool(options.pools) }),
+    // Each node of the embedded cluster is in a pool.
+    ...(cluster === undefined ? {} : forLargestPool(options.pools)),
     ...(options.elastic === undefined || cloud === undefined
       ? {}
       : await writePoolsFile(options.directory, options.elastic, cloud)),
@@ -196,10 +197,10 @@ async function startCluster(
   return { cluster: child, cloud: readCloud(line) };
 }
 
-/** For jobs that name no pool. */
-function largestPool(pools: Readonly<Record<string, number>>): string | undefined {
+/** Where jobs run that name no pool, and containers that are leased. */
+function forLargestPool(pools: Readonly<Record<string, number>>): Env {
   const [largest] = Object.entries(pools).sort(([, a], [, b]) => b - a);
-  return largest?.[0];
+  return largest === undefined ? {} : { JOB_DEFAULT_POOL: largest[0], PROVISION_CONTAINER_POOLS: largest[0] };
 }
 
 /** Whether the cluster knows jobs when this is done; it knows what the engine of leases needs, too. One of the user's is changed only when that was asked for. */
@@ -212,7 +213,7 @@ async function defineJobs(options: StackOptions, kubeconfig: string): Promise<bo
   }
   if (await jobsAreInstalled(kubeconfig, options.signal)) return true;
   options.onProgress(
-    "this cluster does not know jobs, so the job-controller is not started: give --install-definitions, or kubectl apply --server-side -f deploy/crds and start again",
+    "this cluster does not know jobs, so the job-controller is not started: give --install-definitions, or kubectl apply --server-side -f deploy/crds/muster.dev_jobs.yaml and start again",
   );
   return false;
 }

@@ -167,7 +167,7 @@ describe.skipIf(missing !== undefined)(
     it("leaves no account that may make Secrets behind where the keys could not be made, and the job for its log", async () => {
       // Nobody runs the job.
       const words = ["install", "muster", CHART, "--namespace", SYSTEM, "--take-ownership", "--timeout", "3s"];
-      await expect(helm(words, env)).rejects.toThrow(/pre-install/);
+      await expect(helm([...words, ...given({})], env)).rejects.toThrow(/pre-install/);
       const left = await kubectl(
         `-n ${SYSTEM} get serviceaccount,role,rolebinding,configmap,job -l app.kubernetes.io/part-of=muster -o name`,
       );

@@ -3,15 +3,16 @@ import { cp, mkdtemp, mkdtempDisposable, readdir, readFile, rm, writeFile } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { V1ConfigMap, V1Deployment, V1NetworkPolicy } from "@kubernetes/client-node";
+import type { V1ConfigMap, V1Deployment, V1NetworkPolicy, V1PolicyRule } from "@kubernetes/client-node";
 import type { KubeObject } from "@muster/kube";
 import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
-import { SERVICES, STANDARD } from "@muster/repo/services";
+import { referenceOf } from "@muster/repo/images";
+import { OPT_IN, SERVICES } from "@muster/repo/services";
 import { certificateAuthority, processEnv, signedCertificate } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { ROOT } from "../src/stack.ts";
-import { CHART, helm, helmMissing, render } from "./helm.ts";
+import { CHART, given, helm, helmMissing, render } from "./helm.ts";
 
 type RulesFile = { readonly groups: readonly { readonly rules: readonly { alert: string; expr: string }[] }[] };
 
@@ -19,9 +20,10 @@ const missing = await helmMissing();
 /** Everything that can be asked for. */
 const ALL = {
   "services.node-scaler.enabled": true,
+  "services.provision-engine.enabled": true,
   "nodeScaler.providers": ["karpenter", "cluster-api", "ec2"],
   "nodeScaler.machinesNamespace": "metal",
-  rights: { mpijobs: true, podGroups: true, slices: true },
+  rights: { mpijobs: true, otherNamespaces: true, podGroups: true, slices: true },
   "crds.jaxjobs": true,
   "nats.replicas": 3,
   workNamespace: "work",
@@ -94,6 +96,52 @@ describe.skipIf(missing !== undefined)(
       expect(withoutHashes(JSON.stringify(await renderedAs(place)))).toEqual(withoutHashes(expected));
     });
 
+    it("asks for the registry of the images, which no public one has, and names what npm run images pushes there", async () => {
+      const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as { version: string };
+      await expect(render("here", { "image.repository": "" })).rejects.toThrow(
+        /image.repository is empty: .* image.repository=registry.example.com\/muster; `npm run images -- --repository/,
+      );
+      const objects = await render("here", { "image.repository": "registry.example.com/muster" });
+      const pulled = objects.filter(isDeployment).flatMap(({ spec }) => spec?.template.spec?.containers ?? []);
+      const built = pulled.map(({ name }) => referenceOf(name, { repository: "registry.example.com/muster" }));
+      expect(built).toContain(`registry.example.com/muster/watcher:${version}`);
+      expect(pulled.map(({ image }) => image)).toEqual(built);
+    });
+
+    it("installs what may change nodes or namespaces of the whole cluster only where it is asked for, and says how", async () => {
+      const installed = (objects: readonly KubeObject[]) =>
+        objects
+          .filter(isDeployment)
+          .map(({ metadata }) => metadata?.name)
+          .toSorted();
+      const standard = await render("here");
+      expect(installed(standard)).toEqual(SERVICES.filter((name) => !OPT_IN.includes(name)).toSorted());
+      const roles = standard.filter(({ kind }) => kind === "ClusterRole") as { rules?: V1PolicyRule[] }[];
+      const changed = roles
+        .flatMap(({ rules = [] }) => rules)
+        .filter(({ verbs }) => verbs.some((verb) => /^(?:\*|create|update|patch|delete)/.test(verb)))
+        .flatMap(({ resources = [] }) => resources);
+      expect(changed).toEqual(expect.not.arrayContaining(["namespaces"]));
+      expect(changed).toEqual(expect.not.arrayContaining(["nodes"]));
+      const notes = (values: object) =>
+        helm(["install", "muster", CHART, "--dry-run=client", "--namespace", "here", ...given(values)]);
+      for (const name of OPT_IN) {
+        const enable = `services.${name}.enabled=true`;
+        expect(await notes({})).toContain(enable);
+        expect(await notes({ [`services.${name}.enabled`]: true })).not.toContain(enable);
+      }
+      await expect(render("here", { "rights.slices": true })).rejects.toThrow(
+        /rights.slices .* services.provision-engine.enabled=true/,
+      );
+    });
+
+    it("says how to get the command line without a clone, by an image of the installation", async () => {
+      const notes = await helm(["install", "muster", CHART, "--dry-run=client", "--namespace", "here", ...given({})]);
+      expect(notes).toMatch(
+        /alias muster='docker run .* registry\.example\.com\/muster\/cli:[\d.]+'\n {2}muster doctor/,
+      );
+    });
+
     it("refuses to put the services beside the work", async () => {
       const told = /workNamespace is "default", and so is the namespace of this release.*--namespace muster-system/;
       await expect(render("default")).rejects.toThrow(told);
@@ -104,8 +152,9 @@ describe.skipIf(missing !== undefined)(
 
     it("refuses JetStream less room than all services reserve in it", async () => {
       const little = { "nats.maxFileStore": "4GB" };
-      await expect(render("here", little)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 4.8GB/i);
-      await render("here", { ...little, "services.provision-engine.enabled": false });
+      const all = { ...little, "services.provision-engine.enabled": true };
+      await expect(render("here", all)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 4.8GB/i);
+      await render("here", little);
     });
 
     it(
@@ -116,9 +165,9 @@ describe.skipIf(missing !== undefined)(
         const copy = join(directory.path, "muster");
         await cp(CHART, copy, { recursive: true, dereference: true });
         const files = (await readdir(join(copy, "files"), { recursive: true })).filter((name) => /\.\w+$/.test(name));
-        const used = files.filter(
-          (name) => !name.endsWith("compose.conf") && !/(namespace|prometheus.compose)\.yaml$/.test(name),
-        );
+        // The definitions of Kubeflow's own kinds are for the local stack.
+        const unused = /compose\.conf$|(namespace|prometheus.compose|kubeflow\.org_(mpi|pytorch|tf)jobs)\.yaml$/;
+        const used = files.filter((name) => !unused.test(name));
         expect(used.length).toBeGreaterThan(15);
         expect(await render("here", ALL, copy)).toEqual(await render("here", ALL));
         for (const [index, name] of used.entries()) {
@@ -161,11 +210,12 @@ describe.skipIf(missing !== undefined)(
         expect(expr.replaceAll(/absent\(target_info\{service_name="[a-z-]+"\}\)/g, "x")).toMatch(/^x( or x)*$/);
         return [...expr.matchAll(/service_name="([a-z-]+)"/g)].map(([, name]) => name);
       };
-      const standard = STANDARD.toSorted();
+      const standard = SERVICES.filter((name) => !OPT_IN.includes(name)).toSorted();
       expect(await missed({})).toEqual(standard);
-      expect(await missed({ "services.node-scaler.enabled": true })).toEqual([...SERVICES].toSorted());
-      const without = standard.filter((name) => name !== "provision-engine");
-      expect(await missed({ "services.provision-engine.enabled": false })).toEqual(without);
+      const asked = Object.fromEntries(OPT_IN.map((name) => [`services.${name}.enabled`, true]));
+      expect(await missed(asked)).toEqual([...SERVICES].toSorted());
+      const without = standard.filter((name) => name !== "job-controller");
+      expect(await missed({ "services.job-controller.enabled": false })).toEqual(without);
       // An expression without any is none that Prometheus takes.
       const none = Object.fromEntries(standard.map((name) => [`services.${name}.enabled`, false]));
       expect(await missed(none)).toBeUndefined();

@@ -27,9 +27,15 @@ export async function helmMissing(): Promise<string | undefined> {
   }
 }
 
-/** Options of helm that give these values. */
+/** Where images would be; nothing is pulled from there. */
+const REPOSITORY = "registry.example.com/muster";
+
+/** Options of helm that give these values, and where the images are. */
 export function given(values: object): string[] {
-  return Object.entries(values).flatMap(([key, value]) => ["--set-json", `${key}=${JSON.stringify(value)}`]);
+  return Object.entries({ "image.repository": REPOSITORY, ...values }).flatMap(([key, value]) => [
+    "--set-json",
+    `${key}=${JSON.stringify(value)}`,
+  ]);
 }
 
 /** What the chart makes of these values. */

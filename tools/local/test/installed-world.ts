@@ -17,7 +17,7 @@ const DRIVERS = "drivers";
 /** Values of the installation: what a node that is gone means comes after seconds, not after minutes. */
 const VALUES = {
   workNamespace: WORK,
-  image: { tag: "dev" },
+  image: { repository: "muster", tag: "dev" },
   rights: { slices: true },
   services: {
     "session-controller": { env: { SESSION_NODE_LOST_MS: 5000, SESSION_EXECUTORS: 0 } },
@@ -78,7 +78,7 @@ export async function installMuster(options: Installation): Promise<InstalledWor
     kubectl(`delete namespace ${SYSTEM} ${WORK} --ignore-not-found --timeout=2m`).then(() => undefined),
   );
   starting.defer(uninstall);
-  const services = { ...VALUES.services, "provision-engine": { env: leaseEnv } };
+  const services = { ...VALUES.services, "provision-engine": { enabled: true, env: leaseEnv } };
   const values = await fileOf("values.json", { ...VALUES, services, nats: nats.values });
   const install = async (): Promise<void> => {
     await helm(["install", "muster", CHART, ...base, "--take-ownership", "--values", values, ...more], env);

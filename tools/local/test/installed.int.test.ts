@@ -78,6 +78,8 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     const leaseEnv = {
       ...disks.env,
       ...storeEnv({ image: LEASE_IMAGE, hasDisk: true }),
+      // Each node of that cluster is in a pool; the disks of leases are on nodes of these.
+      PROVISION_CONTAINER_POOLS: "busy,drivers",
       // Users of slices are here, and not in the cluster.
       PROVISION_KUBERNETES_URL: loadKube(kubeconfig).getCurrentCluster()?.server ?? "",
     };

@@ -29,7 +29,7 @@ describe.skipIf(lacking !== undefined)(
         { name: "workers", nodes: 4 },
       ];
       await using _nodes = await attachNodes({ kubeconfig: server.kubeconfig, pools });
-      const env = storeEnv({ image: LEASE_IMAGE, hasDisk: false });
+      const env = { ...storeEnv({ image: LEASE_IMAGE, hasDisk: false }), PROVISION_CONTAINER_POOLS: "workers" };
       await using world = await startWorld({ kubeconfig: server.kubeconfig, installDefinitions: true, env });
       await using run = await leaseRun(ofStack(world, { isWhole: false }));
       await run.order();

@@ -18,6 +18,7 @@ export async function muster(
   interruptAt?: RegExp,
 ): Promise<Ended> {
   const cli = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), ...args], {
+    cwd: ROOT,
     env: world.stack.clientEnv,
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -74,7 +74,7 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
     "jobs/status.muster.dev default": "patch",
     "jobs/finalizers.muster.dev default": "update",
   },
-  "replication-farm": { "pods default": "get list create patch delete", "nodes everywhere": "get" },
+  "replication-farm": { "pods default": "get list watch create patch delete", "nodes everywhere": "get" },
   "node-scaler": {
     "pods everywhere": "list watch",
     "pods/eviction everywhere": "create",
@@ -94,9 +94,19 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
 };
 
 /** Files of deploy/kubernetes that are applied where they are needed, and what may be done of these then, beside what stands above. */
-const MORE = ["mpijobs", "pod-groups", "slices", "node-scaler-cluster-api", "node-scaler-ec2", "node-scaler-karpenter"];
+const MORE = [
+  "mpijobs",
+  "job-controller-elsewhere",
+  "pod-groups",
+  "slices",
+  "node-scaler-cluster-api",
+  "node-scaler-ec2",
+  "node-scaler-karpenter",
+];
 const MORE_RESOURCES = [
   "pods",
+  "events",
+  "jobs.muster.dev",
   "pods/exec",
   "configmaps",
   "serviceaccounts",
@@ -118,6 +128,14 @@ const MORE_NAMESPACES = [...NAMESPACES, "machines"];
 const MAY_MORE = {
   "job-controller": {
     "pods default": "get list watch create patch delete",
+    "events default": "list create patch",
+    "jobs.muster.dev default": "get list watch create patch delete",
+    ...Object.fromEntries(
+      ["muster-system", "kube-system", "machines"].flatMap((namespace) => [
+        [`events ${namespace}`, "create patch"],
+        [`jobs.muster.dev ${namespace}`, "list"],
+      ]),
+    ),
     "pods/exec default": "create",
     "configmaps default": "get create",
     "serviceaccounts default": "get create",

@@ -50,7 +50,11 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
   let world: World;
   beforeAll(async () => {
     // A role that each cluster has; the embedded one has that of slices.
-    const own = isWhole && { ...all.use(await leaseDisks(kubeconfig)).env, PROVISION_KUBERNETES_ROLE: "edit" };
+    const own = isWhole && {
+      ...all.use(await leaseDisks(kubeconfig)).env,
+      PROVISION_KUBERNETES_ROLE: "edit",
+      PROVISION_CONTAINER_POOLS: "workers,drivers",
+    };
     const env = { ...storeEnv({ image: LEASE_IMAGE, hasDisk: isWhole }), ...own };
     world = all.use(await startWorld({ ...options, env }));
   });

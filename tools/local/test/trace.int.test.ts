@@ -14,7 +14,7 @@ beforeAll(async () => {
   const baseEnv = {
     ...processEnv(),
     HOME: process.env["HOME"],
-    OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
+    ...collector.variables,
   };
   world = await startWorld({ baseEnv });
 });

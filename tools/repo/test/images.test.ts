@@ -1,6 +1,11 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { createServer } from "node:http2";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { buildSbom } from "../build-sbom.ts";
 import { IMAGES, writeContents } from "../image-contents.ts";
@@ -50,10 +55,12 @@ it("bundles the same sources into the same bytes, with no path of this machine i
     for (const directory of directories) await writeContents(directory, image);
     const [first, second] = await Promise.all(directories.map(contentsOf));
     expect(second).toEqual(first);
-    expect([...(first?.keys() ?? [])].sort()).toEqual([
+    const chunks = [...(first?.keys() ?? [])].filter((file) => file.startsWith("app/chunks/"));
+    expect(chunks.some((file) => /node-sdk-.*\.js$/.test(file))).toBe(true);
+    expect(chunks.some((file) => file.endsWith(".LEGAL.txt"))).toBe(true);
+    expect([...(first?.keys() ?? [])].filter((file) => !chunks.includes(file)).sort()).toEqual([
       "app/health-check.ts",
       "app/main.js",
-      "app/main.js.LEGAL.txt",
       "app/package.json",
       "usr/share/sbom/reservation-manager.cdx.json",
     ]);
@@ -61,6 +68,36 @@ it("bundles the same sources into the same bytes, with no path of this machine i
   } finally {
     await Promise.all(directories.map((directory) => rm(directory, { recursive: true })));
   }
+});
+
+it("holds all that telemetry over gRPC needs", async () => {
+  await using stack = new AsyncDisposableStack();
+  const directory = await mkdtemp(join(tmpdir(), "muster-image-"));
+  stack.defer(() => rm(directory, { recursive: true }));
+  await writeContents(directory, { name: "watcher", entry: "apps/watcher/src/main.ts" });
+  const received: (string | undefined)[] = [];
+  const collector = createServer().on("stream", (stream, headers) => {
+    received.push(headers[":path"]);
+    stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
+    stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+    // An empty message, in the frame of gRPC.
+    stream.end(Buffer.alloc(5));
+  });
+  await once(collector.listen(0, "127.0.0.1"), "listening");
+  stack.defer(() => void collector.close());
+  const program = spawn(process.execPath, [join(directory, "watcher/app/main.js")], {
+    stdio: "ignore",
+    env: {
+      MUSTER_NATS_URL: "nats://127.0.0.1:1",
+      OTEL_METRICS_EXPORTER: "otlp",
+      OTEL_METRIC_EXPORT_INTERVAL: "100",
+      OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`,
+    },
+  });
+  stack.defer(() => void program.kill("SIGKILL"));
+  const path = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+  await until("metrics have arrived", () => received.includes(path), { timeoutMs: 30_000, everyMs: 50 });
 });
 
 async function contentsOf(directory: string): Promise<ReadonlyMap<string, string>> {

@@ -27,7 +27,8 @@ it("lets each service ask the ledger what its source asks it, and nothing else",
     const source = await sourceOf(user);
     const asked = Object.entries(ReservationService.methods)
       .filter(([name]) => source.includes(`.${name}(`))
-      .map(([, { verb }]) => subjects.request("reservation", verb));
+      .map(([, { verb }]) => subjects.request("reservation", verb))
+      .flatMap((request) => [request, subjects.requestOfAnyReplica(request)]);
     const allowed = permissionsOf(user).publish.filter((subject) => subject.startsWith("muster.req.reservation."));
     expect(allowed, `${user}: libs/nats-server/src/rights.ts`).toEqual(asked.toSorted());
   }

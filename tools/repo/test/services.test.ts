@@ -92,7 +92,7 @@ it("take from the chart those variables that they read, and no secret", async ()
 it("come with a checklist that names each place where a new one is to be named", async () => {
   const checklist = await read("docs/checklists/new-app.md");
   const others = [
-    "tools/repo/services.ts",
+    "libs/proto/src/service-names.ts",
     "libs/nats-server/src/rights.ts",
     "deploy/kubernetes",
     "tools/local/test/rights.int.test.ts",

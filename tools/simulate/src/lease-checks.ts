@@ -5,6 +5,7 @@ import { recordCodec } from "@muster/provision-engine/messages";
 import { muster, streams, subjects } from "@muster/proto";
 import { idOf } from "@muster/reservation-manager/reservation";
 import { ledgerOf } from "./observe.ts";
+import { CLOCKS_APART_MS } from "./clocks.ts";
 import { ENGINE, type WatchWorkload } from "./replicas/provision-engine.ts";
 import type { Violation } from "./step-checks.ts";
 import { findWrongTakeOvers, workloadOf } from "./take-over-checks.ts";
@@ -215,13 +216,16 @@ function watchCalm(world: World): () => number {
   const { time, weather, leaseLock, leases } = world;
   let sinceMs = Infinity;
   let token = 0;
+  let clockOffsetMs = 0;
   const look = (): void => {
     const { holder } = leaseLock;
     const leads = holder?.alive === true && holder.frozenUntilMs <= time.nowMs && leaseLock.token === token;
     const hears = [...leases.watches].every(({ process, interrupted }) => process !== holder || !interrupted);
-    const isCalm = leads && hears && weather.risks === CALM && weather.away.size === 0;
+    const isSet = holder?.clockOffsetMs !== clockOffsetMs;
+    const isCalm = leads && hears && !isSet && weather.risks === CALM && weather.away.size === 0;
     sinceMs = isCalm ? Math.min(sinceMs, time.nowMs) : Infinity;
     token = leaseLock.token;
+    clockOffsetMs = holder?.clockOffsetMs ?? 0;
     time.after(LOOK_MS, undefined, look);
   };
   look();
@@ -234,12 +238,16 @@ function expectEnd(
   calmSinceMs: () => number,
   violate: Violate,
 ): void {
-  const { time } = world;
-  const endMs = Number(expiresAtNs / 1_000_000n);
-  time.after(endMs + ENDS_WITHIN_MS - time.nowMs, undefined, () => {
-    const now = leaseOf(world, order.id);
-    if (now?.expiresAtNs !== expiresAtNs || !isRunning(now) || calmSinceMs() > endMs - SETTLES_MS) return;
-    violate(order.id, "its decommission begins within a second of its end", `${now.phase}, ${now.trouble}`);
+  const { time, leaseLock } = world;
+  const lookAtMs = Number(expiresAtNs / 1_000_000n) - CLOCKS_APART_MS;
+  time.after(lookAtMs - time.nowMs, undefined, () => {
+    // The leader's clock decides when it ends; a leader that changes after this is not calm.
+    const endMs = lookAtMs + CLOCKS_APART_MS - (leaseLock.holder?.clockOffsetMs ?? 0);
+    time.after(endMs + ENDS_WITHIN_MS - time.nowMs, undefined, () => {
+      const now = leaseOf(world, order.id);
+      if (now?.expiresAtNs !== expiresAtNs || !isRunning(now) || calmSinceMs() > endMs - SETTLES_MS) return;
+      violate(order.id, "its decommission begins within a second of its end", `${now.phase}, ${now.trouble}`);
+    });
   });
 }
 

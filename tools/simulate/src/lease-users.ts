@@ -92,7 +92,7 @@ function drawData(random: Random, type: keyof typeof TYPES): object {
 
 /** Users are one process that nothing happens to, though what they send may be lost or come twice. */
 export function startLeaseUsers(world: World, wishes: readonly LeaseWish[], untilMs: number): void {
-  const process: Process = { name: "users", alive: true, frozenUntilMs: 0 };
+  const process: Process = { name: "users", alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
   const bus = simBus(world.bus, process, new AbortController().signal);
   const signers = Array.from({ length: USERS }, (_, index) => readSigner("key", `${index + 1}0`.repeat(32)));
   world.time.as(process, () => {

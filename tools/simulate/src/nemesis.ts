@@ -1,5 +1,6 @@
 import type { Outage } from "@muster/chaos/observed";
 import type { Random } from "@muster/chaos/random";
+import { drawClockOffsetMs } from "./clocks.ts";
 import { endReplica, type Replica } from "./replicas/replica.ts";
 import type { Interruptible } from "./replicas/watcher.ts";
 import { interruptWatches } from "./sim-bucket.ts";
@@ -25,7 +26,7 @@ export type NemesisOptions = {
 
 const EVERY_MS = { least: 200, most: 6000 };
 /** Longer than locks and acknowledgement waits, in half of the cases. */
-const FREEZE_MS = { least: 100, most: 30_000 };
+export const FREEZE_MS = { least: 100, most: 30_000 };
 const AWAY_MS = { least: 200, most: 20_000 };
 const BACK_AFTER_MS = { least: 10, most: 5000 };
 const NODES_OFF_MOST = 2;
@@ -33,12 +34,22 @@ const NODES_OFF_MOST = 2;
 const FELT_AFTER_MS = 300_000;
 
 type Deed =
-  "kill" | "stop" | "freeze" | "nats-away" | "api-away" | "cut-watch" | "cut-informer" | "node-off" | "node-gone";
+  | "kill"
+  | "stop"
+  | "freeze"
+  | "set-clock"
+  | "nats-away"
+  | "api-away"
+  | "cut-watch"
+  | "cut-informer"
+  | "node-off"
+  | "node-gone";
 
 const WEIGHTS: Readonly<Record<Deed, number>> = {
   kill: 5,
   stop: 2,
   freeze: 5,
+  "set-clock": 1,
   "nats-away": 1,
   "api-away": 1,
   "cut-watch": 3,
@@ -85,7 +96,7 @@ function doDeed(stage: Stage, deed: Deed): void {
   const victim = random.pick([first, ...rest]);
   world.trace.note(
     "nemesis",
-    `${deed} ${deed === "kill" || deed === "stop" || deed === "freeze" ? victim.process.name : ""}`,
+    `${deed} ${["kill", "stop", "freeze", "set-clock"].includes(deed) ? victim.process.name : ""}`,
   );
   switch (deed) {
     case "kill":
@@ -101,6 +112,10 @@ function doDeed(stage: Stage, deed: Deed): void {
     case "freeze":
       countFault(world.weather, "replica frozen");
       victim.process.frozenUntilMs = world.time.nowMs + random.integer(FREEZE_MS.least, FREEZE_MS.most);
+      return;
+    case "set-clock":
+      countFault(world.weather, "clock set");
+      victim.process.clockOffsetMs = drawClockOffsetMs(world.clocks);
       return;
     case "nats-away": {
       takeAway(stage, "nats");

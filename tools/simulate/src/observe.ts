@@ -1,10 +1,11 @@
-import type { LedgerFact, Observed, Outage, PodSeen } from "@muster/chaos/observed";
+import { workOf, type LedgerFact, type Observed, type Outage, type PodSeen } from "@muster/chaos/observed";
 import { labels, muster, subjects } from "@muster/proto";
 import { idOf, type Reservation } from "@muster/reservation-manager/reservation";
 import { emptyLedger, evolve } from "@muster/reservation-manager/ledger";
 import { entryCodec } from "@muster/reservation-manager/messages";
 import { recordCodec } from "@muster/session-controller/messages";
 import { STREAMS, type World } from "./world.ts";
+import type { KubeObject } from "./cluster.ts";
 import { isGated, isOver, nodeOf } from "./kubelets.ts";
 import type { Diary } from "./users.ts";
 
@@ -56,9 +57,13 @@ function watchPods(world: World, pods: Map<string, PodSeen>): void {
       boundPlace: seen?.boundPlace ?? (node === "" ? undefined : place),
       endPlace: seen?.endPlace ?? (over ? place : undefined),
       goneMs: after === undefined ? world.time.nowMs : undefined,
-      states: [],
+      states: [...new Set([...(seen?.states ?? []), phaseOf(object)])],
     });
   });
+}
+
+function phaseOf({ status }: KubeObject): string {
+  return status !== undefined && "phase" in status ? (status.phase ?? "") : "";
 }
 
 function watchLedger(world: World, ledger: LedgerFact[]): void {
@@ -69,7 +74,7 @@ function watchLedger(world: World, ledger: LedgerFact[]): void {
       if (event.kind === "granted") {
         const { sequence, machines, atMs } = event;
         const nodes = machines.map(({ node }) => node);
-        const work = owners.get(sequence)?.owner.id ?? "";
+        const work = workOf(owners.get(sequence)?.owner.id ?? "");
         ledger.push({ fact: "granted", atMs, reservation: idOf(sequence), work, nodes });
       }
       if (event.kind === "released" || event.kind === "expired")

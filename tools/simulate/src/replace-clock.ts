@@ -110,8 +110,8 @@ function pause(ms: number, value: unknown, signal: AbortSignal | undefined): Pro
 function replaceClocks(): void {
   const realNow = Date.now.bind(Date);
   Date.now = () => {
-    const nowMs = virtualTime()?.nowMs;
-    return nowMs === undefined ? realNow() : Math.floor(nowMs);
+    const time = virtualTime();
+    return time === undefined ? realNow() : Math.floor(time.nowMs + (time.current()?.clockOffsetMs ?? 0));
   };
   const monotonic = performance.now.bind(performance);
   performance.now = () => virtualTime()?.nowMs ?? monotonic();

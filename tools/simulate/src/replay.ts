@@ -36,7 +36,12 @@ function sessionSnapshot(snapshot: SystemSnapshot, record: SessionRecord): Snaps
     reservation: reservationOf(snapshot, record.name),
     pods: pods.filter(({ owner }) => owner.kind === "session" && owner.id === record.name),
     livePods: record.verdict === undefined || record.podsDeleted ? undefined : (snapshot.livePods[record.name] ?? []),
+    isReading: false,
     obstacles: [],
+    nodesLost: new Map(),
+    nodesBack: new Set<string>(),
+    heldMs: 0,
+    replacements: new Map(),
     trouble: undefined,
   };
 }

@@ -39,6 +39,7 @@ export function simBus(world: BusWorld, process: Process, gone: AbortSignal): Bu
   const { network, memory } = world;
   const inner = memoryBus({ world: memory });
   return {
+    maxPayloadBytes: () => inner.maxPayloadBytes(),
     request: (subject, payload, options) =>
       new Promise((resolve, reject) => {
         const message = { subject, payload, headers: options.headers ?? new Map<string, string>() };
@@ -97,7 +98,7 @@ class Asking {
   }
 
   start(): void {
-    const { timeoutMs, signal, again } = this.#call.options;
+    const { timeoutMs, signal, repeat } = this.#call.options;
     const { subject } = this.#call.message;
     const { time } = this.#call.world;
     const endMs = time.nowMs + timeoutMs;
@@ -109,13 +110,17 @@ class Asking {
       once: true,
     });
     this.#send(this.#call.message);
-    if (again === undefined) return;
-    const repeat = (): void => {
-      if (this.#over) return;
-      this.#send({ ...this.#call.message, headers: again.headers(endMs - time.nowMs) });
-      setTimeout(repeat, again.afterMs);
+    if (repeat === undefined) return;
+    const { message } = this.#call;
+    const listen = (attempt: number): void => {
+      setTimeout(() => {
+        if (this.#over) return;
+        const headers = repeat.headers(endMs - time.nowMs);
+        this.#send({ ...message, headers, payload: repeat.payload ?? message.payload });
+        listen(attempt + 1);
+      }, repeat.silenceMs(attempt));
     };
-    setTimeout(repeat, again.afterMs);
+    listen(1);
   }
 
   #send(message: Message): void {

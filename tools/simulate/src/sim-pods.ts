@@ -2,7 +2,7 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { faultOf, throwFault } from "@muster/faults";
 import { labels, schedulingGates } from "@muster/proto";
 import type { ActDeps } from "@muster/session-controller/act";
-import type { Pods } from "@muster/session-controller/pods";
+import { livePodOf, pinnedNode, startedContainers, toPod, type Pods } from "@muster/session-controller/pods";
 import type { LivePod } from "@muster/session-controller/snapshot";
 import type { Cluster } from "./cluster.ts";
 import { nodeOf } from "./kubelets.ts";
@@ -13,8 +13,9 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
   return {
     create: async (record, component, manifest) => {
       const { name } = manifest.metadata;
+      const wanted = toPod(manifest);
       try {
-        const made = await network.call("api-server", `create pod ${name}`, () => cluster.createPod(manifest));
+        const made = await network.call("api-server", `create pod ${name}`, () => cluster.createPod(wanted));
         return { kind: "created", uid: made.metadata?.uid ?? "", confirmed: isConfirmed(made) };
       } catch (error) {
         if (faultOf(error)?.code !== "already_exists") throw error;
@@ -23,7 +24,8 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
       if (there === undefined)
         return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 });
       const uid = there.metadata?.uid ?? "";
-      if (there.metadata?.labels?.[labels.ownerUid] === record.uid) {
+      const isPlaced = pinnedNode(there) === pinnedNode(wanted) || startedContainers(there).length > 0;
+      if (there.metadata?.labels?.[labels.ownerUid] === record.uid && isPlaced) {
         return { kind: "created", uid, confirmed: isConfirmed(there) };
       }
       return { kind: "leftover", component, pod: name, uid };
@@ -37,8 +39,10 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
           return { ...now, spec: { ...spec, containers, ...(kept.length > 0 && { schedulingGates: kept }) } };
         });
       }),
-    delete: (pod, uid, force) =>
+    delete: (pod, uid, { force, resourceVersion }) =>
       network.call("api-server", `${force ? "remove" : "delete"} pod ${pod} ${uid}`, () => {
+        const now = cluster.pods.get(pod)?.metadata?.resourceVersion;
+        if (resourceVersion !== undefined && resourceVersion !== now) return;
         if (force) cluster.removePod(pod, uid);
         else cluster.deletePod(pod, uid);
       }),
@@ -67,18 +71,7 @@ function isConfirmed({ spec }: V1Pod): boolean {
 
 /** The pods of one session as the API server lists them. */
 export function livePodsOf(cluster: Cluster, session: string): LivePod[] {
-  return ownedBy(cluster, session).map((pod) => {
-    const { metadata, status } = pod;
-    const state = status?.containerStatuses?.[0]?.state;
-    return {
-      pod: metadata?.name ?? "",
-      uid: metadata?.uid ?? "",
-      deleting: metadata?.deletionTimestamp !== undefined,
-      overdueOn: overdueOn(cluster, pod),
-      containers: (state?.running ?? state?.terminated) === undefined ? [] : ["main"],
-      leftText: state?.terminated?.message ?? "",
-    };
-  });
+  return ownedBy(cluster, session).map((pod) => livePodOf(pod, overdueOn(cluster, pod), Date.now()));
 }
 
 /** How the node is of a pod that is to go. */

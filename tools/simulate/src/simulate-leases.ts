@@ -47,7 +47,7 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
   const watched = { tamper: options.plant ?? ((ops) => ops), watch: checks.watchWorkload };
   const start = makeStarter(world, {
     "provision-engine": (_, replica) => runProvisionEngine(world, replica, watched),
-    "reservation-manager": runManager,
+    "reservation-manager": (_, replica) => runManager(world, replica),
     watcher: (_, replica) => runWatcher(world, replica, informers),
   });
   const server = memoryBus({ world: world.bus.memory });

@@ -5,8 +5,8 @@ import { randomFrom } from "@muster/chaos/random";
 import { isFinished } from "@muster/session-controller/session";
 import { unleash } from "./nemesis.ts";
 import { observeWorld } from "./observe.ts";
-import { makeStarter, type Replica, type Role } from "./replicas/replica.ts";
-import { runManager } from "./replicas/reservation-manager.ts";
+import { endReplica, makeStarter, type Replica, type Role } from "./replicas/replica.ts";
+import { runManager, type TamperNodes } from "./replicas/reservation-manager.ts";
 import { runController, type Desks, type Tamper } from "./replicas/session-controller.ts";
 import { runWatcher, type Interruptible } from "./replicas/watcher.ts";
 import { watchSteps, type Violation } from "./step-checks.ts";
@@ -30,6 +30,10 @@ export type Plant = {
   readonly executor?: Tamper;
   /** The stream of the ledger takes entries also of a leader that was deposed, and leaders do not look at their clock. */
   readonly ledgerWithoutFence?: boolean;
+  /** Replaces what a ledger knows of the nodes. */
+  readonly nodes?: TamperNodes;
+  /** The clocks of the watchers are this far ahead, and all watchers end for good after 20 seconds. */
+  readonly fastWatchersMs?: number;
 };
 
 export type Simulation = {
@@ -62,6 +66,7 @@ const END_WITHIN_MS = 3 * 3_600_000;
 /** What is over is cleaned up after this much more. */
 const TIDY_MS = 100_000;
 const LOOK_EVERY = 500;
+const WATCHERS_END_MS = 20_000;
 
 /** One run from its seed: sessions and faults, then peace, then judgement. */
 export async function simulate(options: SimulationOptions): Promise<Simulation> {
@@ -82,7 +87,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   const tamper = options.plant?.executor ?? ((deps) => deps);
   const start = makeStarter(world, {
     "session-controller": (_, replica) => runController(world, replica, desks, tamper),
-    "reservation-manager": runManager,
+    "reservation-manager": (_, replica) => runManager(world, replica, options.plant?.nodes),
     watcher: (_, replica) => runWatcher(world, replica, informers),
   });
   const replicas: Replica[] = [];
@@ -94,6 +99,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   const nemesis = unleash(world, replicas, { random: randomFrom(seed, "nemesis"), untilMs, informers, start });
   const observer = observeWorld(world, diary, nemesis.outages);
   for (const role of REPLICAS) replicas.push(start(role));
+  if (options.plant?.fastWatchersMs !== undefined) plantFastWatchers(world, replicas, options.plant.fastWatchersMs);
   startUsers(world, desks, shapes, diary);
   time.after(untilMs - time.nowMs + 5000, undefined, () => nemesis.heal());
   if (options.lookAt !== undefined) {
@@ -117,6 +123,17 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
     faults: world.weather.met,
     lifeMs: records.reduce((sum, { createdAtMs, finishedAtMs }) => sum + Math.max(0, finishedAtMs - createdAtMs), 0),
   };
+}
+
+function plantFastWatchers(world: World, replicas: Replica[], aheadMs: number): void {
+  const watchers = replicas.filter(({ role }) => role === "watcher");
+  for (const { process } of watchers) process.clockOffsetMs = aheadMs;
+  world.time.after(WATCHERS_END_MS, undefined, () => {
+    for (const watcher of watchers) {
+      endReplica(world, watcher);
+      replicas.splice(replicas.indexOf(watcher), 1);
+    }
+  });
 }
 
 async function runToTheEnd(

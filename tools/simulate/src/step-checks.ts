@@ -1,7 +1,11 @@
+import { workOf } from "@muster/chaos/observed";
 import type { LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { Reservation } from "@muster/reservation-manager/reservation";
 import type { SessionRecord } from "@muster/session-controller/session";
-import { labels } from "@muster/proto";
+import { bucketKeys, labels } from "@muster/proto";
+import { CLOCKS_APART_MS } from "./clocks.ts";
+import { FREEZE_MS } from "./nemesis.ts";
+import { NODES_FRESH_MS } from "./replicas/reservation-manager.ts";
 import { isOver, nodeOf } from "./kubelets.ts";
 import { decodeRecord } from "./users.ts";
 import type { World } from "./world.ts";
@@ -24,14 +28,29 @@ export function watchSteps(world: World, violations: Violation[]): void {
     world.trace.note("check", `VIOLATION ${session ?? ""} ${rule}: ${found}`);
     violations.push({ atMs: world.time.nowMs, session, rule, found });
   };
-  watchRecords(world, violate);
+  const started = watchStarts(world);
+  watchRecords(world, started, violate);
   watchLedger(world, violate);
-  watchPods(world, violate);
+  watchPods(world, started, violate);
 }
+
+/** A leader believes a mark for so long by its own clock, and may be frozen between its decision and its write. */
+const SILENT_MOST_MS = NODES_FRESH_MS + CLOCKS_APART_MS + FREEZE_MS.most;
 
 type Violate = (session: string | undefined, rule: string, found: string) => void;
 
-function watchRecords({ sessions }: World, violate: Violate): void {
+/** Uids of the pods in which a container has started. */
+function watchStarts({ cluster }: World): ReadonlySet<string> {
+  const started = new Set<string>();
+  cluster.listeners.add(({ after }) => {
+    const { status, metadata } = after ?? {};
+    if (status === undefined || !("phase" in status) || status.phase === "Pending") return;
+    started.add(metadata?.uid ?? "");
+  });
+  return started;
+}
+
+function watchRecords({ sessions }: World, started: ReadonlySet<string>, violate: Violate): void {
   sessions.onWrite.push((name, beforeBytes, afterBytes) => {
     if (beforeBytes === undefined || afterBytes === undefined) return;
     const before = decodeRecord(beforeBytes);
@@ -50,8 +69,13 @@ function watchRecords({ sessions }: World, violate: Violate): void {
       violate(name, "a cancellation is not forgotten", "it was requested, and is not any more");
     for (const [index, { name: component, podUid }] of before.components.entries()) {
       const now = after.components[index]?.podUid;
-      if (podUid !== "" && now !== podUid)
-        violate(name, "a component keeps its pod", `${component} had ${podUid} and has ${now ?? "none"}`);
+      const isRemoved = now === "" && !started.has(podUid);
+      if (podUid !== "" && now !== podUid && !isRemoved)
+        violate(
+          name,
+          "a component keeps a pod that has started",
+          `${component} had ${podUid} and has ${now ?? "none"}`,
+        );
     }
   });
 }
@@ -71,7 +95,7 @@ function watchLedger(world: World, violate: Violate): void {
   const reservations = new Map<number, Reservation>();
   const holders = new Map<string, Reservation>();
   const end = (sequence: number): void => {
-    const owner = reservations.get(sequence)?.owner.id;
+    const owner = workOf(reservations.get(sequence)?.owner.id ?? "");
     reservations.delete(sequence);
     for (const [node, holder] of holders) {
       if (holder.sequence !== sequence) continue;
@@ -102,7 +126,14 @@ function watchLedger(world: World, violate: Violate): void {
       holders.set(node, reservation);
     }
   };
+  let markedAtMs = world.time.nowMs;
+  world.nodeStates.onWrite.push((key) => {
+    if (key === bucketKeys.nodesComplete) markedAtMs = world.time.nowMs;
+  });
   world.ledger.onEntry.push((events) => {
+    const silentMs = world.time.nowMs - markedAtMs;
+    if (silentMs > SILENT_MOST_MS && events.some(({ kind }) => kind === "granted"))
+      violate(undefined, "nothing is granted on what a silent watcher knew", `the mark is ${silentMs} ms old`);
     for (const event of events) {
       if (event.kind === "requested") reservations.set(event.reservation.sequence, event.reservation);
       if (event.kind === "granted") grant(event);
@@ -119,7 +150,7 @@ function runningOn(world: World, node: string): { readonly pod: string; readonly
   });
 }
 
-function watchPods(world: World, violate: Violate): void {
+function watchPods(world: World, started: ReadonlySet<string>, violate: Violate): void {
   const placed = new Map<string, string>();
   world.cluster.listeners.add(({ kind, name, before, after }) => {
     if (kind !== "pods" || after === undefined) return;
@@ -129,8 +160,9 @@ function watchPods(world: World, violate: Violate): void {
     // One that is made and never placed has run nowhere: its maker had lost the session.
     if (before !== undefined && nodeOf(before) === "" && node !== "") {
       const first = placed.get(name) ?? uid;
-      if (first !== uid) violate(session, "no pod of a component runs twice", `${name} was ${first} and is ${uid}`);
-      placed.set(name, first);
+      if (first !== uid && started.has(first))
+        violate(session, "no pod of a component runs twice", `${name} was ${first} and is ${uid}`);
+      placed.set(name, uid);
       const others = runningOn(world, node).filter(({ pod }) => pod !== name);
       if (others[0] !== undefined)
         violate(session, "no machine carries pods of two owners", `${name} and ${others[0].pod} on ${node}`);

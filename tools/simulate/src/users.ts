@@ -19,7 +19,7 @@ const PATIENCE_MS = 5000;
 const AGAIN_MS = 300;
 const LOOK_MS = 20;
 /** Users are one process that nothing happens to. */
-const USERS: Process = { name: "users", alive: true, frozenUntilMs: 0 };
+const USERS: Process = { name: "users", alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
 
 /** Submits every session at its time, and cancels those whose shape says so. */
 export function startUsers(world: World, desks: Desks, shapes: readonly Shape[], diary: Diary): void {
@@ -148,6 +148,6 @@ function isReached(record: SessionRecord, phase: Phase): boolean {
 
 function draftOf(shape: Shape) {
   const { components, ...rest } = buildSession(shape);
-  const none = { args: [], env: [], workingDir: "" };
+  const none = { args: [], env: [], workingDir: "", templateJson: "" };
   return { ...rest, components: components.map((component) => ({ ...none, ...component })) };
 }

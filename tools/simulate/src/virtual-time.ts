@@ -7,6 +7,8 @@ export type Process = {
   alive: boolean;
   /** Nothing of it goes on before this moment. */
   frozenUntilMs: number;
+  /** What its wall clock is ahead of virtual time. */
+  clockOffsetMs: number;
 };
 
 /** Something that happens at a moment of virtual time. */

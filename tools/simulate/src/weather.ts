@@ -37,6 +37,7 @@ export type FaultKind =
   | "replica killed"
   | "replica stopped"
   | "replica frozen"
+  | "clock set"
   | "node off"
   | "node gone"
   | "leader changed";

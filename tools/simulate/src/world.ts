@@ -22,6 +22,8 @@ export type World = {
   readonly startMs: number;
   /** For whatever has no source of its own. */
   readonly random: Random;
+  /** For the wall clocks of processes. */
+  readonly clocks: Random;
   readonly weather: Weather;
   readonly network: Network;
   readonly trace: Trace;
@@ -70,6 +72,7 @@ export function makeWorld(seed: number, shapes: readonly Shape[]): World {
     time,
     startMs: START_MS,
     random,
+    clocks: randomFrom(seed, "clocks"),
     weather,
     network,
     trace,

@@ -25,6 +25,7 @@ it("30 seeds hold, and meet every kind of fault", async () => {
   expect([...met].sort()).toEqual([
     "answer lost",
     "call lost",
+    "clock set",
     "delivered twice",
     "dependency away",
     "hint lost",

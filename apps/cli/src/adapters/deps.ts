@@ -4,7 +4,7 @@ import { dirname, resolve } from "node:path";
 import { connectNats, isCredentialRefused, readNatsAccess, type NatsAccess, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { buckets, streams, subjects } from "@muster/proto";
-import type { Cli, Interrupts, Io } from "../cli.ts";
+import type { Cli, CommonOptions, Interrupts, Io } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
 import type { NatsObservation } from "../domain/build-doctor-report.ts";
@@ -35,14 +35,14 @@ export function makeCli(options: {
   readonly config: Config;
   readonly io: Io;
   readonly interrupts: Interrupts;
-  readonly natsUrl: () => string | undefined;
+  readonly common: () => CommonOptions;
   readonly kinds?: Kinds;
 }): Cli {
   const { config, io, interrupts, kinds = KINDS } = options;
   const connectionOf = (user: NatsUser): Connection =>
     decideConnection({
       user,
-      option: options.natsUrl(),
+      option: options.common().natsUrl,
       env: { natsUrl: config.natsUrl, variables: config.natsVariables },
       local: () => newestStack(config.localFiles),
     });
@@ -64,7 +64,7 @@ export function makeCli(options: {
       });
       return {
         services: musterServices(bus, stop),
-        link: { bus, stop },
+        link: { bus, stop, namespace: options.common().namespace },
         deadLetters: deadLetterBox(bus),
         nats: () => observeNats(bus),
         replicas: () => bus.services(),

@@ -119,9 +119,18 @@ export function engineLoadFromMessage(message: muster.provision.v1.GetCountersRe
     overdue: overdue ?? 0,
     unopened: unopened ?? 0,
     used: unitsFromMessage(used ?? {}),
-    capacity: capacity ? unitsFromMessage(capacity) : undefined,
+    capacity: capacity ? limitsFromMessage(capacity) : undefined,
   };
 }
+
+function limitsFromMessage(units: muster.provision.v1.ResourceUnits.$Properties): EngineLoad["capacity"] {
+  const { cru, mruBytes, sruBytes, hruBytes } = units;
+  const limited = { cru, mruBytes, sruBytes, hruBytes };
+  return Object.fromEntries(Object.entries(limited).filter(([, limit]) => (limit ?? UNLIMITED) < UNLIMITED));
+}
+
+/** What earlier engines send for no limit. */
+const UNLIMITED = Number.MAX_SAFE_INTEGER;
 
 function unitsFromMessage(units: muster.provision.v1.ResourceUnits.$Properties): EngineLoad["used"] {
   const { cru, mruBytes, sruBytes, hruBytes } = units;

@@ -59,6 +59,7 @@ export function specToMessage(spec: SessionSpec): NonNullable<SpecMessage> {
       env: component.env.map(({ name, value }) => ({ name, value })),
       workingDir: component.workingDir ?? "",
       readyPort: component.readyPort ?? 0,
+      templateJson: component.templateJson ?? "",
     })),
     scenarioJson: spec.scenarioJson ?? "",
     timeoutMs: spec.timeoutMs ?? 0,
@@ -130,6 +131,7 @@ export function sessionFromMessage(message: SessionMessage): Work {
     cancelRequested: message.cancelRequested ?? false,
     traceparent: message.traceparent ?? "",
     waitingBecause: message.waitingBecause ?? "",
+    waitingCode: message.waitingCode ?? "",
   };
 }
 
@@ -183,6 +185,7 @@ export function jobFromMessage(message: JobMessage): Work {
     warnings: [],
     createdAtMs,
     finishedAtMs: unlessDefault(message.finishedAtMs),
+    resolution: "seconds",
     cancelRequested,
     traceparent: message.traceparent ?? "",
     waitingBecause: message.waitingBecause ?? "",
@@ -338,6 +341,7 @@ function specFromMessage(message: NonNullable<SpecMessage>): SessionSpec {
       env: (component.env ?? []).map(({ name, value }) => ({ name: name ?? "", value: value ?? "" })),
       workingDir: unlessDefault(component.workingDir),
       readyPort: unlessDefault(component.readyPort),
+      templateJson: unlessDefault(component.templateJson),
     })),
     scenarioJson: unlessDefault(message.scenarioJson),
     timeoutMs: unlessDefault(message.timeoutMs),

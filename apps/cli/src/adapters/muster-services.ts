@@ -58,7 +58,9 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
       explanationFromMessage(await reservations.explainReservation({ owner: { kind, id } }, options)),
     kindsTrouble: async () => {
       const reply = await jobs.listJobs({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop });
-      return { gone: reply.kindsGone, refused: reply.kindsRefused };
+      const { kindsGone: gone, kindsRefused: refused, namespace, jobsElsewhere, moreElsewhere: isMore } = reply;
+      const names = jobsElsewhere.map((job) => [job.namespace, job.kind?.toLowerCase(), job.name].join("/"));
+      return { gone, refused, namespace, elsewhere: { jobs: names, isMore, isRefused: reply.elsewhereRefused } };
     },
     jobs: () =>
       readPages(async (page) => {

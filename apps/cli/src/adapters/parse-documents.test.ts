@@ -43,6 +43,16 @@ function withComponents(...lines: string[]): string {
   return head + lines.map((line) => `    ${line}\n`).join("");
 }
 
+/** A driver that sets LEVEL, and has this line in its template. */
+function withTemplate(line: string): string {
+  const [open, ...rest] = [
+    `- { name: driver, kind: driver, pool: d, image: i, env: [{ name: LEVEL }],`,
+    "template:",
+    `  { ${line} } }`,
+  ];
+  return withComponents(open, ...rest.map((each) => `  ${each}`));
+}
+
 function parse(file: string, text: string): Parsed<ReadWork> {
   return parseDocuments(file, text, (document) => readWork(KINDS, document));
 }
@@ -76,6 +86,7 @@ describe("a correct file", () => {
               env: [],
               workingDir: undefined,
               readyPort: 10_000,
+              templateJson: undefined,
             },
             {
               name: "driver",
@@ -87,6 +98,7 @@ describe("a correct file", () => {
               env: [{ name: "LEVEL", value: "7" }],
               workingDir: undefined,
               readyPort: undefined,
+              templateJson: undefined,
             },
           ],
           scenarioJson: '{"seconds":5}',
@@ -99,6 +111,24 @@ describe("a correct file", () => {
         },
       },
     ]);
+  });
+
+  it("may give a component a template, which each replica has", () => {
+    const template = {
+      spec: { containers: [{ name: "main", resources: { limits: { cpu: "500m", memory: "1Gi" } } }] },
+    };
+    const { documents, problems } = parse(
+      "f",
+      withComponents(
+        `- { name: server, kind: server, pool: w, image: i, replicas: 2, template: ${JSON.stringify(template)} }`,
+        DRIVER,
+      ),
+    );
+    expect(problems).toEqual([]);
+    const [server, other, driver] = documents.map(sessionOf)[0]?.spec.components ?? [];
+    expect(JSON.parse(server?.templateJson ?? "")).toEqual(template);
+    expect(other?.templateJson).toBe(server?.templateJson);
+    expect(driver?.templateJson).toBeUndefined();
   });
 
   it("may hold several documents, and empty ones between them", () => {
@@ -228,6 +258,26 @@ describe("what is wrong is told with its place", () => {
       "a port that is none",
       VALID.replace("readyPort: 10000", "readyPort: 100000"),
       ["f.yaml:7:81: spec.components[0].readyPort: must be a whole number from 1 to 65535, not the number 100000"],
+    ],
+    [
+      "an unknown field of a template",
+      withTemplate("spec: { volumes: [{ name: data, emptyDirr: {} }] }"),
+      ['f.yaml:8:43: spec.components[0].template.spec.volumes[0]: unknown field "emptyDirr"; did you mean "emptyDir"?'],
+    ],
+    [
+      "a field of a template that Muster sets",
+      withTemplate("spec: { nodeName: node-1, restartPolicy: Always }"),
+      [
+        'f.yaml:8:29: spec.components[0].template.spec.nodeName: cannot be the string "node-1": the pod runs on the machine that the component\'s pool grants',
+        'f.yaml:8:52: spec.components[0].template.spec.restartPolicy: cannot be the string "Always": a component runs once: its pod has Never',
+      ],
+    ],
+    [
+      "a template that contradicts its component",
+      withTemplate('spec: { containers: [{ name: main, env: [{ name: LEVEL, value: "8" }] }] }'),
+      [
+        'f.yaml:8:60: spec.components[0].template.spec.containers[0].env[0].name: "LEVEL" is also in the component\'s env; leave one out',
+      ],
     ],
     [
       "a scenario that is not JSON",

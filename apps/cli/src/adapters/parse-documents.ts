@@ -15,7 +15,7 @@ import {
   type YAMLError,
   type YAMLMap,
 } from "yaml";
-import type { Finding } from "../domain/read-value.ts";
+import type { Finding } from "@muster/documents";
 import { shortenWords } from "../domain/shorten.ts";
 
 /** A file with more text than this is refused before it is read as YAML. */

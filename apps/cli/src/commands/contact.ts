@@ -1,8 +1,8 @@
-import { faultOf, isRetryable, type Fault } from "@muster/faults";
+import { faultOf, isRetryable, type Fault, formatDuration } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
-import { formatDuration, formatElapsed } from "../domain/duration.ts";
+import { formatElapsed } from "../domain/duration.ts";
 import { isAborted } from "../is-aborted.ts";
 
 /** Nobody waits longer than this for somebody who does not answer; what runs goes on without us. */

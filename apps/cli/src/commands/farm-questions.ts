@@ -5,7 +5,7 @@ import { CommandError } from "../command-error.ts";
 import { adviseRoll } from "../domain/build-set-views.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
-import { nearestName } from "../domain/nearest-name.ts";
+import { nearestName } from "@muster/documents";
 import { isRollWord, isSetWord, SET_NOUN, type ReplicaSet, type Roll } from "../domain/replica-set.ts";
 
 /** The set that `NAME`, `rs/NAME` or `rs NAME` means. Throws CommandError for another kind. */

@@ -1,10 +1,10 @@
+import { formatDuration } from "@muster/faults";
 import { leaseCalls } from "../adapters/lease-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { describeState, whyOf } from "../domain/build-lease-views.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { formatDuration } from "../domain/duration.ts";
 import { decideLeaseWait, type Lease, type LeaseWish } from "../domain/lease.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { lookUntil } from "./look-until.ts";

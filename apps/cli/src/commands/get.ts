@@ -1,4 +1,5 @@
 import { faultOf, unlessMissing } from "@muster/faults";
+import { mayOccupy } from "@muster/names";
 import { demandScaling, scalerDump } from "../adapters/node-calls.ts";
 import type { MusterServices } from "../adapters/muster-services.ts";
 import type { Cli, Connected } from "../cli.ts";
@@ -25,7 +26,8 @@ import {
 } from "../domain/build-explanation.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { isLeaseWord, LEASE_NOUN } from "../domain/lease-document.ts";
-import { nearestName } from "../domain/nearest-name.ts";
+import { listSome } from "../domain/list-some.ts";
+import { nearestName } from "@muster/documents";
 import { orderReservations } from "../domain/order-reservations.ts";
 import { readOwner } from "../domain/owner.ts";
 import { isSetWord, SET_NOUN } from "../domain/replica-set.ts";
@@ -54,18 +56,19 @@ export async function getWork(cli: Cli, { kind, name }: Target, format: Format):
   return EXIT.ok;
 }
 
+const POOLS_NAMED_MAX = 20;
+
 /** `muster get pools [NAME]` */
 export async function getPools(cli: Cli, name: string | undefined, format: Format): Promise<ExitCode> {
   await using connected = await cli.connect();
   const all = await withScaling(connected, await connected.services.pools());
   const pools = name === undefined ? all : all.filter((pool) => pool.name === name);
   if (name !== undefined && pools.length === 0) {
-    const near = nearestName(
-      name,
-      all.map((pool) => pool.name),
-    );
+    const names = all.map((pool) => pool.name);
+    const near = nearestName(name, names);
+    const known = names.length === 0 ? "there are no pools" : `known pools: ${listSome(names, POOLS_NAMED_MAX, ",")}`;
     throw new CommandError(EXIT.refused, `pool ${name} does not exist`, {
-      hint: near === undefined ? "`muster pools` shows the pools and their machines" : `did you mean "${near}"?`,
+      hint: near === undefined ? known : `did you mean "${near}"?`,
     });
   }
   print(cli.io, format, {
@@ -141,6 +144,24 @@ export async function cancelWork(cli: Cli, target: string, format: Format): Prom
   return EXIT.ok;
 }
 
+/** `muster delete session/NAME`: deletes work that is over, of a kind whose service does that. */
+export async function deleteWork(cli: Cli, kind: Kind, name: string, format: Format): Promise<ExitCode> {
+  const target = `${kind.noun}/${name}`;
+  if (kind.remove === undefined)
+    throw new CommandError(EXIT.usage, `a ${kind.noun} is not deleted`, {
+      hint: `\`muster cancel ${target}\` ends it; once it is over, ${kind.goneBy(name)}`,
+    });
+  await using connected = await cli.connect();
+  const work = await kind.calls(connected.link).get(name);
+  if (!isFinished(work))
+    throw new CommandError(EXIT.refused, `${kind.noun} ${name} is not over: it is ${phaseOf(work)}`, {
+      hint: `\`muster cancel ${target}\` ends it; then delete it`,
+    });
+  await kind.remove(connected.link, work);
+  print(cli.io, format, { table: () => [`${kind.noun} ${name} is deleted`], data: () => buildWorkRecord(work) });
+  return EXIT.ok;
+}
+
 /** `muster explain NAME`: of work that the command knows why it is where it is; of any other owner what the ledger knows of its machines. */
 export async function explain(cli: Cli, text: string, format: Format): Promise<ExitCode> {
   const slash = text.indexOf("/");
@@ -203,7 +224,7 @@ async function explainWork(cli: Cli, connected: Connected, kind: Kind, name: str
     await explainReservation(cli, connected, { kind: kind.noun, id: name }, format);
     return;
   }
-  const reservation = isFinished(work) ? undefined : await reservationOf(connected.services, kind, work);
+  const reservation = isFinished(work) ? undefined : await reservationOf(connected.services, work);
   const scaling = await scalingFor(connected.link, reservation);
   const explanation = withGoneHolders(
     kind.explain(work, reservation),
@@ -224,8 +245,8 @@ async function workOrOwner(connected: Connected, kind: Kind, name: string): Prom
   try {
     return await kind.calls(connected.link).get(name);
   } catch (error) {
-    if (faultOf(error)?.code !== "not_found" || kind.isPart === undefined) throw error;
-    const left = (await kind.podsLeft?.(connected.link)) ?? [];
+    if (faultOf(error)?.code !== "not_found" || kind.podsLeft === undefined) throw error;
+    const left = await kind.podsLeft(connected.link);
     const gone = explainPodsLeft(left.filter((each) => each.name === name || each.owner.endsWith(`/${name}`)));
     if (gone !== undefined) return gone;
     if ((await explanationOf(connected.services, kind.noun, name)) === undefined) throw error;
@@ -257,15 +278,11 @@ async function unlessFault<Answer>(answer: Promise<Answer> | undefined): Promise
 }
 
 /** The reservation that says most: that of the work, and once that is granted one for a part of it that still waits. */
-async function reservationOf(
-  services: MusterServices,
-  { isPart }: Kind,
-  work: Work,
-): Promise<ReservationExplanation | undefined> {
+async function reservationOf(services: MusterServices, work: Work): Promise<ReservationExplanation | undefined> {
   const whole = await explanationOf(services, work.owner.kind, work.owner.id);
-  if (isPart === undefined || whole?.code !== "") return whole;
+  if (whole?.code !== "") return whole;
   const waiting = (await services.reservations()).find(
-    ({ ownerKind, ownerId, state }) => ownerKind === work.owner.kind && isPart(work, ownerId) && state === "waiting",
+    ({ ownerKind: kind, ownerId: id, state }) => state === "waiting" && mayOccupy(work.owner, { kind, id }),
   );
   return waiting === undefined ? whole : ((await explanationOf(services, waiting.ownerKind, waiting.ownerId)) ?? whole);
 }

@@ -54,7 +54,9 @@ export async function askOfLeases<Answer>(
 function messageOf(fault: Fault): string {
   if (fault.code === "invalid_request")
     // Which lease is meant everybody knows.
-    return fault.field === "id" ? fault.reason : `${leaseField(fault.field)}: ${fault.reason}`;
+    return fault.field === "id" || fault.field === "record"
+      ? fault.reason
+      : `${leaseField(fault.field)}: ${fault.reason}`;
   if (fault.code === "already_exists") return `lease ${fault.id} is there already, as something else`;
   return describeTrouble(fault);
 }
@@ -65,6 +67,8 @@ function hintFor(fault: Fault): string | undefined {
   if (fault.code === "not_found") return "`muster lease get` shows those that exist";
   if (fault.code === "invalid_request" && fault.field === "sequence")
     return "it was renewed meanwhile: `muster lease get` shows until when";
+  if (fault.code === "invalid_request" && fault.field === "record")
+    return "`muster doctor` lists the records that cannot be read, and which version reads them";
   if (fault.code === "invalid_request" && fault.field === "id") return "`muster lease get ID` shows how it is";
   return decideExit(fault).hint;
 }

@@ -4,7 +4,7 @@ import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { listSome } from "../domain/list-some.ts";
-import { nearestName } from "../domain/nearest-name.ts";
+import { nearestName } from "@muster/documents";
 import { isFinished } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 import { isAborted } from "../is-aborted.ts";
@@ -18,7 +18,7 @@ const FOLLOW_EVERY_MS = 500;
 
 type Sink = (bytes: Uint8Array | undefined) => Promise<void>;
 
-/** `muster logs NAME [COMPONENT]`: what a component wrote; of all components, each line after the name of its component. */
+/** `muster logs NAME [COMPONENT]`: what a component wrote; of its replicas, or of all components, each line after the name of its component. */
 export async function logs(
   cli: Cli,
   target: string,
@@ -35,7 +35,8 @@ export async function logs(
   const calls = kind.calls(connected.link);
   const work = await askOfName(cli, connected, target, () => calls.get(name));
   const names = work.components.map((each) => each.name);
-  if (component !== undefined && !names.includes(component)) {
+  const chosen = component === undefined ? names : withReplicas(component, names);
+  if (component !== undefined && chosen.length === 0) {
     const near = nearestName(component, names);
     throw new CommandError(EXIT.usage, `${kind.noun} ${name} has no component ${component}`, {
       hint: [
@@ -55,7 +56,7 @@ export async function logs(
         contact: kept,
         name,
         component: each,
-        alone: component !== undefined,
+        alone: component !== undefined && chosen.length === 1,
         follow: options.follow,
         over: isFinished(work),
         stop,
@@ -64,18 +65,24 @@ export async function logs(
       sink,
     );
 
-  if (component !== undefined) {
+  if (component !== undefined && names.includes(component)) {
     await read(component, async (bytes) => {
       if (bytes !== undefined) await cli.io.write(bytes);
     });
   } else if (options.follow) {
-    await Promise.all(names.map((each) => read(each, linesWithPrefix(cli, each, names))));
+    await Promise.all(chosen.map((each) => read(each, linesWithPrefix(cli, each, chosen))));
   } else {
-    for (const each of names) await read(each, linesWithPrefix(cli, each, names));
+    for (const each of chosen) await read(each, linesWithPrefix(cli, each, chosen));
   }
   const lacks = describeLacks(lacking);
   if (lacks.length > 0) cli.io.err(lacks);
   return cli.interrupts.first.aborted ? EXIT.interrupted : EXIT.ok;
+}
+
+/** The component of this name, or its replicas: of `server` server-0, server-1 and so on. */
+function withReplicas(component: string, names: readonly string[]): readonly string[] {
+  if (names.includes(component)) return [component];
+  return names.filter((name) => name.startsWith(`${component}-`) && /^\d+$/.test(name.slice(component.length + 1)));
 }
 
 /** A component of which nothing could be shown. */

@@ -5,7 +5,7 @@ import { buildNodeTable, buildScalerDump, troubleOf } from "../domain/build-node
 import { buildRecord } from "../domain/build-record.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { nearestName } from "../domain/nearest-name.ts";
+import { nearestName } from "@muster/documents";
 import type { ScaledNode } from "../domain/scaled-node.ts";
 import { print, type Format } from "./output.ts";
 

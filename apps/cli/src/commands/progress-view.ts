@@ -28,6 +28,8 @@ type Shown = {
   readonly work: Work;
   readonly waitsSinceMs: number;
   waitSaid: boolean;
+  /** The time of its newest line. */
+  readonly linesMs: number;
   /** The last that was said of its nodes. */
   readonly scalingSaid: string;
 };
@@ -47,11 +49,15 @@ function appendedView(io: Io, now: () => number): ProgressView {
   return {
     update: (work) => {
       const before = shown.get(keyOf(work));
-      io.err(buildProgressLines(before?.work, work, now()));
+      const nowMs = now();
+      const sinceMs = before?.linesMs ?? 0;
+      const lines = buildProgressLines(before?.work, work, nowMs, sinceMs);
+      io.err(lines);
+      const linesMs = lines.length === 0 ? sinceMs : Math.max(sinceMs, nowMs, ...work.events.map(({ atMs }) => atMs));
       const same = before?.work.waitingBecause === work.waitingBecause;
       const scalingSaid = before?.scalingSaid ?? "";
-      const next = { work, waitsSinceMs: now(), waitSaid: false, scalingSaid };
-      shown.set(keyOf(work), same ? { ...before, work } : next);
+      const next = { work, waitsSinceMs: nowMs, waitSaid: false, scalingSaid, linesMs };
+      shown.set(keyOf(work), same ? { ...before, work, linesMs } : next);
     },
     scaling: (work, scaling) => {
       const before = shown.get(keyOf(work));

@@ -1,4 +1,4 @@
-import { unlessMissing } from "@muster/faults";
+import { unlessMissing, formatDuration } from "@muster/faults";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildRecord } from "../domain/build-record.ts";
@@ -14,7 +14,6 @@ import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { checkWish, type Wish } from "../domain/decide-wait.ts";
 import { decideSetWait, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
-import { formatDuration } from "../domain/duration.ts";
 import { buildSetExplanation, explainSet } from "../domain/explain-set.ts";
 import { phaseOfSet, SET_NOUN, UNREADABLE, type ExplainedSet, type ReplicaSet } from "../domain/replica-set.ts";
 import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";

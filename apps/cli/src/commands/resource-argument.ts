@@ -1,11 +1,18 @@
 import { Argument, InvalidArgumentError } from "commander";
 import { CommandError } from "../command-error.ts";
-import { nearestName } from "../domain/nearest-name.ts";
+import { nearestName } from "@muster/documents";
 import { isRollWord, isSetWord } from "../domain/replica-set.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 
 /** `job`, or as kubectl takes it, too: `job/training`. */
 export type Resource = { readonly word: string; readonly name: string | undefined };
+
+/** What other commands list, in the singular. */
+const ELSEWHERE = new Map([
+  ["node", "`muster nodes` lists the nodes that Muster makes, `kubectl get nodes` all of them."],
+  ["event", "`muster events` lists what happened."],
+  ["pod", "`kubectl get pods` lists pods, `muster describe` the components of a session or job."],
+]);
 
 /** The first word of a command; one of the words, alone or with a name after it. */
 export function resourceArgument(description: string, words: readonly string[]): Argument {
@@ -14,8 +21,10 @@ export function resourceArgument(description: string, words: readonly string[]):
     const word = slash < 0 ? text : text.slice(0, slash);
     if (!words.includes(word) && !isWordOf(words, word)) {
       const near = nearestName(word, words);
+      const choices = words.filter((each) => !words.includes(`${each}s`)).join(", ");
       throw new InvalidArgumentError(
-        near === undefined ? `Allowed choices are ${words.join(", ")}.` : `Did you mean ${near}?`,
+        ELSEWHERE.get(word.replace(/s$/, "")) ??
+          (near === undefined ? `It is one of ${choices}.` : `Did you mean ${near}?`),
       );
     }
     const name = slash < 0 ? undefined : text.slice(slash + 1);

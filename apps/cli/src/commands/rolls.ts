@@ -1,4 +1,4 @@
-import { unlessMissing } from "@muster/faults";
+import { unlessMissing, formatDuration } from "@muster/faults";
 import { farmCalls, type FarmCalls, type RollChange, type RollRequest } from "../adapters/farm-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -7,8 +7,7 @@ import { adviseRoll, buildRollLine, buildRollTable, describeCounts, describeRoll
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { checkWish, type Wish } from "../domain/decide-wait.ts";
 import { decideRolled, decideRollEnd, decideRollWait, ROLL_CONDITIONS } from "../domain/decide-set-wait.ts";
-import { formatDuration } from "../domain/duration.ts";
-import { nearestName } from "../domain/nearest-name.ts";
+import { nearestName } from "@muster/documents";
 import { isSettled, SET_NOUN, type ReplicaSet, type Roll } from "../domain/replica-set.ts";
 import { readOneSet } from "./apply.ts";
 import { askOfSet } from "./farm-questions.ts";

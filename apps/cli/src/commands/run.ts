@@ -1,6 +1,6 @@
 import { inSpan } from "@muster/tracing";
 import { SpanStatusCode } from "@opentelemetry/api";
-import { faultOf } from "@muster/faults";
+import { faultOf, formatDuration } from "@muster/faults";
 import type { Placed, Problem } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -8,7 +8,6 @@ import { plain } from "../domain/build-table.ts";
 import { buildSummary } from "../domain/build-result.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { formatDuration } from "../domain/duration.ts";
 import { GENERATED_LENGTH } from "../domain/read-session-document.ts";
 import { isFinished, type Work } from "../domain/work.ts";
 import type { Kind, Link, WorkCalls } from "../kinds/kind.ts";

@@ -1,12 +1,12 @@
 import { faultOf } from "@muster/faults";
 import type { Cli } from "../cli.ts";
 import { plain } from "../domain/build-table.ts";
+import { digestLine, EMPTY_DIGEST, type LogDigest } from "../domain/digest-log.ts";
 import type { Work } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 
 /** Components of one whose logs are shown; one failure often takes the others down. */
 const COMPONENTS_MAX = 3;
-const LINES_MAX = 10;
 /** Of a longer log only this much is read in search of its end. */
 const BYTES_MAX = 4 * 1024 * 1024;
 
@@ -17,40 +17,59 @@ export type Followed = {
   readonly target: string;
 };
 
-/** Shows the last lines of the components that failed, so that the reason is seen where the failure is. */
+/** Of a session that timed out these never became ready. */
+const UNREADY = ["NOT_READY", "UNKNOWN"];
+
+/**
+ * Shows, of the components that failed, the last line of an error and the last lines, so that the reason is seen where the failure is. Where none failed, the components
+ * that never became ready are the reason.
+ */
 export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): Promise<void> {
   for (const { work, calls, target } of followed) {
     if (work.outcome !== "failure") continue;
+    const isLost = work.warnings.some(({ code }) => code === "LOGS_LOST");
     const failed = work.components.filter(({ state }) => state === "FAILED");
-    for (const { name } of failed.slice(0, COMPONENTS_MAX)) {
-      const lines = await lastLines(calls, work.name, name);
-      if (lines.length === 0) continue;
+    const unready = work.components.filter(({ state }) => UNREADY.includes(state));
+    for (const { name } of (failed.length > 0 ? failed : unready).slice(0, COMPONENTS_MAX)) {
+      const digest = await readDigest(calls, work.name, name);
+      if (digest === undefined) continue;
+      const { error, last } = digest;
       const command = `muster logs ${target} ${name}`;
-      cli.io.err([`last lines of ${name} (\`${command}\` shows all):`, ...lines.map((line) => `  ${plain(line)}`)]);
+      const lines = error === undefined ? last : [error, "...", ...last];
+      // An empty log that was lost proves nothing.
+      if (lines.length === 0 && isLost) continue;
+      cli.io.err(
+        lines.length === 0
+          ? [`${name} has written nothing`]
+          : [`last lines of ${name} (\`${command}\` shows all):`, ...lines.map((line) => `  ${plain(line)}`)],
+      );
     }
   }
 }
 
-async function lastLines(calls: Pick<WorkCalls, "log">, name: string, component: string): Promise<string[]> {
+/** undefined: the log could not be read. */
+async function readDigest(
+  calls: Pick<WorkCalls, "log">,
+  name: string,
+  component: string,
+): Promise<LogDigest | undefined> {
   const decoder = new TextDecoder();
-  let text = "";
+  let digest = EMPTY_DIGEST;
+  let rest = "";
   let from = { offset: 0, run: "" };
   try {
     while (from.offset < BYTES_MAX) {
       const chunk = await calls.log(name, component, from);
-      text = (text + decoder.decode(chunk.bytes, { stream: true }))
-        .split("\n")
-        .slice(-LINES_MAX - 1)
-        .join("\n");
+      const lines = (rest + decoder.decode(chunk.bytes, { stream: true })).split("\n");
+      rest = lines.pop() ?? "";
+      digest = lines.reduce(digestLine, digest);
       if (chunk.complete || chunk.next.offset <= from.offset) break;
       from = chunk.next;
     }
   } catch (error) {
     // The log is an extra here: that it is missing is a warning already.
     if (faultOf(error) === undefined) throw error;
+    return undefined;
   }
-  return text
-    .split("\n")
-    .filter((line) => line !== "")
-    .slice(-LINES_MAX);
+  return digestLine(digest, rest);
 }

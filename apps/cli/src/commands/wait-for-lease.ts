@@ -1,11 +1,10 @@
-import { unlessMissing } from "@muster/faults";
+import { unlessMissing, formatDuration } from "@muster/faults";
 import { leaseCalls } from "../adapters/lease-calls.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { describeState } from "../domain/build-lease-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { checkWish } from "../domain/decide-wait.ts";
-import { formatDuration } from "../domain/duration.ts";
 import { decideLeaseCondition, isMishap, LEASE_PHASES } from "../domain/lease.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { buildLeaseRecord } from "../domain/lease-record.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { buildChecks, isHealthy, type Observations } from "./build-doctor-report.ts";
+import { buildChecks, isHealthy, type KindsTrouble, type Observations } from "./build-doctor-report.ts";
 
 const replica = (name: string, version = "1.0.0") => ({ name, id: `${name}-${version}`, version });
 const pool = {
@@ -16,6 +16,13 @@ const pool = {
 const NOW = 10_000_000;
 const NATS = { version: "2.15.2", roundTripMs: 0.4, jetStreamTrouble: undefined, deadLetters: 0, records: {} };
 
+const KINDS: KindsTrouble = {
+  gone: [],
+  refused: [],
+  namespace: "default",
+  elsewhere: { jobs: [], isMore: false, isRefused: false },
+};
+
 const healthy: Observations = {
   connection: { natsUrl: "nats://h:1", because: "default", hint: "start it" },
   nats: { value: NATS },
@@ -27,7 +34,7 @@ const healthy: Observations = {
   jobReservations: { value: 0 },
   scaler: { trouble: "node is not available" },
   dropped: { value: [] },
-  kinds: { value: { gone: [], refused: [] } },
+  kinds: { value: KINDS },
   unreadableSets: { value: [] },
   leases: { trouble: "provision is not available" },
   unreadableLeases: { value: [] },
@@ -46,6 +53,7 @@ it("finds nothing to do when everything is there", () => {
     "replication-farm ok",
     "provision-engine ok",
     "node-scaler ok",
+    "namespaces ok",
     "watcher's view ok",
     "pools ok",
     "slow consumers ok",
@@ -195,16 +203,36 @@ it("names the subjects that most signals were lost of, with their numbers", () =
   );
 });
 
+it.each<[title: string, elsewhere: Partial<KindsTrouble["elsewhere"]>, status: string, detail: string]>([
+  ["none", {}, "ok", "jobs of the namespace default are run; others have none"],
+  [
+    "some",
+    { jobs: ["team-a/job/train", "team-b/tfjob/mnist"], isMore: true },
+    "warning",
+    "jobs of the namespace default are run, and no controller runs team-a/job/train, team-b/tfjob/mnist, among others",
+  ],
+  [
+    "no right to look",
+    { isRefused: true },
+    "ok",
+    "jobs of the namespace default are run; job-controller has no right to list those of others (rights.otherNamespaces)",
+  ],
+])("reports jobs of other namespaces: %s", (_title, elsewhere, status, detail) => {
+  const kinds = { value: { ...KINDS, elsewhere: { ...KINDS.elsewhere, ...elsewhere } } };
+  const check = buildChecks({ ...healthy, kinds }, NOW).find((each) => each.check === "namespaces");
+  expect(check).toMatchObject({ status, detail });
+});
+
 it("names kinds of job that are gone or may not be read, and nothing where nobody answers for jobs", () => {
-  const told = (kinds: Observations["kinds"]) =>
+  const warningsOf = (kinds: Observations["kinds"]) =>
     buildChecks({ ...healthy, kinds }, NOW)
       .filter(({ check, status }) => check === "kinds of job" && status === "warning")
       .map(({ detail }) => detail);
-  expect(told({ value: { gone: ["TFJob", "MPIJob"], refused: ["XGBoostJob"] } })).toEqual([
+  expect(warningsOf({ value: { ...KINDS, gone: ["TFJob", "MPIJob"], refused: ["XGBoostJob"] } })).toEqual([
     "TFJob, MPIJob was there, and is not any more: nobody runs such jobs",
     "XGBoostJob may not be read by job-controller: nobody runs such jobs",
   ]);
-  expect(told({ trouble: "no replica answers" })).toEqual([]);
+  expect(warningsOf({ trouble: "no replica answers" })).toEqual([]);
 });
 
 it("warns of jobs that wait for what their pools can never have, and of no other that waits", () => {

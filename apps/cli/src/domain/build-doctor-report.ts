@@ -38,12 +38,22 @@ export type DroppedSignals = {
   readonly dropped: number;
 };
 
-/** Kinds of job that nobody tends, though they are or were installed. */
+/** Kinds of job, and jobs, that no controller runs. */
 export type KindsTrouble = {
   /** Installed in the cluster before, and not any more. */
   readonly gone: readonly string[];
   /** The job controller has no right to read them. */
   readonly refused: readonly string[];
+  /** The namespace whose jobs are run; empty where the job controller does not say. */
+  readonly namespace: string;
+  readonly elsewhere: {
+    /** `namespace/kind/name` of jobs in namespaces that no controller serves. */
+    readonly jobs: readonly string[];
+    /** There are more. */
+    readonly isMore: boolean;
+    /** The job controller has no right to list them. */
+    readonly isRefused: boolean;
+  };
 };
 
 export type Observations = {
@@ -115,6 +125,7 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
         ),
     ...checkServices(seen, nats),
     ...checkKinds(seen.kinds),
+    ...checkNamespaces(seen.kinds),
     checkWatcher(seen.watcher),
     checkPools(seen.pools),
     ...buildGrowthChecks(seen, nowMs),
@@ -194,6 +205,24 @@ function checkKinds(kinds: Observations["kinds"]): Check[] {
             "give its service account the rights that its README lists",
           ),
         ]),
+  ];
+}
+
+function checkNamespaces(kinds: Observations["kinds"]): Check[] {
+  if ("trouble" in kinds || kinds.value.namespace === "") return [];
+  const { namespace, elsewhere } = kinds.value;
+  const served = `jobs of the namespace ${namespace} are run`;
+  const check = "namespaces";
+  if (elsewhere.isRefused)
+    return [ok(check, `${served}; job-controller has no right to list those of others (rights.otherNamespaces)`)];
+  if (elsewhere.jobs.length === 0) return [ok(check, `${served}; others have none`)];
+  const listed = listSome(elsewhere.jobs, JOBS_MAX, ",");
+  return [
+    warning(
+      check,
+      `${served}, and no controller runs ${listed}${elsewhere.isMore ? ", among others" : ""}`,
+      `delete each, and create it in ${namespace}: \`muster run FILE\`, or \`kubectl create -n ${namespace} -f FILE\``,
+    ),
   ];
 }
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { explainPodsLeft, withGoneHolders, type PodLeft } from "./build-explanation.ts";
+import { adviceFor, explainPodsLeft, withGoneHolders, type PodLeft } from "./build-explanation.ts";
 import type { ReservationExplanation } from "./reservation.ts";
 
 const LEFT: PodLeft = { owner: "job/train-1", name: "train", pod: "default/train-worker-0", node: "node-a" };
@@ -55,4 +55,8 @@ it("says nothing of jobs that are gone to who waits for others, or for nothing",
   expect(withGoneHolders(WAITS, waitingFor("job/other-1"), [LEFT])).toEqual(WAITS);
   expect(withGoneHolders(WAITS, { ...waitingFor("job/train-1"), code: "" }, [LEFT])).toEqual(WAITS);
   expect(withGoneHolders(WAITS, undefined, [LEFT])).toEqual(WAITS);
+});
+
+it("names the setting behind a limit of sessions at once", () => {
+  expect(adviceFor({ ...waitingFor(), code: "CONCURRENCY_LIMIT" })).toContain("SESSION_EXECUTORS");
 });

@@ -17,10 +17,12 @@ export type Explanation = {
 };
 
 /** What can be done about a reservation that waits. */
-export function adviceFor({ code, pools }: ReservationExplanation): string {
+export function adviceFor({ code, pools }: Pick<ReservationExplanation, "code" | "pools">): string {
   if (code === "POOLS_NOT_KNOWN_YET") return "wait until the watcher has listed the nodes; `muster doctor` checks it";
+  if (code === "CONCURRENCY_LIMIT")
+    return "wait, or let more sessions hold machines at once: SESSION_EXECUTORS of the session controller";
   const [broken] = pools.filter(({ unusable }) => unusable > 0);
-  if (broken === undefined || code === "CONCURRENCY_LIMIT") return "";
+  if (broken === undefined) return "";
   return `mend the ${plural(broken.unusable, "unusable node")} of pool ${broken.pool}`;
 }
 
@@ -78,7 +80,7 @@ export function buildExplanation(
   const { code, message, next } = explanation;
   const phase = phaseOf(work);
   const since = work.events.at(-1)?.atMs ?? work.createdAtMs;
-  const state = `${paint(phase, colourOf(phase), style.colours)} ${isFinished(work) ? "since" : "for"} ${formatElapsed(nowMs - since)}`;
+  const state = `${paint(phase, colourOf(phase), style.colours)} ${isFinished(work) ? "since" : "for"} ${formatElapsed(nowMs - since, work.resolution)}`;
   return [
     `${work.kind} ${work.name} ${state}: ${code}`,
     `  ${message}`,

@@ -25,6 +25,12 @@ it("is content where nothing is wrong, and says nothing of pools that do not gro
   ]);
 });
 
+it("says what work waits for in a pool that is full, which is as it should be", () => {
+  const message = "job/a: 1 node needed: pool elastic has 8 nodes of 8 at most";
+  const full = { pool: "elastic", max: 8, standby: 0, booting: [], blocked: { code: "POOL_MAX", message } };
+  expect(check([], [full])).toEqual([{ check: "nodes of elastic", status: "ok", detail: message, next: "" }]);
+});
+
 it.each([
   [
     "a shortage",

@@ -49,7 +49,7 @@ function checkPool(pool: string, { pools, troubles }: Pick<ScalerDump, "pools" |
       plain(blocked.message),
       "the log of node-scaler has more; `muster nodes dump` shows its loops",
     );
-  return ok(check, "nothing keeps the node scaler from making them");
+  return ok(check, blocked === undefined ? "nothing keeps the node scaler from making them" : plain(blocked.message));
 }
 
 function adviceFor({ code, pool, provider, instanceType }: PoolTrouble): string {

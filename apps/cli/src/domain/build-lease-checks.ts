@@ -13,7 +13,7 @@ type Units = {
   readonly hruBytes: number;
 };
 
-/** What active leases of an engine take. */
+/** What leases of an engine take. */
 export type EngineLoad = {
   readonly engine: string;
   readonly active: number;
@@ -21,9 +21,10 @@ export type EngineLoad = {
   readonly overdue: number;
   /** Of the oldest that go on: those with secrets that cannot be opened with the key that the engine has now. */
   readonly unopened: number;
+  /** Also by what is being made or taken down. */
   readonly used: Units;
-  /** Undefined: nothing is limited. What is not is 2^53 - 1. */
-  readonly capacity: Units | undefined;
+  /** Undefined, and a unit that is undefined: not limited. */
+  readonly capacity: Partial<Units> | undefined;
 };
 
 /** What was seen of an engine and its leases. */
@@ -148,15 +149,15 @@ export function buildUnreadableLeaseChecks(seen: Seen<readonly UnreadableLease[]
 /** Of what is limited. */
 function describeUse({ used, capacity }: EngineLoad): string[] {
   if (capacity === undefined) return [];
-  const texts: readonly (readonly [name: string, used: number, of: number, unit: number])[] = [
+  const texts: readonly (readonly [name: string, used: number, of: number | undefined, unit: number])[] = [
     ["processors", used.cru, capacity.cru, 1],
     ["GiB memory", used.mruBytes, capacity.mruBytes, GIB],
     ["GiB ssd", used.sruBytes, capacity.sruBytes, GIB],
     ["GiB hdd", used.hruBytes, capacity.hruBytes, GIB],
   ];
-  return texts
-    .filter(([, , of]) => of < Number.MAX_SAFE_INTEGER)
-    .map(([name, is, of, unit]) => `${round(is / unit)} of ${round(of / unit)} ${name}`);
+  return texts.flatMap(([name, is, of, unit]) =>
+    of === undefined ? [] : `${round(is / unit)} of ${round(of / unit)} ${name}`,
+  );
 }
 
 function round(value: number): string {

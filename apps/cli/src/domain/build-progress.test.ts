@@ -6,11 +6,14 @@ import type { Work } from "./work.ts";
 
 describe("appended lines", () => {
   it("tell of a new session its events, and of components only what has begun", () => {
-    const fresh = session(["QUEUE", "ACCEPT"], [component("server", "CREATED"), component("driver", "PENDING")]);
+    const fresh = session(
+      ["QUEUE", "ACCEPT"],
+      [component("server", "NOT_READY"), component("client", "CREATED"), component("driver", "PENDING")],
+    );
     expect(buildProgressLines(undefined, fresh, START + 2500)).toEqual([
       "  0.0s  echo  QUEUE",
       "  1.0s  echo  ACCEPT",
-      "  2.5s  echo  server  CREATED",
+      "  2.5s  echo  server  NOT_READY",
     ]);
   });
 
@@ -43,8 +46,18 @@ describe("appended lines", () => {
     };
     expect(buildProgressLines(before, after, START + 5100)).toEqual([
       "  5.1s  echo  server  FAILED  exit code 3  no space left",
-      "  5.0s  echo  ERROR  COMPONENT_FAILED  server failed",
+      "  5.1s  echo  ERROR  COMPONENT_FAILED  server failed",
     ]);
+  });
+
+  it("have times that never go back, and end when the session does, after its clean-up", () => {
+    const before = session(["QUEUE", "RUN"], [component("driver", "SUCCEEDED", { exitCode: 0 })]);
+    const end = { phase: "DONE", atMs: START + 2700, reason: "", description: "the driver ended with exit code 0" };
+    const after: Work = { ...before, outcome: "success", events: [...before.events, end] };
+    const lines = (finishedAtMs: number) =>
+      buildProgressLines(before, { ...after, finishedAtMs }, START + 4100, START + 2800);
+    expect(lines(START + 4000)).toEqual(["  4.0s  echo  DONE  the driver ended with exit code 0"]);
+    expect(lines(START + 2700)).toEqual(["  2.8s  echo  DONE  the driver ended with exit code 0"]);
   });
 
   it("leave out what is said on the way to readiness, and keep why a component failed", () => {

@@ -6,26 +6,38 @@ import { plural } from "./plural.ts";
 import type { DemandScaling } from "./scaled-node.ts";
 import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Work } from "./work.ts";
 
+/** States of a component that has shown nothing yet. They are too short to be seen each time, so that neither has a line. */
+const UNSEEN = ["PENDING", "CREATED"];
+
 /**
  * What is new since the state before, as lines that are only ever appended: one for each event and for each change of a component. For logs and pipes. Begins with
- * the time since the submission.
+ * the time since the submission, which is never earlier than that of the line before: `sinceMs` is the time of the last one.
  */
-export function buildProgressLines(before: Work | undefined, session: Work, nowMs: number): string[] {
+export function buildProgressLines(before: Work | undefined, session: Work, nowMs: number, sinceMs = 0): string[] {
   const end = endOf(session);
   const seen = new Map(before?.components.map((component) => [component.name, describeComponent(component)]));
   const events = session.events.slice(before?.events.length ?? 0);
   const changed = session.components
     .map((component) => ({ component, text: describeComponent(component) }))
-    .filter(({ component, text }) => component.state !== "PENDING" && seen.get(component.name) !== text);
-  return [
+    .filter(({ component, text }) => !UNSEEN.includes(component.state) && seen.get(component.name) !== text);
+  const lines = [
     ...events
       .filter((event) => event !== end)
-      .map(({ phase, atMs, description }) => buildLine(session, atMs, joined(phase, description))),
-    ...changed.map(({ text }) => buildLine(session, nowMs, text)),
+      .map(({ phase, atMs, description }) => ({ atMs, text: joined(phase, description) })),
+    ...changed.map(({ text }) => ({ atMs: nowMs, text })),
     ...events
       .filter((event) => event === end)
-      .map(({ phase, atMs, reason, description }) => buildLine(session, atMs, joined(phase, reason, description))),
+      .map(({ phase, atMs, reason, description }) => ({
+        // The outcome is known before the clean-up, and reported after it.
+        atMs: session.finishedAtMs ?? atMs,
+        text: joined(phase, reason, description),
+      })),
   ];
+  let lastMs = sinceMs;
+  return lines.map(({ atMs, text }) => {
+    lastMs = Math.max(lastMs, atMs);
+    return buildLine(session, lastMs, text);
+  });
 }
 
 /** Why a session waits, as one more line of the same form. */
@@ -63,7 +75,7 @@ export function buildPhases(session: Work, nowMs: number): string {
     .map(({ phase, atMs }, index) => {
       const next = session.events[index + 1];
       if (next === undefined && isFinished(session)) return phase;
-      return `${phase} ${formatElapsed((next?.atMs ?? nowMs) - atMs)}`;
+      return `${phase} ${formatElapsed((next?.atMs ?? nowMs) - atMs, session.resolution)}`;
     })
     .join("  ");
 }
@@ -86,7 +98,7 @@ export function buildComponentRows(session: Work) {
 function buildSessionBlock(session: Followed, nowMs: number, style: TableStyle): string[] {
   const phase = phaseOf(session);
   const width = style.columns ?? Number.POSITIVE_INFINITY;
-  const age = formatElapsed(ageOf(session, nowMs));
+  const age = formatElapsed(ageOf(session, nowMs), session.resolution);
   const head = fit(plain(`${phase} ${session.name} ${age}`), width);
   const waits = session.waitingBecause;
   const { scaling } = session;
@@ -105,7 +117,7 @@ function buildSessionBlock(session: Followed, nowMs: number, style: TableStyle):
 }
 
 function buildLine(session: Work, atMs: number, text: string): string {
-  return `${formatElapsed(atMs - session.createdAtMs).padStart(6)}  ${session.name}  ${text}`;
+  return `${formatElapsed(atMs - session.createdAtMs, session.resolution).padStart(6)}  ${session.name}  ${text}`;
 }
 
 /** What is said on the way to readiness changes often and means little; it is told as the reason to wait when it lasts. */

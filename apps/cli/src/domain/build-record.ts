@@ -1,4 +1,4 @@
-import { formatDuration } from "./duration.ts";
+import { formatDuration } from "@muster/faults";
 
 /** Names of moments: `createdAtMs`, `sinceMs`, `untilMs`. Every other name that ends with `Ms` is one of a duration. */
 const MOMENT = /(?:^at|At|^since|Since|^until|Until)Ms$/;

@@ -14,7 +14,7 @@ export function buildSummary(session: Work, nowMs: number, style: TableStyle): s
   );
   const why = words.length === 0 ? "" : `: ${words.join(": ")}`;
   return [
-    `${session.kind} ${session.name} ${outcome} after ${formatElapsed(ageOf(session, nowMs))}${why}`,
+    `${session.kind} ${session.name} ${outcome} after ${formatElapsed(ageOf(session, nowMs), session.resolution)}${why}`,
     ...session.warnings.map(
       ({ code, message }) => `${paint("warning", "yellow", style.colours)}: ${code}: ${plain(message)}`,
     ),

@@ -21,6 +21,8 @@ function changed(path: readonly (string | number)[], value: unknown): unknown {
   return document;
 }
 
+const main = (fields: object): unknown => ({ spec: { containers: [{ name: "main", ...fields }] } });
+
 describe("the schema for editors", () => {
   it("accepts every session that the command accepts", () => {
     fc.assert(
@@ -32,11 +34,14 @@ describe("the schema for editors", () => {
     );
   });
 
-  it.each(["http-benchmark", "failing-session"])("accepts the example %s, which names it", (name) => {
-    const text = readFileSync(join(ROOT, `examples/${name}.yaml`), "utf8");
-    expect(validate(parse(text)), JSON.stringify(validate.errors)).toBe(true);
-    expect(text).toContain("# yaml-language-server: $schema=../schemas/session.schema.json\n");
-  });
+  it.each(["http-benchmark", "failing-session", "prepared-benchmark"])(
+    "accepts the example %s, which names it",
+    (name) => {
+      const text = readFileSync(join(ROOT, `examples/${name}.yaml`), "utf8");
+      expect(validate(parse(text)), JSON.stringify(validate.errors)).toBe(true);
+      expect(text).toContain("# yaml-language-server: $schema=../schemas/session.schema.json\n");
+    },
+  );
 
   const first = ["spec", "components", 0];
   it.each<[string, readonly (string | number)[], unknown]>([
@@ -51,11 +56,26 @@ describe("the schema for editors", () => {
     ["another version", ["apiVersion"], "muster.dev/v2"],
     ["a command that is one string", [...first, "command"], "node"],
     ["a relative working directory", [...first, "workingDir"], "here"],
+    ["an unknown field of a template", [...first, "template"], { spec: { volume: [] } }],
+    ["a field of a template that Muster sets", [...first, "template"], { spec: { nodeName: "n" } }],
+    ["an amount that is none", [...first, "template"], main({ resources: { limits: { cpu: "two" } } })],
     ["no components", ["spec", "components"], []],
   ])("refuses what the command refuses: %s", (_what, path, value) => {
     const document = changed(path, value);
     expect(readSessionDocument(document)).toMatchObject({ ok: false });
     expect(validate(document)).toBe(false);
+  });
+
+  it("names the default of each field that has one, which the command accepts", () => {
+    const { spec } = buildSessionSchema()["properties"] as Record<string, { readonly properties: object }>;
+    const found = Object.entries(spec?.properties ?? {}).flatMap(([name, field]: [string, { default?: unknown }]) =>
+      field.default === undefined ? [] : [[name, field.default] as const],
+    );
+    expect(Object.fromEntries(found)).toEqual({
+      ...{ timeout: "15m", queueTimeout: "1d", ttl: "1d", killAfter: "10s", priority: 0, workerPort: 10_000 },
+    });
+    for (const [name, value] of found)
+      expect(readSessionDocument(changed(["spec", name], value))).toMatchObject({ ok: true });
   });
 
   it("is, to the letter, the file that editors are pointed to", () => {

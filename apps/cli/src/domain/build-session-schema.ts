@@ -1,5 +1,10 @@
-import { POD_NAME_LENGTH_MAX, SESSION_LIMITS } from "@muster/session-limits";
-import { formatDuration } from "./duration.ts";
+import { formatDuration } from "@muster/faults";
+import {
+  COMPONENT_TEMPLATE_SCHEMA,
+  POD_NAME_LENGTH_MAX,
+  SESSION_DEFAULTS,
+  SESSION_LIMITS,
+} from "@muster/session-limits";
 import { GENERATED_LENGTH } from "./read-session-document.ts";
 import { API_VERSION, COMPONENT_KINDS } from "./session-document.ts";
 
@@ -7,6 +12,7 @@ export type Schema = Readonly<Record<string, unknown>>;
 
 const DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const LABEL_VALUE = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+const CONFIGURABLE = "The session controller may be configured with another default.";
 const DURATION = "^(\\d+(\\.\\d+)?(ms|d|h|m|s))+$";
 
 /**
@@ -27,20 +33,28 @@ export function buildSessionSchema(): Schema {
   };
 }
 
-/** The schema as the text of a file: a list of words on one line, everything else a line for each part. */
+/** As the formatter of the repository has it. */
+const LINE_MAX = 120;
+
+/** The schema as the text of a file: a list of words on one line where it fits, everything else a line for each part. */
 export function writeSchema(schema: Schema): string {
   return `${writeJson(schema, "")}\n`;
 }
 
-function writeJson(value: unknown, indent: string): string {
+function writeJson(value: unknown, indent: string, key = ""): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   const list = Array.isArray(value);
-  if (list && value.every((item) => typeof item !== "object"))
-    return `[${value.map((item) => JSON.stringify(item)).join(", ")}]`;
+  if (list && value.every((item) => typeof item !== "object")) {
+    const words = `[${value.map((item) => JSON.stringify(item)).join(", ")}]`;
+    if (`${indent}${key}${words},`.length <= LINE_MAX) return words;
+  }
   const deeper = `${indent}  `;
   const parts = list
     ? value.map((item) => writeJson(item, deeper))
-    : Object.entries(value).map(([key, item]) => `${JSON.stringify(key)}: ${writeJson(item, deeper)}`);
+    : Object.entries(value).map(([name, item]) => {
+        const before = `${JSON.stringify(name)}: `;
+        return before + writeJson(item, deeper, before);
+      });
   const [open, close] = list ? "[]" : "{}";
   if (parts.length === 0) return list ? "[]" : "{}";
   return `${open}\n${parts.map((part) => deeper + part).join(",\n")}\n${indent}${close}`;
@@ -65,6 +79,7 @@ function metadata(): Schema {
 
 function spec(): Schema {
   const { timeoutMs, queueTimeoutMs, ttlMs, killAfterMs } = SESSION_LIMITS;
+  const usual = SESSION_DEFAULTS;
   return closed(["components"], {
     components: {
       type: "array",
@@ -74,12 +89,15 @@ function spec(): Schema {
       items: component(),
     },
     scenario: { description: "Any data; handed to the driver as JSON in SCENARIO_JSON." },
-    timeout: duration("Time for provisioning and running together.", timeoutMs),
-    queueTimeout: duration("Time in the queue.", queueTimeoutMs),
-    ttl: duration("How long the finished session and its logs are kept.", ttlMs),
-    killAfter: duration("Time between SIGTERM and SIGKILL for each pod.", killAfterMs),
-    priority: integer("Higher goes first.", -(2 ** 31), 2 ** 31 - 1),
-    workerPort: integer("Port on which workers are driven; 10000 unless given.", 1, 65_535),
+    timeout: duration("Time for provisioning and running together.", timeoutMs, usual.timeoutMs),
+    queueTimeout: duration("Time in the queue.", queueTimeoutMs, usual.queueTimeoutMs),
+    ttl: duration("How long the finished session and its logs are kept.", ttlMs, usual.ttlMs),
+    killAfter: duration("Time between SIGTERM and SIGKILL for each pod.", killAfterMs, usual.killAfterMs),
+    priority: { ...integer("Higher goes first.", -(2 ** 31), 2 ** 31 - 1), default: 0 },
+    workerPort: {
+      ...integer(`Port on which workers are driven. ${CONFIGURABLE}`, 1, 65_535),
+      default: usual.workerPort,
+    },
   });
 }
 
@@ -111,8 +129,13 @@ function component(): Schema {
         }),
       },
       workingDir: { type: "string", pattern: "^/", description: "Absolute path." },
-      readyPort: integer("The component is ready once this TCP port answers.", 1, 65_535),
-      replicas: integer("This many components, named NAME-0, NAME-1 and so on.", 1, SESSION_LIMITS.components),
+      readyPort: integer("The component is ready once this TCP port answers; without it once it runs.", 1, 65_535),
+      replicas: integer(
+        "This many components, named NAME-0, NAME-1 and so on; without it one, named NAME.",
+        1,
+        SESSION_LIMITS.components,
+      ),
+      template: COMPONENT_TEMPLATE_SCHEMA,
     }),
   };
 }
@@ -133,7 +156,12 @@ function integer(description: string, minimum: number, maximum: number): Schema 
   return { type: "integer", minimum, maximum, description };
 }
 
-function duration(what: string, { min, max }: { readonly min: number; readonly max: number }): Schema {
+function duration(
+  what: string,
+  { min, max }: { readonly min: number; readonly max: number },
+  fallbackMs: number,
+): Schema {
   const range = `From ${formatDuration(min)} to ${formatDuration(max)}, such as 90s or 1h30m.`;
-  return { type: "string", pattern: DURATION, maxLength: 64, description: `${what} ${range}` };
+  const description = `${what} ${range} ${CONFIGURABLE}`;
+  return { type: "string", pattern: DURATION, maxLength: 64, default: formatDuration(fallbackMs), description };
 }

@@ -1,6 +1,7 @@
+import { formatDuration } from "@muster/faults";
 import { isoTime } from "./build-record.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import { formatDuration, formatElapsed } from "./duration.ts";
+import { formatElapsed } from "./duration.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
 import {

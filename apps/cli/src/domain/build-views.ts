@@ -18,8 +18,8 @@ export function buildWorkTable(all: readonly Work[], nowMs: number, style: Table
       work.name,
       { text: phase, colour: colourOf(phase) },
       ...Object.values(work.columns).map(String),
-      formatElapsed(nowMs - work.createdAtMs),
-      formatElapsed(ageOf(work, nowMs)),
+      formatElapsed(nowMs - work.createdAtMs, work.resolution),
+      formatElapsed(ageOf(work, nowMs), work.resolution),
       isFinished(work) ? describeEnd(work) : work.waitingBecause,
     ];
   });
@@ -105,7 +105,7 @@ export function buildDescription(work: Work, nowMs: number, style: TableStyle): 
   );
   const events = work.events.map((event): Cell[] => [
     isoTime(event.atMs) ?? "",
-    formatElapsed(event.atMs - work.createdAtMs),
+    formatElapsed(event.atMs - work.createdAtMs, work.resolution),
     { text: event.phase, colour: colourOf(event.phase) },
     event.reason,
     event.description,

@@ -1,5 +1,5 @@
-import { formatDuration } from "./duration.ts";
-import { nearestName } from "./nearest-name.ts";
+import { formatDuration } from "@muster/faults";
+import { nearestName } from "@muster/documents";
 import { isFinished, phaseOf, type Work } from "./work.ts";
 
 /** What somebody waits for. */

@@ -32,6 +32,7 @@ export function explainJob(job: Work, reservation: ReservationExplanation | unde
 
 function explainEnd(job: Work, why: string): Explanation {
   if (job.outcome === "success") return because("FINISHED", `it is over: ${why}`);
+  if (job.outcome === "cancelled") return because("FINISHED", `it is over, CANCELLED: ${why}`);
   const failed = job.components.find(({ state }) => state === "FAILED");
   const next = failed === undefined ? "" : `muster logs ${job.kind}/${job.name} ${failed.name}`;
   return { ...because("FINISHED", `it is over, FAILED: ${why}`), next };

@@ -16,9 +16,11 @@ export function explainSession(session: Work, reservation: ReservationExplanatio
   }
   switch (phaseOf(session)) {
     case "QUEUE":
-      return explainQueue(waits, reservation);
+      return explainQueue(session, reservation);
     case "ACCEPT":
     case "PROVISION":
+      // Of a component that lost its machine: what another one waits for.
+      if (reservation !== undefined && reservation.code !== "") return explainReserved(reservation);
       return because("COMPONENTS_NOT_READY", waits === "" ? "its pods are being started" : waits);
     default:
       return waits === ""
@@ -33,9 +35,19 @@ function explainEnd(session: Work, why: string): Explanation {
   return { ...because("FINISHED", `it is over, ${phase}: ${plain(why)}`), next: `muster logs ${session.name}` };
 }
 
-function explainQueue(waits: string, reservation: ReservationExplanation | undefined): Explanation {
+function explainQueue(
+  { waitingBecause, waitingCode = "" }: Work,
+  reservation: ReservationExplanation | undefined,
+): Explanation {
   if (reservation === undefined || reservation.code === "") {
+    const waits = plain(waitingBecause);
+    if (waitingCode !== "")
+      return { code: waitingCode, message: waits, next: adviceFor({ code: waitingCode, pools: [] }) };
     return because("NOT_TAKEN_YET", waits === "" ? "no executor has asked for its machines yet" : waits);
   }
+  return explainReserved(reservation);
+}
+
+function explainReserved(reservation: ReservationExplanation): Explanation {
   return { code: reservation.code, message: plain(reservation.message), next: adviceFor(reservation) };
 }

@@ -7,6 +7,8 @@ const NOW_MS = 1_000_000;
 const TRANSFER = { oldNode: "n-1", newNode: "", because: "it is gone", startedAtMs: 0, givenUpAtMs: NOW_MS };
 const ILL = aReplica("n-2", { health: "NOT_READY", reason: "CrashLoopBackOff", message: "back-off" });
 
+const GONE = aReplica("n-1", { health: "UNKNOWN", reason: "NODE_GONE", message: "node n-1 is gone", eligible: false });
+
 function node(name: string, code: string, message = ""): NodeVerdict {
   return { node: name, code, message };
 }
@@ -58,7 +60,7 @@ it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>(
     /uncordon or add a node for disk=ssd, or `muster scale web --replicas 1`/,
   ],
   ["TRANSFERRING", explained({ transfer: { ...TRANSFER, newNode: "n-9" } }), /leaves n-1 for n-9/, /^$/],
-  ["DISABLED", explained({ disabled: true }), /nothing is added/, /muster enable web/],
+  ["DISABLED", explained({ disabled: true }), /no pod is created/, /muster enable web/],
   ["NODES_UNKNOWN", explained({}, { nodesKnown: false }), /watcher is silent/, /doctor/],
   [
     "TRANSFER_FAILED",
@@ -98,6 +100,15 @@ it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>(
     /web-of-n-2 on n-2 is UNKNOWN: NO_POD/,
     /kubectl get events .*=web-of-n-2/,
   ],
+  [
+    "NOT_HEALTHY",
+    explained({
+      healthy: 1,
+      replicas: [aReplica("n-1"), aReplica("n-2", { health: "UNKNOWN", reason: "NODE_UNUSABLE" })],
+    }),
+    /web-of-n-2 on n-2 is UNKNOWN: NODE_UNUSABLE/,
+    /kubectl describe node n-2/,
+  ],
   ["RENEWING", explained({ healthy: 1 }), /earlier template/, /^$/],
   [
     "TRANSFERS_HELD",
@@ -116,6 +127,26 @@ it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>(
     }),
     /never moved/,
     /--from n-1/,
+  ],
+  [
+    "STATIC",
+    explained(
+      {
+        replicas: [GONE, aReplica("n-2")],
+        healthy: 1,
+        spec: { ...aReplicaSet().spec, allocationStrategy: "Static" },
+        trouble: trouble("NOT_HEALTHY", "pods have not been ready for long on 1 nodes, such as n-1"),
+      },
+      { nodes: [node("n-1", "REPLICA", "the node is gone"), node("n-2", "REPLICA")] },
+    ),
+    /^n-1 \(the node is gone\) is no longer eligible, and a Static set is never moved$/,
+    /--from n-1/,
+  ],
+  [
+    "NOT_HEALTHY",
+    explained({ healthy: 0, replicas: [GONE, ILL], trouble: trouble("NOT_HEALTHY", "on 1 nodes, such as n-2") }),
+    /web-of-n-2 on n-2 is NOT_READY: CrashLoopBackOff: back-off$/,
+    /kubectl logs web-of-n-2/,
   ],
   [
     "LEAVING",

@@ -8,10 +8,13 @@ import { isSettled, phaseOfSet, type ExplainedSet, type NodeTransfer, type Repli
 
 /** Nodes that are shown one by one. */
 const NODES_SHOWN_MAX = 50;
-/** The farm's word for a place without a pod. */
+/** The farm's words for a place without a pod. */
 const NO_POD = "NO_POD";
+const NODE_UNUSABLE = "NODE_UNUSABLE";
 /** Nodes that are only counted: there may be thousands of them. */
 const NOT_OURS: ReadonlySet<string> = new Set(["NOT_SELECTED", "NOT_GRANTED"]);
+/** Troubles that the places themselves explain better. */
+const SEEN_IN_PLACES: ReadonlySet<string> = new Set(["TOO_FEW_NODES", "NOT_HEALTHY"]);
 /** Troubles that hold up what is under way: a transfer, a rolling update, a deletion. */
 const HOLDS_UP: ReadonlySet<string> = new Set([
   "POD_REFUSED",
@@ -54,7 +57,7 @@ function explainState({ set, roll, ...seen }: ExplainedSet): Explanation | undef
   if (disabled)
     return {
       code: "DISABLED",
-      message: `it is disabled: nothing is added, removed or made new (${describeCounts(set)})`,
+      message: `it is disabled: no pod is created, replaced or removed (${describeCounts(set)})`,
       next: `\`muster enable ${name}\` lets it go on`,
     };
   return undefined;
@@ -79,7 +82,8 @@ function adviseNode({ name, spec, replicas }: ReplicaSet): string {
   return `label, uncordon or add a node for ${which}, or \`muster scale ${name} --replicas ${replicas.length - 1}\``;
 }
 
-function explainPlaces({ set, nodesKnown, nodes }: ExplainedSet, nowMs: number): Explanation | undefined {
+function explainPlaces(explained: ExplainedSet, nowMs: number): Explanation | undefined {
+  const { set, nodesKnown, nodes } = explained;
   const { desired, replicas, trouble } = set;
   if (!nodesKnown)
     return {
@@ -87,7 +91,7 @@ function explainPlaces({ set, nodesKnown, nodes }: ExplainedSet, nowMs: number):
       message: "the watcher is silent, so that nothing is concluded about nodes, and nothing is moved",
       next: "`muster doctor` checks the watcher",
     };
-  if (trouble !== undefined && trouble.code !== "TOO_FEW_NODES")
+  if (trouble !== undefined && !SEEN_IN_PLACES.has(trouble.code))
     return { code: trouble.code, message: trouble.message, next: adviceFor(trouble.code, set, nowMs) };
   if (replicas.length < desired) {
     const missing = desired - replicas.length;
@@ -101,33 +105,37 @@ function explainPlaces({ set, nodesKnown, nodes }: ExplainedSet, nowMs: number):
   }
   if (replicas.length > desired)
     return { code: "REMOVING", message: `${describeCounts(set)}; what is too much is removed now`, next: "" };
-  const ill = replicas.filter(({ health }) => health !== "READY");
+  const ill = replicas.filter(({ health, eligible }) => health !== "READY" && eligible);
   const [first] = ill;
   if (first !== undefined) {
     const why = [first.health, first.reason, first.message].filter((each) => each !== "").join(": ");
     return {
       code: "NOT_HEALTHY",
       message: `${describeCounts(set)}; ${first.pod} on ${first.node} is ${why}${ill.length > 1 ? `; ${ill.length - 1} more are not ready` : ""}`,
-      next:
-        first.reason === NO_POD
-          ? `\`kubectl get events --field-selector involvedObject.name=${first.pod}\` says how the one before it ended`
-          : `\`kubectl describe pod ${first.pod}\` and \`kubectl logs ${first.pod}\` say more`,
+      next: adviseIll(first),
     };
   }
-  if (set.healthy < desired)
-    return {
-      code: "RENEWING",
-      message: `${describeCounts(set)}: pods of the earlier template are made anew`,
-      next: "",
-    };
-  return explainLeaving(set, nowMs);
+  const leaving = explainLeaving(explained, nowMs);
+  if (leaving !== undefined || set.healthy >= desired) return leaving;
+  return { code: "RENEWING", message: `${describeCounts(set)}: pods of the earlier template are replaced`, next: "" };
+}
+
+function adviseIll({ pod, node, reason }: ReplicaSet["replicas"][number]): string {
+  if (reason === NO_POD)
+    return `\`kubectl get events --field-selector involvedObject.name=${pod}\` says how the one before it ended`;
+  if (reason === NODE_UNUSABLE) return `\`kubectl describe node ${node}\` says more`;
+  return `\`kubectl describe pod ${pod}\` and \`kubectl logs ${pod}\` say more`;
 }
 
 /** Replicas on nodes that are no longer eligible. */
-function explainLeaving(set: ReplicaSet, nowMs: number): Explanation | undefined {
+function explainLeaving({ set, nodes }: ExplainedSet, nowMs: number): Explanation | undefined {
   const leaving = set.replicas.filter(({ eligible }) => !eligible).map(({ node }) => node);
   if (leaving.length === 0) return undefined;
-  const where = `${leaving.join(", ")} ${leaving.length === 1 ? "is" : "are"} no longer eligible`;
+  const named = leaving.map((node) => {
+    const why = nodes.find((each) => each.node === node)?.message ?? "";
+    return why === "" ? node : `${node} (${why})`;
+  });
+  const where = `${named.join(", ")} ${leaving.length === 1 ? "is" : "are"} no longer eligible`;
   if (set.spec.allocationStrategy === "Static")
     return {
       code: "STATIC",

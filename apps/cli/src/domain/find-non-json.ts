@@ -1,4 +1,4 @@
-import type { Path } from "./read-value.ts";
+import type { Path } from "@muster/documents";
 
 /** Where the value holds what JSON does not have: .nan, .inf, whole numbers that lose digits. */
 export function findNonJson(value: unknown, path: Path): Path | undefined {

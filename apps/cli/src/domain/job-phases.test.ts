@@ -1,7 +1,14 @@
 import { expect, it } from "vitest";
 import { session, START_MS } from "../../test/session-fixture.ts";
-import { buildJobPhases, continueJob, outcomeOfJob, recallPhases, type JobCondition } from "./job-phases.ts";
-import type { Work } from "./work.ts";
+import {
+  buildJobPhases,
+  continueJob,
+  outcomeOfJob,
+  recallPhases,
+  timeSubmission,
+  type JobCondition,
+} from "./job-phases.ts";
+import { ageOf, type Work } from "./work.ts";
 
 function condition(type: string, second: number, more: Partial<JobCondition> = {}): JobCondition {
   return { type, isTrue: true, reason: `${type}Reason`, message: type, sinceMs: START_MS + second * 1000, ...more };
@@ -45,6 +52,12 @@ it.each<[title: string, state: string, conditions: JobCondition[], phases: strin
     "FAILED",
     [CREATED, condition("Failed", 1)],
     ["0 QUEUED", "1 FAILED FailedReason"],
+  ],
+  [
+    "one that was cancelled, which is no failure",
+    "FAILED",
+    [CREATED, RESERVED, condition("Failed", 4, { reason: "Cancelled" })],
+    ["0 QUEUED", "2 STARTING", "4 CANCELLED"],
   ],
   ["one in a state of a newer service", "DREAMING", [CREATED, RESERVED], ["0 QUEUED", "2 STARTING", "2 DREAMING"]],
 ])("tells the way of %s", (_title, state, conditions, phases, startedSecond) => {
@@ -100,6 +113,37 @@ it.each<[title: string, seen: readonly [Work, ...Work[]], events: string[]]>([
 ])("while a job is followed %s", (_title, seen, events) => {
   const [first, ...rest] = seen;
   expect(follow(first, ...rest)).toEqual(events);
+});
+
+it.each([
+  {
+    what: "is over within the second in which it was submitted",
+    created: 0,
+    sentMs: 250,
+    ended: 0,
+    seenMs: 930,
+    tookMs: 680,
+  },
+  { what: "is over in the next second", created: 0, sentMs: 970, ended: 1, seenMs: 1040, tookMs: 70 },
+  { what: "is created in the second after it was sent", created: 1, sentMs: 970, ended: 1, seenMs: 1870, tookMs: 870 },
+  { what: "is answered late", created: 0, sentMs: 100, ended: 0, seenMs: 8000, tookMs: 899 },
+  { what: "is followed by a clock that is behind", created: 5, sentMs: 100, ended: 5, seenMs: 300, tookMs: 0 },
+])("a job that $what took as long as the follower saw", ({ created, sentMs, ended, seenMs, tookMs }) => {
+  const submitted = job("QUEUED", created, 0, { createdAtMs: START_MS + created * 1000, resolution: "seconds" });
+  const over = { outcome: "success", finishedAtMs: START_MS + ended * 1000 } as const;
+  const done = continueJob(
+    timeSubmission(submitted, START_MS + sentMs),
+    job("SUCCEEDED", ended, 0, { createdAtMs: submitted.createdAtMs, ...over }),
+    START_MS + seenMs,
+  );
+  expect(ageOf(done, 0)).toBe(tookMs);
+  expect(done.resolution).toBe("exact");
+  expect(done.events.map(({ atMs }) => atMs)).toEqual([done.createdAtMs, done.finishedAtMs]);
+});
+
+it("a job that was not followed keeps its whole seconds", () => {
+  const seen = job("RUNNING", 3, 0, { resolution: "seconds" });
+  expect(continueJob(seen, job("SUCCEEDED", 9), START_MS + 9300).resolution).toBe("seconds");
 });
 
 const told = (second: number, reason: string, object = "Session/echo") => ({

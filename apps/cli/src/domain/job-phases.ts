@@ -16,7 +16,8 @@ export const JOB_CONDITIONS = [
   ...["Running", "Restarting", "Suspended", "Succeeded", "Failed"],
 ];
 
-export type JobPhase = "QUEUED" | "STARTING" | "RUNNING" | "RESTARTING" | "SUSPENDED" | "SUCCEEDED" | "FAILED";
+export type JobPhase =
+  "QUEUED" | "STARTING" | "RUNNING" | "RESTARTING" | "SUSPENDED" | "SUCCEEDED" | "FAILED" | "CANCELLED";
 
 /** The condition that says since when a job is in a phase, and why. */
 const CONDITION: ReadonlyMap<string, string> = new Map<JobPhase, string>([
@@ -61,13 +62,28 @@ export function buildJobPhases(job: {
   const earlier = isForgotten ? [started, ...known] : known;
   const [current = { phase: state, atMs: earlier.at(-1)?.atMs ?? createdAtMs, description: "", reason: "" }] =
     eventsOf(state);
-  return [queued, ...earlier.filter(({ atMs }) => atMs <= current.atMs), current];
+  // Kubeflow's conditions have no type for a cancellation: it is a reason of Failed.
+  const isCancelled = outcomeOfJob(state, conditions) === "cancelled";
+  const last = isCancelled ? { ...current, phase: "CANCELLED", reason: "" } : current;
+  return [queued, ...earlier.filter(({ atMs }) => atMs <= last.atMs), last];
+}
+
+/** The job that a submission made: it was created within the second that the API server keeps, and not before the submission was sent. */
+export function timeSubmission(job: Work, sentMs: number): Work {
+  if (job.outcome !== undefined) return job;
+  const createdAtMs = withinSecond(job.createdAtMs, sentMs);
+  const events = job.events.map((event) => ({ ...event, atMs: Math.max(event.atMs, createdAtMs) }));
+  return { ...job, createdAtMs, events, resolution: "exact" };
 }
 
 /** The job as it is now, after the phases in which it was seen before: its conditions forget them, and forget failures after which it ran again between two looks. */
 export function continueJob(seen: Work, now: Work, nowMs: number): Work {
+  const isSame = seen.uid === now.uid;
+  const { finishedAtMs } = now;
   return {
     ...now,
+    ...(isSame && { createdAtMs: seen.createdAtMs, resolution: seen.resolution }),
+    finishedAtMs: finishedAtMs && Math.max(seen.createdAtMs, withinSecond(finishedAtMs, nowMs)),
     spec: Object.keys(now.spec).length === 0 ? seen.spec : now.spec,
     warnings: seen.warnings,
     cancelRequested: now.cancelRequested || seen.cancelRequested,
@@ -87,13 +103,18 @@ function newPhases(seen: Work, now: Work, nowMs: number): WorkEvent[] {
   const [before, last] = [seen.events.at(-1), now.events.at(-1)];
   const failures = Number(now.columns["failures"] ?? 0) - Number(seen.columns["failures"] ?? 0);
   if (before === undefined || last === undefined || (before.phase === last.phase && failures <= 0)) return [];
-  // The API server keeps whole seconds: it was within that second, after what we have seen before, and not later than now.
-  const current = { ...last, atMs: Math.max(before.atMs, Math.min(nowMs, last.atMs + 999)) };
+  // Not before what was seen before.
+  const current = { ...last, atMs: Math.max(before.atMs, withinSecond(last.atMs, nowMs)) };
   if (failures <= 0 || now.outcome !== undefined || [before, last].some(({ phase }) => phase === "RESTARTING")) {
     return [current];
   }
   const missed = { phase: "RESTARTING", atMs: nowMs, description: plural(failures, "failure"), reason: "" };
   return [missed, { ...current, atMs: nowMs }];
+}
+
+/** The API server keeps whole seconds: the moment within this one that is nearest to a moment of our own clock. */
+function withinSecond(secondMs: number, nearMs: number): number {
+  return Math.max(secondMs, Math.min(nearMs, secondMs + 999));
 }
 
 /** Phases that conditions forget once they are over, by the reason of the event that tells of them. */
@@ -129,7 +150,7 @@ export function recallPhases(job: Work, told: readonly ToldEvent[]): Work {
   return { ...job, events: [...(way.at(-1)?.phase === last.phase ? way.slice(0, -1) : way), last] };
 }
 
-/** Undefined until the job is over. One that somebody has cancelled fails, too, with a reason of its own. */
+/** Undefined until the job is over. */
 export function outcomeOfJob(state: string, conditions: readonly JobCondition[]): Outcome | undefined {
   if (state === "SUCCEEDED") return "success";
   if (state !== "FAILED") return undefined;

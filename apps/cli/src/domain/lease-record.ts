@@ -10,7 +10,7 @@ import {
 } from "@muster/leases";
 import type { Lease, LeaseEvent, SignedLease } from "./lease.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
-import { valueReader, type Finding, type Path, type ValueReader } from "./read-value.ts";
+import { valueReader, type Finding, type Path, type ValueReader } from "@muster/documents";
 
 type Fields = Readonly<Record<string, unknown>>;
 

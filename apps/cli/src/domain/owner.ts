@@ -1,5 +1,5 @@
 import { checkDnsSubdomain } from "@muster/names";
-import { nearestName } from "./nearest-name.ts";
+import { nearestName } from "@muster/documents";
 
 /** What can own machines. */
 const OWNER_KINDS = ["session", "job", "replica-set", "lease"] as const;

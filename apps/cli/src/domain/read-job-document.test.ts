@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import type { CheckedSchema } from "./check-schema.ts";
+import type { CheckedSchema } from "@muster/documents";
 import { nameManifest, readJobDocument } from "./read-job-document.ts";
 
 const path = new URL("../../../../schemas/job.schema.json", import.meta.url);

@@ -1,7 +1,6 @@
+import { checkSchema, valueReader, type CheckedSchema, type Finding, type ValueReader } from "@muster/documents";
 import { checkDnsSubdomain } from "@muster/names";
-import { checkSchema, type CheckedSchema } from "./check-schema.ts";
 import { GENERATED_LENGTH } from "./read-session-document.ts";
-import { valueReader, type Finding, type ValueReader } from "./read-value.ts";
 
 /** A manifest of a job, and its name: `prefix` gets random letters when it is submitted. */
 export type JobDocument = {
@@ -27,10 +26,19 @@ export function readJobDocument(value: unknown, apiVersion: string, schema: Chec
 }
 
 /** The manifest by which a document is submitted: as it is, with the name that was made for it. */
-export function nameManifest(manifest: JobDocument["manifest"], name: string): Record<string, unknown> {
+export function nameManifest(
+  manifest: JobDocument["manifest"],
+  name: string,
+  namespace?: string,
+): Record<string, unknown> {
   const { metadata } = manifest;
   const { generateName: _left, ...rest } = isMapping(metadata) ? metadata : {};
-  return { ...manifest, metadata: { ...rest, name } };
+  return { ...manifest, metadata: { ...rest, name, ...(namespace !== undefined && { namespace }) } };
+}
+
+/** The namespace that a manifest names. */
+export function namespaceOf({ metadata }: JobDocument["manifest"]): unknown {
+  return isMapping(metadata) ? metadata["namespace"] : undefined;
 }
 
 function frame(apiVersion: string): CheckedSchema {

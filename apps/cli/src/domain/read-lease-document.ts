@@ -4,7 +4,7 @@ import { readData as readLeaseData, type LeaseType } from "@muster/leases/data";
 import { findNonJson } from "./find-non-json.ts";
 import { readLeaseDuration } from "./lease-duration.ts";
 import { ENGINE_DEFAULT, ENGINE_PATTERN, LEASE_KIND, LEASE_TYPES, type LeaseDocument } from "./lease-document.ts";
-import { describeUnknownField, valueReader, type Finding, type Path, type ValueReader } from "./read-value.ts";
+import { describeUnknownField, valueReader, type Finding, type Path, type ValueReader } from "@muster/documents";
 import { API_VERSION } from "./session-document.ts";
 
 export type ReadLease =

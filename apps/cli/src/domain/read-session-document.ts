@@ -1,8 +1,8 @@
 import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
-import { POD_NAME_LENGTH_MAX, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
+import { checkComponentTemplate, POD_NAME_LENGTH_MAX, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
 import type { Fault } from "@muster/faults";
 import { findNonJson } from "./find-non-json.ts";
-import { valueReader, type Finding, type Path, type ValueReader } from "./read-value.ts";
+import { valueReader, type Finding, type Path, type ValueReader } from "@muster/documents";
 import {
   API_VERSION,
   COMPONENT_KINDS,
@@ -35,6 +35,7 @@ const COMPONENT_FIELDS = [
   "workingDir",
   "readyPort",
   "replicas",
+  "template",
 ];
 
 /**
@@ -168,7 +169,7 @@ function checkTextBytes(reader: ValueReader, path: Path, components: readonly Co
   if (bytes > SESSION_LIMITS.textBytes)
     reader.report(
       path,
-      `commands, arguments and environment have ${bytes} bytes together, replicas counted; ${SESSION_LIMITS.textBytes} at most`,
+      `commands, arguments, environment and templates have ${bytes} bytes together, replicas counted; ${SESSION_LIMITS.textBytes} at most`,
     );
 }
 
@@ -190,18 +191,28 @@ function readComponent(
   if (command[0] === "") reader.report([...path, "command", 0], "is empty; the name of a program is needed");
   const image = readImage(reader, path, fields["image"], command);
   if (pool !== undefined) reportFault(reader, [...path, "pool"], checkLabelValue("pool", pool));
-  const { workingDir, readyPort } = fields;
+  const { workingDir, readyPort, template } = fields;
+  const env = readEnvironment(reader, [...path, "env"], fields["env"]);
   const rest = {
     command,
     args: readTexts(reader, [...path, "args"], fields["args"]),
-    env: readEnvironment(reader, [...path, "env"], fields["env"]),
+    env,
     workingDir: workingDir === undefined ? undefined : readDirectory(reader, [...path, "workingDir"], workingDir),
     readyPort: readyPort === undefined ? undefined : reader.integer([...path, "readyPort"], readyPort, PORT),
+    templateJson: template === undefined ? undefined : readTemplate(reader, [...path, "template"], template, env),
   };
   const names = replicaNames(reader, path, name, fields["replicas"]);
   for (const each of names.slice(-1)) reportFault(reader, [...path, "name"], checkDnsLabel("name", each));
   if (kind === undefined || pool === undefined || image === undefined) return { kind, replicas: [] };
   return { kind, replicas: names.map((each) => ({ name: each, kind, pool, image, ...rest })) };
+}
+
+/** The pod template as JSON text, once nothing in it is wrong. */
+function readTemplate(reader: ValueReader, path: Path, value: unknown, env: ComponentSpec["env"]): string | undefined {
+  const odd = findNonJson(value, path);
+  if (odd !== undefined) reader.report(odd, "cannot be written as JSON");
+  else if (checkComponentTemplate(reader, path, value, env) !== undefined) return JSON.stringify(value);
+  return undefined;
 }
 
 /** Without an image a component needs a command, which then runs in the service's default image. */

@@ -1,6 +1,6 @@
 import { faultOf, throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue, parseLabelSelector } from "@muster/names";
-import { valueReader, type Finding, type Path, type ValueReader } from "./read-value.ts";
+import { valueReader, type Finding, type Path, type ValueReader } from "@muster/documents";
 import { API_VERSION } from "./session-document.ts";
 import {
   MIN_READY_SECONDS,

@@ -1,5 +1,5 @@
+import { formatDuration } from "@muster/faults";
 import { API_GROUP } from "@muster/names";
-import { formatDuration } from "./duration.ts";
 
 export const API_VERSION = `${API_GROUP}/v1`;
 
@@ -19,6 +19,8 @@ export type ComponentSpec = {
   readonly workingDir: string | undefined;
   /** Undefined: ready when it runs. */
   readonly readyPort: number | undefined;
+  /** JSON text of its pod template; undefined: none. */
+  readonly templateJson: string | undefined;
 };
 
 /** What is undefined is left to the service's default. */
@@ -65,6 +67,7 @@ export function buildSpec(spec: SessionSpec): Record<string, unknown> {
         env: unlessEmpty(component.env),
         workingDir: component.workingDir,
         readyPort: component.readyPort,
+        template: component.templateJson === undefined ? undefined : parseOrText(component.templateJson),
       }),
     ),
     scenario: spec.scenarioJson === undefined ? undefined : parseOrText(spec.scenarioJson),

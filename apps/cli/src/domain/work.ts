@@ -26,10 +26,14 @@ export type Work = {
   readonly createdAtMs: number;
   /** Undefined until it is over. */
   readonly finishedAtMs: number | undefined;
+  /** How well its moments are known: `seconds` where they come from the API server alone, which keeps no fractions. Absent: exact. */
+  readonly resolution?: "exact" | "seconds";
   readonly cancelRequested: boolean;
   readonly traceparent: string;
   /** Why it does not go on just now, for people; empty when it does. */
   readonly waitingBecause: string;
+  /** The ledger's word for that where it has no reservation for it yet; empty where it gives none. Absent: of a kind that does not say. */
+  readonly waitingCode?: string;
 };
 
 export type Outcome = "success" | "failure" | "cancelled";

@@ -7,8 +7,8 @@ import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "
 import { jobEventFromMessage, jobFromMessage, toldEventFrom } from "../adapters/messages.ts";
 import type { Schema } from "../domain/build-session-schema.ts";
 import { explainJob } from "../domain/explain-job.ts";
-import { continueJob, JOB_CONDITIONS, recallPhases } from "../domain/job-phases.ts";
-import { nameManifest, readJobDocument } from "../domain/read-job-document.ts";
+import { continueJob, JOB_CONDITIONS, recallPhases, timeSubmission } from "../domain/job-phases.ts";
+import { namespaceOf, nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
 import type { Checked, Kind, Link, WorkCalls } from "./kind.ts";
 // Imported, so that it is in the bundle; editors read it at the root.
@@ -56,7 +56,6 @@ function buildJobKind(word: Word): Kind {
     goneBy: (name) =>
       `\`kubectl delete ${noun}s.${own ? API_GROUP : "kubeflow.org"} ${name}\` takes it away, or its ttlSecondsAfterFinished does`,
     explain: explainJob,
-    isPart: ({ owner }, id) => id.startsWith(`${owner.id}--`),
     podsLeft: async ({ bus, stop }) => {
       const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
       const { podsLeft } = await client(bus, JobService).listJobs({ limit: 1 }, options);
@@ -67,29 +66,45 @@ function buildJobKind(word: Word): Kind {
   };
 }
 
-async function check({ bus, stop }: Link, name: string, manifest: Readonly<Record<string, unknown>>): Promise<Checked> {
-  const manifestJson = JSON.stringify(nameManifest(manifest, name));
+async function check(
+  { bus, stop, namespace }: Link,
+  name: string,
+  manifest: Readonly<Record<string, unknown>>,
+): Promise<Checked> {
+  const own = namespaceOf(manifest);
+  if (own !== undefined && namespace !== undefined && own !== namespace) {
+    const reason = `is ${JSON.stringify(own)}, and --namespace is "${namespace}"`;
+    return { problems: [{ field: "metadata.namespace", reason }], warnings: [] };
+  }
+  const manifestJson = JSON.stringify(nameManifest(manifest, name, namespace));
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const { problems, warnings } = await client(bus, JobService).checkJob({ manifestJson }, options);
   return { problems: problems.map(({ field, reason }) => ({ field: field ?? "", reason: reason ?? "" })), warnings };
 }
 
 async function submit(
-  { bus, stop }: Link,
+  { bus, stop, namespace }: Link,
   { requestId, name }: { readonly requestId: string; readonly name: string },
   manifest: Readonly<Record<string, unknown>>,
 ): Promise<Work> {
-  const manifestJson = JSON.stringify(nameManifest(manifest, name));
+  const manifestJson = JSON.stringify(nameManifest(manifest, name, namespace));
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+  const sentMs = Date.now();
   const reply = await client(bus, JobService).submitJob({ requestId, manifestJson }, options);
-  return { ...workOf(reply), warnings: reply.warnings.map((message) => ({ code: "MANIFEST", message })) };
+  return {
+    ...timeSubmission(workOf(reply), sentMs),
+    warnings: reply.warnings.map((message) => ({ code: "MANIFEST", message })),
+  };
 }
 
-function jobCalls(word: Word, { bus, stop }: Link): WorkCalls {
+function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
   const jobs = client(bus, JobService);
+  const keyOf = ({ kind, name }: Work): Key => {
+    return { kind: WORDS.find((each) => each.toLowerCase() === kind) ?? "", name, namespace };
+  };
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const ask = <Reply>(name: string, question: (key: Key) => Promise<Reply>): Promise<Reply> =>
-    word === OWN ? askAny(name, question) : question({ kind: word, name });
+    word === OWN ? askAny({ name, namespace }, question) : question({ kind: word, name, namespace });
   return {
     get: async (name) => workOf(await ask(name, (key) => jobs.getJob({ key }, options))),
     after: async (seen, signal) => {
@@ -99,7 +114,7 @@ function jobCalls(word: Word, { bus, stop }: Link): WorkCalls {
     },
     list: async () => {
       const all = await readPages(async (page) => {
-        const reply = await jobs.listJobs({ continue: page }, options);
+        const reply = await jobs.listJobs({ continue: page, namespace }, options);
         return { items: reply.jobs.map(jobFromMessage), next: reply.continue };
       });
       return word === OWN ? all : all.filter(({ kind }) => kind === word.toLowerCase());
@@ -124,7 +139,9 @@ function jobCalls(word: Word, { bus, stop }: Link): WorkCalls {
     onEvent: (listener, name) => {
       const over = new AbortController();
       const watching =
-        name === undefined ? Promise.resolve() : watch(bus, { word, name }, () => listener(name), over.signal);
+        name === undefined
+          ? Promise.resolve()
+          : watch(bus, { word, name, namespace }, () => listener(name), over.signal);
       return Promise.resolve({
         [Symbol.asyncDispose]: async () => {
           over.abort();
@@ -135,21 +152,20 @@ function jobCalls(word: Word, { bus, stop }: Link): WorkCalls {
   };
 }
 
-type Key = { readonly kind: string; readonly name: string };
-
-function keyOf({ kind, name }: Work): Key {
-  return { kind: WORDS.find((word) => word.toLowerCase() === kind) ?? "", name };
-}
+type Key = { readonly kind: string; readonly name: string; readonly namespace: string };
 
 /** The job of this name, whatever its kind; where several kinds have one, Muster's own. */
-async function askAny<Reply>(name: string, question: (key: Key) => Promise<Reply>): Promise<Reply> {
+async function askAny<Reply>(
+  job: Pick<Key, "name" | "namespace">,
+  question: (key: Key) => Promise<Reply>,
+): Promise<Reply> {
   try {
-    return await question({ kind: "", name });
+    return await question({ kind: "", ...job });
   } catch (ambiguous) {
     const fault = faultOf(ambiguous);
     if (fault?.code !== "invalid_request" || fault.field !== "key.kind") throw ambiguous;
     try {
-      return await question({ kind: OWN, name });
+      return await question({ kind: OWN, ...job });
     } catch (error) {
       throw faultOf(error)?.code === "not_found" ? ambiguous : error;
     }
@@ -159,7 +175,7 @@ async function askAny<Reply>(name: string, question: (key: Key) => Promise<Reply
 /** Calls back whenever the job differs. What goes wrong is told by the questions that follow a call, and only delays here. */
 async function watch(
   bus: Bus,
-  { word, name }: { readonly word: Word; readonly name: string },
+  { word, ...meant }: { readonly word: Word; readonly name: string; readonly namespace: string },
   changed: () => void,
   signal: AbortSignal,
 ): Promise<void> {
@@ -171,8 +187,8 @@ async function watch(
   while (!over()) {
     try {
       const { job } = await (word === OWN
-        ? askAny(name, question(revision))
-        : question(revision)({ kind: word, name }));
+        ? askAny(meant, question(revision))
+        : question(revision)({ kind: word, ...meant }));
       if (job?.revision === revision) continue;
       revision = job?.revision ?? "";
       changed();

@@ -2,7 +2,7 @@ import type { Bus } from "@muster/bus";
 import type { LogChunk, LogPlace } from "../adapters/messages.ts";
 import type { Explanation, PodLeft } from "../domain/build-explanation.ts";
 import type { Schema } from "../domain/build-session-schema.ts";
-import type { Finding } from "../domain/read-value.ts";
+import type { Finding } from "@muster/documents";
 import type { ReservationExplanation } from "../domain/reservation.ts";
 import type { Work, WorkEvent } from "../domain/work.ts";
 
@@ -22,18 +22,23 @@ export type Kind = {
   readonly calls: (link: Link) => WorkCalls;
   /** Types of the conditions that its work may have. */
   readonly conditions: readonly string[];
+  /** Deletes one that is over. Absent: something else than this command does it. */
+  readonly remove?: (link: Link, work: Work) => Promise<void>;
   /** What takes one that is over away, and frees its name, for people. */
   readonly goneBy: (name: string) => string;
   /** Why it is where it is. `reservation` is undefined where the ledger holds none for it. */
   readonly explain: (work: Work, reservation: ReservationExplanation | undefined) => Explanation;
-  /** Whether the ledger's owner of this id has machines for a part of the work, beside the owner that the work names. Absent: none has. */
-  readonly isPart?: (work: Work, ownerId: string) => boolean;
   /** Pods that keep machines for work that is gone. Absent: it never happens. */
   readonly podsLeft?: (link: Link) => Promise<readonly PodLeft[]>;
 };
 
 /** Where services are asked; the signal gives up whatever is being asked. */
-export type Link = { readonly bus: Bus; readonly stop: AbortSignal };
+export type Link = {
+  readonly bus: Bus;
+  readonly stop: AbortSignal;
+  /** Of jobs; absent: the one that the job-controller serves. */
+  readonly namespace?: string | undefined;
+};
 
 /** What a document asks for: complete and right as far as can be known without the services. */
 export type Draft = {

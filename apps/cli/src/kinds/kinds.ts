@@ -1,8 +1,7 @@
 import { LEASE_KIND, type LeaseDocument } from "../domain/lease-document.ts";
-import { nearestName } from "../domain/nearest-name.ts";
+import { nearestName, type Finding } from "@muster/documents";
 import { readLeaseDocument } from "../domain/read-lease-document.ts";
 import { readSetDocument } from "../domain/read-set-document.ts";
-import type { Finding } from "../domain/read-value.ts";
 import { SET_KIND, type SetDocument } from "../domain/set-document.ts";
 import type { ReadDocument } from "../adapters/parse-documents.ts";
 import { JOBS } from "./job.ts";

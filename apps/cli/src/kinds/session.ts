@@ -1,4 +1,5 @@
 import { client } from "@muster/bus";
+import { unlessMissing } from "@muster/faults";
 import { muster, SessionService, subjects } from "@muster/proto";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
 import { sessionFromMessage, specToMessage } from "../adapters/messages.ts";
@@ -8,6 +9,8 @@ import { readSessionDocument } from "../domain/read-session-document.ts";
 import { buildDocument } from "../domain/session-document.ts";
 import { PHASES } from "../domain/session-phases.ts";
 import type { Work } from "../domain/work.ts";
+import { CommandError } from "../command-error.ts";
+import { EXIT } from "../domain/decide-exit.ts";
 import type { Kind, Link, WorkCalls } from "./kind.ts";
 
 /** Finite tests of several roles, which the session controller runs. */
@@ -20,7 +23,8 @@ export const SESSION: Kind = {
     const read = readSessionDocument(value, known);
     if (!read.ok) return read;
     const { name, spec } = read.document;
-    const submit = async ({ bus, stop }: Link, request: { requestId: string; name: string }): Promise<Work> => {
+    const submit = async (link: Link, request: { requestId: string; name: string }): Promise<Work> => {
+      const { bus, stop } = withoutNamespace(link);
       const message = { ...request, spec: specToMessage(spec) };
       const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
       return workOf(await client(bus, SessionService).submitSession(message, options));
@@ -29,11 +33,26 @@ export const SESSION: Kind = {
   },
   calls: sessionCalls,
   conditions: PHASES,
-  goneBy: () => "it is forgotten when its spec.ttl is over",
+  remove: async ({ bus, stop }, { name, uid }) => {
+    const request = { requestId: crypto.randomUUID(), name, uid };
+    const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+    // One of this uid existed just now: what is missing now is deleted.
+    await unlessMissing(client(bus, SessionService).deleteSession(request, options));
+  },
+  goneBy: (name) => `\`muster delete session/${name}\` deletes it before its spec.ttl is over`,
   explain: explainSession,
 };
 
-function sessionCalls({ bus, stop }: Link): WorkCalls {
+/** Throws CommandError where a namespace is named: it would be ignored. */
+function withoutNamespace(link: Link): Link {
+  if (link.namespace === undefined) return link;
+  throw new CommandError(EXIT.usage, "sessions have no namespace", {
+    hint: "--namespace is for jobs: name one as job/NAME",
+  });
+}
+
+function sessionCalls(link: Link): WorkCalls {
+  const { bus, stop } = withoutNamespace(link);
   const sessions = client(bus, SessionService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   return {

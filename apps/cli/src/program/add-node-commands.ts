@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { dumpNodes, listNodes, terminateNode } from "../commands/nodes.ts";
-import { nearestName } from "../domain/nearest-name.ts";
+import { nearestName } from "@muster/documents";
 import { outputOption, type Answer, type OutputOption } from "./command-options.ts";
 
 /** `muster nodes`, and what it is divided into. */

@@ -4,6 +4,7 @@ import { CommandError } from "../command-error.ts";
 import { apply } from "../commands/apply.ts";
 import { setNameOf } from "../commands/farm-questions.ts";
 import { auditSet, deleteSet, enableSet, holdSet, scaleSet, transferSet } from "../commands/replica-sets.ts";
+import { deleteWork } from "../commands/get.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { isLeaseWord } from "../domain/lease-document.ts";
 import { SET_REPLICAS_MAX } from "../domain/set-document.ts";
@@ -141,7 +142,7 @@ Examples:
 function addEnable(program: Command, cli: Cli, answer: Answer): void {
   const verbs = [
     ["enable", true, "Let a replica set that was disabled go on."],
-    ["disable", false, "Stop a replica set from adding, removing or renewing pods; those that run stay."],
+    ["disable", false, "Stop a replica set from creating, replacing or removing pods; those that run stay."],
   ] as const;
   for (const [verb, enabled, description] of verbs) {
     program
@@ -163,8 +164,10 @@ function addDelete(program: Command, cli: Cli, answer: Answer): void {
   type Options = OutputOption & { force?: true; orphan?: true; cascade?: string; wait?: true; timeout: number };
   program
     .command("delete")
-    .description("Delete a replica set. One that has replicas goes only with --force or --orphan.")
-    .argument("<set>", NAME[0])
+    .description(
+      "Delete a replica set, or a session that is over. A set that has replicas goes only with --force or --orphan.",
+    )
+    .argument("<name>", `${NAME[0]}; session/NAME`)
     .argument("[name]", NAME[1])
     .option("--force", "also one that has replicas: its pods are deleted with it")
     .option("--orphan", "its pods stay, and are nobody's")
@@ -178,21 +181,27 @@ function addDelete(program: Command, cli: Cli, answer: Answer): void {
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster scale web --replicas 0 && muster delete web --wait\n  muster delete web --force\n  muster delete rs/web --orphan`,
+      `\nExamples:\n  muster scale web --replicas 0 && muster delete web --wait\n  muster delete web --force\n  muster delete rs/web --orphan\n  muster delete session/http-benchmark-x7k2p`,
     )
     .action(
       answer((set: string, name: string | undefined, { force, orphan, cascade, wait, timeout, output }: Options) => {
         const work = cli.kinds.find(({ noun, plural }) => [noun, plural].includes(set.split("/")[0] ?? ""));
-        const called = name ?? (set.split("/")[1] || "NAME");
-        if (work !== undefined)
-          throw new CommandError(EXIT.usage, `a ${work.noun} is not deleted`, {
-            hint: `\`muster cancel ${work.noun}/${called}\` ends it; once it is over, ${work.goneBy(called)}`,
-          });
+        const called = name ?? set.split("/")[1] ?? "";
+        if (called === "" && (work !== undefined || set.includes("/")))
+          throw new CommandError(EXIT.usage, `the name of the ${work?.noun ?? set} is missing`);
+        const keepPods = orphan === true || cascade === "orphan";
+        if (work !== undefined) {
+          if (force === true || keepPods)
+            throw new CommandError(
+              EXIT.usage,
+              `--force and --orphan are for replica sets: a ${work.noun} that is over has no pods`,
+            );
+          return deleteWork(cli, work, called, output);
+        }
         if (isLeaseWord(set.split("/")[0] ?? ""))
           throw new CommandError(EXIT.usage, "a lease is not deleted", {
             hint: `\`muster lease end ${called}\` ends it, for good`,
           });
-        const keepPods = orphan === true || cascade === "orphan";
         const flags = { force: force === true, keepPods, wait: wait === true, timeoutMs: timeout };
         return deleteSet(cli, { name: setNameOf(set, name), format: output, ...flags });
       }),

@@ -1,3 +1,4 @@
+import { parseDuration } from "@muster/faults";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -16,7 +17,6 @@ import { waitForLease } from "../commands/wait-for-lease.ts";
 import { wait, type WaitOptions } from "../commands/wait.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { readWish, type Wish } from "../domain/decide-wait.ts";
-import { parseDuration } from "../domain/duration.ts";
 import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { isLeaseWord, LEASE_NOUN } from "../domain/lease-document.ts";
 import { isRollWord, isSetWord } from "../domain/replica-set.ts";
@@ -129,6 +129,12 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     .addHelpText("after", `\nExamples:\n  muster pools`)
     .action(answer(({ output }: OutputOption) => getPools(cli, undefined, output)));
   program
+    .command("leases")
+    .description("List the leases; the same as `get leases`.")
+    .addOption(outputOption())
+    .addHelpText("after", `\nExamples:\n  muster leases`)
+    .action(answer(({ output }: OutputOption) => getLeases(cli, { id: undefined, ...ANY_LEASE, output })));
+  program
     .command("cancel")
     .description("End a session or job. One that is over already stays as it is.")
     .argument("<name>", "its name; with its kind, as in job/NAME, where several have it")
@@ -142,11 +148,14 @@ function addLogs(program: Command, cli: Cli, answer: Answer): void {
     .command("logs")
     .description("Print what the components of a session or job wrote, while it runs and after it is over.")
     .argument("<name>", TARGET)
-    .argument("[component]", "only this component; without it all, each line after its component's name")
+    .argument(
+      "[component]",
+      "only this component; of one with replicas all of them; without it all, each line after its component's name",
+    )
     .option("-f, --follow", "go on until the components have ended")
     .addHelpText(
       "after",
-      `\nExamples:\n  muster logs http-benchmark-x7k2p driver\n  muster logs -f http-benchmark-x7k2p\n  muster logs job/training worker-0`,
+      `\nExamples:\n  muster logs http-benchmark-x7k2p driver\n  muster logs http-benchmark-x7k2p server\n  muster logs -f http-benchmark-x7k2p\n  muster logs job/training worker-0`,
     )
     .action(
       answer((name: string, component: string | undefined, { follow }: { follow?: true }) =>

@@ -1,7 +1,7 @@
+import { parseDuration } from "@muster/faults";
 import { InvalidArgumentError, Option } from "commander";
 import { FORMATS, type Format } from "../commands/output.ts";
 import type { ExitCode } from "../domain/decide-exit.ts";
-import { parseDuration } from "../domain/duration.ts";
 
 /** Makes an action of commander out of one that answers with an exit code. */
 export type Answer = <Args extends unknown[]>(

@@ -1,10 +1,9 @@
-import { once } from "node:events";
 import { EventEmitter } from "node:events";
 import { backoffMs, pause } from "@muster/backoff";
 import type { Handlers } from "@muster/bus";
 import { FaultError, throwFault } from "@muster/faults";
 import { kubeFault, type KubeCalls, type KubeResource, unlessMissing } from "@muster/kube";
-import { annotations, type JobService, type muster } from "@muster/proto";
+import { annotations, type JobService, muster } from "@muster/proto";
 import { traceparentOf } from "@muster/tracing";
 import type { Config } from "../config.ts";
 import { ownerIdOf } from "../domain/build-units.ts";
@@ -26,7 +25,8 @@ import {
   type Manifest,
   type RequestDeps,
 } from "../requests.ts";
-import { jobMessage } from "./job-messages.ts";
+import type { Elsewhere } from "./elsewhere.ts";
+import { jobMessage, revisionOf } from "./job-messages.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import type { MemberLogs } from "./member-log.ts";
@@ -34,9 +34,11 @@ import { readEvents } from "./read-events.ts";
 import { readJob, versionOf, type JobResource, type JobRow } from "./read-job.ts";
 import { podFact } from "./read-pod.ts";
 import { podsLeft } from "./sweep.ts";
+import { untilRung } from "./until-rung.ts";
 import type { World } from "./world.ts";
 
 export type AnswerDeps = {
+  readonly elsewhere: Pick<Elsewhere, "unserved" | "isRefused" | "isCut">;
   readonly logs: MemberLogs;
   readonly config: Config;
   readonly calls: KubeCalls;
@@ -50,10 +52,16 @@ export type AnswerDeps = {
   readonly kindsUnknown: () => readonly Kind[];
 };
 
-type View = { readonly job: JobRow; readonly message: muster.job.v1.Job.$Properties };
+type View = {
+  readonly job: JobRow;
+  /** Shows every member: built where it is sent, and nowhere else. */
+  readonly message: () => muster.job.v1.Job.$Properties;
+};
 
 /** Pods without a job of which one list tells. */
 const PODS_LEFT_MOST = 100;
+/** Jobs of other namespaces in one list. */
+const ELSEWHERE_MOST = 100;
 /** A job that was just made is looked for again after this. */
 const UNKNOWN_WAIT_MS = 200;
 /** Between questions about a job of which the cache has a higher version than the API server. */
@@ -71,10 +79,11 @@ export function answers(
   const keyOf = (key: muster.job.v1.JobKey.$Properties | null | undefined): JobKey => ({
     kind: key?.kind ?? "",
     name: key?.name ?? "",
+    namespace: key?.namespace ?? "",
   });
-  const reply = ({ view }: Found<View>): { job: muster.job.v1.Job.$Properties } => ({ job: view.message });
+  const reply = ({ view }: Found<View>): { job: muster.job.v1.Job.$Properties } => ({ job: view.message() });
   const whole = ({ view }: Found<View>): { job: muster.job.v1.Job.$Properties } => ({
-    job: { ...view.message, manifestJson: JSON.stringify(view.job.resource) },
+    job: { ...view.message(), manifestJson: JSON.stringify(view.job.resource) },
   });
   // What is told of members is told from copies.
   const refuseEarly = (): void => refuseUnread(deps.world.unread());
@@ -96,14 +105,15 @@ export function answers(
       refuseEarly();
       return reply(await watch(requests, { key: keyOf(key), afterRevision, waitMs }, signal));
     },
-    listJobs: ({ limit, continue: after }) => {
-      const { jobs, next } = list(requests, { limit, after });
+    listJobs: ({ limit, continue: after, namespace }, { pageBytes: bytes }) => {
+      const { jobs, next } = list(requests, { limit, bytes, after, namespace });
       return Promise.resolve({
-        jobs: jobs.map(({ view }) => view.message),
+        jobs: jobs.map(({ view }) => view.message()),
         continue: next,
         kindsGone: [...deps.kindsGone()],
         kindsRefused: deps.kindsRefused().map(({ kind }) => kind),
         podsLeft: podsLeftMessage(deps),
+        ...elsewhereMessage(deps),
       });
     },
     cancelJob: async ({ key }, { signal }) => reply(await cancel(requests, keyOf(key), signal)),
@@ -125,12 +135,19 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
   const see = (job: JobRow): Found<View> => {
     const ownerId = ownerIdOf(job.metadata);
     const pods = world.pods.byIndex("owner", ownerId).map(podFact);
-    const units = machines.unitsOf(ownerId);
-    const message = jobMessage(job, { pods, units, pauses: config.policy, nowMs: Date.now() });
+    let built: muster.job.v1.Job.$Properties | undefined;
     return {
       key: { kind: job.kind.kind, name: job.metadata.name },
-      revision: message.revision ?? "",
-      view: { job, message },
+      revision: revisionOf(job, pods),
+      members: job.shape.types.reduce((sum, { replicas }) => sum + replicas, 0),
+      view: {
+        job,
+        message: () => {
+          const surroundings = { pods, units: machines.unitsOf(ownerId), pauses: config.policy, nowMs: Date.now() };
+          built ??= jobMessage(job, surroundings);
+          return built;
+        },
+      },
     };
   };
   const readLive = (kind: Kind, name: string, signal?: AbortSignal): Promise<JobRow | undefined> =>
@@ -166,6 +183,7 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
         ?.job(`${namespace}/${name}`);
       return row === undefined ? undefined : see(row);
     },
+    encode: ({ view }) => muster.job.v1.Job.encode(view.message()).finish(),
     create: async (kind, manifest, requestId) => {
       const resource = signed(manifest, requestId, namespace);
       const created = await createJob(calls, { kind, resource, place: placeOf(kind, namespace) });
@@ -184,6 +202,7 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
       const patched = await calls.patch<JobResource>(placeOf(job.kind, namespace), name, patch).catch(raise);
       return see(readJob(patched, job.kind, config.defaults));
     },
+    pause,
     managedBy: ({ view: { job } }) => job.spec.managedBy,
     changed: ({ view: { job } }, wait, signal) => waitForChange(deps, bell, { job, ...wait, signal }),
   };
@@ -223,8 +242,7 @@ async function waitForChange(
   }
   // What the cache does not show is either not there yet or gone already, and then the bell has rung, too.
   const waitMs = isSame ? ms : Math.min(ms, UNKNOWN_WAIT_MS);
-  const over = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
-  await once(bell, ownerIdOf(job.metadata), { signal: over }).catch(() => undefined);
+  await untilRung(bell, ownerIdOf(job.metadata), waitMs, signal);
 }
 
 function placeOf({ group, version, plural }: Kind, namespace: string): KubeResource {
@@ -234,6 +252,16 @@ function placeOf({ group, version, plural }: Kind, namespace: string): KubeResou
 function podsLeftMessage({ machines, world, runtimes, config }: AnswerDeps): muster.job.v1.PodLeft.$Properties[] {
   const left = podsLeft({ machines, world, runtimes: runtimes() }).slice(0, PODS_LEFT_MOST);
   return left.map(({ ownerId, job, pod, node }) => ({ ownerId, job, pod: `${config.kube.namespace}/${pod}`, node }));
+}
+
+function elsewhereMessage({ elsewhere, config }: AnswerDeps): Partial<muster.job.v1.ListJobsReply.$Properties> {
+  const unserved = elsewhere.unserved();
+  return {
+    jobsElsewhere: unserved.slice(0, ELSEWHERE_MOST).map(({ kind, namespace, name }) => ({ kind, namespace, name })),
+    moreElsewhere: elsewhere.isCut() || unserved.length > ELSEWHERE_MOST,
+    elsewhereRefused: elsewhere.isRefused(),
+    namespace: config.kube.namespace,
+  };
 }
 
 function unreadOf({ runtimes, kindsUnknown, kindsRefused, world }: AnswerDeps): string[] {
@@ -279,7 +307,7 @@ async function createJob(
     if (fault?.code === "already_exists") return undefined;
     // Where something is made only its kind can be missing, or the namespace.
     if (fault?.code !== "not_found" || fault.kind === "namespaces") return raise(error);
-    const reason = `${kind.kind} is not installed in this cluster: it needs the CustomResourceDefinition ${kind.plural}.${kind.group}`;
+    const reason = `${kind.kind} is not installed in this cluster: it needs the CustomResourceDefinition ${kind.plural}.${kind.group}, such as deploy/crds/${kind.group}_${kind.plural}.yaml of Muster's repository`;
     return throwFault({ code: "invalid_request", field: "kind", reason }, { cause: error });
   }
 }
@@ -316,10 +344,7 @@ async function readMemberLog(
     { job, component, container, pods: () => world.pods.byIndex("owner", ownerId) },
     {
       isFinished: () => isFinished((runtime?.job(`${config.kube.namespace}/${job.metadata.name}`) ?? job).status),
-      changed: async (ms, stop) => {
-        const over = AbortSignal.any([stop, AbortSignal.timeout(ms)]);
-        await once(bell, ownerId, { signal: over }).catch(() => undefined);
-      },
+      changed: (ms, stop) => untilRung(bell, ownerId, ms, stop),
     },
   );
   const { bytes, nextOffset, complete, run, pod } = await readLog(deps, request, signal);

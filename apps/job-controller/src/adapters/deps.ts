@@ -3,15 +3,17 @@ import { eventRecorder, kubeCalls, loadServiceKube, type KubeCalls, type RecordE
 import { labels, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { installationOf } from "@muster/store";
+import { openNodes } from "@muster/watch";
 import type { Config } from "../config.ts";
 import type { Kind } from "../domain/kind.ts";
 import { answers } from "./answers.ts";
+import type { JobElsewhere } from "../domain/plan-elsewhere.ts";
+import { openElsewhere, type Elsewhere } from "./elsewhere.ts";
 import { gatherEvents } from "./gather-events.ts";
 import { followKinds } from "./follow-kinds.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import { openMachines, type Machines, type MachinesDeps } from "./machines.ts";
 import { openMemberLogs } from "./member-log.ts";
-import { openNodes } from "./nodes.ts";
 import type { JobRow } from "./read-job.ts";
 import { makePasses, type Pass } from "./passes.ts";
 import { openPodGroups } from "./pod-groups.ts";
@@ -31,10 +33,14 @@ export type Deps = AsyncDisposable & {
   readonly kindsGone: () => readonly string[];
   /** Kinds that it does not let us read. */
   readonly kindsRefused: () => readonly Kind[];
+  /** Kinds about which it has not answered yet. */
+  readonly kindsUnknown: () => readonly Kind[];
   /** Begins to follow kinds that were installed since, and ends following those that were uninstalled; returns those that are not there. */
   readonly discover: () => Promise<readonly Kind[]>;
   /** One pass over the job of this key. */
   readonly pass: Pass;
+  /** Looks for jobs in other namespaces; `mayReport`: this replica leads. */
+  readonly lookElsewhere: Elsewhere["look"];
   /** Gives back what the ledger has for jobs that are gone. */
   readonly sweep: () => Promise<void>;
   /** What is not as fresh as it should be; undefined when all is well. */
@@ -59,6 +65,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     runtimes: () => [...runtimes.values()],
     kindsGone: () => [...gone],
     kindsRefused: () => kinds.refused(),
+    kindsUnknown: () => kinds.unknown(),
   };
   undo.defer(async () => {
     await Promise.all([...runtimes.values()].map((runtime) => runtime[Symbol.asyncDispose]()));
@@ -70,10 +77,17 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     }),
   );
   const machines = undo.use(await openLedger(bus, runtimes));
-  const recordEvent = openEvents(undo, context, calls);
+  const { recordEvent, reportUnserved } = openEvents(undo, context, calls);
   const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
   const logs = undo.use(openMemberLogs(kube, namespace));
-  const answering = answers({ logs, config, calls, world, machines, ...known, kindsUnknown: () => kinds.unknown() });
+  const elsewhere = openElsewhere({
+    calls,
+    namespace,
+    runtimes: known.runtimes,
+    now: Date.now,
+    report: reportUnserved,
+  });
+  const answering = answers({ logs, config, calls, world, machines, elsewhere, ...known });
   world.pods.onChange(({ before, after }) => {
     const owner = (after ?? before)?.metadata?.labels?.[labels.owner];
     if (owner !== undefined) answering.changed(owner);
@@ -104,6 +118,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       areKindsKnown = true;
       return missing;
     },
+    lookElsewhere: elsewhere.look,
     pass: makePasses(context, { calls, world, groups, machines, nodes, installation, recordEvent }),
     // Before that, jobs of a kind that nobody has asked for yet would count as gone.
     sweep: async () => {
@@ -143,7 +158,7 @@ function openEvents(
   undo: AsyncDisposableStack,
   { config, logger, instance }: ServiceContext<Config>,
   calls: KubeCalls,
-): RecordEvent<JobRow> {
+): { readonly recordEvent: RecordEvent<JobRow>; readonly reportUnserved: (job: JobElsewhere) => void } {
   const { namespace } = config.kube;
   const events = undo.use(
     eventRecorder({
@@ -161,7 +176,17 @@ function openEvents(
       events.record({ apiVersion, kind: job.kind.kind, name, namespace, uid }, { type, reason, message });
     }),
   );
-  return gathering.record;
+  return {
+    recordEvent: gathering.record,
+    reportUnserved: (job) => {
+      const message = `no controller serves the namespace ${job.namespace}: Muster runs the jobs of ${namespace}; create the job there`;
+      logger.warn(
+        { job: `${job.namespace}/${job.name}`, kind: job.kind },
+        "a job is in a namespace that is not served",
+      );
+      events.record(job, { type: "Warning", reason: "NamespaceNotServed", message });
+    },
+  };
 }
 
 type Runtimes = Map<string, KindRuntime>;

@@ -53,7 +53,7 @@ export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessa
 }
 
 /** Differs when the job differs, or one of its pods: whoever watches sees both. */
-function revisionOf({ metadata }: JobRow, pods: readonly PodFact[]): string {
+export function revisionOf({ metadata }: JobRow, pods: readonly PodFact[]): string {
   const facts = pods.map(
     ({ uid, phase, ready, deleting, containerRestarts, trouble }) =>
       `${uid}${phase}${ready}${deleting}${containerRestarts}${trouble?.reason ?? ""}`,

@@ -123,7 +123,7 @@ describe("machines of jobs", () => {
     await world.machines.reserve(UNIT, 0);
     expect(world.machines.unitsOf(ID)[0]).toMatchObject({
       state: "waiting",
-      because: { text: "pool gpu has 0 machines free, 1 is needed; 2 requests are ahead" },
+      because: { text: "1 machine of pool gpu is needed, and none is free" },
       sinceMs: 5000,
     });
     world.hint("granted", reservation("1", "granted"));

@@ -96,7 +96,7 @@ async function listen({ bus, elapsedMs }: MachinesDeps, cache: UnitCache): Promi
   undo.use(
     await bus.listen(subjects.anyReservationGranted, ({ payload }) => {
       const unit = unitOf(ReservationGranted.decode(payload).reservation, elapsedMs());
-      if (unit !== undefined) cache.learn(unit.id, unit);
+      if (unit !== undefined) cache.hear(unit);
     }),
   );
   const ended = (reservation: muster.reservation.v1.Reservation.$Properties | null | undefined): void => {
@@ -130,7 +130,8 @@ async function reserve(deps: MachinesDeps, cache: UnitCache, unit: Unit, priorit
       const because = { code, text: describeFault(fault) };
       const components = needs.map(({ component }) => component);
       const { id } = unit;
-      cache.learn(id, { id, reservationId: "", state: "refused", components, because, sinceMs: deps.elapsedMs() });
+      const refused = { id, reservationId: "", sequence: 0, state: "refused", components, because } as const;
+      cache.learn(id, { ...refused, sinceMs: deps.elapsedMs() });
       // What it has instead of what was asked for decides what is done about it.
     } else if (fault?.code === "reservation_differs") cache.learn(unit.id, await find(deps, unit.id));
     else throw error;
@@ -154,9 +155,10 @@ async function readMaxima({ reservations }: MachinesDeps): Promise<ReadonlyMap<s
 async function list({ reservations, elapsedMs }: MachinesDeps, cache: UnitCache, signal: AbortSignal): Promise<void> {
   const listing = cache.beginList();
   // A list that fails half way has not shown that anything is gone.
-  let complete = false;
+  let complete: { readonly nextSequence: number } | undefined;
   try {
     let after = "";
+    let first: { readonly nextSequence: number } | undefined;
     do {
       const request = { ownerKind: OWNER_KIND, limit: PAGE, continue: after };
       const page = await reservations.listReservations(request, { signal });
@@ -164,9 +166,10 @@ async function list({ reservations, elapsedMs }: MachinesDeps, cache: UnitCache,
         const unit = unitOf(reservation, elapsedMs());
         if (unit !== undefined) listing.add(unit);
       }
+      first ??= { nextSequence: page.nextSequence };
       after = page.continue;
     } while (after !== "");
-    complete = true;
+    complete = first;
   } finally {
     listing.finish(complete);
   }

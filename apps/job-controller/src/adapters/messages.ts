@@ -7,8 +7,13 @@ import type { UnitSeen } from "../domain/snapshot.ts";
 
 const { ReservationState } = muster.reservation.v1;
 
-/** A unit as the ledger has it, and by which number it is given back. */
-export type OwnedUnit = Exclude<UnitSeen, { readonly state: "none" | "unknown" }> & { readonly reservationId: string };
+/** A unit as the ledger has it, and the reservation behind it. */
+export type OwnedUnit = Exclude<UnitSeen, { readonly state: "none" | "unknown" }> & {
+  /** Releases it. Empty where the ledger refused one. */
+  readonly reservationId: string;
+  /** Higher in every later reservation; 0 where it is not known. */
+  readonly sequence: number;
+};
 
 /** Undefined for a reservation that is no job's. It is taken to wait since `sinceMs`: when the ledger says that it was made is by another machine's clock. */
 export function unitOf(
@@ -18,21 +23,21 @@ export function unitOf(
   if (reservation?.owner?.kind !== "job") return undefined;
   const { needs, machines, because } = reservation;
   const [id, reservationId] = [reservation.owner.id ?? "", reservation.id ?? ""];
+  const sequence = reservation.sequence ?? 0;
   if (reservation.state === ReservationState.RESERVATION_STATE_GRANTED) {
     const nodes = new Map(machines?.map(({ component, node }) => [component ?? "", node ?? ""]));
-    return { id, reservationId, state: "granted", nodes };
+    return { id, reservationId, sequence, state: "granted", nodes };
   }
   const code = because?.code ?? "";
   const reason = {
     code: code === "" ? "Waiting" : code,
     pool: because?.pool ?? "",
     requested: because?.requested ?? 0,
-    available: because?.available ?? 0,
-    ahead: because?.ahead ?? 0,
   };
   return {
     id,
     reservationId,
+    sequence,
     state: "waiting",
     components: needs?.map(({ component }) => component ?? "") ?? [],
     because: { code: reason.code, text: explainWait(reason) },

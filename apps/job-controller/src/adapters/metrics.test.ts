@@ -9,7 +9,7 @@ function news(is: News["is"]): News {
 }
 
 it("counts what becomes of jobs by kind, for whoever scrapes", async () => {
-  await using telemetry = startTelemetry({ service: "job-controller", version: "test", env: {} });
+  await using telemetry = await startTelemetry({ service: "job-controller", version: "test", env: {} });
   const { told } = jobMetrics();
   told("Job", [news("Created"), news("MachinesReserved"), news("Running"), news("Warning")]);
   told("Job", [news("Restarting")]);

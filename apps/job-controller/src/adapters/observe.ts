@@ -1,6 +1,7 @@
 import type { V1Pod, V1Service } from "@kubernetes/client-node";
 import { genExpectationPodsKey, genExpectationServicesKey, type KubeCalls } from "@muster/kube";
 import { labels } from "@muster/proto";
+import type { Nodes } from "@muster/watch";
 import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
@@ -9,7 +10,6 @@ import { memberName } from "../domain/member-names.ts";
 import { lookForCompanions, NOTHING_MISSING } from "./companions.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
-import type { Nodes } from "./nodes.ts";
 import type { PodEnds } from "./pod-ends.ts";
 import type { PodGroups } from "./pod-groups.ts";
 import type { JobRow } from "./read-job.ts";
@@ -107,7 +107,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     budget: deps.budgetOf(metadata, controller.genLabels(metadata.name)),
     groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
-    nodesLost: deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied }),
+    nodesLost: [...deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied }).keys()],
   };
   return {
     snapshot,

@@ -1,6 +1,7 @@
 import { describeFault, faultOf } from "@muster/faults";
 import { kubeFault, type KubeCalls, type RecordEvent } from "@muster/kube";
 import { annotations, labels } from "@muster/proto";
+import type { Nodes } from "@muster/watch";
 import type { ServiceContext } from "@muster/service";
 import type { Config } from "../config.ts";
 import type { JobStatus } from "../domain/job-status.ts";
@@ -11,7 +12,6 @@ import { act, type ActDeps } from "./act.ts";
 import { fenced, type Fence } from "./fence.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
-import type { Nodes } from "./nodes.ts";
 import { observe, type Observation, type ObserveDeps } from "./observe.ts";
 import type { PodGroups } from "./pod-groups.ts";
 import type { JobRow } from "./read-job.ts";

@@ -1,8 +1,7 @@
 import type { CoreV1Event } from "@kubernetes/client-node";
-import type { KubeCalls } from "@muster/kube";
+import { listPages, type KubeCalls } from "@muster/kube";
 import type { muster } from "@muster/proto";
 import { memberName } from "../domain/member-names.ts";
-import { listPages } from "./list-pages.ts";
 import type { JobRow } from "./read-job.ts";
 
 const EVENTS_MOST = 1000;

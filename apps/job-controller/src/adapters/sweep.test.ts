@@ -53,7 +53,7 @@ async function swept(live: {
         return Promise.resolve();
       },
     },
-    nodes: { lostAmong: () => [] },
+    nodes: { lostAmong: () => new Map() },
     world: { runningFor: () => [] },
     runtimes: [
       ...(live.refused === undefined

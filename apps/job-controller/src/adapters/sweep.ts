@@ -1,6 +1,7 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import type { KubeCalls } from "@muster/kube";
+import { listPages, type KubeCalls } from "@muster/kube";
 import { labels } from "@muster/proto";
+import type { Nodes } from "@muster/watch";
 import { ownerIdOf, ownerIdOfUnit } from "../domain/build-units.ts";
 import { planLeftovers, type PodLeft } from "../domain/plan-leftovers.ts";
 import { planForced } from "../domain/plan-pods.ts";
@@ -8,9 +9,7 @@ import type { PodFact } from "../domain/snapshot.ts";
 import { mayRun } from "../domain/summarise-replicas.ts";
 import { removeByForce } from "./act.ts";
 import { isRightMissing, type KindRuntime } from "./kind-runtime.ts";
-import { listPages } from "./list-pages.ts";
 import type { Machines } from "./machines.ts";
-import type { Nodes } from "./nodes.ts";
 import { podFact } from "./read-pod.ts";
 import type { JobResource } from "./read-job.ts";
 import type { World } from "./world.ts";
@@ -99,7 +98,7 @@ async function forceOnLostMachines(
 ): Promise<void> {
   const pods = ids.flatMap((id) => world.runningFor(id));
   const occupied = new Set(pods.flatMap(({ node }) => node ?? []));
-  const lost = nodes.lostAmong(occupied, { nowMs: Date.now(), occupied });
+  const lost = [...nodes.lostAmong(occupied, { nowMs: Date.now(), occupied }).keys()];
   await each(planForced(pods, lost), ({ pod, uid }) => removeByForce(calls, namespace, { name: pod, uid }));
 }
 

@@ -1,3 +1,4 @@
+import { PART_SEPARATOR } from "@muster/names";
 import type { JobSpec, Member, ReplicaSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { UnitSeen } from "./snapshot.ts";
@@ -15,8 +16,6 @@ export function componentOf({ type, index }: Member): string {
 
 const NAME_KEPT = 24;
 const UID_KEPT = 12;
-/** Between an owner id, which never has it, and a member. */
-const MEMBER = "--";
 
 /** The owner, in the ledger and on pods, of everything that this one job has; another job of its name, of whatever kind, has another one. Ids of its units begin with it. */
 export function ownerIdOf(job: { readonly name: string; readonly uid: string }): string {
@@ -69,8 +68,8 @@ const ID_MOST = 63;
 
 /** The unit of one member's own. A member whose name is too long for an id has a number made of it instead. */
 export function memberUnitId(ownerId: string, component: string): string {
-  const id = `${ownerId}${MEMBER}${component}`;
-  return id.length <= ID_MOST ? id : `${ownerId}${MEMBER}${numberOf(component)}`;
+  const id = `${ownerId}${PART_SEPARATOR}${component}`;
+  return id.length <= ID_MOST ? id : `${ownerId}${PART_SEPARATOR}${numberOf(component)}`;
 }
 
 /** FNV-1a, over two halves so that no two of a thousand members have one number by chance. */
@@ -94,5 +93,5 @@ function needsOf({ type, pool }: ReplicaSpec, count: number): { component: strin
 
 /** The owner id that a unit's id begins with. */
 export function ownerIdOfUnit(unitId: string): string {
-  return unitId.split(MEMBER, 1)[0] ?? unitId;
+  return unitId.split(PART_SEPARATOR, 1)[0] ?? unitId;
 }

@@ -3,22 +3,20 @@ export type LedgerReason = {
   readonly code: string;
   readonly pool: string;
   readonly requested: number;
-  readonly available: number;
-  readonly ahead: number;
 };
 
-/** For people. */
-export function explainWait({ code, pool, requested, available, ahead }: LedgerReason): string {
-  const queue = ahead === 0 ? "" : `; ${ahead} ${ahead === 1 ? "request is" : "requests are"} ahead`;
-  const free = `${available} ${available === 1 ? "machine" : "machines"} free`;
+/** For people. The text is stored in the job's status, so it names no number that changes while the job waits. */
+export function explainWait({ code, pool, requested }: LedgerReason): string {
   switch (code) {
     case "POOL_AVAILABILITY":
-      return `pool ${pool} has ${free}, ${requested} ${requested === 1 ? "is" : "are"} needed${queue}`;
+      return requested === 1
+        ? `1 machine of pool ${pool} is needed, and none is free`
+        : `${requested} machines of pool ${pool} are needed, and fewer are free`;
     case "HELD_FOR_OLDER":
-      return `pool ${pool} has ${free}, and they are kept for an older request${queue}`;
+      return `the free machines of pool ${pool} are kept for an older request`;
     case "POOLS_NOT_KNOWN_YET":
       return "the pools are not known yet";
     default:
-      return `${code}${pool === "" ? "" : ` in pool ${pool}`}${queue}`;
+      return `${code}${pool === "" ? "" : ` in pool ${pool}`}`;
   }
 }

@@ -53,7 +53,7 @@ function denseConfig(cluster: Cluster, task: Member): unknown {
 function sparseConfig(cluster: Cluster, { type: own, index }: Member): unknown {
   const itself = cluster[own]?.[index] ?? "";
   return {
-    sparseCluster: {
+    cluster: {
       worker: own === "worker" ? { [index]: itself } : {},
       ps: own === "worker" ? (cluster["ps"] ?? []) : own === "ps" ? [itself] : [],
     },

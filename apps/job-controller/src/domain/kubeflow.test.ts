@@ -300,15 +300,30 @@ describe("a TFJob", () => {
     });
   });
 
-  it.each([
-    ["worker", { worker: { 1: "j-worker-1.ml.svc:2222" }, ps: ["j-ps-0.ml.svc:2222", "j-ps-1.ml.svc:2222"] }],
-    ["ps", { worker: {}, ps: ["j-ps-1.ml.svc:2222"] }],
-  ])("tells a %s of a job with dynamic workers only what will stay true", (type, sparseCluster) => {
-    const spec = { tfReplicaSpecs: { PS: all.PS, Worker: all.Worker }, enableDynamicWorker: true };
-    expect(JSON.parse(envOf(TFJOB_KIND, spec, { type, index: 1 })["TF_CONFIG"] ?? "")).toEqual({
-      sparseCluster,
-      task: { type, index: 1 },
-    });
+  it.each<[string, Manifest, Member, unknown]>([
+    [
+      "a worker",
+      { PS: all.PS, Worker: all.Worker },
+      { type: "worker", index: 1 },
+      { worker: { 1: "j-worker-1.ml.svc:2222" }, ps: ["j-ps-0.ml.svc:2222", "j-ps-1.ml.svc:2222"] },
+    ],
+    [
+      "a parameter server",
+      { PS: all.PS, Worker: all.Worker },
+      { type: "ps", index: 1 },
+      { worker: {}, ps: ["j-ps-1.ml.svc:2222"] },
+    ],
+    // TensorFlow's ClusterSpec accepts lists and dictionaries, and no null.
+    [
+      "a worker without parameter servers",
+      { Worker: all.Worker },
+      { type: "worker", index: 1 },
+      { worker: { 1: "j-worker-1.ml.svc:2222" }, ps: [] },
+    ],
+    ["a chief", { Chief: all.Chief, Worker: all.Worker }, { type: "chief", index: 0 }, { worker: {}, ps: [] }],
+  ])("with dynamic workers names to %s only the addresses that stay valid", (_who, specs, member, cluster) => {
+    const spec = { tfReplicaSpecs: specs, enableDynamicWorker: true };
+    expect(JSON.parse(envOf(TFJOB_KIND, spec, member)["TF_CONFIG"] ?? "")).toEqual({ cluster, task: member });
   });
 
   it("does not fail with a dynamic worker", () => {

@@ -19,7 +19,7 @@ import { isActive, mayRun, summariseReplicas } from "./summarise-replicas.ts";
 import { transitionConditions, wasSaidLately, wholeSecond } from "./transition-conditions.ts";
 
 const UNREADABLE: AfterLife = { cleanPodPolicy: "Running", ttlAfterFinishedMs: undefined };
-const CANCELLED = { is: "failed", reason: "Cancelled", message: "somebody asked for it to end" } as const;
+const CANCELLED = { is: "failed", reason: "Cancelled", message: "its cancellation was requested" } as const;
 const WHILE_UNREADABLE =
   "pods and machines stay as they are until the spec can be read again; put right the spec or the controller's configuration, or cancel the job";
 

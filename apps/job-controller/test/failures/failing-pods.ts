@@ -181,7 +181,8 @@ export function failingPods(world: () => FailureWorld): void {
     expect(removed.size).toBeGreaterThan(0);
     const failed = await untilCondition("worn-out", "Failed");
     expect(reasonOf(failed, "Failed")).toBe("BackoffLimitExceeded");
-    expect(failed.status).toMatchObject({ restarts: 3 });
+    // One pod fails twice before the kubelet makes it wait, and both may be seen at once: 3 or 4 take two pods.
+    expect([3, 4]).toContain(failed.status?.restarts);
   });
 
   it("remembers restarts that do not count, and ends a job that does nothing else", async () => {

@@ -78,8 +78,7 @@ export async function failureWorld(server: ApiServerCase): Promise<FailureWorld>
     startReplica: async (who) =>
       world.startController({
         MUSTER_KUBECONFIG: who === undefined ? api.kubeconfig : await api.kubeconfigFor(who),
-        OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
-        OTEL_BSP_SCHEDULE_DELAY: "200",
+        ...collector.variables,
         JOB_SYNC_PERIOD_MS: `${SYNC_PERIOD_MS}`,
         JOB_NODE_LOST_MS: "500",
         JOB_REFUSED_RETRY_MS: "500",

@@ -1,10 +1,10 @@
-import { isMarkFresh } from "@muster/health";
 import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
 import type { NatsBus } from "@muster/bus";
-import { informer, kubeFault, listWatch, type KubeCalls } from "@muster/kube";
+import { informer, kubeFault, listWatch, statusMessage, type KubeCalls } from "@muster/kube";
 import { annotations, bucketKeys, buckets, muster, taints } from "@muster/proto";
 import { openBucket, openView, protoCodec } from "@muster/store";
-import { FaultError } from "@muster/faults";
+import { followMark } from "@muster/watch";
+import { describeFault, FaultError } from "@muster/faults";
 import type { PendingPod } from "../domain/pack-pods.ts";
 import type { PodsByNode } from "../domain/sightings.ts";
 import type { Cluster } from "../scaler.ts";
@@ -56,8 +56,8 @@ export async function openCluster(options: ClusterOptions): Promise<OpenCluster>
       onError: (error, retryInMs) => onProblem("pods", error, retryInMs),
     }),
   );
-  const isMarked = (): boolean =>
-    view.ageMs() === 0 && isMarkFresh(mark.get(bucketKeys.nodesComplete)?.value.atMs, nodesFreshMs, now());
+  const isFresh = followMark(mark, () => mark.get(bucketKeys.nodesComplete)?.value.atMs, { freshMs: nodesFreshMs });
+  const isMarked = (): boolean => view.ageMs() === 0 && isFresh(now());
   const opened = undo.move();
   return {
     nodes: () => {
@@ -136,15 +136,15 @@ export function nodeCalls({
       // A kube-apiserver whose precondition does not hold tries for as long as the call may take. Listing needs no right beyond that of following pods.
       const query = { fieldSelector: `metadata.name=${name}` };
       const { items } = await calls.list<V1Pod>(resource, { ...options, query });
-      if (items[0]?.metadata?.uid !== uid) return true;
+      if (items[0]?.metadata?.uid !== uid) return undefined;
       try {
         await unlessGone(calls.create(resource, eviction, { ...options, subresource: "eviction" }));
-        return true;
+        return undefined;
       } catch (error) {
         const fault = kubeFault(error);
         // A conflict: it is another pod by now, which the next round meets. Unavailable: a disruption budget, or a server that is busy.
-        if (fault?.code === "conflict") return true;
-        if (fault?.code === "unavailable") return false;
+        if (fault?.code === "conflict") return undefined;
+        if (fault?.code === "unavailable") return statusMessage(error) ?? describeFault(fault);
         throw error;
       }
     },

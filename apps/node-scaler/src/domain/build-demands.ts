@@ -1,5 +1,5 @@
 import type { Demand } from "./demand.ts";
-import type { Owner } from "./node.ts";
+import type { Owner } from "@muster/names";
 import type { PoolPolicy } from "./pool.ts";
 
 /** What waits in the ledger: machines for all of its needs, or for none. */

@@ -4,26 +4,26 @@ import type { Unavailability } from "./demand.ts";
 import type { FreeMachine } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
-import { isCordonedByOthers, type Machines, type PodsByNode } from "./sightings.ts";
+import { describePods, isCordonedByOthers, isFree, type Machines, type PodsByNode } from "./sightings.ts";
 import type { BootFailure } from "./transition-boot-failures.ts";
 
-/** What keeps nodes from being bound or stopped although their records do not say so yet. */
+/** What nodes are used for although their records do not say so yet. */
 export type Use = { readonly machines: Machines; readonly pods: PodsByNode };
 
-/** A node that somebody holds, on which something runs, or that somebody has cordoned: it takes no demand, and is no surplus. */
+/** A node that the ledger cannot grant, because it has a holder, is occupied, was cordoned by others, or has pods: it takes no demand, and is no surplus. */
 export function isInUse(node: ScaledNode, { machines, pods }: Use): boolean {
   const { kubernetesNode, phase } = node.status;
   if (kubernetesNode === undefined || phase !== "Available") return false;
   const machine = machines.byNode.get(kubernetesNode);
   if (machine?.holder !== undefined || machine?.standing === "OCCUPIED" || isCordonedByOthers(node, machine))
     return true;
-  return (pods.get(kubernetesNode) ?? []).length > 0;
+  return !isFree(machine) && (pods.get(kubernetesNode) ?? []).length > 0;
 }
 
 /**
- * Nodes as `compute` is to see them: those in use count for their pool, and are touched no more than Claimed ones. One that the ledger would not give away yet is on
- * its way, as if it were booting since then, until the heartbeat ends it because that has lasted too long. So is one that was given back and that the next heartbeat makes
- * Available, or another would be booted in between.
+ * Nodes as `compute` is to see them: those in use count for their pool, and are touched no more than Claimed ones. One with pods that the ledger grants all the same is shared with them. One that the
+ * ledger would not give away yet is on its way, as if it were booting since then, until the heartbeat ends it because that has lasted too long. So is one that was released and that the next heartbeat
+ * makes Available, or another would be booted in between.
  */
 export function buildComputedNodes(
   nodes: readonly ScaledNode[],
@@ -33,10 +33,12 @@ export function buildComputedNodes(
   return nodes.map((node) => {
     if (isInUse(node, use)) return { ...node, status: { ...node.status, phase: "Claimed" as const } };
     const { phase, kubernetesNode } = node.status;
-    const isFree = use.machines.byNode.get(kubernetesNode ?? "")?.standing === "FREE";
+    const isGrantable = isFree(use.machines.byNode.get(kubernetesNode ?? ""));
+    const pods = use.pods.get(kubernetesNode ?? "") ?? [];
+    if (phase === "Available" && isGrantable && pods.length > 0) return { ...node, sharedWith: describePods(pods) };
     const isReused = policies.get(node.spec.pool)?.reuse === true;
     const isOnItsWay =
-      phase === "Available" ? !isFree : (phase === "Claimed" || phase === "Cleaning") && isFree && isReused;
+      phase === "Available" ? !isGrantable : (phase === "Claimed" || phase === "Cleaning") && isGrantable && isReused;
     if (!isOnItsWay) return node;
     const unhealthySinceMs = node.status.unhealthySinceMs ?? node.status.phaseSinceMs;
     return { ...node, status: { ...node.status, phase: "Created" as const, unhealthySinceMs } };
@@ -51,12 +53,11 @@ export function buildFreeMachines(
 ): FreeMachine[] {
   const own = new Set(nodes.map(({ status }) => status.kubernetesNode));
   return [...machines.byNode.values()]
-    .filter(
-      ({ node, pool, standing }) => standing === "FREE" && !own.has(node) && policies.has(pool) && !pods.has(node),
-    )
+    .filter((machine) => isFree(machine) && !own.has(machine.node) && policies.has(machine.pool))
     .map(({ node: name, pool }) => ({
       name,
       pool,
+      ...(pods.has(name) && { sharedWith: describePods(pods.get(name) ?? []) }),
       instanceType: undefined,
       zone: undefined,
       spot: undefined,

@@ -330,7 +330,7 @@ describe("new nodes", () => {
         waits: ["d1 BOOTING d1", "d2 POOL_MAX d2"],
         messages: [
           "waiting for 1 node of type large, booting for 0 s",
-          "1 node needed: pool gpu has 3 nodes of 4 at most, 1 of them to end",
+          "1 node needed: pool gpu has 3 nodes of 4 at most, 1 of them to end, 1 more about to boot for other work",
         ],
       },
     ],
@@ -361,7 +361,7 @@ describe("spot", () => {
     ],
     [
       "is waited for until it has been short for the pause",
-      { nodes: [aNode("n1")], demands: preferred, unavailable: short(NOW - 59_000) },
+      { demands: preferred, unavailable: short(NOW - 59_000) },
       {
         start: [],
         bound: {},
@@ -374,8 +374,8 @@ describe("spot", () => {
       { start: ["large for d1"] },
     ],
     [
-      "is given up for a free on-demand node once it has been short for the pause",
-      { nodes: [aNode("n1")], demands: preferred, unavailable: short(NOW - 60_000) },
+      "is not waited for where an on-demand node is free",
+      { nodes: [aNode("n1")], demands: preferred, unavailable: short(NOW - 59_000) },
       { start: [], bound: { d1: "n1" } },
     ],
     [
@@ -389,9 +389,19 @@ describe("spot", () => {
       },
     ],
     [
-      "is asked for again by new work when the mark has lapsed, though an on-demand node is free",
-      { nodes: [aNode("n1")], demands: preferred },
-      { start: ["large spot for d1"] },
+      "is asked for again when the mark has lapsed, by work for which no on-demand node is free",
+      { nodes: [aNode("n1")], demands: [...preferred, aDemand("d2", { spot: "Preferred" })] },
+      { start: ["large spot for d2"], bound: { d1: "n1" } },
+    ],
+    [
+      "is not booted beside an on-demand node that has been idle for long and would end",
+      { nodes: [aNode("n1", { idleSinceMs: NOW - 400_000 })], demands: preferred },
+      { start: [], stop: [], bound: { d1: "n1" } },
+    ],
+    [
+      "comes first among free nodes, though an on-demand one is ready sooner",
+      { nodes: [aNode("n1"), aNode("n2", { spot: true, phase: "Creating" })], demands: preferred },
+      { start: [], bound: { d1: "n2" } },
     ],
     [
       "is never given up with the policy Always",
@@ -402,6 +412,98 @@ describe("spot", () => {
       "being short does not keep on-demand nodes from being made",
       { demands: [aDemand("d1")], unavailable: short(NOW) },
       { start: ["large for d1"] },
+    ],
+  ]);
+});
+
+describe("a node with pods that the ledger grants all the same", () => {
+  const shared = (name: string, differences: Parameters<typeof aNode>[1] = {}) => {
+    return { ...aNode(name, differences), sharedWith: "pod default/web" };
+  };
+  const forPods = aDemand("pods/default/a", { needsEmptyNode: true });
+  checkPlans([
+    [
+      "completes a gang of as many as its pool may have, which names the pods",
+      { nodes: [shared("n1")], demands: aGang(3), pools: [aPool({ max: 3 })] },
+      {
+        start: ["large for gang/1", "large for gang/2"],
+        bound: { "gang/0": "n1" },
+        messages: [
+          "waiting for 2 nodes of type large, booting for 0 s; 1 node has pods that the ledger does not count: n1 has pod default/web",
+        ],
+      },
+    ],
+    [
+      "stays bound to what waits in the ledger",
+      { nodes: [aNode("n0"), shared("n1", { boundTo: "d1" })], demands: [aDemand("d1")] },
+      { start: [], bound: { d1: "n1" } },
+    ],
+    [
+      "is used after an empty one",
+      { nodes: [shared("n1"), aNode("n2")], demands: [aDemand("d1")] },
+      { bound: { d1: "n2" } },
+    ],
+    [
+      "does not do for pods that found no room on it, and is named where the pool is full",
+      { nodes: [shared("n1", { boundTo: forPods.name })], demands: [forPods], pools: [aPool({ max: 1 })] },
+      {
+        start: [],
+        stop: [],
+        bound: {},
+        messages: [
+          "1 node needed: pool gpu has 1 nodes of 1 at most, 1 of them with pods that the ledger does not count: n1 has pod default/web",
+        ],
+      },
+    ],
+    [
+      "is no surplus, and does not begin to be idle",
+      { nodes: [shared("n1", { idleSinceMs: NOW - 400_000 })], pools: [aPool({ idleMs: 0 })] },
+      { stop: [], updates: ["n1 idle"] },
+    ],
+    [
+      "is not ended to make room",
+      { nodes: [shared("n1", { spot: true })], demands: [aDemand("d1")], pools: [aPool({ max: 1 })] },
+      { start: [], stop: [] },
+    ],
+    ["is kept in a pool that is scaled no more", { nodes: [shared("n1", { pool: "gone" })] }, { stop: [] }],
+    [
+      "is one that the scaler did not make, too",
+      { machines: [{ ...aMachine("m1"), sharedWith: "pod default/web" }], demands: [forPods, aDemand("d1")] },
+      { start: ["large for pods/default/a"], bound: { d1: "m1" } },
+    ],
+  ]);
+});
+
+describe("a gang that lacks nodes while others boot", () => {
+  const older = aGang(3, { group: "older", createdAtMs: 0 }).map((demand, index) => ({
+    ...demand,
+    name: `older/${index}`,
+  }));
+  const pools = [aPool({ max: 4 })];
+  checkPlans([
+    [
+      "says so where they begin in the same round",
+      { demands: [...older, ...aGang(3)], pools },
+      {
+        messages: [
+          "waiting for 3 nodes of type large, booting for 0 s",
+          "1 of 3 nodes that are needed together can be had: pool gpu has 0 nodes of 4 at most, 3 more about to boot for other work",
+        ],
+      },
+    ],
+    [
+      "says so where they are on their way",
+      {
+        nodes: older.map(({ name }, index) => aNode(`n${index}`, { phase: "Creating", boundTo: name })),
+        demands: [...older, ...aGang(3)],
+        pools,
+      },
+      {
+        messages: [
+          "waiting for 3 nodes of type large, booting for 1m00s",
+          "1 of 3 nodes that are needed together can be had: pool gpu has 3 nodes of 4 at most, 3 of them booting for other work",
+        ],
+      },
     ],
   ]);
 });
@@ -751,7 +853,11 @@ describe("what is told of a pool", () => {
         max: 4,
         standby: 2,
         booting: [{ instanceType: "large", spot: false, count: 3, sinceMs: NOW - 9 }],
-        blocked: { code: "POOL_MAX", message: "d5: 1 node needed: pool gpu has 3 nodes of 4 at most" },
+        blocked: {
+          code: "POOL_MAX",
+          message:
+            "d5: 1 node needed: pool gpu has 3 nodes of 4 at most, 2 of them booting for other work, 1 more about to boot for other work",
+        },
       },
       { pool: "idle", max: 1, standby: 0, booting: [], blocked: undefined },
     ]);

@@ -2,7 +2,15 @@ import { blockedOf, buildPoolFacts, type PoolFacts } from "./build-pool-facts.ts
 import { nodeNames } from "./build-node-names.ts";
 import type { Demand, Unavailability } from "./demand.ts";
 import { describeWait, type Wait } from "./describe-waits.ts";
-import { compareDemands, compareNodes, isUsable, type FreeMachine, type Pool } from "./fit.ts";
+import {
+  compareDemands,
+  compareNodes,
+  isUsable,
+  phaseRank,
+  type ComputedNode,
+  type FreeMachine,
+  type Pool,
+} from "./fit.ts";
 import type { NodeSpec, ScaledNode } from "./node.ts";
 import { planBindings, type Group, type GroupPlan, type NewNode } from "./plan-bindings.ts";
 import { planRoom } from "./plan-room.ts";
@@ -24,7 +32,7 @@ export const DEFAULT_LIMITS: ScalingLimits = { bootsPerRound: 10, spotRequestPau
 /** All that the scaler knows at one moment. The order of lists means nothing. */
 export type ScalingSnapshot = {
   /** Every record, whatever its phase. */
-  readonly nodes: readonly ScaledNode[];
+  readonly nodes: readonly ComputedNode[];
   /** Free machines that the scaler did not make: they take demand, and are never stopped. */
   readonly machines: readonly FreeMachine[];
   readonly demands: readonly Demand[];
@@ -90,13 +98,15 @@ export function compute(snapshot: ScalingSnapshot): ScalingPlan {
   const { plans, round } = planBindings({ groups, nodes, machines: snapshot.machines, pools, conditions });
 
   const bound = boundNodes(plans);
+  const idle = nodes.filter(({ name }) => !bound.has(name));
+  const isShared = ({ sharedWith }: ComputedNode): boolean => sharedWith !== undefined;
   const unbound = Map.groupBy(
-    nodes.filter(({ name }) => !bound.has(name)),
+    idle.filter((node) => !isShared(node)),
     ({ spec }) => spec.pool,
   );
   const surplus = [...pools].flatMap(([name, pool]) => planSurplus(pool, unbound.get(name) ?? [], nowMs));
   const stopped = new Set(surplus.map(({ name }) => name));
-  const room = planRoom({ round, plans, unbound, stopped });
+  const room = planRoom({ round, plans, unbound, shared: idle.filter(isShared), stopped });
   const standby = new Map(
     [...pools].map(([name, pool]) => [
       name,
@@ -134,6 +144,8 @@ function buildPools({ nodes, pools, bootImages, fixedSizeVolumes }: ScalingSnaps
         bootImage: bootImages.get(name),
         records: records.get(name)?.length ?? 0,
         ending: records.get(name)?.filter(isEnding).length ?? 0,
+        booting: records.get(name)?.filter(isBooting).length ?? 0,
+        shared: records.get(name)?.filter((node) => isUsable(node) && node.sharedWith !== undefined) ?? [],
       },
     ]),
   );
@@ -141,6 +153,10 @@ function buildPools({ nodes, pools, bootImages, fixedSizeVolumes }: ScalingSnaps
 
 function isEnding({ spec, status }: ScaledNode): boolean {
   return spec.terminate !== undefined || status.phase === "Terminating";
+}
+
+function isBooting(node: ScaledNode): boolean {
+  return isUsable(node) && phaseRank(node) > 0 && node.status.boundTo !== undefined;
 }
 
 /** Groups in the order of their first demands. */
@@ -231,24 +247,24 @@ function bindingsOf(plans: readonly GroupPlan[], start: readonly StartStep[]): R
 }
 
 function planUpdates(
-  nodes: readonly ScaledNode[],
+  nodes: readonly ComputedNode[],
   bound: ReadonlyMap<string, string>,
   nowMs: number,
 ): readonly NodeUpdate[] {
   const updates: NodeUpdate[] = [];
   for (const node of nodes) {
-    const { name, status } = node;
+    const { name, status, sharedWith } = node;
     const boundTo = bound.get(name);
-    const idleSinceMs = boundTo === undefined ? idleSince(node, nowMs) : undefined;
+    const idleSinceMs = boundTo === undefined && sharedWith === undefined ? idleSince(node, nowMs) : undefined;
     if (boundTo !== status.boundTo || idleSinceMs !== status.idleSinceMs) updates.push({ name, boundTo, idleSinceMs });
   }
   return updates.sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** Those that somebody holds stay until they are given back. */
-function stopRemoved(nodes: readonly ScaledNode[], pools: ReadonlyMap<string, Pool>): readonly StopStep[] {
+/** A held node stays until its owner releases it, and a node with pods until they have ended. */
+function stopRemoved(nodes: readonly ComputedNode[], pools: ReadonlyMap<string, Pool>): readonly StopStep[] {
   return nodes
-    .filter(({ spec }) => !pools.has(spec.pool))
+    .filter(({ spec, sharedWith }) => !pools.has(spec.pool) && sharedWith === undefined)
     .map(({ name, spec }) => ({
       name,
       because: { code: "POOL_REMOVED", message: `pool ${spec.pool} is not scaled any more` },

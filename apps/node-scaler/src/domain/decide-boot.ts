@@ -6,13 +6,9 @@ import type { Shortages } from "./unavailability.ts";
 /** What a demand, or a standby entry, asks of the provider. */
 export type Wish = Pick<Demand, "instanceTypes" | "spot" | "zone">;
 
-export type BootVerdict = {
-  /** The kinds of free nodes that do, in the order in which they are looked for: true is spot. */
-  readonly spots: readonly boolean[];
-  readonly boot:
-    | { readonly do: "boot"; readonly instanceType: string; readonly spot: boolean; readonly zone: string | undefined }
-    | { readonly do: "wait"; readonly because: string };
-};
+export type BootVerdict =
+  | { readonly do: "boot"; readonly instanceType: string; readonly spot: boolean; readonly zone: string | undefined }
+  | { readonly do: "wait"; readonly because: string };
 
 export type BootConditions = {
   readonly shortages: Shortages;
@@ -28,17 +24,17 @@ export type BootConditions = {
 export function decideBoot(wish: Wish, pool: Pool, conditions: BootConditions): BootVerdict {
   const spot = wish.spot !== "Never";
   const hindrance = hindranceOf(wish, pool);
-  if (hindrance !== undefined) return { spots: [spot], boot: { do: "wait", because: hindrance } };
+  if (hindrance !== undefined) return { do: "wait", because: hindrance };
   const tried = tryAll(wish, spot, pool, conditions);
-  if (tried.do === "boot") return { spots: [spot], boot: tried };
-  if (wish.spot !== "Preferred") return { spots: [spot], boot: waitFor([tried], conditions) };
+  if (tried.do === "boot") return tried;
+  if (wish.spot !== "Preferred") return waitFor([tried], conditions);
   const pauseLeftMs = tried.sinceMs + conditions.spotRequestPauseMs - conditions.nowMs;
   if (pauseLeftMs > 0) {
     const because = `${describeShortages([tried])}; on-demand is asked for in ${describeLeft(pauseLeftMs)}`;
-    return { spots: [true], boot: { do: "wait", because } };
+    return { do: "wait", because };
   }
   const onDemand = tryAll(wish, false, pool, conditions);
-  return { spots: [true, false], boot: onDemand.do === "boot" ? onDemand : waitFor([tried, onDemand], conditions) };
+  return onDemand.do === "boot" ? onDemand : waitFor([tried, onDemand], conditions);
 }
 
 type Short = {
@@ -70,7 +66,7 @@ function tryAll(
   spot: boolean,
   pool: Pool,
   { shortages }: BootConditions,
-): Extract<BootVerdict["boot"], { do: "boot" }> | Short {
+): Extract<BootVerdict, { do: "boot" }> | Short {
   const zones = zonesFor(wish, pool);
   const kinds: Short["kinds"][number][] = [];
   for (const instanceType of wish.instanceTypes) {
@@ -89,7 +85,7 @@ function zonesFor({ zone }: Wish, { policy }: Pool): Zones {
   return zones === undefined || zones.includes(zone) ? [zone] : [];
 }
 
-function waitFor(shorts: readonly Short[], { nowMs }: BootConditions): BootVerdict["boot"] {
+function waitFor(shorts: readonly Short[], { nowMs }: BootConditions): BootVerdict {
   const untilMs = Math.min(...shorts.flatMap(({ kinds }) => kinds.map(({ shortage }) => shortage.untilMs)));
   return { do: "wait", because: `${describeShortages(shorts)}; asked for again in ${describeLeft(untilMs - nowMs)}` };
 }

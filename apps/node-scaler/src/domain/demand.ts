@@ -17,6 +17,8 @@ export type Demand = {
   readonly gpus: number;
   readonly volumeGib: number | undefined;
   readonly privateIpOnly: boolean;
+  /** It is for pods that found no room beside those that run already. What waits in the ledger may share a node, because the ledger grants it. */
+  readonly needsEmptyNode?: boolean;
 };
 
 /** A kind of instance that the provider was short of. Marking again changes nothing until it has lapsed. */

@@ -1,7 +1,10 @@
 import { describePassed } from "./describe-duration.ts";
-import { bootingSinceMs, phaseRank, type FreeMachine } from "./fit.ts";
-import type { NodeSpec, ScaledNode } from "./node.ts";
-import type { Group, GroupPlan } from "./plan-bindings.ts";
+import { bootingSinceMs, phaseRank, type ComputedNode, type FreeMachine } from "./fit.ts";
+import type { NodeSpec } from "./node.ts";
+import { describeShared, type Group, type GroupPlan } from "./plan-bindings.ts";
+
+/** Nodes with pods that are named. */
+const NAMED_MAX = 3;
 
 /** BOOTING: enough nodes are on their way. Otherwise why they are not. */
 export type WaitCode = "POOL_MAX" | "UNAVAILABLE" | "RATE_LIMITED" | "GANG_INCOMPLETE" | "BOOTING";
@@ -61,15 +64,20 @@ function describeBoots(plan: GroupPlan, nowMs: number): Wait | undefined {
   for (const { spec } of booting) byType.set(spec.instanceType, (byType.get(spec.instanceType) ?? 0) + 1);
   const types = [...byType].map(([type, number]) => `${count(number, "node")} of type ${type}`).join(", ");
   const sinceMs = Math.min(...booting.map((boot) => boot.sinceMs));
+  const shared = [...plan.bound.values()].filter(({ sharedWith }) => sharedWith !== undefined).map(describeShared);
+  const beside =
+    shared.length === 0
+      ? ""
+      : `; ${count(shared.length, "node")} ${shared.length === 1 ? "has" : "have"} pods that the ledger does not count: ${shared.slice(0, NAMED_MAX).join(", ")}`;
   return waitOf(
     plan.group,
     "BOOTING",
-    `waiting for ${types}, booting for ${describePassed(nowMs - sinceMs)}`,
+    `waiting for ${types}, booting for ${describePassed(nowMs - sinceMs)}${beside}`,
     booting.map(({ demand }) => demand),
   );
 }
 
-function isReady(node: ScaledNode | FreeMachine): node is FreeMachine {
+function isReady(node: ComputedNode | FreeMachine): node is FreeMachine {
   return !("status" in node) || phaseRank(node) === 0;
 }
 

@@ -2,7 +2,8 @@ import { groupOf } from "./build-demands.ts";
 import type { BootingNodes } from "./build-pool-facts.ts";
 import type { PoolTrouble } from "./build-pool-troubles.ts";
 import type { Wait, WaitCode } from "./describe-waits.ts";
-import type { Owner, ScaledNode } from "./node.ts";
+import type { Owner } from "@muster/names";
+import type { ScaledNode } from "./node.ts";
 
 export type DemandExplanation = {
   readonly known: boolean;

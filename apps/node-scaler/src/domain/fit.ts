@@ -10,7 +10,13 @@ export type FreeMachine = {
   readonly zone: string | undefined;
   readonly spot: boolean | undefined;
   readonly gpus: number | undefined;
-};
+} & Shared;
+
+/** The pods, for people, that run on what the ledger could grant; absent: none. */
+export type Shared = { readonly sharedWith?: string };
+
+/** A node as one round sees it. One that is shared is never surplus. */
+export type ComputedNode = ScaledNode & Shared;
 
 /** A pool, and what is known of it in this round. */
 export type Pool = {
@@ -23,6 +29,10 @@ export type Pool = {
   readonly records: number;
   /** How many of these are to end, or do. */
   readonly ending: number;
+  /** How many of these are on their way to a demand. */
+  readonly booting: number;
+  /** Those of these that are shared. */
+  readonly shared: readonly ComputedNode[];
 };
 
 const PHASE_RANK: Readonly<Partial<Record<Phase, number>>> = { Available: 0, Created: 1, Creating: 2 };
@@ -66,6 +76,11 @@ export function compareNames(one: string, other: string): number {
   return one < other ? -1 : 1;
 }
 
+/** The kinds of free nodes that a demand may be given, in the order in which they are taken: true is spot. A free node costs less than another one, whatever its kind. */
+export function spotsFor({ spot }: Pick<Demand, "spot">): readonly boolean[] {
+  return spot === "Preferred" ? [true, false] : [spot === "Always"];
+}
+
 /** The volume that a node for the demand gets. Undefined: the provider's default. */
 export function volumeFor(demand: Demand, { policy }: Pool): number | undefined {
   return demand.volumeGib ?? policy.volumeGib;
@@ -74,11 +89,12 @@ export function volumeFor(demand: Demand, { policy }: Pool): number | undefined 
 /**
  * Whether a node may stay bound to a demand. With the policy Preferred both kinds may: a node that was booted on demand while spot was short is not given up for it.
  */
-export function suits({ spec }: ScaledNode, demand: Demand, pool: Pool): boolean {
+export function suits({ spec, sharedWith }: ComputedNode, demand: Demand, pool: Pool): boolean {
   return (
+    (sharedWith === undefined || demand.needsEmptyNode !== true) &&
     spec.pool === demand.pool &&
     demand.instanceTypes.includes(spec.instanceType) &&
-    (demand.spot === "Preferred" || spec.spot === (demand.spot === "Always")) &&
+    spotsFor(demand).includes(spec.spot) &&
     (demand.zone === undefined || spec.zone === demand.zone) &&
     spec.gpus === demand.gpus &&
     spec.privateIpOnly === demand.privateIpOnly &&
@@ -93,8 +109,9 @@ export function suits({ spec }: ScaledNode, demand: Demand, pool: Pool): boolean
 export function machineSuits(machine: FreeMachine, demand: Demand): boolean {
   return (
     machine.pool === demand.pool &&
+    (machine.sharedWith === undefined || demand.needsEmptyNode !== true) &&
     (machine.instanceType === undefined || demand.instanceTypes.includes(machine.instanceType)) &&
-    (machine.spot === undefined || demand.spot === "Preferred" || machine.spot === (demand.spot === "Always")) &&
+    (machine.spot === undefined || spotsFor(demand).includes(machine.spot)) &&
     (demand.zone === undefined || machine.zone === demand.zone) &&
     (machine.gpus === undefined || machine.gpus === demand.gpus)
   );

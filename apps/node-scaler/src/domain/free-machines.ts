@@ -19,8 +19,9 @@ export function indexFreeMachines(machines: readonly FreeMachine[]): FreeMachine
   const byPool = new Map<string, Alike[]>();
   const stack: Alike[] = [];
   for (const machine of machines.toSorted((one, other) => compareNames(one.name, other.name))) {
-    const { pool, instanceType, zone, spot, gpus } = machine;
-    const kind = JSON.stringify([pool, instanceType, zone, spot, gpus].map((known) => known ?? null));
+    const { pool, instanceType, zone, spot, gpus, sharedWith } = machine;
+    const isShared = sharedWith !== undefined;
+    const kind = JSON.stringify([pool, instanceType, zone, spot, gpus, isShared].map((known) => known ?? null));
     const alike = kinds.get(kind);
     if (alike !== undefined) {
       alike.machines.push(machine);

@@ -1,11 +1,10 @@
 import type { Demand } from "./demand.ts";
-import { phaseRank, volumeFor, type Pool } from "./fit.ts";
-import type { ScaledNode } from "./node.ts";
+import { phaseRank, spotsFor, volumeFor, type ComputedNode, type Pool } from "./fit.ts";
 
 /** Nodes that nothing is bound to, found by what must match. Taking one and putting it back cost the same however many there are. */
 export type FreeNodes = {
   /** The best node of the first kind (spot or not) of which there is one that suits; of several types the one that is ready sooner, then the preferred one. */
-  take(demand: Demand, spots: readonly boolean[]): ScaledNode | undefined;
+  take(demand: Demand): ComputedNode | undefined;
   /** How many have been taken. */
   taken(): number;
   /** Puts back those that were taken last, down to this many. */
@@ -17,20 +16,20 @@ export type FreeNodes = {
  * be put back as long as that happens in the reverse order.
  */
 class Link {
-  readonly node: ScaledNode | undefined;
+  readonly node: ComputedNode | undefined;
   before: Link = this;
   after: Link = this;
 
-  constructor(node: ScaledNode | undefined) {
+  constructor(node: ComputedNode | undefined) {
     this.node = node;
   }
 }
 
 /** Nodes come in the order of `compareNodes`; those of pools that are not given are left out. */
-export function indexFreeNodes(nodes: readonly ScaledNode[], pools: ReadonlyMap<string, Pool>): FreeNodes {
+export function indexFreeNodes(nodes: readonly ComputedNode[], pools: ReadonlyMap<string, Pool>): FreeNodes {
   const rings = new Map<string, Link>();
-  const links = new Map<ScaledNode, readonly Link[]>();
-  const stack: ScaledNode[] = [];
+  const links = new Map<ComputedNode, readonly Link[]>();
+  const stack: ComputedNode[] = [];
   for (const node of nodes) {
     const pool = pools.get(node.spec.pool);
     if (pool === undefined) continue;
@@ -40,11 +39,12 @@ export function indexFreeNodes(nodes: readonly ScaledNode[], pools: ReadonlyMap<
     );
   }
   return {
-    take: (demand, spots) => {
+    take: (demand) => {
       const pool = pools.get(demand.pool);
       if (pool === undefined) return undefined;
-      for (const spot of spots) {
-        const node = best(demand, pool, spot, rings);
+      const kinds = sharings(demand).flatMap((isShared) => spotsFor(demand).map((spot) => ({ spot, isShared })));
+      for (const kind of kinds) {
+        const node = best(demand, pool, kind, rings);
         if (node === undefined) continue;
         for (const link of links.get(node) ?? []) takeOut(link);
         stack.push(node);
@@ -62,10 +62,17 @@ export function indexFreeNodes(nodes: readonly ScaledNode[], pools: ReadonlyMap<
   };
 }
 
-function best(demand: Demand, pool: Pool, spot: boolean, rings: ReadonlyMap<string, Link>): ScaledNode | undefined {
-  let found: ScaledNode | undefined;
+/** Whether nodes with pods do as well; empty ones come first. */
+function sharings({ needsEmptyNode }: Demand): readonly boolean[] {
+  return needsEmptyNode === true ? [false] : [false, true];
+}
+
+type Kind = { readonly spot: boolean; readonly isShared: boolean };
+
+function best(demand: Demand, pool: Pool, kind: Kind, rings: ReadonlyMap<string, Link>): ComputedNode | undefined {
+  let found: ComputedNode | undefined;
   for (const instanceType of demand.instanceTypes) {
-    const node = rings.get(wishKey(demand, pool, instanceType, spot))?.after.node;
+    const node = rings.get(wishKey(demand, pool, instanceType, kind))?.after.node;
     // Among equally ready ones the earlier type stays.
     if (node !== undefined && (found === undefined || phaseRank(node) < phaseRank(found))) found = node;
   }
@@ -74,15 +81,15 @@ function best(demand: Demand, pool: Pool, spot: boolean, rings: ReadonlyMap<stri
 
 /** Tells which nodes at least one of the demands could be given. */
 export function indexWishes(
-  wishes: Iterable<{ readonly demand: Demand; readonly spots: readonly boolean[] }>,
+  demands: Iterable<Demand>,
   pools: ReadonlyMap<string, Pool>,
-): (node: ScaledNode) => boolean {
+): (node: ComputedNode) => boolean {
   const wanted = new Set<string>();
-  for (const { demand, spots } of wishes) {
+  for (const demand of demands) {
     const pool = pools.get(demand.pool);
     if (pool === undefined) continue;
     for (const instanceType of demand.instanceTypes)
-      for (const spot of spots) wanted.add(wishKey(demand, pool, instanceType, spot));
+      for (const spot of spotsFor(demand)) wanted.add(wishKey(demand, pool, instanceType, { spot, isShared: false }));
   }
   return (node) => {
     const pool = pools.get(node.spec.pool);
@@ -91,15 +98,15 @@ export function indexWishes(
 }
 
 /** All that a demand may ask for that the node is. */
-function keysOf({ spec }: ScaledNode, pool: Pool): readonly string[] {
+function keysOf({ spec, sharedWith }: ComputedNode, pool: Pool): readonly string[] {
   const { instanceType, spot, zone } = spec;
-  const kind = ringKey(pool, instanceType, spot, spec);
+  const kind = ringKey(pool, instanceType, { spot, isShared: sharedWith !== undefined }, spec);
   return zone === undefined ? [kind] : [kind, inZone(kind, zone)];
 }
 
-function wishKey(demand: Demand, pool: Pool, instanceType: string, spot: boolean): string {
+function wishKey(demand: Demand, pool: Pool, instanceType: string, wanted: Kind): string {
   const { gpus, privateIpOnly, zone } = demand;
-  const kind = ringKey(pool, instanceType, spot, { gpus, privateIpOnly, volumeGib: volumeFor(demand, pool) });
+  const kind = ringKey(pool, instanceType, wanted, { gpus, privateIpOnly, volumeGib: volumeFor(demand, pool) });
   return zone === undefined ? kind : inZone(kind, zone);
 }
 
@@ -109,9 +116,9 @@ type Matching = {
   readonly volumeGib: number | undefined;
 };
 
-function ringKey({ policy, fixedSizeVolumes }: Pool, instanceType: string, spot: boolean, matching: Matching): string {
+function ringKey({ policy, fixedSizeVolumes }: Pool, instanceType: string, kind: Kind, matching: Matching): string {
   const volume = fixedSizeVolumes ? (matching.volumeGib ?? "default") : "any";
-  return `${policy.name}\n${instanceType}\n${spot}\n${matching.gpus}\n${matching.privateIpOnly}\n${volume}`;
+  return `${policy.name}\n${instanceType}\n${kind.spot}\n${kind.isShared}\n${matching.gpus}\n${matching.privateIpOnly}\n${volume}`;
 }
 
 function inZone(key: string, zone: string): string {
@@ -126,7 +133,7 @@ function ringOf(rings: Map<string, Link>, key: string): Link {
   return ring;
 }
 
-function append(ring: Link, node: ScaledNode): Link {
+function append(ring: Link, node: ComputedNode): Link {
   const link = new Link(node);
   link.before = ring.before;
   link.after = ring;

@@ -1,3 +1,4 @@
+import type { Owner } from "@muster/names";
 /** Where a node is in its life. A record of phase Terminated is purged a little later. */
 export type Phase = "Creating" | "Created" | "Available" | "Claimed" | "Cleaning" | "Terminating" | "Terminated";
 
@@ -51,8 +52,6 @@ export type NodeSpec = {
   readonly privateIpOnly: boolean;
   readonly terminate: Termination | undefined;
 };
-
-export type Owner = { readonly kind: string; readonly id: string };
 
 /** Who the ledger gave the node to. */
 export type Claim = {

@@ -134,5 +134,6 @@ function buildDemand({ first, types, load }: Bin, { spot, privateIpOnly }: PoolP
     gpus: types[0]?.gpus ?? 0,
     volumeGib: undefined,
     privateIpOnly,
+    needsEmptyNode: true,
   };
 }

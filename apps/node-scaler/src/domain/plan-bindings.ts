@@ -1,9 +1,9 @@
 import { decideBoot, type BootConditions, type BootVerdict } from "./decide-boot.ts";
 import type { Demand } from "./demand.ts";
-import { suits, volumeFor, type FreeMachine, type Pool } from "./fit.ts";
+import { phaseRank, suits, volumeFor, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { indexFreeMachines, type FreeMachines } from "./free-machines.ts";
 import { indexFreeNodes, type FreeNodes } from "./free-nodes.ts";
-import type { NodeSpec, ScaledNode } from "./node.ts";
+import type { NodeSpec } from "./node.ts";
 
 /** Demands that get their nodes together or not at all, in their order. */
 export type Group = { readonly name: string; readonly demands: readonly [Demand, ...Demand[]] };
@@ -21,7 +21,7 @@ export type Lack = {
 export type GroupPlan = {
   readonly group: Group;
   /** Demands and the free or kept nodes and machines for them. */
-  readonly bound: ReadonlyMap<string, ScaledNode | FreeMachine>;
+  readonly bound: ReadonlyMap<string, ComputedNode | FreeMachine>;
   readonly boots: readonly NewNode[];
   readonly lacks: readonly Lack[];
 };
@@ -30,7 +30,7 @@ export type BindingWorld = {
   /** In the order in which they are served. */
   readonly groups: readonly Group[];
   /** Usable ones, in the order of `compareNodes`. */
-  readonly nodes: readonly ScaledNode[];
+  readonly nodes: readonly ComputedNode[];
   readonly machines: readonly FreeMachine[];
   readonly pools: ReadonlyMap<string, Pool>;
   readonly conditions: BootConditions;
@@ -69,7 +69,7 @@ export function planBindings(world: BindingWorld): BindingPlan {
 /** What there is to be given, and what is left of it while groups are served. */
 export type Round = {
   readonly pools: ReadonlyMap<string, Pool>;
-  readonly kept: ReadonlyMap<string, ScaledNode>;
+  readonly kept: ReadonlyMap<string, ComputedNode>;
   readonly nodes: FreeNodes;
   readonly machines: FreeMachines;
   /** How many nodes may still be made of each pool. */
@@ -98,11 +98,11 @@ function startRound(world: BindingWorld, released: ReadonlySet<string>, verdictO
 function keepBindings(
   { groups, nodes, pools }: BindingWorld,
   released: ReadonlySet<string>,
-): ReadonlyMap<string, ScaledNode> {
+): ReadonlyMap<string, ComputedNode> {
   const demands = new Map(
     groups.flatMap(({ name, demands }) => (released.has(name) ? [] : demands.map((demand) => [demand.name, demand]))),
   );
-  const kept = new Map<string, ScaledNode>();
+  const kept = new Map<string, ComputedNode>();
   for (const node of nodes) {
     const demand = node.status.boundTo === undefined ? undefined : demands.get(node.status.boundTo);
     const pool = demand && pools.get(demand.pool);
@@ -115,11 +115,11 @@ function keepBindings(
 /** Takes what the group gets from the round, or nothing. */
 export function planGroup(group: Group, round: Round): GroupPlan {
   const before = { nodes: round.nodes.taken(), machines: round.machines.taken() };
-  const bound = new Map<string, ScaledNode | FreeMachine>();
+  const bound = new Map<string, ComputedNode | FreeMachine>();
   const boots: NewNode[] = [];
   const lacks: Lack[] = [];
   for (const demand of group.demands) {
-    const got = planDemand(demand, round);
+    const got = planDemand(demand, round, { bound, boots });
     if ("lack" in got) lacks.push(got.lack);
     else if ("boot" in got) boots.push(got.boot);
     else bound.set(demand.name, got.node);
@@ -131,29 +131,51 @@ export function planGroup(group: Group, round: Round): GroupPlan {
   return { group, bound: new Map(), boots: [], lacks };
 }
 
-type Got = { readonly node: ScaledNode | FreeMachine } | { readonly boot: NewNode } | { readonly lack: Lack };
+type Got = { readonly node: ComputedNode | FreeMachine } | { readonly boot: NewNode } | { readonly lack: Lack };
 
-function planDemand(demand: Demand, round: Round): Got {
+function planDemand(demand: Demand, round: Round, own: Pick<GroupPlan, "bound" | "boots">): Got {
   const pool = round.pools.get(demand.pool);
   if (pool === undefined) throw new Error(`demand ${demand.name} is for pool ${demand.pool}, which is not given`);
   const kept = round.kept.get(demand.name);
   if (kept !== undefined) return { node: kept };
-  const { spots, boot } = round.verdictOn(demand, pool);
-  const node = round.machines.take(demand) ?? round.nodes.take(demand, spots);
+  const node = round.machines.take(demand) ?? round.nodes.take(demand);
   if (node !== undefined) return { node };
+  const boot = round.verdictOn(demand, pool);
   if (boot.do === "wait") return { lack: { code: "UNAVAILABLE", demand, because: boot.because } };
   const headroom = round.headroom.get(demand.pool) ?? 0;
   if (headroom === 0) {
-    return { lack: { code: "POOL_MAX", demand, because: describeFull(pool) } };
+    return { lack: { code: "POOL_MAX", demand, because: describeFull(pool, own) } };
   }
   round.headroom.set(demand.pool, headroom - 1);
   const { do: _, ...instance } = boot;
   return { boot: { boundTo: demand.name, spec: buildSpec(demand, pool, instance) } };
 }
 
-function describeFull({ policy: { name, max }, records, ending }: Pool): string {
-  const full = `pool ${name} has ${records} nodes of ${max} at most`;
-  return ending === 0 ? full : `${full}, ${ending} of them to end`;
+/** How full the pool is, and for whom: of what is on its way the group that lacks a node gets only its own. */
+function describeFull(
+  { policy: { name, max }, records, ending, booting, shared }: Pool,
+  { bound, boots }: Pick<GroupPlan, "bound" | "boots">,
+): string {
+  const isOwn = (node: ComputedNode | FreeMachine): boolean =>
+    "status" in node && node.spec.pool === name && phaseRank(node) > 0;
+  const forOthers = booting - [...bound.values()].filter(isOwn).length;
+  const promised = Math.max(0, max - records) - boots.filter(({ spec }) => spec.pool === name).length;
+  const [first] = shared;
+  const parts = [
+    `pool ${name} has ${records} nodes of ${max} at most`,
+    ...(ending > 0 ? [`${ending} of them to end`] : []),
+    ...(forOthers > 0 ? [`${forOthers} of them booting for other work`] : []),
+    ...(promised > 0 ? [`${promised} more about to boot for other work`] : []),
+    ...(first === undefined
+      ? []
+      : [`${shared.length} of them with pods that the ledger does not count: ${describeShared(first)}`]),
+  ];
+  return parts.join(", ");
+}
+
+/** Names a node and the pods that it is shared with. */
+export function describeShared({ name, sharedWith = "" }: ComputedNode | FreeMachine): string {
+  return `${name} has ${sharedWith}`;
 }
 
 function buildSpec(demand: Demand, pool: Pool, instance: Pick<NodeSpec, "instanceType" | "spot" | "zone">): NodeSpec {

@@ -1,9 +1,10 @@
+import { mayOccupy } from "@muster/names";
 import type { NodeChange } from "./change-node.ts";
 import { describePassed } from "./describe-duration.ts";
 import type { Claim, ScaledNode } from "./node.ts";
 import { buildTermination } from "./plan-heartbeat.ts";
 import type { PoolPolicy } from "./pool.ts";
-import { isSameOwner, type Machine, type Machines, type PodOnNode, type PodsByNode } from "./sightings.ts";
+import type { Machine, Machines, PodOnNode, PodsByNode } from "./sightings.ts";
 
 export type ClaimsSnapshot = {
   readonly nowMs: number;
@@ -111,7 +112,7 @@ function claimed({ owner, reservationId }: NonNullable<Machine["holder"]>, isRea
 }
 
 function reached(owner: Claim["owner"], pods: readonly PodOnNode[]): boolean {
-  return pods.some((pod) => pod.owner !== undefined && isSameOwner(pod.owner, owner));
+  return pods.some((pod) => pod.owner !== undefined && mayOccupy(pod.owner, owner));
 }
 
 function begin(node: ScaledNode, because: ClaimReason): ClaimStep {

@@ -207,7 +207,8 @@ function takeBack(node: ScaledNode, kubeNodes: readonly KubeNode[]): ReapStep[] 
 }
 
 function terminating(node: ScaledNode, because: ChangeReason): ReapStep[] {
-  return [{ ...change(node, because), phase: "Terminating" }];
+  // Why the drain stalled, if it did, is over.
+  return [{ ...change(node, because), phase: "Terminating", status: { trouble: undefined } }];
 }
 
 function planStop(

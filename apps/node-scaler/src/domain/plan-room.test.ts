@@ -23,9 +23,9 @@ describe("room in a pool that is full of nodes that nobody waits for", () => {
       { stop: ["n1 IDLE"] },
     ],
     [
-      "is made of on-demand nodes for demand that prefers spot, while spot is to be had",
+      "is not made of on-demand nodes for demand that prefers spot, which uses them",
       { nodes: [aNode("n1")], demands: [aDemand("d1", { spot: "Preferred" })], pools: full(1) },
-      { stop: ["n1 IDLE"], bound: {} },
+      { stop: [], start: [], bound: { d1: "n1" } },
     ],
     [
       "is made of nodes in another zone",

@@ -1,5 +1,5 @@
-import type { Demand } from "./demand.ts";
 import { indexFreeNodes, indexWishes } from "./free-nodes.ts";
+import type { ComputedNode } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
 import { planGroup, type GroupPlan, type Round } from "./plan-bindings.ts";
 import { sparesOf, type StopStep } from "./plan-surplus.ts";
@@ -10,6 +10,8 @@ export type RoomWorld = {
   readonly plans: readonly GroupPlan[];
   /** Nodes by pool that nothing is bound to, in the order of `compareNodes`. */
   readonly unbound: ReadonlyMap<string, readonly ScaledNode[]>;
+  /** Nodes that nothing is bound to and that are shared: they are promised to groups, and are never ended for room. */
+  readonly shared: readonly ComputedNode[];
   /** Names of those that are ended whoever waits. */
   readonly stopped: ReadonlySet<string>;
 };
@@ -32,7 +34,7 @@ export function planRoom(world: RoomWorld): RoomPlan {
   const rooms = buildRooms(world, waiting);
   // Nobody is promised what ends in this round.
   const left = [...world.unbound.values()].flat().filter(({ name }) => !world.stopped.has(name));
-  const nodes = indexFreeNodes(left, round.pools);
+  const nodes = indexFreeNodes([...left, ...world.shared], round.pools);
   const boundless = { ...round, nodes, headroom: new Map([...round.pools.keys()].map((name) => [name, Infinity])) };
   const stop = waiting.flatMap(({ group }) => {
     const before = { nodes: nodes.taken(), machines: round.machines.taken() };
@@ -70,8 +72,10 @@ type Room = {
 };
 
 function buildRooms({ round, unbound, stopped }: RoomWorld, waiting: readonly GroupPlan[]): ReadonlyMap<string, Room> {
-  const wishes = waiting.flatMap(({ group }) => group.demands.map((demand) => wishOf(demand, round)));
-  const isWanted = indexWishes(wishes, round.pools);
+  const isWanted = indexWishes(
+    waiting.flatMap(({ group }) => group.demands),
+    round.pools,
+  );
   return new Map(
     [...round.pools].map(([name, pool]) => {
       const nodes = unbound.get(name) ?? [];
@@ -84,12 +88,4 @@ function buildRooms({ round, unbound, stopped }: RoomWorld, waiting: readonly Gr
       return [name, { coming, spares: sparesOf(pool, unwanted) }];
     }),
   );
-}
-
-/** While a demand waits for all that would do, anything that its policy allows may still be given to it. */
-function wishOf(demand: Demand, { pools, verdictOn }: Round): { demand: Demand; spots: readonly boolean[] } {
-  const pool = pools.get(demand.pool);
-  const verdict = pool && verdictOn(demand, pool);
-  if (verdict?.boot.do === "boot") return { demand, spots: verdict.spots };
-  return { demand, spots: demand.spot === "Preferred" ? [true, false] : [demand.spot === "Always"] };
 }

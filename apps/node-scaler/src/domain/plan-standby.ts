@@ -45,7 +45,7 @@ export function planStandby(
     const missing = entry.count - unbound.filter((node) => standsBy(node, entry, pool)).length;
     if (missing <= 0) continue;
     const wish = { instanceTypes: [entry.instanceType], spot: spotPolicyOf(entry), zone: undefined };
-    const { boot } = decideBoot(wish, pool, conditions);
+    const boot = decideBoot(wish, pool, conditions);
     if (boot.do === "wait") {
       lacks.push({ code: "UNAVAILABLE", because: `${missing} nodes on standby are missing: ${boot.because}` });
       continue;

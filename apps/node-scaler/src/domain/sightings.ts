@@ -1,4 +1,5 @@
-import type { Owner, ScaledNode } from "./node.ts";
+import type { Owner } from "@muster/names";
+import type { ScaledNode } from "./node.ts";
 
 /** An instance as its provider lists it. */
 export type ListedInstance = {
@@ -78,6 +79,23 @@ export function instanceKey({ provider, instanceId }: Pick<ListedInstance, "prov
   return `${provider} ${instanceId}`;
 }
 
+/**
+ * Whether a machine can be granted now. What is free is decided in one place, by the ledger; the scaler repeats its answer and has no rule of its own, or the two would wait for each
+ * other.
+ */
+export function isFree(machine: Machine | undefined): boolean {
+  return machine?.standing === "FREE";
+}
+
+const PODS_NAMED_MAX = 3;
+
+/** Names pods for people: `pods default/a, default/b and 3 more`. */
+export function describePods(pods: readonly PodOnNode[]): string {
+  const names = pods.map(({ namespace, name }) => `${namespace}/${name}`).toSorted();
+  const more = names.length > PODS_NAMED_MAX ? ` and ${names.length - PODS_NAMED_MAX} more` : "";
+  return `${names.length === 1 ? "pod" : "pods"} ${names.slice(0, PODS_NAMED_MAX).join(", ")}${more}`;
+}
+
 /** Somebody keeps a node that nobody holds from being given to anybody; the scaler cordons only those that it ends. */
 export function isCordonedByOthers({ spec, status }: ScaledNode, machine: Machine | undefined): boolean {
   return machine?.cordoned === true && status.phase === "Available" && spec.terminate === undefined;
@@ -118,8 +136,4 @@ export function joinedNodes(
   const known = status.kubernetesNode === undefined ? undefined : byName.get(status.kubernetesNode);
   const labelled = byRecord.get(name) ?? [];
   return known === undefined || labelled.includes(known) ? labelled : [known, ...labelled];
-}
-
-export function isSameOwner(one: Owner, other: Owner): boolean {
-  return one.kind === other.kind && one.id === other.id;
 }

@@ -64,21 +64,35 @@ async function noteProvidersGone({ providers, records, tell }: Scaler, ending: r
 }
 
 async function takeAll(scaler: Scaler, steps: readonly ReapStep[]): Promise<void> {
+  // Also where no pod is left to evict: what stalled the drain may be gone.
+  const draining = steps.find((step) => step.do === "evict" || step.do === "wait");
+  const stays: string[] = [];
   for (const step of steps) {
     scaler.tell.planned("reaper", step);
-    if (!(await take(scaler, step))) return;
+    if (!scaler.isHeld()) return;
+    if (step.do === "evict") stays.push(...(await evict(scaler, step)));
+    else if (step.do !== "look-for-pods") await act(scaler, step);
+    else if ((await scaler.cluster.podsOn(step.kubeNode)).length > 0) return;
   }
+  if (draining !== undefined) await noteStall(scaler, draining.node, stays);
 }
 
-/** Whether the steps of the node that come after it are to be taken. */
-async function take(scaler: Scaler, step: ReapStep): Promise<boolean> {
-  if (!scaler.isHeld()) return false;
-  if (step.do === "look-for-pods") return (await scaler.cluster.podsOn(step.kubeNode)).length === 0;
-  await act(scaler, step);
-  return true;
+const STALLS = "the drain stalls: ";
+
+/** A drain that does not proceed says why, as long as it does not. */
+async function noteStall({ records, tell }: Scaler, node: string, stays: readonly string[]): Promise<void> {
+  const record = records.get(node);
+  if (record === undefined) return;
+  const { phase, trouble: before } = record.status;
+  const [first] = stays;
+  const more = stays.length > 1 ? `, and ${stays.length - 1} more pods stay` : "";
+  const trouble = first === undefined ? undefined : `${STALLS}${first}${more}`;
+  if (trouble === before || (trouble === undefined && before?.startsWith(STALLS) !== true)) return;
+  if (trouble !== undefined) tell.failed("reaper", `draining ${node}`, new Error(trouble));
+  await records.changeNode({ node, expected: phase, status: { trouble } });
 }
 
-async function act(scaler: Scaler, step: Exclude<ReapStep, { readonly do: "look-for-pods" }>): Promise<void> {
+async function act(scaler: Scaler, step: Exclude<ReapStep, { readonly do: "look-for-pods" | "evict" }>): Promise<void> {
   const { records, cluster } = scaler;
   switch (step.do) {
     case "change":
@@ -88,8 +102,6 @@ async function act(scaler: Scaler, step: Exclude<ReapStep, { readonly do: "look-
       return cluster.cordon(step.kubeNode, step.because);
     case "uncordon":
       return cluster.uncordon(step.kubeNode);
-    case "evict":
-      return evict(scaler, step);
     case "stop":
       return stop(scaler, step);
     case "delete-kube-node":
@@ -103,15 +115,17 @@ async function act(scaler: Scaler, step: Exclude<ReapStep, { readonly do: "look-
   }
 }
 
-/** Never rejects: one pod that cannot be told to go keeps no other of its node. */
+/** The pod and why it stays, if it does. Never rejects: one pod that cannot be evicted keeps no other of its node. */
 async function evict(
   { cluster, tell }: Scaler,
   { node, namespace, pod, uid }: Extract<ReapStep, { readonly do: "evict" }>,
-): Promise<void> {
+): Promise<string[]> {
   try {
-    await cluster.evict({ namespace, name: pod, uid });
+    const because = await cluster.evict({ namespace, name: pod, uid });
+    return because === undefined ? [] : [`pod ${namespace}/${pod} is not evicted: ${because}`];
   } catch (error) {
     tell.failed("reaper", `evicting ${namespace}/${pod} from ${node}`, error);
+    return [`pod ${namespace}/${pod} is not evicted: ${describeFailure(error).message}`];
   }
 }
 

@@ -40,9 +40,11 @@ export async function scanRound(scaler: Scaler): Promise<void> {
     STEPS_AT_ONCE,
     async (step) => {
       scaler.tell.planned("scan", step);
-      const taking = take(scaler, step);
-      if (await within(scaler.patienceMs, taking)) await taking;
-      else void taking.catch((error: unknown) => failed(step, error));
+      const taking = take(scaler, step)
+        .catch((error: unknown) => failed(step, error))
+        .finally(() => memory.scanning.delete(taking));
+      memory.scanning.add(taking);
+      await within(scaler.patienceMs, taking);
     },
     failed,
   );

@@ -3,7 +3,7 @@ import type { KubeConfig } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import type { KubeCalls, KubeObject } from "@muster/kube";
 import type { Place } from "../domain/build-volume.ts";
-import { told } from "./lease-objects.ts";
+import { faulted } from "./lease-objects.ts";
 
 /** What somebody outside needs to come in as an account. */
 export type ClusterAccess = {
@@ -34,7 +34,7 @@ export function clusterAccess(config: KubeConfig, calls: KubeCalls, url: string 
       spec: { expirationSeconds },
     };
     const accounts = { apiVersion: "v1", plural: "serviceaccounts", namespace };
-    const { status } = await told(calls.create(accounts, request, { subresource: "token", signal }));
+    const { status } = await faulted(calls.create(accounts, request, { subresource: "token", signal }));
     const { token, expirationTimestamp } = status ?? {};
     if (token === undefined || expirationTimestamp === undefined)
       return throwFault({ code: "unavailable", dependency: "tokens of kubernetes", retryAfterMs: 0 });

@@ -94,13 +94,13 @@ export function toJsonResult({ id, type, createdNs, state, message, data, signat
   };
 }
 
-/** Counters as controllers get them, under the names that they have on the wire. */
+/** Counters as controllers get them, under the names that they have on the wire. `null` in a capacity: not limited. */
 export function toJsonStats({ engine, counters, used, capacity }: PropertiesOf<Counters>): object {
   const units = (each: typeof used) => ({
-    cru: each?.cru ?? 0,
-    mru_bytes: each?.mruBytes ?? 0,
-    hru_bytes: each?.hruBytes ?? 0,
-    sru_bytes: each?.sruBytes ?? 0,
+    cru: each?.cru ?? null,
+    mru_bytes: each?.mruBytes ?? null,
+    hru_bytes: each?.hruBytes ?? null,
+    sru_bytes: each?.sruBytes ?? null,
   });
   return { engine, counters, used: units(used), capacity: capacity ? units(capacity) : null };
 }

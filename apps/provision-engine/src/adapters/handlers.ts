@@ -8,7 +8,6 @@ import type { Capacity } from "../domain/decide-admission.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { recordBytes } from "../domain/decide-quota.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";
-import type { ResourceUnits } from "../domain/resource-units.ts";
 import { SOURCES } from "../domain/order-sources.ts";
 import type { Cleaner } from "../lead/cleaner.ts";
 import { countTicks } from "../count-ticks.ts";
@@ -38,7 +37,6 @@ export type HandlerDeps = RequestDeps & {
 const PAGE_MAX = 500;
 const BEFORE_MAX = 100;
 const UNREADABLE_MAX = 100;
-const POLL_MS = 20_000;
 /** Between two counts of a stream of them. */
 export const COUNT_EVERY_MS = 2000;
 const ANY_PHASE: number = muster.provision.v1.LeasePhase.LEASE_PHASE_UNSPECIFIED;
@@ -61,7 +59,7 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
     },
     renewLease: ({ requestId, renewal }) => lease(renew(deps, requestId, toRenewal(renewal ?? missing("renewal")))),
     endLease: ({ requestId, end: request }) => lease(end(deps, requestId, toEnd(request ?? missing("end")))),
-    getLease: ({ id, afterRevision }, { signal }) => lease(laterThan(deps, { id, afterRevision, signal })),
+    getLease: ({ id }) => lease(requireLease(deps, id)),
     listLeases: (request) => Promise.resolve(leasesPage(deps, request)),
     listLeaseHistory: async (query, { signal }) => {
       const page = await historyPage(deps, query, signal);
@@ -162,33 +160,9 @@ export function countersMessage({
     used: toWireUnits(used),
     overdue: holdings.phases(nowNs()).overdue,
     unopened: unopened(),
-    capacity: isLimited ? toWireUnits({ ...NO_LIMIT, ...capacity }) : null,
+    capacity: isLimited ? toWireUnits(capacity) : null,
     number: Math.floor(Number(nowNs() / 1_000_000n) / COUNT_EVERY_MS),
   };
-}
-
-/** Answers once the revision is another than the caller knows, or after a while. */
-async function laterThan(
-  deps: HandlerDeps,
-  { id, afterRevision, signal }: { readonly id: string; readonly afterRevision: number; readonly signal: AbortSignal },
-): Promise<Stored> {
-  const patience = AbortSignal.any([signal, AbortSignal.timeout(POLL_MS)]);
-  for (;;) {
-    const changed = Promise.withResolvers<undefined>();
-    const give = (): void => changed.resolve(undefined);
-    const stop = deps.view.onChange((key) => {
-      if (key === id) give();
-    });
-    patience.addEventListener("abort", give);
-    try {
-      const stored = await requireLease(deps, id);
-      if (afterRevision === 0 || stored.revision !== afterRevision || patience.aborted) return stored;
-      await changed.promise;
-    } finally {
-      stop();
-      patience.removeEventListener("abort", give);
-    }
-  }
 }
 
 /** Rejects what is no text with invalid_request. */
@@ -200,15 +174,13 @@ function readOrder(message: Parameters<typeof toOrder>[0]): Order {
   }
 }
 
-const NO_LIMIT: ResourceUnits = {
-  cru: BigInt(Number.MAX_SAFE_INTEGER),
-  mru: BigInt(Number.MAX_SAFE_INTEGER),
-  hru: BigInt(Number.MAX_SAFE_INTEGER),
-  sru: BigInt(Number.MAX_SAFE_INTEGER),
-};
+function toWireUnits(units: Capacity): PropertiesOf<typeof muster.provision.v1.ResourceUnits> {
+  const { cru, mru, hru, sru } = units;
+  return { cru: wireUnit(cru), mruBytes: wireUnit(mru), hruBytes: wireUnit(hru), sruBytes: wireUnit(sru) };
+}
 
-function toWireUnits({ cru, mru, hru, sru }: ResourceUnits): PropertiesOf<typeof muster.provision.v1.ResourceUnits> {
-  return { cru: Number(cru), mruBytes: Number(mru), hruBytes: Number(hru), sruBytes: Number(sru) };
+function wireUnit(amount: bigint | undefined): number | null {
+  return amount === undefined ? null : Number(amount);
 }
 
 function missing(field: string): never {

@@ -11,6 +11,8 @@ export type HttpFeedback = {
   updateStats(stats: object, signal: AbortSignal): Promise<void>;
 };
 
+/** Ids that a URL drops from its path, also when they are escaped. */
+const UNNAMED: readonly string[] = ["", ".", ".."];
 const GONE: readonly number[] = [404, 410];
 const REASON_CHARACTERS = 200;
 
@@ -22,6 +24,8 @@ export function openHttpFeedback(controller: Controller, engine: string): HttpFe
   };
   return {
     tell: async ({ id, number, result, deleted }, signal) => {
+      if (UNNAMED.includes(id))
+        throwFault({ code: "invalid_request", field: "id", reason: `"${id}" cannot stand in a path` });
       const name = encodeURIComponent(id);
       if (result !== undefined) await put(`orders/${name}/result`, { number, ...toJsonResult(result) }, [], signal);
       // What it does not know any more is deleted there, too.

@@ -14,9 +14,16 @@ const PAGE_MAX = 200;
 /** How much less is asked for when an answer cannot be read. */
 const LESS = 8;
 
-/** Asks a controller for orders over HTTP. Of a page that cannot be read less and less is asked for, so that one order is passed over and not those that came with it. */
+type Answered =
+  | Extract<PollAnswer, { kind: "page" | "failed" }>
+  | { readonly kind: "unreadable"; readonly lastId: bigint | undefined; readonly because: string };
+
+/**
+ * Asks a controller for orders over HTTP. After a page that cannot be read it asks for ever fewer orders,
+ * so that one order is passed over and not those that came with it.
+ */
 export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollSourceDeps["poll"] {
-  const ask = async (from: bigint, limit: number, signal: AbortSignal): Promise<PollAnswer> => {
+  const read = async (from: bigint, limit: number, signal: AbortSignal): Promise<Answered> => {
     const path = `engines/${engine}/orders?from=${String(from)}&limit=${limit}`;
     const { status, headers, text } = await controller.call({ method: "GET", path }, signal);
     if (status < 200 || status > 299) {
@@ -26,11 +33,22 @@ export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollS
     const lastId = readId(headers.get("x-last-id"));
     const page = text === undefined ? undefined : readOrdersPage(text);
     if (page !== undefined && lastId !== undefined) return { kind: "page", lastId, ...page };
-    if (limit > 1) return ask(from, Math.ceil(limit / LESS), signal);
-    const reason =
+    const because =
       text === undefined ? "it is too large" : page === undefined ? "it is no page of orders" : "it has no x-last-id";
-    failed("unreadable", `${reason}, from ${String(from)}, with at most ${limit}`);
-    return { kind: "unreadable", lastId };
+    return { kind: "unreadable", lastId, because };
+  };
+  const ask = async (from: bigint, limit: number, signal: AbortSignal): Promise<PollAnswer> => {
+    const answer = await read(from, limit, signal);
+    if (answer.kind !== "unreadable") return answer;
+    if (limit > 1) return ask(from, Math.ceil(limit / LESS), signal);
+    const { lastId, because } = answer;
+    // The page has one order at most. Asked for by the number that the header gives it, it has to be the same one.
+    const same = lastId !== undefined && lastId > from ? await read(lastId, 1, signal) : answer;
+    if (same.kind === "failed") return same;
+    const isCertain = same.kind === "unreadable" && same.lastId === lastId;
+    const doubt = isCertain ? "" : `; x-last-id ${String(lastId)} is not that of this order, so nothing is passed over`;
+    failed("unreadable", `${because}, from ${String(from)}, with at most ${limit}${doubt}`);
+    return { kind: "unreadable", lastId: isCertain ? lastId : undefined };
   };
   return async (from, signal) => {
     try {

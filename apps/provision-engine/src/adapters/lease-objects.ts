@@ -2,6 +2,7 @@ import { backoffMs, pause } from "@muster/backoff";
 import { FaultError, throwFault } from "@muster/faults";
 import {
   kubeFault,
+  listPages,
   unlessFault,
   unlessMissing,
   type KubeCalls,
@@ -117,7 +118,7 @@ async function makeOnce<Object extends KubeObject>(
   const metadata = { ...object.metadata, labels: { ...object.metadata.labels, ...leaseLabels(lease) } };
   const wanted = { apiVersion, kind: kind.kind, ...object, metadata };
   const creation = calls.create<Object>(resourceOf(kind, namespace), wanted, { signal });
-  const made = await told(unlessFault(creation, "already_exists"));
+  const made = await faulted(unlessFault(creation, "already_exists"));
   const id = `${kind.kind} ${name}`;
   if (made !== undefined) {
     lease.made?.(id);
@@ -153,7 +154,7 @@ function find<Object extends KubeObject>(
   { name, namespace }: { readonly name: string; readonly namespace?: string },
   signal: AbortSignal,
 ): Promise<Object | undefined> {
-  return told(unlessMissing(calls.get<Object>(resourceOf(kind, namespace), name, { signal })));
+  return faulted(unlessMissing(calls.get<Object>(resourceOf(kind, namespace), name, { signal })));
 }
 
 /** What runs of the lease have of one kind. */
@@ -168,7 +169,7 @@ async function list<Object extends KubeObject>(
   signal: AbortSignal,
 ): Promise<readonly Object[]> {
   const query = { labelSelector: leaseSelector(originOf(lease).id) };
-  const { items } = await told(calls.list<Object>(resourceOf(what.kind, what.namespace), { query, signal }));
+  const { items } = await faulted(calls.list<Object>(resourceOf(what.kind, what.namespace), { query, signal }));
   return items.filter(({ metadata }) => what.of.includes(ownerOf(metadata?.labels, lease)));
 }
 
@@ -187,7 +188,7 @@ async function remove(
     ...(uid !== undefined && { preconditions: { uid } }),
   });
   // Another one has the name by now: that is looked at next.
-  await told(unlessFault(removal, "not_found", "conflict"));
+  await faulted(unlessFault(removal, "not_found", "conflict"));
 }
 
 /** Nothing is made any more in a namespace that is going, so that what is seen now is all that there is, or was made in the very moment and is seen at the next look. */
@@ -199,8 +200,7 @@ async function endPods(
 ): Promise<void> {
   if (podGraceSeconds === undefined) return;
   const pods = resourceOf(KINDS.pod, namespace);
-  const { items } = await told(calls.list<KubeObject>(pods, { signal }));
-  for (const { metadata } of items) {
+  for await (const { metadata } of everyOf(calls, pods, signal)) {
     const { name = "", uid, deletionTimestamp, deletionGracePeriodSeconds = 0 } = metadata ?? {};
     if (deletionTimestamp !== undefined && deletionGracePeriodSeconds <= podGraceSeconds) continue;
     const removal = calls.delete(pods, name, {
@@ -208,17 +208,23 @@ async function endPods(
       signal,
       ...(uid !== undefined && { preconditions: { uid } }),
     });
-    await told(unlessFault(removal, "not_found", "conflict"));
+    await faulted(unlessFault(removal, "not_found", "conflict"));
   }
 }
 
 /** Records may be lost, or be written by a later version: what nobody knows of any more is not lost with them. */
 async function requireNone(calls: KubeCalls, kind: ObjectKind, namespace: string, signal: AbortSignal): Promise<void> {
-  const { items } = await told(calls.list<KubeObject>(resourceOf(kind, namespace), { signal }));
-  const held = items.find(({ metadata }) => metadata?.deletionTimestamp === undefined);
-  if (held === undefined) return;
-  const reason = `it holds ${kind.kind} ${held.metadata?.name ?? ""}, of which no lease is known: it is removed once that is gone`;
-  throwFault({ code: "invalid_request", field: `Namespace ${namespace}`, reason });
+  for await (const { metadata } of everyOf(calls, resourceOf(kind, namespace), signal)) {
+    if (metadata?.deletionTimestamp !== undefined) continue;
+    const reason = `it holds ${kind.kind} ${metadata?.name ?? ""}, which belongs to no known lease; it is removed once that is gone`;
+    throwFault({ code: "invalid_request", field: `Namespace ${namespace}`, reason });
+  }
+}
+
+/** Pages: users decide how large the objects of a namespace are together. */
+async function* everyOf(calls: KubeCalls, resource: KubeResource, signal: AbortSignal): AsyncGenerator<KubeObject> {
+  const list: KubeCalls["list"] = (...asked) => faulted(calls.list(...asked));
+  for await (const page of listPages<KubeObject>({ list }, resource, { signal })) yield* page;
 }
 
 function untilThere(patience: Patience): LeaseObjects["until"] {
@@ -239,8 +245,8 @@ function resourceOf({ apiVersion, plural }: ObjectKind, namespace: string | unde
   return { apiVersion, plural, ...(namespace !== undefined && { namespace }) };
 }
 
-/** A call that was cut off has not failed: its error goes on as it is. */
-export async function told<Value>(call: Promise<Value>): Promise<Value> {
+/** Rejects with the FaultError of a failed call; the error of one that was cancelled passes unchanged. */
+export async function faulted<Value>(call: Promise<Value>): Promise<Value> {
   try {
     return await call;
   } catch (error) {

@@ -2,6 +2,7 @@ import { backoffMs, pause } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import {
   kubeFault,
+  listPages,
   unlessFault,
   unlessMissing,
   type CallOptions,
@@ -56,15 +57,19 @@ export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
     } catch (error) {
       if (!isRefused(error)) throw error;
     }
+    const names = [own];
     const query = { labelSelector: labels.lease };
-    const { items: namespaces, ...page } = await calls.list(KINDS.namespace, { query, ...signalOf(options) });
-    // What is in one that is being removed goes with it.
-    const there = namespaces.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
-    const names = there.map(({ metadata }) => metadata?.name ?? "").filter((name) => !isSliceNamespace(name));
+    for await (const namespaces of listPages<KubeObject>(calls, KINDS.namespace, { query, ...signalOf(options) })) {
+      // What is in one that is being removed goes with it.
+      const there = namespaces.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+      names.push(...there.map(({ metadata }) => metadata?.name ?? "").filter((name) => !isSliceNamespace(name)));
+    }
+    // No token of the server continues in another namespace: the answer is whole, whatever its limit.
     const items: Object[] = [];
-    for (const namespace of [own, ...names])
-      items.push(...(await inside<Object>({ ...resource, namespace }, options)).items);
-    return { ...page, items };
+    const list: KubeCalls["list"] = (asked, more) => inside({ ...asked, namespace: asked.namespace ?? own }, more);
+    for (const namespace of names)
+      for await (const page of listPages<Object>({ list }, { ...resource, namespace }, options)) items.push(...page);
+    return { items, resourceVersion: "", continue: undefined };
   };
   return {
     ...calls,

@@ -1,5 +1,5 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { listPages, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { otherInstallation } from "@muster/names";
 import { labels } from "@muster/proto";
 import { isSliceNamespace } from "../domain/build-slice.ts";
@@ -42,9 +42,12 @@ export function openLeftovers(
         kinds.map(async (kind): Promise<Found> => {
           try {
             const query = { labelSelector: SELECTOR };
-            const { items } = await calls.list<KubeObject>(inPlace(kind, within), { query, signal });
-            const believed = items.filter(({ metadata }) => !isSliceNamespace(metadata?.namespace ?? ""));
-            return { objects: believed.map((each) => toFound(kind, each, installation)), unlisted: [] };
+            const objects: FoundObject[] = [];
+            for await (const page of listPages<KubeObject>(calls, inPlace(kind, within), { query, signal })) {
+              const believed = page.filter(({ metadata }) => !isSliceNamespace(metadata?.namespace ?? ""));
+              objects.push(...believed.map((each) => toFound(kind, each, installation)));
+            }
+            return { objects, unlisted: [] };
           } catch (error) {
             signal.throwIfAborted();
             failed(kind.kind, error);
@@ -59,14 +62,12 @@ export function openLeftovers(
     },
     inUse: async (signal, within) => {
       try {
-        const [claims, pods] = await Promise.all([
-          calls.list<KubeObject>(inPlace(KINDS.volumeClaim, within), { signal }),
-          calls.list<V1Pod & KubeObject>(inPlace(KINDS.pod, within), { signal }),
-        ]);
-        return new Set([
-          ...claims.items.filter((each) => !isOfLease(each)).map(holding),
-          ...pods.items.flatMap(usedBy),
-        ]);
+        const used = new Set<string>();
+        for await (const claims of listPages<KubeObject>(calls, inPlace(KINDS.volumeClaim, within), { signal }))
+          for (const claim of claims) if (!isOfLease(claim)) used.add(holding(claim));
+        for await (const pods of listPages<V1Pod & KubeObject>(calls, inPlace(KINDS.pod, within), { signal }))
+          for (const key of pods.flatMap(usedBy)) used.add(key);
+        return used;
       } catch (error) {
         signal.throwIfAborted();
         failed("what is used", error);

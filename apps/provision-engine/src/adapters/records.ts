@@ -65,7 +65,7 @@ export function makeRecords(bucket: LeaseBucket, room: Room = ENDLESS): Records 
       const { value, revision } = entry;
       if ("record" in value) return { record: value.record, revision };
       const reason = `the record of lease ${id} cannot be read: ${value.unreadable}`;
-      return throwFault({ code: "invalid_request", field: "id", reason });
+      return throwFault({ code: "invalid_request", field: "record", reason });
     },
     list: async () =>
       (await bucket.list()).flatMap(({ value, revision }) =>

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { routeHandlers } from "./route.ts";
 
 const { CleanupResourcesRequest } = muster.provision.v1;
-const call = { deadlineMs: 1000, signal: new AbortController().signal };
+const call = { deadlineMs: 1000, pageBytes: Infinity, signal: new AbortController().signal };
 
 /** All methods of a service, of which each says the same. */
 function saying(dependency: string): Handlers<typeof LeaseService> & Client<LeaseServiceOfEngine> {

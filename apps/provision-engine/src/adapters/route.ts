@@ -33,9 +33,9 @@ const RETRY_MS = 1000;
 export function routeHandlers({ engine: here, own, other, nowMs }: RouteDeps): Handlers<typeof LeaseService> {
   const routed =
     <Method extends Routed>(method: Method, engineOf: (request: Requests[Method]) => string | null | undefined) =>
-    async (request: Requests[Method], { deadlineMs, signal }: CallContext): Promise<Replies[Method]> => {
+    async (request: Requests[Method], { deadlineMs, pageBytes, signal }: CallContext): Promise<Replies[Method]> => {
       const timeoutMs = Math.max(1, (deadlineMs - nowMs()) / 2);
-      const ask = (answering: Answering) => answering[method](request, { deadlineMs, signal, timeoutMs });
+      const ask = (answering: Answering) => answering[method](request, { deadlineMs, pageBytes, signal, timeoutMs });
       const engine = engineOf(request) ?? "";
       // What is no id of any engine is refused like what names none.
       if (engine === "" || engine === here || !isEngineId(engine)) return ask(own);

@@ -11,7 +11,13 @@ const capacity = { cpu: 2, memory: 2048 };
 function options(order: object) {
   const read = CONTAINER.read(JSON.stringify({ image: "registry/web:1", capacity, ...order }));
   if (!read.ok) throw new Error(JSON.stringify(read.problems));
-  return { place, labels, data: read.value, claimOf: (id: string) => `lease-${id}` };
+  return {
+    place,
+    labels,
+    nodes: { poolLabel: "pool", pools: [] },
+    data: read.value,
+    claimOf: (id: string) => `lease-${id}`,
+  };
 }
 
 function podOf(order: object) {

@@ -1,5 +1,6 @@
 import { buildPod, type PodResources } from "./build-pod.ts";
 import type { Place } from "./build-volume.ts";
+import type { LeaseNodes } from "./lease-nodes.ts";
 import type { LeaseData } from "@muster/leases/data";
 
 export type ContainerOptions = {
@@ -7,6 +8,7 @@ export type ContainerOptions = {
   /** By which the pod is found, and known to be the lease's. */
   readonly labels: Readonly<Record<string, string>>;
   readonly data: LeaseData<"container">;
+  readonly nodes: LeaseNodes;
   /** Name of the claim of a volume's lease. */
   readonly claimOf: (volume: string) => string;
 };
@@ -35,7 +37,7 @@ export function buildContainerService({ place, labels, data }: ContainerOptions)
 
 /** Keeps one pod of the container alive. The old one ends before a new one begins: they would share their volumes. */
 export function buildDeployment(options: ContainerOptions) {
-  const { place, labels, data } = options;
+  const { place, labels, data, nodes } = options;
   const claims = [...new Set(data.mounts.map(({ volume_id }) => volume_id))];
   return {
     metadata: place,
@@ -49,6 +51,7 @@ export function buildDeployment(options: ContainerOptions) {
         spec: buildPod({
           container: buildContainer(options, claims),
           resources: resourcesOf(data),
+          nodes,
           volumes: claims.map((volume, at) => ({
             name: `volume-${at}`,
             persistentVolumeClaim: { claimName: options.claimOf(volume) },

@@ -1,5 +1,6 @@
 import { buildPod } from "./build-pod.ts";
 import type { Place } from "./build-volume.ts";
+import type { LeaseNodes } from "./lease-nodes.ts";
 import type { LeaseData } from "@muster/leases/data";
 import { NO_UNITS, type ResourceUnits } from "./resource-units.ts";
 
@@ -22,6 +23,7 @@ export type ZdbOptions = {
   readonly labels: Readonly<Record<string, string>>;
   readonly data: LeaseData<"zdb">;
   readonly store: ZdbImage;
+  readonly nodes: LeaseNodes;
 };
 
 const CONTAINER_NAME = "zdb";
@@ -38,12 +40,12 @@ export function zdbOverhead({
   return { ...NO_UNITS, cru: BigInt(cpus), mru: BigInt(memoryBytes), sru: BigInt(diskBytes) };
 }
 
-export function buildZdbSecret({ place, data }: ZdbOptions) {
+export function buildZdbSecret({ place, data }: Pick<ZdbOptions, "place" | "data">) {
   return { metadata: place, stringData: { [PASSWORD]: data.password } };
 }
 
 /** The address of the store as long as it lives, wherever its pod is. */
-export function buildZdbService({ place, labels, store }: ZdbOptions) {
+export function buildZdbService({ place, labels, store }: Pick<ZdbOptions, "place" | "labels" | "store">) {
   const { port } = store;
   return {
     metadata: place,
@@ -52,7 +54,7 @@ export function buildZdbService({ place, labels, store }: ZdbOptions) {
 }
 
 /** One pod with the claim of the same name. What the store is to be it reads from its environment, which its command may name as `$(ZDB_MODE)`. */
-export function buildZdbSet({ place, labels, data, store }: ZdbOptions) {
+export function buildZdbSet({ place, labels, data, store, nodes }: ZdbOptions) {
   const { image, command, port, cpus, memoryBytes, diskBytes } = store;
   return {
     metadata: place,
@@ -82,6 +84,7 @@ export function buildZdbSet({ place, labels, data, store }: ZdbOptions) {
             volumeMounts: [{ name: "data", mountPath: DATA_PATH }],
           },
           resources: { cpu: String(cpus), memory: String(memoryBytes), "ephemeral-storage": String(diskBytes) },
+          nodes,
           volumes: [{ name: "data", persistentVolumeClaim: { claimName: place.name } }],
         }),
       },

@@ -46,33 +46,20 @@ export function countedAs({
   return { counter, network };
 }
 
-/** What active leases take: what is reported. */
-export function sumActiveUnits(records: Iterable<Counted>, overheads: Overheads): ResourceUnits {
-  return sumUnits(records, overheads, (phase) => phase === "ACTIVE");
-}
-
-/** What is taken or may be, also by what is being made or taken down: what admission goes by. */
+/** What is taken or may be, also by what is being made or taken down: admission and reports go by it. */
 export function sumHeldUnits(records: Iterable<Counted>, overheads: Overheads): ResourceUnits {
-  return sumUnits(records, overheads, mayHold);
+  let sum = NO_UNITS;
+  for (const { order, phase } of records) {
+    const claim = mayHold(phase) ? readClaim(order) : undefined;
+    if (claim?.ok === true) sum = addUnits(sum, unitsOf(order, claim.value, overheads));
+  }
+  return sum;
 }
 
 /** Name of the network that an order is; undefined: it is none. */
 export function networkOf(order: Counted["order"]): string | undefined {
   const claim = readClaim(order);
   return claim.ok ? claim.value.network : undefined;
-}
-
-function sumUnits(
-  records: Iterable<Counted>,
-  overheads: Overheads,
-  counts: (phase: LeaseRecord["phase"]) => boolean,
-): ResourceUnits {
-  let sum = NO_UNITS;
-  for (const { order, phase } of records) {
-    const claim = counts(phase) ? readClaim(order) : undefined;
-    if (claim?.ok === true) sum = addUnits(sum, unitsOf(order, claim.value, overheads));
-  }
-  return sum;
 }
 
 /** All that a lease takes. */

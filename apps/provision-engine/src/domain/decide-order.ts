@@ -1,4 +1,4 @@
-import { describeFault, faultOf, type Fault } from "@muster/faults";
+import { describeFault, faultOf, formatDuration, type Fault } from "@muster/faults";
 import {
   buildLegacyOrderBytes,
   buildOrderBytes,
@@ -142,22 +142,22 @@ function checkTimes(
 ): Pick<OrderVerdict & { do: "refuse" }, "fault" | "answer"> | undefined {
   const endsAtNs = endOf(order);
   if (isOver(endsAtNs, nowNs))
-    return { fault: wrong("duration", `is over since ${inMs(nowNs - endsAtNs)} ms`), answer: "deleted" };
+    return { fault: wrong("duration", `is over since ${shown(nowNs - endsAtNs)}`), answer: "deleted" };
   if (isOver(takenUntilNs({ order, source }, policy), nowNs)) {
     const { maxNs, setting } = ageOf(source, policy);
-    const age = `is ${inMs(nowNs - order.createdNs)} ms ago, and orders older than ${inMs(maxNs)} ms are not taken`;
+    const age = `is ${shown(nowNs - order.createdNs)} ago, and orders older than ${shown(maxNs)} are not taken`;
     return { fault: wrong("created", `${age} (${setting}); sign a new one`), answer: "deleted" };
   }
   const aheadNs = order.createdNs - nowNs;
   if (aheadNs > FUTURE_TOLERANCE_NS) {
-    const fault = wrong("created", `is ${inMs(aheadNs)} ms ahead; ${inMs(FUTURE_TOLERANCE_NS)} ms are tolerated`);
+    const fault = wrong("created", `is ${shown(aheadNs)} ahead; ${shown(FUTURE_TOLERANCE_NS)} are tolerated`);
     return { fault, answer: "error" };
   }
   return undefined;
 }
 
-function inMs(ns: bigint): string {
-  return String(ns / 1_000_000n);
+function shown(ns: bigint): string {
+  return formatDuration(Number(ns / 1_000_000n));
 }
 
 function newRecord(order: Order, { nowNs, source, requestId, traceparent }: OrderContext): LeaseRecord {

@@ -2,6 +2,10 @@ import { expect, it } from "vitest";
 import { describeHopelessStart, describePods, isHindered } from "./describe-pods.ts";
 
 const unscheduled = { type: "PodScheduled", status: "False", message: "0/3 nodes are available" };
+const elsewhere = {
+  ...unscheduled,
+  message: "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
+};
 const waiting = { state: { waiting: { reason: "ImagePullBackOff", message: "no such image" } } };
 
 it.each([
@@ -9,9 +13,10 @@ it.each([
   [[{}], "its pod is Pending"],
   [[{ status: { phase: "Running", containerStatuses: [{ state: {} }] } }], "its pod is Running"],
   [[{ status: { phase: "Pending", conditions: [unscheduled] } }], "0/3 nodes are available"],
+  [[{ status: { conditions: [elsewhere] } }], `${elsewhere.message} it runs elsewhere`],
   [[{ status: { containerStatuses: [waiting] } }], "ImagePullBackOff: no such image"],
 ])("says of pods %j why none is available", (pods, because) => {
-  expect(describePods(pods)).toBe(because);
+  expect(describePods(pods, "it runs elsewhere")).toBe(because);
 });
 
 it.each([
@@ -41,3 +46,12 @@ it.each([
     expect(hopeless?.field).toBe(is ? "entrypoint" : undefined);
   },
 );
+
+it("reports a start that failed for want of a command, while its restart waits, by the field of the order", () => {
+  const terminated = { reason: "StartError", message: 'container "main" has no command' };
+  const waiting = { reason: "CrashLoopBackOff", message: "back-off 10s restarting failed container=main" };
+  for (const status of [{ state: { terminated } }, { state: { waiting }, lastState: { terminated } }]) {
+    const pod = { status: { containerStatuses: [status] } };
+    expect(describeHopelessStart([pod])?.field).toBe("entrypoint");
+  }
+});

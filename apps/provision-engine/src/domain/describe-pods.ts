@@ -1,14 +1,20 @@
-const UNPREPARED: ReadonlySet<string> = new Set(["CreateContainerConfigError", "CreateContainerError"]);
+const UNPREPARED: ReadonlySet<string> = new Set(["CreateContainerConfigError", "CreateContainerError", "StartError"]);
 /** In the words of container runtimes: an image may lack a command, or is never looked at. */
 const NO_COMMAND = /\bno command\b/;
 
-/** The part of a pod that says why it does not run. */
+/** In the words of the scheduler: some nodes are not those on which the pod may run. */
+const NO_SUCH_NODE = /node affinity\/selector/;
+
+type Trouble = { readonly reason?: string; readonly message?: string };
+
+/** The part of a pod that explains why it does not run. */
 export type PodTrouble = {
   readonly status?: {
     readonly phase?: string;
     readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message?: string }[];
     readonly containerStatuses?: readonly {
-      readonly state?: { readonly waiting?: { readonly reason?: string; readonly message?: string } };
+      readonly state?: { readonly waiting?: Trouble; readonly terminated?: Trouble };
+      readonly lastState?: { readonly terminated?: Trouble };
     }[];
   };
 };
@@ -20,11 +26,11 @@ export type PodTrouble = {
 export function describeHopelessStart(
   pods: readonly PodTrouble[],
 ): { readonly field: string; readonly reason: string } | undefined {
-  const waiting = pods
+  const hopeless = pods
     .flatMap(({ status }) => status?.containerStatuses ?? [])
-    .map(({ state }) => state?.waiting)
-    .find((each) => UNPREPARED.has(each?.reason ?? "") && NO_COMMAND.test(each?.message ?? ""));
-  if (waiting === undefined) return undefined;
+    .flatMap(({ state, lastState }) => [state?.waiting, state?.terminated, lastState?.terminated])
+    .some((each) => UNPREPARED.has(each?.reason ?? "") && NO_COMMAND.test(each?.message ?? ""));
+  if (!hopeless) return undefined;
   return { field: "entrypoint", reason: "is needed: nothing says what is to run, neither it nor the image" };
 }
 
@@ -38,14 +44,16 @@ export function isHindered([pod]: readonly PodTrouble[]): boolean {
   return isHeldUp || conditions.some(({ type, status }) => type === "PodScheduled" && status === "False");
 }
 
-/** Why no pod is available yet, for people. */
-export function describePods(pods: readonly PodTrouble[]): string {
+/** Why no pod is available yet, for people; `nodes` describes those on which it may run. */
+export function describePods(pods: readonly PodTrouble[], nodes: string): string {
   const [pod] = pods;
   if (pod === undefined) return "there is no pod yet";
   const { phase, conditions = [], containerStatuses = [] } = pod.status ?? {};
   const unscheduled = conditions.find(({ type, status }) => type === "PodScheduled" && status === "False");
   const waiting = containerStatuses.map(({ state }) => state?.waiting).find((each) => each !== undefined);
-  const words = waiting === undefined ? [unscheduled?.message] : [waiting.reason, waiting.message];
+  const isElsewhere = NO_SUCH_NODE.test(unscheduled?.message ?? "");
+  const unplaced = isElsewhere ? `${unscheduled?.message ?? ""} ${nodes}` : unscheduled?.message;
+  const words = waiting === undefined ? [unplaced] : [waiting.reason, waiting.message];
   const told = words.filter((word) => word !== undefined && word !== "").join(": ");
   return told === "" ? `its pod is ${phase ?? "Pending"}` : told;
 }

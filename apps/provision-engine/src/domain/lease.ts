@@ -34,7 +34,7 @@ export type FeedbackPending = {
 };
 
 /**
- * DELAYED: the first attempt of a phase that failed; those that follow are in the trouble of the record. STUCK: it cannot be taken down for long. ANSWER_REFUSED: by the
+ * DELAYED: the first attempt of a phase that failed; those that follow are in the trouble of the record. Also a machine that was lost before the lease became active. STUCK: it cannot be taken down for long. ANSWER_REFUSED: by the
  * source that is told what the lease came to. TROUBLED: what is there of an active lease is not as it should be; RESTORED: it is again, what was missing was made again, or its result is another one. MIGRATED: its workload is
  * another lease's from here on, or it has that of another one.
  */

@@ -81,6 +81,7 @@ const TABLE: readonly Row[] = [
     { PROVISIONING: "PROVISIONING", DECOMMISSIONING: "DECOMMISSIONING" },
   ],
   ["it waits for something", { kind: "waits", message: "no machine is free" }, { PROVISIONING: "PROVISIONING" }],
+  ["a machine of it is lost", { kind: "lost", message: "node n is LOST" }, { PROVISIONING: "PROVISIONING" }],
   ["it waits for what it has waited for", { kind: "waits", message: inPhase("PROVISIONING").trouble }, {}],
   ["it waits for nothing that is told", { kind: "waits", message: "" }, {}],
   ["it was found troubled", { kind: "checked", trouble: "gone", result: undefined }, { ACTIVE: "ACTIVE" }],

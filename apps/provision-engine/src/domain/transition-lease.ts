@@ -35,6 +35,8 @@ export type LeaseChange =
   | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint }
   /** The present phase has not failed, and waits for something, as in a queue. Empty: for nothing new. */
   | { readonly kind: "waits"; readonly message: string }
+  /** A machine that it was granted was lost before it became active. */
+  | { readonly kind: "lost"; readonly message: string }
   /** An active lease was looked at for what is missing of it. No trouble: it is as it should be. `result`: it has changed. `remade`: what was missing, and is there again. */
   | {
       readonly kind: "checked";
@@ -97,6 +99,9 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
       return transitionDelayed(record, change, nowNs);
     case "waits":
       return transitionWaits(record, change.message);
+    case "lost":
+      if (record.phase !== "PROVISIONING") return nothing(record);
+      return become(withEvent(record, "DELAYED", change.message, nowNs), "what was granted to it is lost");
     case "checked":
       return transitionChecked(record, change, nowNs);
     case "told":

@@ -2,7 +2,7 @@ import type { Order } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aLease, anOrder } from "../domain/a-lease.ts";
-import { countLeases, sumActiveUnits, sumHeldUnits } from "../domain/count-leases.ts";
+import { countLeases, sumHeldUnits } from "../domain/count-leases.ts";
 import { isAlive, promisedBytes, recordBytes } from "../domain/decide-quota.ts";
 import { isOverdue, isStuck } from "../domain/decide-stuck.ts";
 import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
@@ -37,12 +37,37 @@ it("counts what is begun before its record says so, and until the record says ot
   holdings.learn({ record: first, revision: 1 });
   expect(heldBeside(second)).toBe(GIB);
   expect(holdings.counters()).toMatchObject({ counters: { volume: 1 }, used: { sru: GIB } });
-  holdings.learn({ record: { ...first, phase: "ENDED" }, revision: 4 });
+  holdings.learn({ record: { ...first, phase: "DECOMMISSIONING" }, revision: 4 });
+  expect(holdings.counters()).toMatchObject({ counters: { volume: 0 }, used: { sru: GIB } });
+  holdings.learn({ record: { ...first, phase: "ENDED" }, revision: 5 });
+  expect(holdings.counters()).toMatchObject({ used: { sru: 0n } });
   expect(heldBeside(second)).toBe(0n);
   holdings.begin("1-2");
   expect(heldBeside(first)).toBe(GIB);
   holdings.forget("1-2");
   expect(heldBeside(first)).toBe(0n);
+});
+
+it("counts what is being written until its record is known or its write has ended, and each lease once", () => {
+  const holdings = openHoldings({}, {});
+  const leases = (besides = ""): number => holdings.usageOf("user", besides).leases;
+  const reserve = (id: string, revision: number) =>
+    holdings.reserveUsage({ id, user: "user", revision, added: { leases: 1, bytes: 10 } });
+  const [first, again, other] = [reserve("1-1", 0), reserve("1-1", 0), reserve("1-2", 0)];
+  expect([leases(), leases("1-1"), leases("1-2")]).toEqual([2, 1, 1]);
+  expect(holdings.usageOf("another", "")).toEqual({ leases: 0, bytes: 0 });
+  holdings.learn({ record: volume("1-1"), revision: 1 });
+  expect([leases(), leases("1-2")]).toEqual([2, 1]);
+  first[Symbol.dispose]();
+  again[Symbol.dispose]();
+  other[Symbol.dispose]();
+  expect(leases()).toBe(1);
+  const failed = { record: { ...volume("1-1"), phase: "FAILED" as const }, revision: 2 };
+  using _restart = reserve("1-1", 2);
+  holdings.learn(failed);
+  expect(leases()).toBe(1);
+  holdings.learn({ record: volume("1-1"), revision: 3 });
+  expect(leases()).toBe(1);
 });
 
 it("keeps apart two orders that had one id, one after the other", () => {
@@ -102,7 +127,7 @@ it("knows at every moment what a look at all leases would find: the sum, who is 
         }
       }
       checkAround(holdings, model);
-      checkSums(holdings, [...records.values()]);
+      checkSums(holdings, [...records.values()], [...model.values()]);
     }),
   );
 });
@@ -135,12 +160,16 @@ function checkAround(holdings: ReturnType<typeof openHoldings>, model: ReadonlyM
   }
 }
 
-function checkSums(holdings: ReturnType<typeof openHoldings>, records: readonly LeaseRecord[]): void {
-  expect(holdings.counters()).toEqual({ counters: countLeases(records), used: sumActiveUnits(records, {}) });
+function checkSums(
+  holdings: ReturnType<typeof openHoldings>,
+  records: readonly LeaseRecord[],
+  begun: readonly LeaseRecord[],
+): void {
+  expect(holdings.counters()).toEqual({ counters: countLeases(records), used: sumHeldUnits(begun, {}) });
   for (const user of ["a", "b", "c"]) {
     const own = records.filter(({ order }) => order.user === user);
     const bytes = own.reduce((sum, each) => sum + recordBytes(each) + promisedBytes(each), 0);
-    expect(holdings.usageOf(user)).toEqual({ leases: own.filter(isAlive).length, bytes });
+    expect(holdings.usageOf(user, "")).toEqual({ leases: own.filter(isAlive).length, bytes });
   }
   expect(holdings.promised()).toBe(records.reduce((sum, each) => sum + promisedBytes(each), 0));
   for (const nowNs of [0n, 10n ** 15n]) {

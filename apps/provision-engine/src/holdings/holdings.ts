@@ -1,6 +1,7 @@
 import type { Order } from "@muster/leases";
-import { networkOf, sumHeldUnits, type Overheads } from "../domain/count-leases.ts";
+import { networkOf, sumHeldUnits, type Overheads, type ProvisionCounters } from "../domain/count-leases.ts";
 import type { Capacity } from "../domain/decide-admission.ts";
+import type { Usage } from "../domain/decide-quota.ts";
 import { NAMED_MOST } from "../domain/decide-release.ts";
 import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
 import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits } from "../domain/resource-units.ts";
@@ -9,10 +10,17 @@ import type { Claim } from "../domain/workload-type.ts";
 import { readClaim } from "../domain/workload-types.ts";
 import { leaseIndex } from "./lease-index.ts";
 import { leaseSums, type LeaseSums } from "./lease-sums.ts";
+import { reservedUsage, type UsageReservation } from "./reserved-usage.ts";
 import type { Stored } from "../lead/pass.ts";
 
 /** What all leases of an engine hold, as far as this process knows. */
-export type Holdings = Omit<LeaseSums, "set"> & {
+export type Holdings = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {
+  /** Active leases by what they are, and what leases hold or may hold: admission goes by the same sum. */
+  counters(): { readonly counters: ProvisionCounters; readonly used: ResourceUnits };
+  /** What a user has, and what writes under way will add to it, except those of this lease. */
+  usageOf(user: string, besides: string): Usage;
+  /** Counts what a write under way adds to the usage of its user, until it is disposed of or a later record of the lease is known. */
+  reserveUsage(reservation: UsageReservation): Disposable;
   /** A record as it was read or written; an older one than is known says nothing. */
   learn(stored: Stored): void;
   /** A record as it is known here; it may be behind. */
@@ -31,7 +39,8 @@ export type Holdings = Omit<LeaseSums, "set"> & {
 export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings {
   const known = new Map<string, Stored>();
   const index = leaseIndex();
-  const { set: setSums, ...sums } = leaseSums(overheads);
+  const { set: setSums, ...sums } = leaseSums();
+  const reserved = reservedUsage();
   /** Begun, and not known to have been written; each with the revision that it was begun at. */
   const begun = new Map<string, number>();
   /** What each lease is held to take, and the sum of it. */
@@ -59,12 +68,19 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
   };
   return {
     ...sums,
+    counters: () => ({ counters: sums.counters(), used: held }),
+    usageOf: (user, besides) => {
+      const [has, adds] = [sums.usageOf(user), reserved.of(user, besides)];
+      return { leases: has.leases + adds.leases, bytes: has.bytes + adds.bytes };
+    },
+    reserveUsage: reserved.reserve,
     learn: (stored) => {
       const { id } = stored.record.order;
       const before = known.get(id);
       // The same once more would only be kept twice: here, and by whoever else follows the leases.
       if (before !== undefined && stored.revision <= before.revision) return;
       known.set(id, before === undefined ? stored : withOrderOf(before, stored));
+      reserved.settle(id, stored.revision);
       if (stored.revision > (begun.get(id) ?? 0)) begun.delete(id);
       count(id);
       if (stored.record.heir !== undefined) count(stored.record.heir);

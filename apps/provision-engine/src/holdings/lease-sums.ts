@@ -1,15 +1,14 @@
-import { countedAs, sumActiveUnits, type Overheads, type ProvisionCounters } from "../domain/count-leases.ts";
+import { countedAs, type ProvisionCounters } from "../domain/count-leases.ts";
 import { isAlive, promisedBytes, recordBytes, type Usage } from "../domain/decide-quota.ts";
 import { cannotGo, overdueAfterNs } from "../domain/decide-stuck.ts";
 import type { LeaseRecord, Phase } from "../domain/lease.ts";
-import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits } from "../domain/resource-units.ts";
 import { ExpiryHeap } from "../lead/expiry-heap.ts";
 
 /** What all leases come to. Of each lease is kept what it adds, so that a change costs as much as one lease does, and an answer nothing. */
 export type LeaseSums = {
   /** Instead of what it was; undefined: it is gone. */
   set(id: string, record: LeaseRecord | undefined): void;
-  counters(): { readonly counters: ProvisionCounters; readonly used: ResourceUnits };
+  counters(): ProvisionCounters;
   phases(nowNs: bigint): PhaseSums;
   usageOf(user: string): Usage;
   /** Bytes by which records may still grow that have no result yet. */
@@ -30,12 +29,11 @@ type Part = {
   readonly promised: number;
   readonly cannotGo: boolean;
   readonly counted: ReturnType<typeof countedAs>;
-  readonly used: ResourceUnits;
 };
 
 const NONE: Usage = { leases: 0, bytes: 0 };
 
-export function leaseSums(overheads: Overheads): LeaseSums {
+export function leaseSums(): LeaseSums {
   const parts = new Map<string, Part>();
   const phases = new Map<Phase, number>();
   const counters = new Map<string, number>();
@@ -43,7 +41,7 @@ export function leaseSums(overheads: Overheads): LeaseSums {
   const usages = new Map<string, Usage>();
   const ends = new ExpiryHeap();
   const overdue = new Set<string>();
-  let [used, promised, immovable] = [NO_UNITS, 0, 0];
+  let [promised, immovable] = [0, 0];
   const add = (part: Part, by: 1 | -1): void => {
     const { phase, user, usage, counted } = part;
     count(phases, phase, by);
@@ -55,7 +53,6 @@ export function leaseSums(overheads: Overheads): LeaseSums {
     else usages.set(user, now);
     promised += by * part.promised;
     if (part.cannotGo) immovable += by;
-    if (part.used !== NO_UNITS) used = by === 1 ? addUnits(used, part.used) : subtractUnits(used, part.used);
   };
   return {
     set: (id, record) => {
@@ -69,7 +66,7 @@ export function leaseSums(overheads: Overheads): LeaseSums {
         parts.delete(id);
         return;
       }
-      const part = partOf(record, overheads);
+      const part = partOf(record);
       parts.set(id, part);
       add(part, 1);
     },
@@ -77,8 +74,7 @@ export function leaseSums(overheads: Overheads): LeaseSums {
       const of = (name: keyof ProvisionCounters): number => counters.get(name) ?? 0;
       const { size } = networks;
       const [container, volume, zdb, vm] = [of("container"), of("volume"), of("zdb"), of("vm")];
-      const counted = { container, volume, network: size, zdb, vm, debug: of("debug"), machine: of("machine") };
-      return { counters: counted, used };
+      return { container, volume, network: size, zdb, vm, debug: of("debug"), machine: of("machine") };
     },
     phases: (nowNs) => {
       for (const id of ends.takeOver(nowNs)) overdue.add(id);
@@ -89,7 +85,7 @@ export function leaseSums(overheads: Overheads): LeaseSums {
   };
 }
 
-function partOf(record: LeaseRecord, overheads: Overheads): Part {
+function partOf(record: LeaseRecord): Part {
   const promised = promisedBytes(record);
   return {
     phase: record.phase,
@@ -98,7 +94,6 @@ function partOf(record: LeaseRecord, overheads: Overheads): Part {
     promised,
     cannotGo: cannotGo(record),
     counted: countedAs(record),
-    used: record.phase === "ACTIVE" ? sumActiveUnits([record], overheads) : NO_UNITS,
   };
 }
 

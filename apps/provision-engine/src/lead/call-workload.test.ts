@@ -44,6 +44,7 @@ function calling(
       waited.push(because);
       return Promise.resolve();
     },
+    lost: () => Promise.resolve(),
     isHeld: () => true,
     signal: new AbortController().signal,
     defect: (_id, error) => defects.push(error),
@@ -103,7 +104,7 @@ it("tells of what is no fault, and not of faults", async () => {
 
 it("waits for a provisioner no longer than its deadline, nor than its lease lasts, and leaves none beside it waiting", async () => {
   const late = calling(hanging, { deadlineMs: 1 });
-  expect(await late.provision(forEver)).toMatchObject({ ok: false, retryable: true, message: "no answer within 1 ms" });
+  expect(await late.provision(forEver)).toMatchObject({ ok: false, retryable: true, message: "no answer within 1ms" });
   const record = aLease({ order: { createdNs: 0n, durationNs: nsFromMs(20) }, phase: "PROVISIONING" });
   const short = calling(hanging, { nowNs: () => nsFromMs(19) });
   const [ended, next] = await Promise.all([short.provision(record), short.provision(record)]);

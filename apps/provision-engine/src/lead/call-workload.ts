@@ -1,5 +1,5 @@
 import { deadline, TIMER_MS_MAX } from "@muster/backoff";
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { describeFault, faultOf, formatDuration, isRetryable } from "@muster/faults";
 import { isOver, waitMsUntil } from "@muster/leases";
 import { goesOn, type LeaseRecord } from "../domain/lease.ts";
 import { inLeaseTrace } from "../lease-trace.ts";
@@ -20,6 +20,8 @@ export type CallOptions = {
   readonly seen: (id: string) => Pick<Stored, "record"> | undefined;
   /** Writes down what a provisioner waits for. Rejects with nothing but AbortError. */
   readonly waits: (record: LeaseRecord, because: string) => Promise<void>;
+  /** Writes down what was lost before the lease became active. Rejects with nothing but AbortError. */
+  readonly lost: (record: LeaseRecord, what: string) => Promise<void>;
   /** Asked before each call. */
   readonly isHeld: () => boolean;
   readonly signal: AbortSignal;
@@ -127,7 +129,7 @@ async function begin(
 
 /** What makes the lease, or looks after it, and seals what came of it. */
 function making(
-  { secrets, waits }: CallOptions,
+  { secrets, waits, lost }: CallOptions,
   workload: Workload,
   record: LeaseRecord,
   doing: Doing,
@@ -140,6 +142,9 @@ function making(
       if (doing === "check" || told.includes(because)) return;
       told = because;
       await waits(record, because.slice(0, MESSAGE_CHARACTERS_MAX));
+    },
+    lost: async (what: string): Promise<void> => {
+      if (doing === "provision") await lost(record, what.slice(0, MESSAGE_CHARACTERS_MAX));
     },
   };
   return async (signal) => {
@@ -174,7 +179,8 @@ async function call(
   const giveUp = (): void => {
     if (cut?.aborted === true) gaveUp.resolve(UNWANTED);
     else if (deadlineMs < longestMs) gaveUp.resolve(TOO_LATE);
-    else gaveUp.resolve({ ...failed(`no answer within ${deadlineMs} ms`, true), waits: doing === "check" });
+    else
+      gaveUp.resolve({ ...failed(`no answer within ${formatDuration(deadlineMs)}`, true), waits: doing === "check" });
   };
   ended.addEventListener("abort", giveUp);
   try {

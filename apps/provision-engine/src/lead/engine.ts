@@ -24,7 +24,7 @@ import { followHints } from "./follow-hints.ts";
 import type { Holdings } from "../holdings/holdings.ts";
 import { startLeaseLoop, type LeaseLoop } from "./lease-loop.ts";
 import type { OrderSecrets } from "../orders/order-secrets.ts";
-import { noteWait, passLease, type PassDeps, type Stored } from "./pass.ts";
+import { noteWhileCalled, passLease, type PassDeps, type Stored } from "./pass.ts";
 import { openTelling, type TellDeps } from "./tell-lease.ts";
 import { waitingLeases, type WaitingLeases } from "./waiting-leases.ts";
 import type { Workload } from "../workloads/workload.ts";
@@ -287,9 +287,12 @@ function passOf(
       return learnt(await records.own(stored, next, token));
     });
   const noted = { fence: token, now: nowNs, read, write };
-  const waits = (record: LeaseRecord, because: string): Promise<void> => noteWait(noted, record, because);
+  const waits = (record: LeaseRecord, message: string): Promise<void> =>
+    noteWhileCalled(noted, record, { kind: "waits", message });
+  const lost = (record: LeaseRecord, message: string): Promise<void> =>
+    noteWhileCalled(noted, record, { kind: "lost", message });
   const { seen } = holdings;
-  const calls = { workloads, secrets, nowNs, parallel, deadlineMs, read, seen, waits, isHeld, signal, defect };
+  const calls = { workloads, secrets, nowNs, parallel, deadlineMs, read, seen, waits, lost, isHeld, signal, defect };
   return {
     ...noted,
     seen,

@@ -221,11 +221,15 @@ async function note(
   return stored;
 }
 
-/** Writes down what a call waits for while it is under way. Where that cannot be, it is told once the call has ended. */
-export async function noteWait(deps: NoteDeps, { order, run }: LeaseRecord, message: string): Promise<void> {
+/** Writes down what happens while a call is under way. Where that cannot be, only what came of the call is known. */
+export async function noteWhileCalled(
+  deps: NoteDeps,
+  { order, run }: LeaseRecord,
+  change: Extract<LeaseChange, { kind: "waits" | "lost" }>,
+): Promise<void> {
   try {
     const stored = await deps.read(order.id);
-    if (stored?.record.run === run) await note(deps, stored, () => ({ kind: "waits", message }));
+    if (stored?.record.run === run) await note(deps, stored, () => change);
   } catch (error) {
     if (faultOf(error) === undefined) throw error;
   }

@@ -91,6 +91,32 @@ it("what only waits gives its turn to others, and goes on in a turn of its own",
   expect(await aside(() => Promise.resolve("without a turn"))).toBe("without a turn");
 });
 
+it.each([
+  ["one after the other ends", false],
+  ["both end together", true],
+])("two concurrent waits in one turn take one slot afterwards, where %s", async (_title, together) => {
+  const { turns, begun, underWay, add } = turning(1);
+  const [first, second] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
+  const both = turns("a", () => Promise.all([aside(() => first.promise), aside(() => second.promise)]));
+  const other = add("b");
+  await settle();
+  expect(begun).toEqual(["b"]);
+  first.resolve(undefined);
+  if (together) second.resolve(undefined);
+  await settle();
+  underWay[0]?.();
+  await settle();
+  second.resolve(undefined);
+  await Promise.all([both, other]);
+  const all = [add("c"), add("d")];
+  await settle();
+  expect(begun).toEqual(["b", "c"]);
+  underWay[1]?.();
+  await settle();
+  underWay[2]?.();
+  await Promise.all(all);
+});
+
 it("work that nobody waits for any more keeps no turn", async () => {
   const { turns, begun, underWay, add } = turning(1);
   const late = Promise.withResolvers<undefined>();

@@ -13,6 +13,7 @@ type Turn = {
   isHeld: boolean;
   hasEnded: boolean;
   readonly give: () => void;
+  /** Resolves once the turn is held; concurrent calls take one slot. */
   readonly takeAgain: () => Promise<void>;
 };
 
@@ -53,6 +54,14 @@ export function userTurns(atOnce: number): UserTurns {
     await promise.finally(() => signal?.removeEventListener("abort", leave));
   };
   const turnOf = (user: string): Turn => {
+    let taking: Promise<void> | undefined;
+    const retake = async (): Promise<void> => {
+      await take(user);
+      taking = undefined;
+      turn.isHeld = true;
+      // The work has ended meanwhile.
+      if (turn.hasEnded) turn.give();
+    };
     const turn: Turn = {
       isHeld: true,
       hasEnded: false,
@@ -62,10 +71,7 @@ export function userTurns(atOnce: number): UserTurns {
         pass();
       },
       takeAgain: async () => {
-        await take(user);
-        turn.isHeld = true;
-        // Nobody waits for it any more.
-        if (turn.hasEnded) turn.give();
+        if (!turn.isHeld) await (taking ??= retake());
       },
     };
     return turn;
@@ -82,7 +88,10 @@ export function userTurns(atOnce: number): UserTurns {
   };
 }
 
-/** Waits without the turn of the work that this is called from, if it has one: others have it meanwhile, and it goes on once it has one again. */
+/**
+ * Releases the turn of the calling work, if it has one, while `wait` is pending, and resolves once it has a turn again.
+ * Concurrent calls within one work share its turn.
+ */
 export async function aside<Result>(wait: () => Promise<Result>): Promise<Result> {
   const turn = turns.getStore();
   if (turn === undefined) return wait();

@@ -8,7 +8,14 @@ import {
   type OrderPolicy,
   type OrderVerdict,
 } from "../domain/decide-order.ts";
-import { decideQuota, promisedBytes, recordBytes, regainedBytes, type QuotaPolicy } from "../domain/decide-quota.ts";
+import {
+  decideQuota,
+  promisedBytes,
+  recordBytes,
+  regainedBytes,
+  type QuotaPolicy,
+  type Usage,
+} from "../domain/decide-quota.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "../domain/decide-wish.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { Digest } from "../domain/order-hash.ts";
@@ -21,7 +28,7 @@ import { traced } from "../lease-trace.ts";
 /** What answering users needs; any replica has it. */
 export type RequestDeps = {
   readonly records: Pick<Records, "get" | "create" | "change">;
-  readonly holdings: Pick<Holdings, "usageOf" | "learn" | "seen">;
+  readonly holdings: Pick<Holdings, "usageOf" | "reserveUsage" | "learn" | "seen">;
   readonly nowNs: () => bigint;
   readonly verify: Verify;
   readonly digest: Digest;
@@ -52,8 +59,8 @@ export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promi
   if (!dryRun && holdings.seen(order.id) === undefined) {
     const verdict = decide(deps, request, undefined);
     if (verdict.do === "create") {
-      const created = await records.create(verdict.record).catch(unlessThere);
-      if (created !== undefined) return ordered(deps, created);
+      const created = await create(deps, verdict).catch(unlessThere);
+      if (created !== undefined) return created;
     }
   }
   return insist(async () => {
@@ -62,18 +69,20 @@ export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promi
     if (verdict.do === "refuse") return verdict;
     if (verdict.do === "create") {
       if (dryRun) return { is: "taken", stored: { record: verdict.record, revision: 0 }, outcome: "ORDERED" };
-      return ordered(deps, await records.create(verdict.record));
+      return create(deps, verdict);
     }
     if (stored === undefined) return throwFault({ code: "not_found", kind: "lease", id: order.id });
+    using _reserved = reserve(deps, order, verdict, stored);
     const changed = await change(deps, stored, verdict.change, request);
     const retried = stored.record.phase === "FAILED" && changed.record.phase === "ORDERED";
     return { is: "taken", stored: changed, outcome: retried ? "RETRIED" : "RESENT" };
   });
 }
 
-/** The next order of its user is decided on at once, and may be sent at the same time. */
-function ordered({ holdings }: RequestDeps, created: Stored): Ordered {
-  holdings.learn(created);
+async function create(deps: RequestDeps, verdict: Extract<OrderVerdict, { do: "create" }>): Promise<Ordered> {
+  using _reserved = reserve(deps, verdict.record.order, verdict, undefined);
+  const created = await deps.records.create(verdict.record);
+  deps.holdings.learn(created);
   return { is: "taken", stored: created, outcome: "ORDERED" };
 }
 
@@ -87,21 +96,36 @@ function decide(
   return traced(withinQuota(deps, order, decideOrder(order, stored, context, policy), stored));
 }
 
-/** The verdict, unless its user would have more than one may have. What another replica takes at this moment is not counted yet. */
+/** Refuses what would exceed the limits of its user. Writes under way in other replicas are not counted. */
 function withinQuota(
   { holdings, quota }: RequestDeps,
   order: Order,
   verdict: OrderVerdict,
   stored: LeaseRecord | undefined,
 ): OrderVerdict {
-  const record = verdict.do === "create" ? verdict.record : stored;
-  // Of leases that are there only one that had failed is begun anew.
-  if (record === undefined || verdict.do === "refuse" || (verdict.do === "change" && record.phase !== "FAILED"))
-    return verdict;
-  const bytes = verdict.do === "create" ? recordBytes(record) + promisedBytes(record) : regainedBytes(record, order);
-  const { user } = order;
-  const fault = decideQuota(user, { leases: 1, bytes }, holdings.usageOf(user), quota);
+  const added = addedUsage(order, verdict, stored);
+  if (added === undefined) return verdict;
+  const fault = decideQuota(order.user, added, holdings.usageOf(order.user, order.id), quota);
   return fault === undefined ? verdict : refuseOrder(fault, "error");
+}
+
+/** Counts what the verdict adds while it is being written: call it before anything else is decided. */
+function reserve(
+  { holdings }: RequestDeps,
+  order: Order,
+  verdict: OrderVerdict,
+  stored: Stored | undefined,
+): Disposable | undefined {
+  const added = addedUsage(order, verdict, stored?.record);
+  return added && holdings.reserveUsage({ id: order.id, user: order.user, revision: stored?.revision ?? 0, added });
+}
+
+/** What the verdict adds to the usage of its user. Of the leases that have a record only a failed one starts another run. */
+function addedUsage({ data }: Order, verdict: OrderVerdict, stored: LeaseRecord | undefined): Usage | undefined {
+  if (verdict.do === "create") return { leases: 1, bytes: recordBytes(verdict.record) + promisedBytes(verdict.record) };
+  if (verdict.do === "change" && stored?.phase === "FAILED")
+    return { leases: 1, bytes: regainedBytes(stored, { data }) };
+  return undefined;
 }
 
 function unlessThere(error: unknown): undefined {
@@ -146,7 +170,7 @@ function wish(
 }
 
 async function change(
-  { records, nowNs, traceparent }: RequestDeps,
+  { records, holdings, nowNs, traceparent }: RequestDeps,
   stored: Stored,
   wanted: LeaseChange,
   { requestId, dryRun }: { readonly requestId: string; readonly dryRun: boolean },
@@ -157,7 +181,10 @@ async function change(
   const changed = transitionLease(asked, wanted, nowNs()).next;
   if (changed === undefined) return stored;
   const next = { ...changed, traceparent: trace };
-  return dryRun ? { ...stored, record: next } : records.change(stored, next);
+  if (dryRun) return { ...stored, record: next };
+  const written = await records.change(stored, next);
+  holdings.learn(written);
+  return written;
 }
 
 /** Somebody else's write that came first is decided on anew. */

@@ -1,12 +1,13 @@
 import { backoffMs, pause, takeTurns } from "@muster/backoff";
 import { assertNever, describeFault, faultOf, isRetryable, throwFault, type Fault } from "@muster/faults";
-import { splitId, type Result } from "@muster/leases";
+import { isLeaseId, splitId, type Result } from "@muster/leases";
 import { buildResult } from "../domain/build-result.ts";
 import { decidePolled } from "../domain/decide-polled.ts";
 import { inPolledTrace } from "../lease-trace.ts";
 import { takeOrder, withdraw, type RequestDeps } from "./requests.ts";
 import { waitingOrders, type WaitingOrders } from "./waiting-orders.ts";
 import type { LeaseJob, LeaseSource } from "../sources/lease-source.ts";
+import type { Stored } from "../lead/pass.ts";
 import type { Answer } from "../lead/tell-lease.ts";
 
 export type TakePolledDeps = {
@@ -187,7 +188,7 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: Place): Promise<
   const news = { source, withdrawn, isAnswered };
   // Most of what is listed again asks for nothing: for that no answer of the store is waited for.
   if (decidePolled(news, requests.holdings.seen(id)?.record).do === "nothing") return undefined;
-  const stored = await requests.records.get(id);
+  const stored = await storedOf(deps, id);
   const verdict = decidePolled(news, stored?.record);
   switch (verdict.do) {
     case "nothing":
@@ -199,6 +200,8 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: Place): Promise<
       await inPolledTrace(order, stored?.record, () => withdraw(requests, id, source));
       return undefined;
     case "order": {
+      // Throws where no lease can have this id.
+      splitId(id);
       if (place.isBehind()) {
         if (place.mayWait) return `an earlier order of user ${order.user} waits`;
         const what = "orders that wait in the engine";
@@ -217,21 +220,25 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: Place): Promise<
   }
 }
 
-/** Unless there is a lease of that id, of which the answer would not be true. */
+/** Answers with an error, unless the id is that of a lease: the answer would not be about it. */
 async function tellRefused(
   deps: TakePolledDeps,
   source: string,
   { id, type, reason }: { readonly id: string; readonly type: string; readonly reason: string },
 ): Promise<void> {
   try {
-    splitId(id);
-    if ((await deps.requests.records.get(id)) !== undefined) return;
+    if ((await storedOf(deps, id)) !== undefined) return;
   } catch (error) {
     deps.failed(id, "untold", error);
     return;
   }
   const result = deps.sign(buildResult({ id, type }, { error: reason }, deps.requests.nowNs()));
   await tell(deps, { id, source, number: 0, result, deleted: true });
+}
+
+/** The lease of an id as it is stored; undefined also for an id that no lease can have. */
+async function storedOf({ requests }: TakePolledDeps, id: string): Promise<Stored | undefined> {
+  return isLeaseId(id) ? requests.records.get(id) : undefined;
 }
 
 /** Of what nothing is stored: it is told once each time that it is listed. */

@@ -12,6 +12,7 @@ import {
 import { CONTAINER } from "../domain/type-container.ts";
 import { describeHopelessStart, describePods, isHindered } from "../domain/describe-pods.ts";
 import { describeCrashes, readExits } from "../domain/count-exits.ts";
+import { describeNodes } from "../domain/lease-nodes.ts";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { isOfUser, leaseLabels } from "./lease-labels.ts";
 import { leaseName, namespaceOf } from "./lease-place.ts";
@@ -24,7 +25,7 @@ const PARTS = [KINDS.deployment, KINDS.service, KINDS.secret];
 export type NameOf = (lease: string) => string;
 
 /** A container that is kept alive, in one pod. The result says where it is reached. */
-export function containerWorkload({ objects, namespace: own }: Cluster, nameOf: NameOf): Workload {
+export function containerWorkload({ objects, namespace: own, nodes }: Cluster, nameOf: NameOf): Workload {
   const requireVolumes = async (options: ContainerOptions, { order }: LeaseRecord, signal: AbortSignal) => {
     const { namespace } = options.place;
     for (const { volume_id } of options.data.mounts) {
@@ -45,7 +46,7 @@ export function containerWorkload({ objects, namespace: own }: Cluster, nameOf: 
       if (crashes !== undefined) throwFault({ code: "invalid_request", field: "container", reason: crashes });
       const hopeless = describeHopelessStart(pods);
       if (hopeless !== undefined) throwFault({ code: "invalid_request", ...hopeless });
-      const because = `the start of the container (${describePods(pods)})`;
+      const because = `the start of the container (${describePods(pods, describeNodes(nodes))})`;
       if (isHindered(pods)) await lease.waits?.(because);
       return { is: "awaited", because };
     }, signal);
@@ -59,6 +60,7 @@ export function containerWorkload({ objects, namespace: own }: Cluster, nameOf: 
         place,
         labels: leaseLabels(lease),
         data,
+        nodes,
         claimOf: (volume: string) => leaseName(nameOf(volume)),
       };
       await requireVolumes(options, lease, signal);

@@ -6,6 +6,8 @@ export type AskedLease = LeaseRecord & {
   readonly made?: (what: string) => void;
   /** Told what is waited for as soon as that is known not to pass by itself in a moment; as often as it is seen. */
   readonly waits?: (because: string) => Promise<void>;
+  /** Called with each thing that was lost before the lease became active, so that its history records why it took longer. */
+  readonly lost?: (what: string) => Promise<void>;
 };
 
 /**

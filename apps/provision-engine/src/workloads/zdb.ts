@@ -5,6 +5,7 @@ import type { Look } from "../adapters/lease-objects.ts";
 import { KINDS } from "../adapters/object-kinds.ts";
 import { buildVolumeClaim } from "../domain/build-volume.ts";
 import { buildZdbSecret, buildZdbService, buildZdbSet } from "../domain/build-zdb.ts";
+import { describeNodes } from "../domain/lease-nodes.ts";
 import { originOf } from "../domain/lease.ts";
 import { ZDB } from "../domain/type-zdb.ts";
 import { describePods, isHindered } from "../domain/describe-pods.ts";
@@ -25,13 +26,14 @@ export function zdbWorkload({
   namespace: own,
   storageClasses,
   zdb: configured,
-}: Pick<Cluster, "objects" | "namespace" | "storageClasses" | "zdb">): Workload {
+  nodes,
+}: Pick<Cluster, "objects" | "namespace" | "storageClasses" | "zdb" | "nodes">): Workload {
   const requireStore = () => configured ?? throwFault({ code: "invalid_request", field: "type", reason: NOT_SERVED });
   const provision: Workload["provision"] = async (lease, signal) => {
     const store = requireStore();
     const data = requireData(ZDB, lease);
     const place = { name: leaseName(originOf(lease).id), namespace: namespaceOf(lease.order, own) };
-    const options = { place, labels: leaseLabels(lease), data, store };
+    const options = { place, labels: leaseLabels(lease), data, store, nodes };
     const claim = buildVolumeClaim(place, { size: data.size }, storageClasses[data.disk_type]);
     await objects.make(lease, KINDS.volumeClaim, claim, signal);
     await objects.make(lease, KINDS.secret, buildZdbSecret(options), signal);
@@ -41,7 +43,7 @@ export function zdbWorkload({
       const set = await objects.find<V1StatefulSet>(KINDS.statefulSet, place, signal);
       if ((set?.status?.readyReplicas ?? 0) > 0) return { is: "there", value: undefined };
       const pods = await objects.list<V1Pod>(lease, KINDS.pod, place.namespace, signal);
-      const because = `the start of the store (${describePods(pods)})`;
+      const because = `the start of the store (${describePods(pods, describeNodes(nodes))})`;
       if (isHindered(pods)) await lease.waits?.(because);
       return { is: "awaited", because };
     }, signal);

@@ -14,8 +14,9 @@ import { makeFarm, type Farm } from "../farm.ts";
 import { urgencyOf } from "../pass-trouble.ts";
 import type { PassDeps } from "../pass.ts";
 import type { RequestDeps } from "../requests.ts";
-import { openAlerts, type Alerts } from "./alerts.ts";
+import { openAlerts, type Alert, type Alerts } from "./alerts.ts";
 import { openAuditLog } from "./audit-log.ts";
+import { followForeignPods } from "./foreign-pods.ts";
 import { rollCodec, setCodec } from "./messages.ts";
 import { startMetrics, type FarmMetrics, type FarmGauges } from "./metrics.ts";
 import { openPoolScheduler } from "./pool-scheduler.ts";
@@ -41,12 +42,8 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   await bus.ensureStream(streams.audit);
   const installation = await installationOf(connection);
   await using undo = new AsyncDisposableStack();
-  const calls = undo.use(
-    kubeCalls(loadServiceKube(context, config.kube.kubeconfig), {
-      timeoutMs: KUBE_TIMEOUT_MS,
-      mostInFlight: CALLS_AT_ONCE,
-    }),
-  );
+  const kube = loadServiceKube(context, config.kube.kubeconfig);
+  const calls = undo.use(kubeCalls(kube, { timeoutMs: KUBE_TIMEOUT_MS, mostInFlight: CALLS_AT_ONCE }));
   const sets = await openRecords(connection, buckets.replicaSets, setCodec);
   const rolls = await openRecords(connection, buckets.rolls, rollCodec);
   const { resyncMs, sweepMs } = config;
@@ -54,13 +51,15 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     logger.warn({ err: error, what, retryInMs }, "following is interrupted");
   const now = steadyNow;
   const freshness = { nodesFreshMs: config.nodesFreshMs, nodeGraceMs: config.policy.nodeGraceMs, wallNow: Date.now };
-  const world = undo.use(await openWorld({ connection, sets, rolls, ...freshness, now, onProblem }));
+  const { namespace } = config.kube;
+  const podsFailed = (error: unknown, retryInMs: number): void => onProblem("pods", error, retryInMs);
+  const foreign = undo.use(followForeignPods(kube, namespace, podsFailed));
+  const world = undo.use(await openWorld({ connection, sets, rolls, foreign, ...freshness, now, onProblem }));
   const toldOf = (error: unknown, retryInMs: number): void => onProblem("the ledger", error, retryInMs);
   const scheduler = undo.use(await openScheduler(bus, resyncMs, toldOf));
   const metrics = undo.use(startMetrics(gaugesOf(world, () => farm.owned())));
   const alerts = undo.use(openAlerts({ bus, logger, webhook: config.webhook, counted: metrics.alerted, now }));
   undo.defer(alertUnreadable(world, alerts));
-  const { namespace } = config.kube;
   const policy: PodPolicy = { namespace, installation, keys: { labels, annotations, schedulingGates } };
   const pods = kubePods(calls, namespace, installation);
   const [setRecords, rollRecords] = [makeRecords(sets), makeRecords(rolls)];
@@ -197,27 +196,36 @@ function gaugesOf(world: World, owned: () => number): FarmGauges {
 
 /** A record that nobody can read is left as it is, and told; returns the way to stop. */
 function alertUnreadable(world: World, alerts: Alerts): () => void {
-  const look = (): void => {
-    const records = [
-      ...world.sets().map(({ name, read }) => ({ kind: "set", name, read })),
-      ...world.rolls().map(({ id, read }) => ({ kind: "roll", name: id, read })),
-    ];
-    for (const { kind, name, read } of records) {
-      const incidentKey = `unreadable_${kind}_${name}`
-        .toLowerCase()
-        .replaceAll(/[^a-z0-9_-]/g, "-")
-        .slice(0, 128);
-      if ("record" in read) {
-        alerts.resolve(incidentKey);
-        continue;
-      }
-      const description = `the record of ${kind} ${name} cannot be read and nothing of it is touched: ${read.unreadable}`;
-      alerts.raise({ incidentKey, description, urgency: "HIGH", details: { kind, name }, replicaSet: name });
+  const unreadable = new Map<string, Alert>();
+  const look = (kind: "set" | "roll", name: string): void => {
+    const read = (kind === "set" ? world.set(name) : world.roll(name))?.read;
+    const incidentKey = `unreadable_${kind}_${name}`
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9_-]/g, "-")
+      .slice(0, 128);
+    if (read === undefined || "record" in read) {
+      if (unreadable.delete(incidentKey)) alerts.resolve(incidentKey);
+      return;
     }
+    const description = `the record of ${kind} ${name} cannot be read and nothing of it is touched: ${read.unreadable}`;
+    unreadable.set(incidentKey, {
+      incidentKey,
+      description,
+      urgency: "HIGH",
+      details: { kind, name },
+      replicaSet: name,
+    });
   };
-  look();
-  return world.onChange(({ kind }) => {
-    if (kind === "set" || kind === "roll") look();
+  const raise = (): void => {
+    for (const alert of unreadable.values()) alerts.raise(alert);
+  };
+  for (const { name } of world.sets()) look("set", name);
+  for (const { id } of world.rolls()) look("roll", id);
+  raise();
+  return world.onChange((change) => {
+    if (change.kind !== "set" && change.kind !== "roll") return;
+    look(change.kind, change.name);
+    raise();
   });
 }
 

@@ -1,11 +1,11 @@
-import type { Handlers } from "@muster/bus";
+import { fillPage, type Handlers, type PageLimits } from "@muster/bus";
 import { muster, type FarmService, type PropertiesOf } from "@muster/proto";
 import { countAvailable, countHealthy } from "../domain/count-healthy.ts";
 import { desiredOf } from "../domain/desired-of.ts";
+import { explainMissingPod } from "../domain/explain-missing-pod.ts";
 import { explainRoll } from "../domain/explain-roll.ts";
 import { podNameOf, type ReplicaSet } from "../domain/replica-set.ts";
 import { minimumOf, type Roll } from "../domain/roll.ts";
-import { laterThan } from "../later-than.ts";
 import { explainNodesOf } from "../node-verdicts.ts";
 import {
   apply,
@@ -25,14 +25,9 @@ import type { Stored } from "./records.ts";
 
 const PAGE_MAX = 500;
 const AUDITS = { fallback: 100, max: 500 };
-/** A word of its own: how the pod before it ended stands in the events of that alone. */
-const NO_POD = {
-  health: muster.health.v1.Health.HEALTH_UNKNOWN,
-  reason: "NO_POD",
-  message: "there is none now; it is made soon, or after a pause that grows when the one before it has ended",
-};
 
 type WireReplicaSet = PropertiesOf<typeof muster.farm.v1.ReplicaSet>;
+type WireRoll = PropertiesOf<typeof muster.farm.v1.Roll>;
 
 /** The methods of FarmService, answered by every farm. */
 export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
@@ -60,12 +55,17 @@ function makeSetHandlers(deps: RequestDeps) {
       const applied = await apply(deps, request);
       return { set: setMessage(deps, applied.set), outcome: applied.outcome };
     },
-    getReplicaSet: ({ name, afterRevision }, { signal }) =>
-      set(laterThan(deps.world, { kind: "set", name, afterRevision, signal }, () => requireSet(deps, name))),
-    listReplicaSets: (request) => {
-      const { items, next } = pageOf(deps.world.sets(), ({ name }) => name, request);
+    getReplicaSet: ({ name }) => set(requireSet(deps, name)),
+    listReplicaSets: (request, { pageBytes: bytes }) => {
+      const encode = (set: WireReplicaSet): Uint8Array => muster.farm.v1.ReplicaSet.encode(set).finish();
+      const { messages, next } = pageOf(
+        deps.world.sets(),
+        ({ name }) => name,
+        (stored) => setMessage(deps, stored),
+        { ...request, bytes, encode },
+      );
       return Promise.resolve({
-        sets: items.map((each) => setMessage(deps, each)),
+        sets: [...messages],
         continue: next,
         unreadable: request.continue === "" ? unreadableSets(deps) : [],
       });
@@ -111,31 +111,41 @@ function makeRollHandlers(deps: RequestDeps) {
           by: rest.by,
         }),
       ),
-    getRoll: ({ id, afterRevision }, { signal }) =>
-      roll(laterThan(deps.world, { kind: "roll", name: id, afterRevision, signal }, () => requireRoll(deps, id))),
-    listRolls: (request) => {
-      const { items, next } = pageOf(deps.world.rolls(), ({ id }) => id, request);
-      return Promise.resolve({ rolls: items.map((each) => rollMessage(deps, each)), continue: next });
+    getRoll: ({ id }) => roll(requireRoll(deps, id)),
+    listRolls: (request, { pageBytes: bytes }) => {
+      const encode = (roll: WireRoll): Uint8Array => muster.farm.v1.Roll.encode(roll).finish();
+      const { messages, next } = pageOf(
+        deps.world.rolls(),
+        ({ id }) => id,
+        (stored) => rollMessage(deps, stored),
+        { ...request, bytes, encode },
+      );
+      return Promise.resolve({ rolls: [...messages], continue: next });
     },
     changeRoll: ({ minimumReplicas, ...request }) =>
       roll(changeRoll(deps, { ...request, minimum: minimumReplicas ?? undefined })),
   } satisfies Partial<Handlers<typeof FarmService>>;
 }
 
-/** The records that can be read, as far as one page goes. */
-function pageOf<Record>(
+/** One page of the records that can be read. */
+function pageOf<Record, Wire>(
   seen: readonly { readonly read: Readable<Record>; readonly revision: number }[],
   keyOf: (record: Record) => string,
-  { limit, continue: after }: { readonly limit: number; readonly continue: string },
-): { readonly items: Stored<Record>[]; readonly next: string } {
-  const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
+  messageOf: (stored: Stored<Record>) => Wire,
+  { limit, continue: after, ...size }: PageRequest<Wire>,
+): { readonly messages: readonly Wire[]; readonly next: string } {
   const readable = seen
     .flatMap(({ read, revision }) => ("record" in read ? [{ record: read.record, revision }] : []))
     .filter(({ record }) => keyOf(record) > after);
-  const items = readable.slice(0, size);
-  const last = items.at(-1);
-  return { items, next: readable.length > size && last !== undefined ? keyOf(last.record) : "" };
+  const most = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
+  const { messages, last, isMore } = fillPage(readable, messageOf, { limit: most, ...size });
+  return { messages, next: isMore && last !== undefined ? keyOf(last.record) : "" };
 }
+
+type PageRequest<Wire> = Pick<PageLimits<Wire>, "bytes" | "encode"> & {
+  readonly limit: number;
+  readonly continue: string;
+};
 
 function unreadableSets({ world }: RequestDeps): PropertiesOf<typeof muster.farm.v1.UnreadableSet>[] {
   return world
@@ -147,15 +157,19 @@ function unreadableSets({ world }: RequestDeps): PropertiesOf<typeof muster.farm
 function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): WireReplicaSet {
   const { world } = deps;
   const nodes = world.nodesFor(set);
+  const roll = rollOf(deps, set)?.record;
   return {
     record: toWireSet(set),
     revision,
     replicas: set.placements.map(({ node, ordinal, templateHash }) => {
       const pod = podNameOf(set.name, ordinal);
-      const { health, reason, message } = livePod(deps, set, pod) ?? NO_POD;
+      const { health, reason, message } = livePod(deps, set, pod) ?? {
+        health: muster.health.v1.Health.HEALTH_UNKNOWN,
+        ...explainMissingPod({ set, roll, nodes }, node),
+      };
       return { node, pod, health, reason, message, templateHash, eligible: nodes?.eligible.has(node) ?? true };
     }),
-    replicasDesired: desiredOf(set, rollOf(deps, set)?.record, nodes?.eligible.size),
+    replicasDesired: desiredOf(set, roll, nodes?.eligible.size),
     healthy: countHealthy(set, world.podsOf(set.name), deps.templateHash(set)),
     eligibleNodes: nodes?.eligible.size ?? 0,
     farm: deps.farmOf(set.name),
@@ -164,7 +178,7 @@ function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): Wi
 
 /** The rolling update that the set is in, as far as it can be read. */
 function rollOf({ world }: RequestDeps, { roll }: ReplicaSet): Stored<Roll> | undefined {
-  const found = world.rolls().find(({ id }) => id === roll);
+  const found = roll === undefined ? undefined : world.roll(roll);
   return found !== undefined && "record" in found.read
     ? { record: found.read.record, revision: found.revision }
     : undefined;
@@ -175,10 +189,7 @@ function livePod({ world }: RequestDeps, { name }: ReplicaSet, pod: string) {
   return state?.deleted === true ? undefined : state;
 }
 
-function rollMessage(
-  deps: RequestDeps,
-  { record: roll, revision }: Stored<Roll>,
-): PropertiesOf<typeof muster.farm.v1.Roll> {
+function rollMessage(deps: RequestDeps, { record: roll, revision }: Stored<Roll>): WireRoll {
   const nowMs = deps.now();
   const sight = (name: string) => {
     const read = deps.world.set(name)?.read;

@@ -54,7 +54,8 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       }
     },
     check: async (manifest) => {
-      await told(calls.create(resource, asPod(manifest), { query: { dryRun: "All" } }));
+      // A name that is taken is no fault of the manifest, which the API server checks first: the place gets another name.
+      await told(unlessFault(calls.create(resource, asPod(manifest), { query: { dryRun: "All" } }), "already_exists"));
     },
     confirm: async (pod, uid) => {
       const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };

@@ -21,7 +21,6 @@ export type RecordChange<Record> = {
 export type Records<Record> = {
   /** As it is stored now; undefined: there is none. */
   get(key: string): Promise<(Readable<Record> & { readonly revision: number }) | undefined>;
-  list(): Promise<Stored<Record>[]>;
   create(key: string, record: Record): Promise<number>;
   /**
    * A user's change: the record keeps the fence of its owner. Rejects with conflict when somebody else was faster, limit_exceeded while the audit stream is too far
@@ -49,10 +48,6 @@ export function makeRecords<Record extends Fenced>(bucket: Bucket<Readable<Recor
       const entry = await bucket.get(key);
       return entry && { ...entry.value, revision: entry.revision };
     },
-    list: async () =>
-      (await bucket.list()).flatMap(({ value, revision }) =>
-        "record" in value ? [{ record: value.record, revision }] : [],
-      ),
     create: (key, record) => bucket.create(key, record),
     change: (change) => write(change, change.next.fence),
     own: (change, fence) => {

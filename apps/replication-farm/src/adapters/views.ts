@@ -1,10 +1,12 @@
 import type { NatsBus } from "@muster/bus";
 import { bucketKeys, buckets, muster } from "@muster/proto";
-import { openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
-import { isMarkFresh, type Health } from "@muster/health";
+import { bucketRevision, openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
+import { followMark } from "@muster/watch";
+import type { Health } from "@muster/health";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import { findContest, type Contest } from "../domain/find-overlap.ts";
 import { findNodes, readSelector, type NodeSight } from "../domain/eligible-nodes.ts";
+import type { ForeignPods } from "./foreign-pods.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
 import type { Roll } from "../domain/roll.ts";
 import type { Nodes, SetPod } from "../domain/set-snapshot.ts";
@@ -12,28 +14,41 @@ import type { Readable } from "./messages.ts";
 
 export type StoredSet = { readonly name: string; readonly read: Readable<ReplicaSet>; readonly revision: number };
 
-/** What changed: a set by its name, its pods, a rolling update by its id, or any node. */
+export type StoredRoll = { readonly id: string; readonly read: Readable<Roll>; readonly revision: number };
+
+/** What changed: a set by its name, its pods, a rolling update by its id, pods of a pod id that belong to no set, or any node. */
 export type WorldChange =
-  { readonly kind: "set" | "pods" | "roll"; readonly name: string } | { readonly kind: "nodes" };
+  | { readonly kind: "set" | "pods" | "roll"; readonly name: string }
+  | { readonly kind: "foreign"; readonly podId: string }
+  | { readonly kind: "nodes" };
 
 /** All that is followed, as it was last seen. */
 export type World = AsyncDisposable & {
   /** Also those that cannot be read, in the order of their names. */
   sets(): readonly StoredSet[];
   set(name: string): StoredSet | undefined;
-  rolls(): readonly { readonly id: string; readonly read: Readable<Roll>; readonly revision: number }[];
+  /** Those that can be read and have this pod id. */
+  setsOf(podId: string): readonly ReplicaSet[];
+  /** As `setsOf`, with every set that was stored before the call. Rejects as a bucket does. */
+  storedSetsOf(podId: string): Promise<readonly ReplicaSet[]>;
+  rolls(): readonly StoredRoll[];
+  roll(id: string): StoredRoll | undefined;
+  /** Those that can be read and move replicas from or to this set. */
+  rollsOf(set: string): readonly Roll[];
   /** Undefined: the watcher has been silent, or knows of no node at all, and nothing is concluded about any node. */
   nodeSights(): readonly NodeSight[] | undefined;
   nodesFor(set: ReplicaSet): Nodes | undefined;
   /** Pods of the set, by name. */
   podsOf(set: string): ReadonlyMap<string, SetPod>;
   podState(set: string, pod: string): muster.watch.v1.PodState | undefined;
-  /** Node -> name of its live pod of this pod id. */
+  /** Node -> name of its live pod of this pod id, of any maker. */
   occupied(podId: string): ReadonlyMap<string, string>;
   /** Nodes with a live pod of the set's pod id, or a place for one, by another set. */
   takenFrom(set: ReplicaSet): ReadonlySet<string>;
   /** What the set leaves to older ones of its pod id. */
   contestFor(set: ReplicaSet): Contest;
+  /** Names of the sets and rolling updates for which a change of this set or rolling update may matter: itself, sets of the same pod id, and both sides of a rolling update. */
+  concernedBy(name: string): ReadonlySet<string>;
   onChange(listener: (change: WorldChange) => void): () => void;
   /** What is not as fresh as it should be; undefined when all is. */
   staleness(): string | undefined;
@@ -43,6 +58,7 @@ export type WorldOptions = {
   readonly connection: NatsBus["connection"];
   readonly sets: Bucket<Readable<ReplicaSet>, ReplicaSet>;
   readonly rolls: Bucket<Readable<Roll>, Roll>;
+  readonly foreign: Omit<ForeignPods, keyof AsyncDisposable>;
   readonly nodesFreshMs: number;
   readonly nodeGraceMs: number;
   readonly now: () => number;
@@ -52,10 +68,14 @@ export type WorldOptions = {
 };
 
 const STALE_MS = 30_000;
+/** A view is behind its bucket by milliseconds; what takes longer is read from the bucket itself. */
+const CATCH_UP_MS = 500;
+/** The API server says something about once a minute. */
+const FOREIGN_STALE_MS = 180_000;
 
-/** Follows sets, rolling updates, and through the watcher's buckets nodes and pods. */
+/** Follows sets, rolling updates, pods that belong to no set, and through the watcher's buckets nodes and pods. */
 export async function openWorld(options: WorldOptions): Promise<World> {
-  const { connection, now, wallNow, nodesFreshMs, nodeGraceMs } = options;
+  const { connection, now, wallNow, nodesFreshMs, nodeGraceMs, foreign } = options;
   const { NodeState, NodesComplete, PodState } = muster.watch.v1;
   await using undo = new AsyncDisposableStack();
   const followed = (what: string) => ({
@@ -70,41 +90,36 @@ export async function openWorld(options: WorldOptions): Promise<World> {
   const mark = undo.use(await openView(marks, { ...followed("nodes"), filter: bucketKeys.nodesComplete }));
   const pods = undo.use(await openView(podStates, { ...followed("pods"), filter: `${OWNER_KIND}.>` }));
   const sights = followSights(nodes, now);
+  const isMarked = followMark(mark, () => mark.get(bucketKeys.nodesComplete)?.value.atMs, { freshMs: nodesFreshMs });
   const isCurrent = (): boolean =>
-    nodes.ageMs() === 0 &&
-    pods.ageMs() === 0 &&
-    isMarkFresh(mark.get(bucketKeys.nodesComplete)?.value.atMs, nodesFreshMs, wallNow());
+    nodes.ageMs() === 0 && pods.ageMs() === 0 && foreign.isKnown() && isMarked(wallNow());
   const nodeSights = (): readonly NodeSight[] | undefined =>
     isCurrent() && sights().length > 0 ? sights() : undefined;
   // Every pass asks for these, and there are as many passes as sets.
+  const records = indexRecords(options, sets, rolls);
   const podsOfSet = grouped(pods, (_, key) => key.split(".")[1]);
   const podsOfId = grouped(pods, ({ component }) => component);
-  const setsOfId = grouped(sets, (read) => ("record" in read ? read.record.spec.podId : undefined));
-  const recordsOfId = (podId: string) =>
-    setsOfId(podId).flatMap(({ value }) => ("record" in value ? [value.record] : []));
   const livePods = (podId: string) => podsOfId(podId).flatMap(({ value }) => (isLive(value) ? [value] : []));
   const opened = undo.move();
   return {
-    sets: () => sets.entries().map(storedSet),
-    set: (name) => {
-      const entry = sets.get(name);
-      return entry && storedSet(entry);
-    },
-    rolls: () => rolls.entries().map(({ key, value, revision }) => ({ id: key, read: value, revision })),
+    ...records,
     nodeSights,
     nodesFor: ({ spec, machines }) => {
       const sights = nodeSights();
       const selector = readSelector("spec.node_selector", spec.nodeSelector);
       const granted = new Set(machines.flatMap(({ grant }) => grant?.node ?? []));
       const among = spec.pool === undefined ? {} : { among: granted };
-      return sights && findNodes(selector, sights, { nowMs: now(), graceMs: nodeGraceMs, ...among });
+      const by = { nowMs: now(), graceMs: nodeGraceMs, foreign: foreign.on(spec.podId), ...among };
+      return sights && findNodes(selector, sights, by);
     },
     podsOf: (set) => readPods(podsOfSet(set), (wallMs) => now() - Math.max(0, wallNow() - wallMs)),
     podState: (set, pod) => pods.get(`${OWNER_KIND}.${set}.${pod}`)?.value,
-    occupied: (podId) => new Map(livePods(podId).map(({ node, pod }) => [node, pod])),
+    occupied: (podId) =>
+      new Map([...foreign.on(podId), ...livePods(podId).map(({ node, pod }) => [node, pod] as const)]),
     takenFrom: ({ name, spec: { podId } }) => {
       return new Set([
-        ...recordsOfId(podId)
+        ...records
+          .setsOf(podId)
           .filter((other) => other.name !== name)
           .flatMap(({ placements }) => placements.map(({ node }) => node)),
         ...livePods(podId)
@@ -112,7 +127,7 @@ export async function openWorld(options: WorldOptions): Promise<World> {
           .map(({ node }) => node),
       ]);
     },
-    contestFor: (set) => findContest(set, recordsOfId(set.spec.podId), nodeSights() ?? []),
+    contestFor: (set) => findContest(set, records.setsOf(set.spec.podId), nodeSights() ?? []),
     onChange: (listener) => {
       const stops = [
         sets.onChange((name) => listener({ kind: "set", name })),
@@ -120,6 +135,7 @@ export async function openWorld(options: WorldOptions): Promise<World> {
         pods.onChange((key) => listener({ kind: "pods", name: key.split(".")[1] ?? "" })),
         // The mark is renewed twice a minute and more: a look at every set for it is no more than the resync.
         nodes.onChange(() => listener({ kind: "nodes" })),
+        foreign.onChange((podId) => listener({ kind: "foreign", podId })),
       ];
       return () => {
         for (const stop of stops) stop();
@@ -127,14 +143,86 @@ export async function openWorld(options: WorldOptions): Promise<World> {
     },
     staleness: () => {
       const ageMs = Math.max(sets.ageMs(), rolls.ageMs(), nodes.ageMs(), pods.ageMs());
-      return ageMs > STALE_MS ? `sets, rolling updates, nodes or pods were last current ${ageMs} ms ago` : undefined;
+      if (ageMs > STALE_MS) return `sets, rolling updates, nodes or pods were last current ${ageMs} ms ago`;
+      if (!foreign.isKnown()) return "the first list of pods at the API server is not complete";
+      const heardMs = Math.round(foreign.ageMs());
+      return heardMs > FOREIGN_STALE_MS ? `the API server was last heard of pods ${heardMs} ms ago` : undefined;
     },
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }
 
+type RecordsIndex = Pick<
+  World,
+  "sets" | "set" | "setsOf" | "storedSetsOf" | "rolls" | "roll" | "rollsOf" | "concernedBy"
+>;
+
+/** The records by what is asked of them, so that no event and no request costs what all of them cost. */
+function indexRecords(
+  options: Pick<WorldOptions, "connection" | "sets">,
+  sets: View<Readable<ReplicaSet>>,
+  rolls: View<Readable<Roll>>,
+): RecordsIndex {
+  const setsOfId = grouped(sets, (read) => ("record" in read ? read.record.spec.podId : undefined));
+  const setsInRoll = grouped(sets, (read) => ("record" in read ? read.record.roll : undefined));
+  const rollsFrom = grouped(rolls, (read) => ("record" in read ? read.record.oldSet : undefined));
+  const rollsTo = grouped(rolls, (read) => ("record" in read ? read.record.newSet : undefined));
+  const rollsOf = (set: string) => [...rollsFrom(set), ...rollsTo(set)];
+  const recordsOfId = (podId: string) => readable(setsOfId(podId));
+  const podIdOf = (name: string): string | undefined => readable([sets.get(name)])[0]?.spec.podId;
+  return {
+    sets: () => sets.entries().map(storedSet),
+    set: (name) => {
+      const entry = sets.get(name);
+      return entry && storedSet(entry);
+    },
+    setsOf: recordsOfId,
+    storedSetsOf: async (podId) => {
+      const revision = await bucketRevision(options.connection, options.sets.name);
+      if (await hasReached(sets, revision)) return recordsOfId(podId);
+      return readable(await options.sets.list()).filter(({ spec }) => spec.podId === podId);
+    },
+    rolls: () => rolls.entries().map(storedRoll),
+    roll: (id) => {
+      const entry = rolls.get(id);
+      return entry && storedRoll(entry);
+    },
+    rollsOf: (set) => readable(rollsOf(set)),
+    concernedBy: (name) => {
+      const podId = podIdOf(name);
+      const entries = [...(podId === undefined ? [] : setsOfId(podId)), ...setsInRoll(name), ...rollsOf(name)];
+      return new Set([name, ...entries.map(({ key }) => key)]);
+    },
+  };
+}
+
 function storedSet({ key, value, revision }: ReturnType<View<Readable<ReplicaSet>>["entries"]>[number]): StoredSet {
   return { name: key, read: value, revision };
+}
+
+function storedRoll({ key, value, revision }: ReturnType<View<Readable<Roll>>["entries"]>[number]): StoredRoll {
+  return { id: key, read: value, revision };
+}
+
+function readable<Record>(entries: readonly ({ readonly value: Readable<Record> } | undefined)[]): Record[] {
+  return entries.flatMap((entry) => (entry !== undefined && "record" in entry.value ? [entry.value.record] : []));
+}
+
+/** Whether the view has everything up to this revision, or has it within a moment. It never does after an interruption, or where the latest write was a deletion whose mark has expired. */
+async function hasReached(view: View<unknown>, revision: number): Promise<boolean> {
+  const isThere = (): boolean => view.ageMs() === 0 && view.revision() >= revision;
+  if (isThere()) return true;
+  const reached = Promise.withResolvers<boolean>();
+  const giveUp = setTimeout(() => reached.resolve(false), CATCH_UP_MS);
+  const stop = view.onChange(() => {
+    if (isThere()) reached.resolve(true);
+  });
+  try {
+    return await reached.promise;
+  } finally {
+    clearTimeout(giveUp);
+    stop();
+  }
 }
 
 /** The nodes, made anew only once one has changed. */

@@ -1,4 +1,12 @@
-import { NEW_SET, podNameOf, type Placement, type ReplicaSet, type ReplicaSetSpec } from "./replica-set.ts";
+import {
+  NEW_SET,
+  podNameOf,
+  type Placement,
+  type ReplicaSet,
+  type ReplicaSetSpec,
+  type Transfer,
+} from "./replica-set.ts";
+import { REQUESTED } from "./plan-transfer.ts";
 import type { Roll } from "./roll.ts";
 import type { SetPod, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
@@ -54,6 +62,12 @@ export function aPlacement(node: string, ordinal: number, templateHash = "h1"): 
   return { node, ordinal, templateHash, sinceMs: 0, reservation: undefined };
 }
 
+/** A transfer that a user asked for and that does not expire. */
+export function aTransfer(oldNode: string, newNode: string | undefined): Transfer {
+  const deadlineMs = Number.MAX_SAFE_INTEGER;
+  return { id: "t", oldNode, newNode, deadlineMs, startedAtMs: 0, because: REQUESTED };
+}
+
 export function aPod(set: ReplicaSet, { node, ordinal }: Placement, pod: Partial<SetPod> = {}): [string, SetPod] {
   const name = podNameOf(set.name, ordinal);
   return [name, { name, uid: `uid-${name}`, node, health: "READY", sinceMs: 0, deleting: false, ...pod }];
@@ -65,7 +79,7 @@ export function aSnapshot(set: ReplicaSet, eligible: readonly string[], rest: Pa
     nowMs: 1_000_000,
     set,
     roll: undefined,
-    nodes: { eligible: new Set(eligible), usable: new Set(eligible), unusable: new Map() },
+    nodes: { eligible: new Set(eligible), usable: new Set(eligible), unusable: new Map(), foreign: new Map() },
     taken: new Set(),
     unhealthy: [],
     contest: { nodes: new Map(), yields: new Set() },

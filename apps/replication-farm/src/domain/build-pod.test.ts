@@ -7,6 +7,8 @@ import { buildPod } from "./build-pod.ts";
 const POLICY = { namespace: "apps", installation: "muster-1", keys: { labels, annotations, schedulingGates } };
 const PLACE = { node: "n-1", ordinal: 7 };
 const TERM = { key: "metadata.name", operator: "In", values: ["n-1"] };
+/** Also read the other way round: a running pod keeps later ones of its pod id away whatever became of its own labels. */
+const ALONE = { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { pod_id: "proxy" } } };
 
 function build(template: unknown, traceparent = "") {
   const text = typeof template === "string" ? template : JSON.stringify(template);
@@ -51,6 +53,7 @@ describe("buildPod", () => {
         nodeAffinity: {
           requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields: [TERM] }] },
         },
+        podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [ALONE] },
       },
       containers: [],
     });
@@ -59,13 +62,18 @@ describe("buildPod", () => {
   it("names the node in each term of an affinity that the template has, and keeps the rest of it", () => {
     const required = "requiredDuringSchedulingIgnoredDuringExecution";
     const terms = [{ matchExpressions: [{ key: "a", operator: "Exists" }] }, {}];
-    const affinity = { nodeAffinity: { [required]: { nodeSelectorTerms: terms } }, podAffinity: { kept: true } };
+    const affinity = {
+      nodeAffinity: { [required]: { nodeSelectorTerms: terms } },
+      podAffinity: { kept: true },
+      podAntiAffinity: { [required]: [{ topologyKey: "zone" }] },
+    };
     const { spec } = build({ spec: { affinity, containers: [] } });
     expect(spec["affinity"]).toEqual({
       nodeAffinity: {
         [required]: { nodeSelectorTerms: [{ ...terms[0], matchFields: [TERM] }, { matchFields: [TERM] }] },
       },
       podAffinity: { kept: true },
+      podAntiAffinity: { [required]: [{ topologyKey: "zone" }, ALONE] },
     });
   });
 

@@ -27,6 +27,8 @@ export type PodPolicy = { readonly namespace: string; readonly installation: str
 /** The owner kind of pods of replica sets. */
 export const OWNER_KIND = "replica-set";
 
+const HOSTNAME = "kubernetes.io/hostname";
+
 type Item = Readonly<Record<string, unknown>>;
 
 export type PodManifest = {
@@ -83,7 +85,7 @@ export function buildPod(
       restartPolicy: "Always",
       // Nothing runs before its maker has looked again: one that was stopped in the middle may make it when the place is long gone.
       schedulingGates: [...listAt(pod, "schedulingGates"), { name: schedulingGates.unconfirmed }],
-      affinity: buildAffinity(objectAt(pod, "affinity"), node),
+      affinity: buildAffinity(objectAt(pod, "affinity"), node, { [labels.podId]: spec.podId }),
       containers: listAt(pod, "containers").map((container) => withTrace(container, traceparent)),
     },
   };
@@ -99,8 +101,11 @@ function readTemplate(text: string): Item {
   return isObject(template) ? template : refuse("", "object");
 }
 
-/** By the node's own name, because its hostname label may say something else. One term that holds is enough for the scheduler, so each of them has to name the node. */
-function buildAffinity(affinity: Item, node: string): Item {
+/**
+ * By the node's own name, because its hostname label may say something else. One term that holds is enough for the scheduler, so each of them has to name the node. The pod keeps apart from
+ * others of its pod id: a scheduler honours the term of a running pod in both directions, so it holds even after the labels of that pod were removed.
+ */
+function buildAffinity(affinity: Item, node: string, podId: Readonly<Record<string, string>>): Item {
   const required = "requiredDuringSchedulingIgnoredDuringExecution";
   const nodeAffinity = objectAt(affinity, "nodeAffinity");
   const demanded = listAt(objectAt(nodeAffinity, required), "nodeSelectorTerms");
@@ -108,7 +113,13 @@ function buildAffinity(affinity: Item, node: string): Item {
     ...term,
     matchFields: [...listAt(term, "matchFields"), { key: "metadata.name", operator: "In", values: [node] }],
   }));
-  return { ...affinity, nodeAffinity: { ...nodeAffinity, [required]: { nodeSelectorTerms } } };
+  const apart = objectAt(affinity, "podAntiAffinity");
+  const alone = { topologyKey: HOSTNAME, labelSelector: { matchLabels: podId } };
+  return {
+    ...affinity,
+    nodeAffinity: { ...nodeAffinity, [required]: { nodeSelectorTerms } },
+    podAntiAffinity: { ...apart, [required]: [...listAt(apart, required), alone] },
+  };
 }
 
 function withTrace(container: Item, traceparent: string): Item {

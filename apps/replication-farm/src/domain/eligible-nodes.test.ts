@@ -26,6 +26,14 @@ describe("nodes for a set", () => {
     expect(names(found.usable)).toEqual(usable ? ["a"] : []);
   });
 
+  it("are not those on which a pod of the pod id belongs to no set", () => {
+    const foreign = new Map([["a", "web-1"]]);
+    const found = findNodes(readSelector("selector", ""), [node("a"), node("b")], { ...look, foreign });
+    expect(names(found.eligible)).toEqual(["b"]);
+    expect(names(found.usable)).toEqual(["a", "b"]);
+    expect(found.foreign).toEqual(foreign);
+  });
+
   it("are among the machines of the set where it has a pool", () => {
     const found = findNodes(readSelector("selector", ""), [node("a"), node("b")], { ...look, among: new Set(["b"]) });
     expect(names(found.eligible)).toEqual(["b"]);

@@ -2,6 +2,8 @@ import { FaultError } from "@muster/faults";
 import { checkLabelKey, checkLabelValue, matchesLabels, parseLabelSelector, type LabelSelector } from "@muster/names";
 import type { Nodes } from "./set-snapshot.ts";
 
+const NO_PODS: ReadonlyMap<string, string> = new Map();
+
 /** A node as the watcher tells it. */
 export type NodeSight = {
   readonly name: string;
@@ -27,14 +29,20 @@ export function readSelector(field: string, text: string): LabelSelector {
 }
 
 /**
- * Which nodes may have a pod of a set. One that has been not ready for less than `graceMs` stays eligible where it was, so that a kubelet that restarts moves nothing;
+ * Which nodes may have a pod of a set. `foreign`: nodes whose running pod of the same pod id belongs to no set, by the pod's name; they have to wait for its end. One that has been not ready for less than `graceMs` stays eligible where it was, so that a kubelet that restarts moves nothing;
  * none of them is usable for a new pod.
  */
 export function findNodes(
   selector: LabelSelector,
   nodes: Iterable<NodeSight>,
-  { nowMs, graceMs, among }: { readonly nowMs: number; readonly graceMs: number; readonly among?: ReadonlySet<string> },
+  options: {
+    readonly nowMs: number;
+    readonly graceMs: number;
+    readonly among?: ReadonlySet<string>;
+    readonly foreign?: ReadonlyMap<string, string>;
+  },
 ): Nodes {
+  const { nowMs, graceMs, among, foreign = NO_PODS } = options;
   const eligible = new Set<string>();
   const usable = new Set<string>();
   const unusable = new Map<string, string>();
@@ -42,8 +50,8 @@ export function findNodes(
     if (ready && schedulable) usable.add(name);
     else unusable.set(name, schedulable ? "it is not ready" : "it is cordoned");
     const isLost = !ready && nowMs - (unreadySinceMs ?? nowMs) >= graceMs;
-    const isOurs = among === undefined || among.has(name);
+    const isOurs = (among === undefined || among.has(name)) && !foreign.has(name);
     if (isOurs && schedulable && !isLost && matchesLabels(selector, labels)) eligible.add(name);
   }
-  return { eligible, usable, unusable };
+  return { eligible, usable, unusable, foreign };
 }

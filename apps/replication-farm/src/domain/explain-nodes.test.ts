@@ -11,9 +11,10 @@ function explained(
   placed: readonly string[],
   sights: readonly NodeSight[],
   taken: Readonly<Record<string, string>> = {},
+  foreign: ReadonlyMap<string, string> = new Map(),
 ) {
   const set = placedOn(placed, { spec: aSpec({ nodeSelector: "disk=ssd" }) });
-  const nodes = findNodes(readSelector("f", "disk=ssd"), sights, { nowMs: 10, graceMs: 5 });
+  const nodes = findNodes(readSelector("f", "disk=ssd"), sights, { nowMs: 10, graceMs: 5, foreign });
   return explainNodes(set, sights, nodes, new Map(Object.entries(taken))).map(({ node, code, message }) =>
     [node, code, message].join(" ").trim(),
   );
@@ -42,9 +43,20 @@ it.each<[title: string, sights: readonly NodeSight[], verdict: string]>([
   expect(explained(["n"], sights)).toEqual([verdict]);
 });
 
+it("names the pod without a set that keeps a set from a node, with a replica and without one", () => {
+  const foreign = new Map([
+    ["a", "web-8"],
+    ["b", "web-9"],
+  ]);
+  expect(explained(["a"], [sight("a"), sight("b")], { b: "web-9" }, foreign)).toEqual([
+    "a REPLICA pod web-8, which belongs to no replica set, runs pod id web there",
+    "b TAKEN pod web-9, which belongs to no replica set, runs pod id web there",
+  ]);
+});
+
 it("tells of a pool's machine that the set does not hold", () => {
   const set = placedOn([], { spec: aSpec({ nodeSelector: "", pool: "workers" }) });
-  const nodes = { eligible: new Set<string>(), usable: new Set(["n"]), unusable: new Map<string, string>() };
+  const nodes = { eligible: new Set<string>(), usable: new Set(["n"]), unusable: new Map(), foreign: new Map() };
   expect(explainNodes(set, [sight("n")], nodes, new Map())).toEqual([
     { node: "n", code: "NOT_GRANTED", message: "the set holds no such machine of pool workers" },
   ]);

@@ -38,14 +38,21 @@ export function explainNodes(
 }
 
 /** Why the node takes no new pod of the set. */
-function findObstacle({ spec }: ReplicaSet, sight: NodeSight, { eligible }: Nodes): Judged | undefined {
+function findObstacle({ spec }: ReplicaSet, sight: NodeSight, { eligible, foreign }: Nodes): Judged | undefined {
   const selector = readSelector("spec.node_selector", spec.nodeSelector);
   if (!matchesLabels(selector, sight.labels))
     return { code: "NOT_SELECTED", message: `its labels do not match ${spec.nodeSelector}` };
   if (!sight.schedulable) return { code: "CORDONED", message: "it is cordoned" };
   if (!sight.ready) return { code: "NOT_READY", message: "it is not ready" };
   if (eligible.has(sight.name)) return undefined;
+  const pod = foreign.get(sight.name);
+  if (pod !== undefined) return { code: "TAKEN", message: describeForeign(pod, spec.podId) };
   return { code: "NOT_GRANTED", message: `the set holds no such machine of pool ${spec.pool ?? ""}` };
+}
+
+/** A pod that keeps a set from a node and that no farm may remove. */
+export function describeForeign(pod: string, podId: string): string {
+  return `pod ${pod}, which belongs to no replica set, runs pod id ${podId} there`;
 }
 
 function judgePlace(obstacle: Judged | undefined, isEligible: boolean): Judged {

@@ -1,3 +1,4 @@
+import { PART_SEPARATOR } from "@muster/names";
 import { desiredOf, standsStill } from "./desired-of.ts";
 import { countPlaced } from "./places.ts";
 import type { Machine, ReplicaSet, Trouble } from "./replica-set.ts";
@@ -112,22 +113,19 @@ export function findMachineTrouble(snapshot: SetSnapshot): Omit<Trouble, "sinceM
   return { code: "WAITING_FOR_MACHINE", message };
 }
 
-/** Between the name of a set and the number of its machine. The ledger takes what stands before it for the owner of the whole. */
-const PART = "--";
-
 /** Under which the ledger has a machine. */
 export function machineOwnerOf(set: string, number: number): string {
-  return `${set}${PART}${number}`;
+  return `${set}${PART_SEPARATOR}${number}`;
 }
 
 /** Undefined: no set would ask under this id. */
 export function readMachineOwner(id: string): { readonly set: string; readonly number: number } | undefined {
-  const at = id.lastIndexOf(PART);
-  const number = id.slice(at + PART.length);
+  const at = id.lastIndexOf(PART_SEPARATOR);
+  const number = id.slice(at + PART_SEPARATOR.length);
   return at <= 0 || !/^[1-9]\d{0,9}$/.test(number) ? undefined : { set: id.slice(0, at), number: Number(number) };
 }
 
 /** Whether the name of a set leaves it clear which machines are its own. */
 export function mayHaveMachines(set: string): boolean {
-  return !set.includes(PART);
+  return !set.includes(PART_SEPARATOR);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aPod, aSnapshot, placedOn } from "./a-set.ts";
+import { aPlacement, aPod, aRoll, aSnapshot, aTransfer, placedOn } from "./a-set.ts";
 import { countHealthy } from "./count-healthy.ts";
 import { planPods } from "./plan-pods.ts";
 import type { SetSnapshot } from "./set-snapshot.ts";
@@ -68,16 +68,73 @@ describe("pods of a set", () => {
     ]);
   });
 
+  it.each<[string, Partial<typeof set>, string, readonly string[]]>([
+    ["is gone", {}, "", ["delete web-1: node-gone"]],
+    ["is gone, not of a disabled set", { disabled: true }, "", ["confirm web-1: not-placed"]],
+    ["is gone, not once it has run there", {}, "b", []],
+    ["is cordoned, which does not end it", {}, "", ["confirm web-1: not-placed"]],
+  ])("are deleted where they wait for a node that %s", (what, more, node, expected) => {
+    const one = placedOn(["b"], more);
+    const unusable = new Map(what.startsWith("is cordoned") ? [["b", "it is cordoned"]] : []);
+    const nodes = { eligible: new Set(["a"]), usable: new Set(["a"]), unusable, foreign: new Map() };
+    const pods = new Map(one.placements.map((each) => aPod(one, each, { node, health: "NOT_READY" })));
+    const steps = planPods(aSnapshot(one, ["a"], { pods, nodes }), none, new Map());
+    expect(steps.map((step) => `${step.do} ${step.pod}: ${step.because}`)).toEqual(expected);
+  });
+
   it.each<[string, Partial<SetSnapshot>, Map<string, string>, Map<number, { times: number; notBeforeMs: number }>]>([
-    ["node-unusable", { nodes: { eligible: new Set(["a"]), usable: new Set(), unusable: new Map() } }, none, new Map()],
+    [
+      "node-unusable",
+      { nodes: { eligible: new Set(["a"]), usable: new Set(), unusable: new Map(), foreign: new Map() } },
+      none,
+      new Map(),
+    ],
     ["nodes-unknown", { nodes: undefined }, none, new Map()],
     ["node-taken", {}, new Map([["a", "web-0"]]), new Map()],
+    // Its own pod after its labels were removed by hand.
+    ["node-taken", {}, new Map([["a", "web-1"]]), new Map()],
     ["pause", {}, none, new Map([[1, { times: 1, notBeforeMs: 2_000_000 }]])],
   ])("wait, and say why: %s", (because, rest, occupied, restarts) => {
     const one = placedOn(["a"]);
     expect(planPods(aSnapshot(one, ["a"], { ...withPods(), ...rest }), occupied, restarts)).toEqual([
       { do: "wait", pod: "web-1", because },
     ]);
+  });
+
+  it.each<[string, Partial<typeof set>, Partial<SetSnapshot>, readonly string[]]>([
+    ["was deleted by hand", {}, withPods(), ["wait web-1: disabled", "wait web-2: disabled"]],
+    [
+      "has ended",
+      {},
+      withPods(aPod(set, aPlacement("a", 1), { health: "FAILED" })),
+      ["wait web-1: disabled", "wait web-2: disabled"],
+    ],
+    [
+      "is not placed yet",
+      {},
+      withPods(aPod(set, aPlacement("a", 1), { node: "" })),
+      ["confirm web-1: not-placed", "wait web-2: disabled"],
+    ],
+    ["has no place", { placements: [] }, {}, ["delete web-1: no-place", "delete web-2: no-place"]],
+    [
+      "is the new one of a transfer",
+      { transfer: aTransfer("a", "b") },
+      withPods(),
+      ["wait web-1: disabled", "create web-2: missing"],
+    ],
+    [
+      "is moved by a rolling update",
+      { roll: "web-2" },
+      { ...withPods(), roll: aRoll({ phase: "RUNNING" }) },
+      ["create web-1: missing", "create web-2: missing"],
+    ],
+  ])("of a disabled set are not replaced; one that %s", (_case, more, rest, expected) => {
+    const snapshot = aSnapshot({ ...set, disabled: true, ...more }, ["a", "b"], {
+      pods: aSnapshot(set, []).pods,
+      ...rest,
+    });
+    const steps = planPods(snapshot, none, new Map());
+    expect(steps.map((step) => `${step.do} ${step.pod}: ${step.because}`)).toEqual(expected);
   });
 
   it("wait for the earlier pod of their name to be gone", () => {

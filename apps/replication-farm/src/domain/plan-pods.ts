@@ -1,4 +1,5 @@
-import { podNameOf } from "./replica-set.ts";
+import { standsStill } from "./desired-of.ts";
+import { podNameOf, type Placement } from "./replica-set.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
 /** What became of the pods of one place, in this process. */
@@ -22,18 +23,19 @@ export type PodStep =
       readonly do: "delete";
       readonly pod: string;
       readonly uid: string;
-      readonly because: "no-place" | "ended";
+      /** `node-gone`: it waits for a place on a node that does not exist. */
+      readonly because: "no-place" | "ended" | "node-gone";
     }
   /** The pod stays and is nobody's: the labels by which it is the set's go. */
   | { readonly do: "abandon"; readonly pod: string; readonly uid: string; readonly because: "kept" }
   | {
       readonly do: "wait";
       readonly pod: string;
-      readonly because: "node-unusable" | "node-taken" | "pause" | "deleting" | "nodes-unknown";
+      readonly because: "disabled" | "node-unusable" | "node-taken" | "pause" | "deleting" | "nodes-unknown";
     };
 
 /**
- * What makes the pods what the record says: a pod for each place, once its node takes pods and has no other of this pod id; none for what has no place. `occupied`:
+ * What makes the pods what the record says: a pod for each place of a set that is not disabled, once its node takes pods and has no other of this pod id; none for what has no place. `occupied`:
  * nodes that have a live pod of this pod id, of this set or another, by the pod's name.
  */
 export function planPods(
@@ -54,21 +56,34 @@ export function planPods(
     const pod = podNameOf(set.name, ordinal);
     const seen = pods.get(pod);
     if (seen !== undefined) {
-      if (isWanted(seen)) steps.push(...tend(seen, ordinal));
+      const isGone = nodes !== undefined && !nodes.usable.has(node) && !nodes.unusable.has(node);
+      if (isWanted(seen)) steps.push(...tend(seen, ordinal, { isGone, isRenewed: makesPodFor(snapshot, node) }));
       continue;
     }
     const inTheWay = occupied.get(node);
-    if (nodes === undefined) steps.push({ do: "wait", pod, because: "nodes-unknown" });
+    if (!makesPodFor(snapshot, node)) steps.push({ do: "wait", pod, because: "disabled" });
+    else if (nodes === undefined) steps.push({ do: "wait", pod, because: "nodes-unknown" });
     else if (!nodes.usable.has(node)) steps.push({ do: "wait", pod, because: "node-unusable" });
-    else if (inTheWay !== undefined && inTheWay !== pod) steps.push({ do: "wait", pod, because: "node-taken" });
+    else if (inTheWay !== undefined) steps.push({ do: "wait", pod, because: "node-taken" });
     else if (nowMs < (restarts.get(ordinal)?.notBeforeMs ?? 0)) steps.push({ do: "wait", pod, because: "pause" });
     else steps.push({ do: "create", pod, ordinal, node, because: "missing" });
   }
   return steps;
 }
 
-function tend({ name: pod, uid, node, health, deleting }: SetPod, ordinal: number): PodStep[] {
+/** A disabled set makes no pod, also for one that was deleted by hand; its transfer, which continues, needs the new one. */
+export function makesPodFor({ set, roll }: Pick<SetSnapshot, "set" | "roll">, node: Placement["node"]): boolean {
+  return !standsStill(set, roll) || node === set.transfer?.newNode;
+}
+
+function tend(
+  { name: pod, uid, node, health, deleting }: SetPod,
+  ordinal: number,
+  { isGone, isRenewed }: { readonly isGone: boolean; readonly isRenewed: boolean },
+): PodStep[] {
   if (deleting) return [{ do: "wait", pod, because: "deleting" }];
-  if (health === "FAILED" || health === "SUCCEEDED") return [{ do: "delete", pod, uid, because: "ended" }];
+  if (health === "FAILED" || health === "SUCCEEDED")
+    return [isRenewed ? { do: "delete", pod, uid, because: "ended" } : { do: "wait", pod, because: "disabled" }];
+  if (node === "" && isGone && isRenewed) return [{ do: "delete", pod, uid, because: "node-gone" }];
   return node === "" ? [{ do: "confirm", pod, ordinal, because: "not-placed" }] : [];
 }

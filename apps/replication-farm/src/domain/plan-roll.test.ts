@@ -342,7 +342,7 @@ class World {
       nowMs: this.nowMs,
       set,
       roll: set.roll === undefined ? undefined : this.roll,
-      nodes: { eligible, usable, unusable: new Map() },
+      nodes: { eligible, usable, unusable: new Map(), foreign: new Map() },
       taken: new Set(others.flatMap(({ placements }) => placements.map(({ node }) => node))),
       unhealthy: [],
       contest: findContest(set, others, sights),

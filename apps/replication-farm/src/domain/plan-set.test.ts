@@ -58,6 +58,7 @@ describe("a set with too few places", () => {
       eligible: new Set(["a", "b", "c", "d"]),
       usable: new Set(["a", "c", "d"]),
       unusable: new Map([["b", "it is cordoned"]]),
+      foreign: new Map(),
     };
     expect(nodesOf(planSet(aSnapshot(set, [], { nodes, taken: new Set(["c"]) }), POLICY))).toEqual(["a", "d"]);
   });
@@ -321,7 +322,7 @@ describe("a node that is left", () => {
     ["c", "it is cordoned"],
     ["d", "it is gone"],
   ])("says why: %s", (node, because) => {
-    const usable = { usable: new Set(["a", "b"]), unusable: new Map([["c", "it is cordoned"]]) };
+    const usable = { usable: new Set(["a", "b"]), unusable: new Map([["c", "it is cordoned"]]), foreign: new Map() };
     const nodes = { eligible: new Set(["a"]), ...usable };
     const { change } = planSet(aSnapshot(placedOn([node]), [], { nodes }), POLICY);
     expect(change?.next.transfer).toMatchObject({ oldNode: node, because });

@@ -1,10 +1,11 @@
 import { backoffMs } from "@muster/backoff";
 import { isAvailable } from "./decide-available.ts";
 import { desiredOf, standsStill } from "./desired-of.ts";
+import { describeForeign } from "./explain-nodes.ts";
 import { countPlaced, findCandidates, isReady, place, podOf, retarget } from "./places.ts";
 import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
 import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
-import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
+import type { Nodes, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./worse-trouble.ts";
 
 /** Why a node is left that is eligible: it is tried once. */
@@ -48,9 +49,7 @@ function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   if (nowMs < set.transferNotBeforeMs) return waitFor("transfer-pause");
   if (snapshot.failsafe) return waitFor("failsafe");
   if (isWell(old) && !set.placements.every(isWell)) return waitFor("others-unhealthy");
-  const because = nodes.usable.has(old.node)
-    ? "its labels no longer match"
-    : (nodes.unusable.get(old.node) ?? "it is gone");
+  const because = whyIneligible(set, nodes, old.node);
   const transfer: Transfer = {
     id: `${set.uid}-${set.nextOrdinal}`,
     oldNode: old.node,
@@ -64,6 +63,12 @@ function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
     change: { next, because: "node-ineligible", audits: [audit("NODE_TRANSFER_START", set, transfer)] },
     waits: [],
   };
+}
+
+function whyIneligible({ spec }: ReplicaSet, { usable, unusable, foreign }: Nodes, node: string): string {
+  const pod = foreign.get(node);
+  if (!usable.has(node)) return unusable.get(node) ?? "it is gone";
+  return pod === undefined ? "its labels no longer match" : describeForeign(pod, spec.podId);
 }
 
 function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: Transfer): SetPlan {

@@ -78,7 +78,7 @@ export type ReplicaSet = {
   readonly name: string;
   readonly uid: string;
   readonly spec: ReplicaSetSpec;
-  /** Nothing is added, removed or made new; transfers go on. */
+  /** No place is added or removed and no pod is created or replaced; transfers continue. */
   readonly disabled: boolean;
   /** In the order of the nodes' names. */
   readonly placements: readonly Placement[];

@@ -22,6 +22,8 @@ export type Nodes = {
   readonly usable: ReadonlySet<string>;
   /** Why each of the others that are there takes none, for people. */
   readonly unusable: ReadonlyMap<string, string>;
+  /** Those with a running pod of the set's pod id that belongs to no set, and the pod's name: none of them is eligible. */
+  readonly foreign: ReadonlyMap<string, string>;
 };
 
 /** What the ledger has under one number of a set. `gone`: nothing, though it was granted; the ledger itself was asked. */

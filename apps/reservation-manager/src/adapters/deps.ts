@@ -1,25 +1,26 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { connectService, serve, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
-import { bucketKeys, buckets, ReservationService, streams, type muster } from "@muster/proto";
+import { buckets, ReservationService, streams, type muster } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { lead, openBucket, openLog, openView, type Codec, type Leadership, type View } from "@muster/store";
 import type { Config } from "../config.ts";
 import { emptyLedger, type Ledger } from "../domain/ledger.ts";
-import type { NodeFacts, PoolScaling } from "../domain/machines.ts";
+import type { PoolScaling } from "../domain/machines.ts";
 import { idOf } from "../domain/reservation.ts";
 import { evolveOnce } from "../domain/world.ts";
 import { LedgerKeeper } from "../service.ts";
 import { makeAnnouncer } from "./announcer.ts";
 import { makeHandlers } from "./handlers.ts";
-import { entryCodec, nodeCodec, scalingCodec, toNodeFacts, toScaling, type NodeEntry } from "./messages.ts";
+import { entryCodec, nodeCodec, scalingCodec, toScaling } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
 import { startMetrics, type LedgerMetrics } from "./metrics.ts";
+import { nodeView, type NodeView } from "./node-view.ts";
 
 type Manager = {
   readonly context: ServiceContext<Config>;
   readonly bus: NatsBus;
-  readonly nodes: View<NodeEntry>;
+  readonly nodes: NodeView;
   readonly scalings: View<muster.node.v1.PoolScaling>;
   readonly metrics: LedgerMetrics;
   /** How often the connection was lost so far. */
@@ -53,7 +54,7 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
   const managed: Manager = (manager = {
     context,
     bus,
-    nodes,
+    nodes: nodeView(nodes, config, () => performance.now()),
     scalings,
     metrics,
     losses: () => losses,
@@ -129,9 +130,9 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     const keeper = new LedgerKeeper(
       {
         log,
-        nodes: () => nodes.entries().flatMap(({ key, value }) => liveNode(key, value, config.poolLabel) ?? []),
+        nodes: nodes.list,
         scalings: () => scalings.entries().map(({ key, value }) => toScaling(key, value)),
-        allNodesKnown: (nowMs) => allNodesKnown(nodes, config.nodesFreshMs, nowMs),
+        allNodesKnown: nodes.areAllKnown,
         now: Date.now,
         announce: announcer.announce,
         decided: metrics.decided,
@@ -148,6 +149,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       await using _served = await serve(bus, ReservationService, makeHandlers(keeper, scaledAtMs), {
         version: context.version,
         description: "The ledger of machines",
+        hotMethods: ["reserve", "checkReservation", "unreserve", "getReservation"],
         onDefect: (method, error) => {
           logger.error({ method, err: error }, "a request failed inside the service");
         },
@@ -164,32 +166,15 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
 }
 
 /** Tells the keeper of what changes, until disposed. */
-function follow({ nodes, scalings, context }: Manager, keeper: LedgerKeeper): DisposableStack {
+function follow({ nodes, scalings }: Manager, keeper: LedgerKeeper): DisposableStack {
   const following = new DisposableStack();
-  following.defer(
-    nodes.onChange((name) => {
-      if (name === bucketKeys.nodesComplete) keeper.nodesMarked();
-      else keeper.observe(name, liveNode(name, nodes.get(name)?.value, context.config.poolLabel));
-    }),
-  );
+  following.defer(nodes.follow(keeper));
   following.defer(
     scalings.onChange((pool) => {
       keeper.observePool(pool, scalingOf(pool, scalings.get(pool)?.value));
     }),
   );
   return following;
-}
-
-/** A mark that is much older than the watcher's habit is left over from a watcher that is gone, and proves nothing about now. */
-function allNodesKnown(nodes: Manager["nodes"], freshMs: number, nowMs: number): boolean {
-  const mark = nodes.get(bucketKeys.nodesComplete)?.value;
-  return mark?.kind === "complete" && nowMs - mark.atMs <= freshMs;
-}
-
-/** Undefined for a node that is gone, and for what is no node. */
-function liveNode(name: string, entry: NodeEntry | undefined, poolLabel: string): NodeFacts | undefined {
-  const facts = entry?.kind === "node" ? toNodeFacts(entry.state, poolLabel) : undefined;
-  return facts === undefined ? undefined : { ...facts, name };
 }
 
 function scalingOf(pool: string, scaling: muster.node.v1.PoolScaling | undefined): PoolScaling | undefined {

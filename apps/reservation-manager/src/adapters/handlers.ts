@@ -1,5 +1,6 @@
-import type { Handlers } from "@muster/bus";
-import type { ReservationService } from "@muster/proto";
+import { fillPage, type Handlers } from "@muster/bus";
+import { muster, type ReservationService } from "@muster/proto";
+import { ownerKey } from "../domain/reservation.ts";
 import type { LedgerKeeper } from "../service.ts";
 import { toWireExplanation } from "./explanation-messages.ts";
 import { toWireMachines } from "./machine-messages.ts";
@@ -29,13 +30,19 @@ export function makeHandlers(
     }),
     limitConcurrency: async ({ ownerKind, limit }) => ({ changed: await keeper.limit({ ownerKind, limit }) }),
     getReservation: async ({ owner }) => ({ reservation: toWireReservation(await keeper.get(toOwner(owner))) }),
-    listReservations: async ({ ownerKind, limit, continue: after }) => {
+    listReservations: async ({ ownerKind, limit, continue: after }, { pageBytes }) => {
       const page = await keeper.list({
         kind: emptyIsAbsent(ownerKind),
         after: emptyIsAbsent(after),
         limit: atMost(limit, PAGE_MAX),
       });
-      return { reservations: page.reports.map(toWireReservation), continue: page.next ?? "" };
+      const { messages, last, isMore } = fillPage(page.reports, toWireReservation, {
+        limit: PAGE_MAX,
+        bytes: pageBytes,
+        encode: (reservation) => muster.reservation.v1.Reservation.encode(reservation).finish(),
+      });
+      const next = isMore && last !== undefined ? ownerKey(last.reservation.owner) : page.next;
+      return { reservations: [...messages], continue: next ?? "", nextSequence: page.nextSequence };
     },
     explainReservation: async ({ owner }) => {
       const { pools, ...explanation } = toWireExplanation(await keeper.explain(toOwner(owner)));

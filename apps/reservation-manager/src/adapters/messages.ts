@@ -5,7 +5,8 @@ import type { LimitRequest } from "../domain/decide-limit.ts";
 import type { WaitReason } from "../domain/explain-waiting.ts";
 import type { LedgerEvent } from "../domain/ledger.ts";
 import { brokenOf, capacityOf, type NodeFacts, type PoolScaling, type UnusableReason } from "../domain/machines.ts";
-import { idOf, type Machine, type Need, type Owner, type Reservation } from "../domain/reservation.ts";
+import type { Owner } from "@muster/names";
+import { idOf, type Machine, type Need, type Reservation } from "../domain/reservation.ts";
 import type { PoolReport, ReservationReport } from "../service.ts";
 
 const wire = muster.reservation.v1;
@@ -74,6 +75,7 @@ export function toWireReservation({ reservation, because }: ReservationReport): 
   const { sequence, owner, needs, priority, createdAtMs, expiresAtMs, grant } = reservation;
   return {
     id: idOf(sequence),
+    sequence,
     owner,
     needs: [...needs],
     priority,

@@ -4,7 +4,8 @@ import { findHold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "./ledger.ts";
 import { capacityOf, unusableNodes, type Machines, type UnusableNode } from "./machines.ts";
 import { comparePlaces, firstPlaceOf, placeOf, type Place } from "./waiting-queue.ts";
-import { countByPool, type Owner, type PoolNeed, type Reservation } from "./reservation.ts";
+import type { Owner } from "@muster/names";
+import { countByPool, type PoolNeed, type Reservation } from "./reservation.ts";
 import type { World } from "./world.ts";
 
 /** At most so many of a list, and how many more there are. */

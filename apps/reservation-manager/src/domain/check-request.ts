@@ -3,7 +3,8 @@ import { checkDnsLabel, checkLabelValue } from "@muster/names";
 import type { LimitRequest } from "./decide-limit.ts";
 import type { RenewalRequest } from "./decide-renewal.ts";
 import type { ReleaseRequest } from "./decide-release.ts";
-import type { Need, Owner } from "./reservation.ts";
+import type { Owner } from "@muster/names";
+import type { Need } from "./reservation.ts";
 
 /** One machine a need; more than this in one gang is more likely a mistake than a wish. */
 export const NEEDS_MAX = 1000;

@@ -1,5 +1,6 @@
 import { reservationOf, type Ledger, type LedgerEvent } from "./ledger.ts";
-import { idOf, type Owner } from "./reservation.ts";
+import type { Owner } from "@muster/names";
+import { idOf } from "./reservation.ts";
 
 export type ReleaseRequest = {
   readonly owner: Owner;

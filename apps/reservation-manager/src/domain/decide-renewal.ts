@@ -1,6 +1,7 @@
 import type { Fault } from "@muster/faults";
 import { reservationOf, type Ledger, type LedgerEvent } from "./ledger.ts";
-import { idOf, type Owner } from "./reservation.ts";
+import type { Owner } from "@muster/names";
+import { idOf } from "./reservation.ts";
 
 export type RenewalRequest = {
   readonly owner: Owner;

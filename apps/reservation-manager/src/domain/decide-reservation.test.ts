@@ -19,10 +19,10 @@ function refusal(request: ReservationRequest, before: readonly ReservationReques
 describe("a refusal", () => {
   it.each<[string, ReservationRequest, readonly ReservationRequest[], object]>([
     [
-      "names the first unknown pool by name before it looks at any number",
+      "names the first unknown pool by name before it looks at any number, and those that exist",
       requestOf("x", ["a", "a", "a", "zebra", "mars"]),
       [],
-      { code: "pool_unknown", pool: "mars" },
+      { code: "pool_unknown", pool: "mars", known: ["a", "b"] },
     ],
     [
       "names the first pool that is too small, with both numbers the right way round",

@@ -7,7 +7,8 @@ import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
 import { renewal } from "./decide-renewal.ts";
-import { countByPool, sameNeeds, type Owner, type PoolNeed, type Reservation } from "./reservation.ts";
+import type { Owner } from "@muster/names";
+import { countByPool, sameNeeds, type PoolNeed, type Reservation } from "./reservation.ts";
 import { placeOf } from "./waiting-queue.ts";
 import { evolveWorld, type World } from "./world.ts";
 
@@ -127,9 +128,14 @@ function decideAgain(
   return { do: "refuse", fault: { code: "reservation_differs", ownerKind: kind, ownerId: id } };
 }
 
+/** A fault travels in one message, and people read it. */
+const POOLS_NAMED_MAX = 20;
+
 function findUnknownPool(needs: readonly PoolNeed[], { pools }: Machines): Fault | undefined {
   const unknown = needs.find(({ pool }) => pools.get(pool) === undefined);
-  return unknown === undefined ? undefined : { code: "pool_unknown", pool: unknown.pool };
+  if (unknown === undefined) return undefined;
+  const known = [...pools.keys()].sort().slice(0, POOLS_NAMED_MAX);
+  return { code: "pool_unknown", pool: unknown.pool, ...(known.length > 0 && { known }) };
 }
 
 function findSmallPool(needs: readonly PoolNeed[], { pools }: Machines): Fault | undefined {

@@ -1,7 +1,7 @@
 import { assertNever } from "@muster/faults";
 import type { Bounded, Explanation, Holder, PoolExplanation } from "./build-explanation.ts";
 import type { WaitReason } from "./explain-waiting.ts";
-import type { Owner } from "./reservation.ts";
+import type { Owner } from "@muster/names";
 
 /** Names in one sentence; the explanation has the rest. */
 const NAMED_MAX = 3;

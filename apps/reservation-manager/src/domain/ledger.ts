@@ -1,5 +1,6 @@
 import { assertNever } from "@muster/faults";
-import { idOf, ownerKey, type Machine, type Owner, type Reservation } from "./reservation.ts";
+import type { Owner } from "@muster/names";
+import { idOf, ownerKey, type Machine, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
 import { addTo, buildQueue, dequeue, emptyQueue, enqueue, type WaitingQueue } from "./waiting-queue.ts";

@@ -1,5 +1,5 @@
 import { knownReservation, type Ledger, type LedgerEvent } from "./ledger.ts";
-import { mayOccupy, type Owner } from "./reservation.ts";
+import { mayOccupy, type Owner } from "@muster/names";
 import { compareText, SortedMap } from "./sorted-map.ts";
 
 /** What is known about one live node. */

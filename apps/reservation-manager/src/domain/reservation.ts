@@ -1,5 +1,4 @@
-/** Who a reservation belongs to. Both are DNS labels. */
-export type Owner = { readonly kind: string; readonly id: string };
+import type { Owner } from "@muster/names";
 
 /** One machine of one pool for one component or replica. */
 export type Need = { readonly component: string; readonly pool: string };
@@ -31,18 +30,6 @@ export function idOf(sequence: number): string {
 /** Kinds and ids are DNS labels, so the separator, which sorts before all their characters, keeps owners of one kind together. */
 export function ownerKey(owner: Owner): string {
   return `${owner.kind}!${owner.id}`;
-}
-
-/** Between the id of an owner and the name of a part of it that holds machines by itself: `train-0a1b--worker-7` is a part of `train-0a1b`. */
-const PART = "--";
-
-/** Whether what is the one's may be on machines of the other: it is the same, or the other is a part of it. */
-export function mayOccupy(owner: Owner, holder: Owner): boolean {
-  return sameOwner(owner, holder) || (owner.kind === holder.kind && holder.id.startsWith(`${owner.id}${PART}`));
-}
-
-export function sameOwner(a: Owner, b: Owner): boolean {
-  return a.kind === b.kind && a.id === b.id;
 }
 
 /** The needs by pool, in the order of the pools' names. */

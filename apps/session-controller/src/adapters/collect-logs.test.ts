@@ -1,18 +1,14 @@
+import { takeTurns } from "@muster/backoff";
 import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
-import { running } from "../../test/samples.ts";
+import { livePod, podSeen, running } from "../../test/samples.ts";
+import type { LivePod } from "../domain/snapshot.ts";
+import { transitionRecord, type LogsRead } from "../domain/transition-record.ts";
 import { collectLogs, type LogReading } from "./collect-logs.ts";
 import { tailOf, type LogTail } from "./pod-logs.ts";
 
 const record = running();
-const pods = ["driver", "client-0", "server-0"].map((name) => ({
-  pod: `bench-${name}`,
-  uid: `uid-${name}`,
-  deleting: false,
-  overdueOn: undefined,
-  containers: ["main"],
-  leftText: "",
-}));
+const pods = ["driver", "client-0", "server-0"].map((name) => livePod(podSeen(name)));
 
 /** Every log is one line of JSON; what is kept is noted. */
 function reading(
@@ -38,25 +34,35 @@ function reading(
     limitBytes: 1000,
     patienceMs: 20_000,
     resultPatienceMs: 20_000,
+    turns: takeTurns(8),
+    deadline: new AbortController().signal,
   };
   return { from, kept };
+}
+
+/** What the record has of it once every pod is reported. */
+async function collected(from: LogReading, of: typeof record, live: readonly LivePod[]) {
+  const reads: LogsRead[] = [];
+  await collectLogs(from, of, live, (read) => void reads.push(read));
+  const { warnings, resultJson } = reads.reduce(transitionRecord, of);
+  return { warnings, resultJson };
 }
 
 describe("collectLogs", () => {
   it("keeps the log of every container of every pod, and the driver's result", async () => {
     const { from, kept } = reading();
-    expect(await collectLogs(from, record, pods)).toEqual({ warnings: [], resultJson: '{"qps":1}' });
+    expect(await collected(from, record, pods)).toEqual({ warnings: [], resultJson: '{"qps":1}' });
     expect(kept.toSorted()).toEqual(["bench-client-0", "bench-driver", "bench-server-0"]);
   });
 
   it("takes the file that the driver leaves for its result", async () => {
     const left = pods.map((pod) => ({ ...pod, leftText: pod.pod === "bench-driver" ? '{"file":1}' : '{"worker":1}' }));
-    expect((await collectLogs(reading().from, record, left)).resultJson).toBe('{"file":1}');
+    expect((await collected(reading().from, record, left)).resultJson).toBe('{"file":1}');
   });
 
   it("warns of a result file that is not JSON, and takes the log", async () => {
     const left = pods.map((pod) => ({ ...pod, leftText: '{"cut' }));
-    const { warnings, resultJson } = await collectLogs(reading().from, record, left);
+    const { warnings, resultJson } = await collected(reading().from, record, left);
     expect(warnings.map(({ code }) => code)).toEqual(["RESULT_LOST"]);
     expect(resultJson).toBe('{"qps":1}');
   });
@@ -69,7 +75,7 @@ describe("collectLogs", () => {
         new FaultError({ code: "limit_exceeded", what: "size of bucket logs", limit: 9, retryAfterMs: 0 }),
       );
     };
-    const { warnings } = await collectLogs(reading({ keep }).from, record, pods);
+    const { warnings } = await collected(reading({ keep }).from, record, pods);
     expect(tries).toBe(3);
     expect(warnings.map(({ code }) => code)).toEqual(["LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
     expect(warnings[0]?.message).toContain("size of bucket logs is over its limit of 9");
@@ -81,7 +87,7 @@ describe("collectLogs", () => {
   it("keeps what came of a log before its reading broke off, warns, and takes nothing in it for the result", async () => {
     const readEnd = () => Promise.reject(new FaultError(away));
     const { from, kept } = reading({ readTail: beginning, readEnd });
-    const { warnings, resultJson } = await collectLogs({ ...from, patienceMs: 0, resultPatienceMs: 0 }, record, pods);
+    const { warnings, resultJson } = await collected({ ...from, patienceMs: 0, resultPatienceMs: 0 }, record, pods);
     expect(kept).toHaveLength(3);
     expect(resultJson).toBe("");
     expect(warnings.map(({ code }) => code)).toEqual(["RESULT_LOST", "LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
@@ -92,14 +98,14 @@ describe("collectLogs", () => {
   it("finds the result at the end of a log that broke off before it", async () => {
     const readEnd = () => Promise.resolve({ bytes: Buffer.from('{"qps":9}\n'), omittedBytes: 0, broken: undefined });
     const { from } = reading({ readTail: beginning, readEnd });
-    const { warnings, resultJson } = await collectLogs(from, record, pods);
+    const { warnings, resultJson } = await collected(from, record, pods);
     expect(resultJson).toBe('{"qps":9}');
     expect(warnings.map(({ code }) => code)).toEqual(["LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
   });
 
   it("has no result when the lines in which it may be were not read", async () => {
     const readEnd = () => Promise.resolve({ bytes: Buffer.from("bye\n"), omittedBytes: 0, broken: undefined });
-    const { warnings, resultJson } = await collectLogs(reading({ readTail: beginning, readEnd }).from, record, pods);
+    const { warnings, resultJson } = await collected(reading({ readTail: beginning, readEnd }).from, record, pods);
     expect(resultJson).toBe("");
     expect(warnings[0]?.code).toBe("RESULT_LOST");
   });
@@ -113,12 +119,9 @@ describe("collectLogs", () => {
       }
       return Promise.resolve({ bytes: Buffer.from('{"qps":2}\n'), omittedBytes: 0, broken: undefined });
     };
-    const collected = await collectLogs(reading({ readTail }).from, record, pods.slice(0, 1));
-    expect(collected).toEqual({
-      warnings: [
-        { code: "LOGS_LOST", message: expect.stringContaining("client-0") as string },
-        { code: "LOGS_LOST", message: expect.stringContaining("server-0") as string },
-      ],
+    const live = pods.slice(0, 1);
+    expect(await collected(reading({ readTail }).from, record, live)).toEqual({
+      warnings: [],
       resultJson: '{"qps":2}',
     });
   });
@@ -130,31 +133,83 @@ describe("collectLogs", () => {
       if (asked.filter((one) => one === "bench-driver").length < 2) return Promise.reject(new FaultError(away));
       return Promise.resolve({ bytes: Buffer.from('{"qps":3}\n'), omittedBytes: 0, broken: undefined });
     };
-    const many = Array.from({ length: 20 }, (_, index) => `bench-client-${index + 1}`).map((pod) => ({
-      pod,
-      uid: `uid-${pod}`,
-      deleting: false,
-      overdueOn: undefined,
-      containers: ["main"],
-      leftText: "",
-    }));
+    const many = Array.from({ length: 20 }, (_, index) => livePod(podSeen(`client-${index + 1}`)));
     const { from } = reading({ readTail });
-    const { warnings, resultJson } = await collectLogs({ ...from, patienceMs: 0 }, record, [...many, ...pods]);
+    const { warnings, resultJson } = await collected({ ...from, patienceMs: 0 }, record, [...many, ...pods]);
     expect(asked[0]).toBe("bench-driver");
     expect(resultJson).toBe('{"qps":3}');
     expect(warnings.map(({ code }) => code)).toEqual(Array.from({ length: 22 }, () => "LOGS_LOST"));
   });
 
-  it("warns of the result when the driver's pod is gone, and not when the driver never was", async () => {
+  it("reports a pod as soon as its logs are kept, while another log is still read", async () => {
     const { from } = reading();
-    const codes = async (of: typeof record): Promise<string[]> =>
-      (await collectLogs(from, of, pods.slice(1))).warnings.map(({ code }) => code);
-    expect(await codes(record)).toEqual(["RESULT_LOST", "LOGS_LOST"]);
-    const components = record.components.map((one) => (one.kind === "driver" ? { ...one, podUid: "" } : one));
-    expect(await codes({ ...record, components })).toEqual([]);
+    const driver = Promise.withResolvers<LogTail>();
+    const readTail: LogReading["logs"]["readTail"] = (pod, ...rest) =>
+      pod === "bench-driver" ? driver.promise : from.logs.readTail(pod, ...rest);
+    const reads: string[] = [];
+    const both = Promise.withResolvers<undefined>();
+    const collecting = collectLogs({ ...from, logs: { ...from.logs, readTail } }, record, pods, ({ pod }) => {
+      reads.push(pod);
+      if (reads.length === 2) both.resolve(undefined);
+    });
+    await both.promise;
+    expect(reads.toSorted()).toEqual(["bench-client-0", "bench-server-0"]);
+    driver.resolve({ bytes: Buffer.from(""), omittedBytes: 0, broken: undefined });
+    await collecting;
+    expect(reads.at(-1)).toBe("bench-driver");
   });
 
-  it("reads no log again once the time for all logs is over", async () => {
+  it("holds no more logs in memory than there are turns, however many sessions are collected", async () => {
+    let held = 0;
+    let heldMax = 0;
+    const readTail = (): Promise<LogTail> => {
+      held += 1;
+      heldMax = Math.max(heldMax, held);
+      return new Promise((resolve) =>
+        setImmediate(resolve, { bytes: Buffer.from(""), omittedBytes: 0, broken: undefined }),
+      );
+    };
+    const keep = async (): Promise<void> => {
+      await new Promise(setImmediate);
+      held -= 1;
+    };
+    const from = { ...reading({ readTail, keep }).from, turns: takeTurns(2) };
+    const all = await Promise.all(Array.from({ length: 5 }, () => collected(from, record, pods)));
+    expect(heldMax).toBe(2);
+    expect(all.flatMap(({ warnings }) => warnings)).toEqual([]);
+    expect(held).toBe(0);
+  });
+
+  it("leaves the only turn to other logs while one cannot be read", async () => {
+    const asked: string[] = [];
+    const readTail: LogReading["logs"]["readTail"] = (pod) => {
+      asked.push(pod);
+      if (asked.length === 1) return Promise.reject(new FaultError(away));
+      return Promise.resolve({ bytes: Buffer.from('{"qps":4}\n'), omittedBytes: 0, broken: undefined });
+    };
+    const { from } = reading({ readTail });
+    const { warnings, resultJson } = await collected({ ...from, turns: takeTurns(1) }, record, pods);
+    expect(asked).toEqual(["bench-driver", "bench-client-0", "bench-server-0", "bench-driver"]);
+    expect({ warnings, resultJson }).toEqual({ warnings: [], resultJson: '{"qps":4}' });
+  });
+
+  it("loses the logs, with the reason, whose turn does not come before the time for all logs is over", async () => {
+    const over = new AbortController();
+    const turns = takeTurns(1);
+    const busy = Promise.withResolvers<undefined>();
+    const other = turns(() => busy.promise);
+    const { from, kept } = reading();
+    const collecting = collected({ ...from, turns, deadline: over.signal }, record, pods);
+    over.abort();
+    const { warnings } = await collecting;
+    expect(kept).toEqual([]);
+    expect(warnings.map(({ code }) => code)).toEqual(["RESULT_LOST", "LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
+    expect(warnings[1]?.message).toBe("bench-driver/main: the wait for a turn to be read took longer than 60 s");
+    busy.resolve(undefined);
+    await other;
+  });
+
+  it("begins no reading once the time for all logs is over", async () => {
     let tries = 0;
     const over = new AbortController();
     const readTail = () => {
@@ -163,8 +218,8 @@ describe("collectLogs", () => {
       return Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));
     };
     const { from } = reading({ readTail });
-    const { warnings } = await collectLogs({ ...from, deadline: over.signal }, record, pods);
-    expect(tries).toBe(3);
+    const { warnings } = await collected({ ...from, deadline: over.signal }, record, pods);
+    expect(tries).toBe(1);
     expect(warnings.map(({ code }) => code)).toEqual(["RESULT_LOST", "LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
   });
 });

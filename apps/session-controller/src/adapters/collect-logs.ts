@@ -1,20 +1,19 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { pause, type Turns } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
+import { MAIN_CONTAINER } from "@muster/session-limits";
 import { LOGS_MOST_MS } from "../config.ts";
-import { MAIN_CONTAINER } from "../domain/build-pod.ts";
 import { pickResult, type DriverLog } from "../domain/pick-result.ts";
 import type { SessionRecord, Warning } from "../domain/session.ts";
 import type { LivePod } from "../domain/snapshot.ts";
+import type { LogsRead } from "../domain/transition-record.ts";
 import { atMost } from "./at-most.ts";
 import type { LogStore } from "./log-store.ts";
 import type { LogTail, PodLogs } from "./pod-logs.ts";
 
-export type Collected = { readonly warnings: readonly Warning[]; readonly resultJson: string };
-
 const ATTEMPT_MS = 10_000;
 const PAUSE_MS = { step: 500, most: 2000 };
-/** Each one holds up to the kept size of a log in memory. */
-const AT_ONCE = 8;
+/** Read concurrently. */
+const LOGS_PER_SESSION_MAX = 8;
 /** Where a result is looked for in a log that broke off. */
 const END = { lines: 1000, limitBytes: 2 ** 20 };
 
@@ -28,70 +27,106 @@ export type LogReading = {
   readonly patienceMs: number;
   /** The same for the driver's log, in which the result is. */
   readonly resultPatienceMs: number;
-  /** Ends all reading; by default after a time. */
-  readonly deadline?: AbortSignal;
+  /** Shared by all sessions of this process: each turn holds up to the kept size of a log in memory. */
+  readonly turns: Turns;
+  /** Ends all reading. */
+  readonly deadline: AbortSignal;
+};
+
+/** What is known of one pod's logs while they are read. */
+type PodReading = {
+  readonly pod: LivePod;
+  readonly lost: string[];
+  /** Containers that are not read yet. */
+  left: number;
+  driverLog: DriverLog | undefined;
 };
 
 /**
- * Keeps the log of every container that has started, and picks the driver's result. What cannot be kept is a warning, so that it never holds up the end of a
- * session; also a result that the driver may have left.
+ * Keeps the log of every container that has started, and picks the driver's result; reports each pod as soon as all of its logs are kept or lost. What cannot be
+ * kept is a warning, so that it never delays the end of a session; likewise a result that the driver may have left.
  */
 export async function collectLogs(
   reading: LogReading,
   record: SessionRecord,
   pods: readonly LivePod[],
-): Promise<Collected> {
-  const { deadline = AbortSignal.timeout(LOGS_MOST_MS) } = reading;
+  onRead: (read: LogsRead) => void,
+): Promise<void> {
   const driver = record.components.find(({ kind }) => kind === "driver");
-  let driverLog: DriverLog | undefined;
-  const isResult = (pod: string, container: string): boolean => pod === driver?.pod && container === MAIN_CONTAINER;
-  const sources = pods
-    .flatMap(({ pod, containers }) => containers.map((container) => ({ pod, container })))
+  const readings = pods.map((pod): PodReading => ({
+    pod,
+    lost: [],
+    left: pod.containers.length,
+    driverLog: undefined,
+  }));
+  const report = (of: PodReading): void => onRead(logsReadOf(of, of.pod.pod === driver?.pod));
+  for (const of of readings) if (of.left === 0) report(of);
+  const sources = readings
+    .flatMap((of) => of.pod.containers.map((container) => ({ of, container, isResult: false })))
+    .map((source) => ({
+      ...source,
+      isResult: source.of.pod.pod === driver?.pod && source.container === MAIN_CONTAINER,
+    }))
     // However many logs there are, the one with the result has all the time.
-    .sort((a, b) => Number(isResult(b.pod, b.container)) - Number(isResult(a.pod, a.container)));
-  const lost = await atMost(AT_ONCE, sources, async ({ pod, container }) => {
-    const isDriver = isResult(pod, container);
-    const endMs = performance.now() + (isDriver ? reading.resultPatienceMs : reading.patienceMs);
-    try {
-      const tail = await patiently(endMs, deadline, (signal) =>
-        reading.logs.readTail(pod, container, reading.limitBytes, signal),
-      );
-      if (isDriver) driverLog = await driverLogOf(reading, { pod, container, tail }, endMs, deadline);
-      await patiently(endMs, deadline, () => reading.store.keep({ session: record.name, pod, container }, tail));
-      return tail.broken && `${pod}/${container}: the end is missing: ${describeFault(tail.broken)}`;
-    } catch (error) {
-      const reason = reasonOf(error);
-      if (isDriver) driverLog ??= { unreadable: reason };
-      return `${pod}/${container}: ${reason}`;
-    }
+    .sort((a, b) => Number(b.isResult) - Number(a.isResult));
+  await atMost(LOGS_PER_SESSION_MAX, sources, async ({ of, container, isResult }) => {
+    const lost = await keepLog(reading, { session: record.name, of, container, isResult });
+    if (lost !== undefined) of.lost.push(`${of.pod.pod}/${container}: ${lost}`);
+    of.left -= 1;
+    if (of.left === 0) report(of);
   });
-  const there = new Set(pods.map(({ uid }) => uid));
-  const gone = record.components
-    .filter(({ podUid }) => podUid !== "" && !there.has(podUid))
-    .map(({ pod }) => `${pod}: the pod was gone before its log was kept`);
-  if (driver !== undefined && driver.podUid !== "" && !there.has(driver.podUid))
-    driverLog = { unreadable: "its pod was gone" };
-  const file = pods.find(({ uid }) => uid === driver?.podUid)?.leftText ?? "";
-  const result = pickResult(driverLog, file);
-  const warnings = [
-    ...(result.lost === undefined ? [] : [warning("RESULT_LOST", result.lost)]),
-    ...[...lost.filter((text) => text !== undefined), ...gone].map((text) => warning("LOGS_LOST", text)),
-  ];
-  return { warnings, resultJson: result.resultJson };
+}
+
+/** Why the log, or its end, is lost; undefined when it is kept whole. */
+async function keepLog(
+  reading: LogReading,
+  source: {
+    readonly session: string;
+    readonly of: PodReading;
+    readonly container: string;
+    readonly isResult: boolean;
+  },
+): Promise<string | undefined> {
+  const { session, of, container, isResult } = source;
+  const { pod } = of.pod;
+  const patience: Patience = { ms: isResult ? reading.resultPatienceMs : reading.patienceMs, endMs: undefined };
+  try {
+    // Each attempt takes a turn of its own, so that a log which cannot be read leaves it to others between its attempts.
+    return await patiently(reading, patience, () =>
+      inTurn(reading, async (signal) => {
+        patience.endMs ??= performance.now() + patience.ms;
+        const tail = await reading.logs.readTail(pod, container, reading.limitBytes, signal);
+        if (isResult) of.driverLog = await driverLogOf(reading, { pod, container, tail }, patience);
+        await patiently(reading, patience, () => reading.store.keep({ session, pod, container }, tail));
+        return tail.broken && `the end is missing: ${describeFault(tail.broken)}`;
+      }),
+    );
+  } catch (error) {
+    const reason = reasonOf(error);
+    if (isResult) of.driverLog ??= { unreadable: reason };
+    return reason;
+  }
+}
+
+function logsReadOf({ pod, lost, driverLog }: PodReading, isDriver: boolean): LogsRead {
+  const warnings = lost.map((text) => warning("LOGS_LOST", text));
+  if (!isDriver) return { do: "logs-read", pod: pod.pod, warnings, resultJson: undefined };
+  const result = pickResult(driverLog, pod.leftText);
+  const spoiled = result.lost === undefined ? [] : [warning("RESULT_LOST", result.lost)];
+  return { do: "logs-read", pod: pod.pod, warnings: [...spoiled, ...warnings], resultJson: result.resultJson };
 }
 
 /** A log that broke off is read once more from behind: what is missing in its middle is no part of the result. */
 async function driverLogOf(
-  { logs }: LogReading,
+  reading: LogReading,
   { pod, container, tail }: { readonly pod: string; readonly container: string; readonly tail: LogTail },
-  endMs: number,
-  deadline: AbortSignal,
+  patience: Patience,
 ): Promise<DriverLog> {
   if (tail.broken === undefined) return logOf(tail);
   const unreadable = describeFault(tail.broken);
   try {
-    const end = await patiently(endMs, deadline, async (signal) => {
-      const read = await logs.readEnd(pod, container, END, signal);
+    const end = await patiently(reading, patience, async () => {
+      const read = await reading.logs.readEnd(pod, container, END, attempt(reading));
       return read.broken === undefined ? read : throwFault(read.broken);
     });
     const log = logOf(end);
@@ -107,22 +142,48 @@ function logOf({ bytes, omittedBytes }: LogTail): DriverLog {
   return { text: new TextDecoder().decode(bytes), startMissing: omittedBytes > 0 };
 }
 
+/** How long one log is tried. `endMs` is undefined until its first turn: waiting for that uses up none of it. */
+type Patience = { readonly ms: number; endMs: number | undefined };
+
 /** Tries again while the patience lasts, whatever may pass. */
 async function patiently<Result>(
-  endMs: number,
-  deadline: AbortSignal,
-  work: (signal: AbortSignal) => Promise<Result>,
+  { deadline }: LogReading,
+  patience: Patience,
+  work: () => Promise<Result>,
 ): Promise<Result> {
-  for (let attempt = 1; ; attempt += 1) {
+  for (let attempts = 1; ; attempts += 1) {
     try {
-      return await work(AbortSignal.any([AbortSignal.timeout(ATTEMPT_MS), deadline]));
+      return await work();
     } catch (error) {
       const fault = faultOf(error);
-      const isOver = performance.now() >= endMs || deadline.aborted;
+      const isOver = performance.now() >= (patience.endMs ?? Infinity) || deadline.aborted;
       if (fault === undefined || !isRetryable(fault) || isOver) throw error;
-      await sleep(Math.min(PAUSE_MS.most, PAUSE_MS.step * attempt));
+      await pause(Math.min(PAUSE_MS.most, PAUSE_MS.step * attempts), deadline);
     }
   }
+}
+
+/** Rejects with deadline_exceeded when the time for all logs is over before the turn comes. */
+async function inTurn<Result>(reading: LogReading, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+  const turn = { begun: false };
+  try {
+    return await reading.turns(() => {
+      turn.begun = true;
+      return work(attempt(reading));
+    }, reading.deadline);
+  } catch (error) {
+    if (turn.begun) throw error;
+    const late = {
+      code: "deadline_exceeded",
+      operation: "the wait for a turn to be read",
+      timeoutMs: LOGS_MOST_MS,
+    } as const;
+    return throwFault(late, { cause: error });
+  }
+}
+
+function attempt({ deadline }: LogReading): AbortSignal {
+  return AbortSignal.any([AbortSignal.timeout(ATTEMPT_MS), deadline]);
 }
 
 /** A fault in words; anything else is a defect and goes on up. */

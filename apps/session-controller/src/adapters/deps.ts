@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { makeBell, type Bell } from "@muster/backoff";
+import { makeBell, takeTurns, type Bell } from "@muster/backoff";
 import { client, publishEvent, type NatsBus } from "@muster/bus";
 import { followLogs, loadServiceKube, type LogFollowers } from "@muster/kube";
 import {
   annotations,
+  bucketKeys,
   buckets,
   labels,
   muster,
@@ -13,22 +14,33 @@ import {
   subjects,
 } from "@muster/proto";
 import { tellLeftAlone, type ServiceContext } from "@muster/service";
-import { installationOf, openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
+import {
+  installationOf,
+  openBucket,
+  openView,
+  protoCodec,
+  type Bucket,
+  type View,
+  type ViewOptions,
+} from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
+import { viewNodes, type Nodes } from "@muster/watch";
 import { describeFault, faultOf, throwFault } from "@muster/faults";
 import { SESSIONS_BYTES, type Config } from "../config.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import type { OwnedReservation, SessionDigest } from "../domain/plan-sweep.ts";
+import type { SessionDigest } from "../domain/plan-sweep.ts";
+import { REPLACEMENT_KIND } from "../domain/replacement-owner.ts";
 import type { ExecutorDeps, Stored } from "../executor.ts";
 import type { RequestDeps } from "../requests.ts";
 import type { SweepDeps } from "../sweep.ts";
 import { createWakeups, type Wakeups } from "../wakeups.ts";
-import { act, explainWaiting, release, type ActDeps } from "./act.ts";
+import { act, collect, explainWaiting, release, releaseReplacement, type ActDeps } from "./act.ts";
 import { followViews, hearGrant, type HintDeps } from "./hints.ts";
 import { openLogStore, type LogStore } from "./log-store.ts";
 import {
   digestCodec,
   eventMessage,
+  ownedReplacementOf,
   ownedReservationOf,
   podSeenOf,
   recordCodec,
@@ -38,6 +50,7 @@ import {
 import { sessionMetrics, type SessionMetrics } from "./metrics.ts";
 import { occupancyOf, type Occupant } from "./occupancy.ts";
 import { kubePodLogs } from "./pod-logs.ts";
+import { podsFreshOf } from "./pods-fresh.ts";
 import { kubePods } from "./pods.ts";
 import { inPass, tellPhase } from "./trace.ts";
 
@@ -57,6 +70,8 @@ type Index = View<SessionDigest & Occupant>;
 type PodStates = View<muster.watch.v1.PodState>;
 
 const STALE_MS = 30_000;
+/** Sessions expire, so that a full bucket has room again after a while. */
+const FULL_RETRY_MS = 1000;
 const RESERVATIONS_PAGE = 500;
 /** A user who follows a session has a stream for each of its components; one who is gone is noticed by his silence. */
 const FOLLOW_LIMITS = { streamsMost: 512, idleMs: 30_000 };
@@ -65,15 +80,9 @@ const FOLLOW_LIMITS = { streamsMost: 512, idleMs: 30_000 };
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
   const { config, logger, signal } = context;
   const { connection } = bus;
-  await bus.ensureStream(streams.events);
-  await bus.ensureStream(streams.sessionCommands);
-  await bus.ensureStream(streams.dead);
+  for (const stream of [streams.events, streams.sessionCommands, streams.dead]) await bus.ensureStream(stream);
   const installation = await installationOf(connection);
-  const records = await openBucket(connection, {
-    name: buckets.sessions,
-    codec: recordCodec,
-    maxBytes: SESSIONS_BYTES,
-  });
+  const records = await openRecords(connection);
   const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(muster.watch.v1.PodState) });
   const logStore = await openLogStore(connection, config.logs.totalBytes);
   const metrics = sessionMetrics();
@@ -89,14 +98,17 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     logger.warn({ err: error, retryInMs }, "following sessions or pods is interrupted");
   const index = await openView(digests, { signal, onProblem });
   const pods = await openView(podStates, { filter: "session.>", signal, onProblem });
+  const { mark, states } = await openNodeViews(connection, { signal, onProblem });
   const wakeups = createWakeups();
   const leftover = makeBell();
+  const failures = new Map<string, number>();
   const hints: HintDeps = {
     logger,
     wakeups,
     leftover,
     index,
     pods,
+    failures,
     load: (name) => load(records, name),
     enqueue: (record, messageId) => enqueue(bus, record, messageId),
   };
@@ -117,11 +129,14 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     index,
     occupancy: occupancyOf(index),
     pods,
+    mark,
+    nodes: viewNodes({ states, marks: mark, lostAfterMs: config.machineLostMs }),
     wakeups,
     leftover,
     logStore,
     logFollowers,
     acting,
+    failures,
     installation,
   };
   return {
@@ -136,8 +151,31 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     [Symbol.asyncDispose]: async () => {
       logFollowers[Symbol.dispose]();
       await grants[Symbol.asyncDispose]();
-      await Promise.all([index[Symbol.asyncDispose](), pods[Symbol.asyncDispose]()]);
+      await Promise.all([index, pods, mark, states].map((view) => view[Symbol.asyncDispose]()));
     },
+  };
+}
+
+function openRecords(connection: NatsBus["connection"]): Promise<Records> {
+  return openBucket(connection, {
+    name: buckets.sessions,
+    codec: recordCodec,
+    maxBytes: SESSIONS_BYTES,
+    fullRetryAfterMs: FULL_RETRY_MS,
+  });
+}
+
+/** The nodes as the watchers publish them, and the mark with which these confirm that they see the cluster. */
+async function openNodeViews(
+  connection: NatsBus["connection"],
+  options: Pick<ViewOptions, "signal" | "onProblem">,
+): Promise<{ readonly mark: World["mark"]; readonly states: View<muster.watch.v1.NodeState> }> {
+  const { NodeState, NodesComplete } = muster.watch.v1;
+  const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
+  const states = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodeState) });
+  return {
+    mark: await openView(marks, { filter: bucketKeys.nodesComplete, ...options }),
+    states: await openView(states, options),
   };
 }
 
@@ -149,12 +187,16 @@ type World = {
   readonly index: Index;
   readonly occupancy: RequestDeps["occupancy"];
   readonly pods: PodStates;
+  /** With which the watchers confirm that they see the cluster. */
+  readonly mark: View<muster.watch.v1.NodesComplete>;
+  readonly nodes: Nodes;
   readonly wakeups: Wakeups;
   /** Rings when a pod is seen whose session is over. */
   readonly leftover: Bell;
   readonly logStore: LogStore;
   readonly logFollowers: LogFollowers;
   readonly acting: ActDeps;
+  readonly failures: ExecutorDeps["failures"];
   /** Id of ours. */
   readonly installation: string;
 };
@@ -186,11 +228,12 @@ function actDeps(
     logBytesMost: config.logs.perContainerBytes,
     logPatienceMs: config.logs.patienceMs,
     resultPatienceMs: config.logs.resultPatienceMs,
+    logTurns: takeTurns(config.logs.readAtOnce),
   };
 }
 
 function executorDeps(world: World): ExecutorDeps {
-  const { context, bus, pods, wakeups, acting } = world;
+  const { context, bus, pods, mark, nodes, wakeups, acting } = world;
   return {
     now: acting.now,
     monotonicMs: () => performance.now(),
@@ -206,14 +249,19 @@ function executorDeps(world: World): ExecutorDeps {
         const entry = pods.get(`session.${record.name}.${pod}`);
         return entry === undefined ? [] : [podSeenOf(entry.value)];
       }),
+    podsFresh: podsFreshOf(pods, mark, acting.now),
+    nodesLost: (names, occupied) => nodes.lostAmong(names, { nowMs: acting.now(), occupied }),
+    nodesUsable: (names) => nodes.usableAmong(names, acting.now()),
     listPods: (record) => acting.pods.ofSession(record),
     act: (record, step) => act(acting, record, step),
-    announce: async (record, from) => {
+    collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
+    announce: async (record, from, newFrom) => {
       await announce(bus, record, from);
-      // An executor that has just taken over publishes everything again; the phases were told by the one before it.
-      if (from > 0) tellPhases(world.metrics, record, from);
+      // After a take-over every event is published again, and only those of this executor are counted.
+      tellPhases(world.metrics, record, Math.max(from, newFrom));
     },
-    failures: new Map(),
+    failures: world.failures,
+    suspects: takeTurns(1),
     span: inPass,
   };
 }
@@ -227,6 +275,7 @@ function requestDeps(world: World): RequestDeps {
     load: (name) => load(records, name),
     create: (record) => records.create(record.name, record),
     save: (record, revision) => records.update(record.name, record, revision),
+    finished: world.metrics.finished,
     occupancy: world.occupancy,
     explain: (record) => explainWaiting(acting.reservations, record),
     enqueue: async (record, occasion) => {
@@ -239,6 +288,7 @@ function requestDeps(world: World): RequestDeps {
       }
     },
     announce: (record, from) => announce(bus, record, from),
+    forget: forgetter(world),
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
     wake: (name) => wakeups.follow(name),
     keptLog: (name, range) => logStore.read(name, range),
@@ -250,7 +300,7 @@ function requestDeps(world: World): RequestDeps {
 }
 
 function sweepDeps(world: World): SweepDeps {
-  const { context, bus, records, index, logStore, acting } = world;
+  const { context, bus, records, index, acting } = world;
   let changes = 0;
   index.onChange(() => {
     changes += 1;
@@ -260,24 +310,31 @@ function sweepDeps(world: World): SweepDeps {
     logger: context.logger,
     rest: (ms, signal) => world.leftover.wait(ms, signal),
     listPods: () => acting.pods.ofAllSessions(),
-    listReservations: () => listReservations(acting.reservations),
+    listReservations: async () => (await listReservations(acting.reservations, "session")).map(ownedReservationOf),
+    listReplacements: async () =>
+      (await listReservations(acting.reservations, REPLACEMENT_KIND)).map(ownedReplacementOf),
     sessions: () => index.entries().map(({ value }) => value),
     changes: () => changes,
     load: (name) => load(records, name),
     save: (record, revision) => records.update(record.name, record, revision),
     // Each time under another id: what the stream remembers of an earlier message must not keep a lost session from coming back.
     run: (name, uid) => enqueue(bus, { name, uid }, `${uid}-${randomUUID()}`),
-    deletePod: (pod, uid, force) => acting.pods.delete(pod, uid, force),
+    deletePod: (pod, uid, force) => acting.pods.delete(pod, uid, { force }),
     release: (session, reservationId) => release(acting.reservations, session, reservationId, randomUUID()),
+    releaseReplacement: (ownerId, reservationId) => releaseReplacement(acting.reservations, ownerId, reservationId),
     limitSessions: async () => {
       const limit = context.config.executorsMost;
       await acting.reservations.limitConcurrency({ requestId: randomUUID(), ownerKind: "session", limit });
     },
     tellLeftAlone: tellLeftAlone(context.logger, { what: "session", own: world.installation }),
-    forget: async ({ record, revision }) => {
-      for (const { pod } of record.components) await logStore.forget(record.name, pod);
-      await records.delete(record.name, revision);
-    },
+    forget: forgetter(world),
+  };
+}
+
+function forgetter({ records, logStore }: World): SweepDeps["forget"] {
+  return async ({ record, revision }) => {
+    for (const { pod } of record.components) await logStore.forget(record.name, pod);
+    await records.delete(record.name, revision);
   };
 }
 
@@ -320,16 +377,15 @@ function tellPhases(metrics: SessionMetrics, record: SessionRecord, from: number
   }
 }
 
-async function listReservations(reservations: ActDeps["reservations"]): Promise<OwnedReservation[]> {
-  const found: OwnedReservation[] = [];
+async function listReservations(
+  reservations: ActDeps["reservations"],
+  ownerKind: string,
+): Promise<muster.reservation.v1.Reservation.$Properties[]> {
+  const found: muster.reservation.v1.Reservation.$Properties[] = [];
   let next = "";
   do {
-    const page = await reservations.listReservations({
-      ownerKind: "session",
-      limit: RESERVATIONS_PAGE,
-      continue: next,
-    });
-    found.push(...page.reservations.map(ownedReservationOf));
+    const page = await reservations.listReservations({ ownerKind, limit: RESERVATIONS_PAGE, continue: next });
+    found.push(...page.reservations);
     next = page.continue;
   } while (next !== "");
   return found;

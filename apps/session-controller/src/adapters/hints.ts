@@ -5,7 +5,7 @@ import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
 import type { SessionDigest } from "../domain/plan-sweep.ts";
 import { isFinished, isQueuedAtLedger, type SessionRecord } from "../domain/session.ts";
-import type { Stored } from "../executor.ts";
+import type { ExecutorDeps, Stored } from "../executor.ts";
 import type { Wakeups } from "../wakeups.ts";
 import { grantedSession } from "./messages.ts";
 
@@ -17,6 +17,8 @@ export type HintDeps = {
   readonly leftover: Bell;
   readonly index: View<SessionDigest>;
   readonly pods: View<muster.watch.v1.PodState>;
+  /** Those of sessions that any replica has finished are forgotten. */
+  readonly failures: ExecutorDeps["failures"];
   readonly load: (name: string) => Promise<Stored | undefined>;
   /** The id tells the stream that a hint which every replica hears is one. */
   readonly enqueue: (record: Pick<SessionRecord, "name" | "uid">, messageId: string) => Promise<void>;
@@ -27,6 +29,7 @@ export function followViews(deps: HintDeps): void {
   const { index, pods, wakeups } = deps;
   index.onChange((name) => {
     const entry = index.get(name);
+    if (entry !== undefined && entry.value.finishedAtMs > 0) deps.failures.delete(entry.value.uid);
     const told = wakeups.recordChanged(name, entry?.revision ?? Number.MAX_SAFE_INTEGER);
     if (told || entry === undefined) return;
     const { value, revision } = entry;

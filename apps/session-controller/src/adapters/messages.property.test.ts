@@ -46,6 +46,7 @@ function filled(made: SessionRecord): SessionRecord {
   const pods = created.components.map(({ pod, node }) => ({
     pod,
     uid,
+    resourceVersion: 1,
     podIp: "f".repeat(39),
     node,
     health: "FAILED" as const,
@@ -55,23 +56,30 @@ function filled(made: SessionRecord): SessionRecord {
     exitCode: 255,
   }));
   const components = summariseComponents(created, pods, undefined);
-  const seen = { ...created, components };
+  const seen = { ...created, components: components.map((each) => ({ ...each, lostAtMs: START_MS })) };
   const snapshot = {
     nowMs: START_MS,
     record: seen,
     reservation: { state: "unknown" as const },
     pods,
     livePods: undefined,
+    isReading: false,
     obstacles: [],
+    nodesLost: new Map(),
+    nodesBack: new Set<string>(),
+    heldMs: 0,
+    replacements: new Map(),
     trouble: ENDLESS,
   };
-  const verdict = decideVerdict(snapshot, components);
+  const verdict = decideVerdict(snapshot, components, { replacementWaitMs: 0 });
   if (verdict === undefined) throw new Error("a failed component is no verdict");
   const warnings = Array.from({ length: 40 }, () => ({ code: "LOGS_LOST" as const, message: "\u20ac".repeat(256) }));
+  const resultJson = `{"r":"${"x".repeat(32 * 1024 - 8)}"}`;
   const ending: Outcome[] = [
     { do: "conclude", verdict, because: "COMPONENT_FAILED" },
     { do: "explain-wait", text: explainWait(snapshot, components), because: "wait-changed" },
-    { do: "logs-collected", warnings, resultJson: `{"r":"${"x".repeat(32 * 1024 - 8)}"}` },
+    // All but one, which is when most is stored.
+    ...created.components.slice(1).map(({ pod }) => ({ do: "logs-read", pod, warnings, resultJson }) as const),
   ];
   return ending.reduce(transitionRecord, { ...seen, executor: "e".repeat(253), requestId: "\u20ac".repeat(128) });
 }

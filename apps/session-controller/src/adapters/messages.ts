@@ -1,7 +1,8 @@
 import type { Fault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import type { FoundReservation } from "../domain/decide-release.ts";
-import { digestOf, type OwnedReservation } from "../domain/plan-sweep.ts";
+import { digestOf, type OwnedReplacement, type OwnedReservation } from "../domain/plan-sweep.ts";
+import { REPLACEMENT_KIND, sessionOfReplacement } from "../domain/replacement-owner.ts";
 import {
   COMPONENT_STATES,
   END_REASONS,
@@ -88,8 +89,10 @@ export function recordOf(message: muster.session.v1.SessionRecord.$Properties): 
     waitingBecause: session.waitingBecause ?? "",
     epoch: message.epoch ?? 0,
     executor: message.executor ?? "",
+    attempts: message.attempts ?? 0,
     verdict: verdictOf(message.verdict),
     logsCollected: message.logsCollected ?? false,
+    logsRead: message.logsRead ?? [],
     podsDeleted: message.podsDeleted ?? false,
     released: message.released ?? false,
     reservationId: message.reservationId ?? "",
@@ -97,22 +100,25 @@ export function recordOf(message: muster.session.v1.SessionRecord.$Properties): 
 }
 
 export function recordMessage(record: SessionRecord): muster.session.v1.SessionRecord.$Properties {
-  const { epoch, executor, requestId, logsCollected, podsDeleted, released, reservationId } = record;
+  const { epoch, executor, attempts, requestId, logsCollected, logsRead, podsDeleted, released, reservationId } =
+    record;
   return {
     session: sessionMessage(record, 0),
     epoch,
     executor,
+    attempts,
     requestId,
     ...(record.verdict === undefined ? {} : { verdict: eventMessage(record.verdict) }),
     logsCollected,
+    logsRead: [...logsRead],
     podsDeleted,
     released,
     reservationId,
   };
 }
 
-/** What users see of a record. The revision is the one under which the record is stored; a stored record cannot know it. */
-export function sessionMessage(record: SessionRecord, revision: number): SessionProperties {
+/** What users see of a record. The revision is the one under which the record is stored; a stored record cannot know it, nor the ledger's word for its wait. */
+export function sessionMessage(record: SessionRecord, revision: number, waitingCode = ""): SessionProperties {
   const { name, uid, resultJson, createdAtMs, finishedAtMs, cancelRequested, traceparent, waitingBecause } = record;
   return {
     name,
@@ -128,6 +134,7 @@ export function sessionMessage(record: SessionRecord, revision: number): Session
     cancelRequested,
     traceparent,
     waitingBecause,
+    waitingCode,
   };
 }
 
@@ -157,6 +164,7 @@ export function podSeenOf(state: muster.watch.v1.PodState): PodSeen {
   return {
     pod: state.pod,
     uid: state.uid,
+    resourceVersion: state.resourceVersion,
     podIp: state.podIp,
     node: state.node,
     health: healthOf(state.health),
@@ -196,11 +204,19 @@ export function ownedReservationOf(reservation: muster.reservation.v1.Reservatio
   return { id: id ?? "", session: owner?.id ?? "", createdAtMs: createdAtMs ?? 0, granted };
 }
 
-/** The name of the session that a grant is for; undefined when it is for somebody else. */
+export function ownedReplacementOf(reservation: muster.reservation.v1.Reservation.$Properties): OwnedReplacement {
+  const { id, owner, createdAtMs } = reservation;
+  return { id: id ?? "", ownerId: owner?.id ?? "", createdAtMs: createdAtMs ?? 0 };
+}
+
+/** The name of the session that a grant is for, or a replacement for one of its machines; undefined when it is for another kind of work. */
 export function grantedSession(payload: Uint8Array): string | undefined {
   try {
     const { reservation } = muster.reservation.v1.ReservationGranted.decode(payload);
-    return reservation?.owner?.kind === "session" ? (reservation.owner.id ?? undefined) : undefined;
+    const kind = reservation?.owner?.kind;
+    const id = reservation?.owner?.id ?? "";
+    if (kind === REPLACEMENT_KIND) return sessionOfReplacement(id);
+    return kind === "session" ? id : undefined;
   } catch {
     // A hint that cannot be read is a hint less: the ledger is asked again anyway.
     return undefined;
@@ -222,6 +238,7 @@ function programOf(component: ComponentProperties) {
     env: (component.env ?? []).map(({ name, value }) => ({ name: name ?? "", value: value ?? "" })),
     workingDir: component.workingDir ?? "",
     readyPort: component.readyPort ?? 0,
+    templateJson: component.templateJson ?? "",
   };
 }
 
@@ -279,6 +296,8 @@ function statusOf(session: string, status: muster.session.v1.ComponentStatus.$Pr
     state: wordOf(COMPONENT_STATES, status.state ?? "PENDING") ?? "UNKNOWN",
     message: status.message ?? "",
     exitCode: status.exitCode ?? undefined,
+    lostAtMs: status.lostAtMs ?? 0,
+    lostNode: status.lostNode ?? "",
   };
 }
 
@@ -304,7 +323,7 @@ function healthOf(health: muster.health.v1.Health): PodHealth {
   }
 }
 
-function waitReasonOf(
+export function waitReasonOf(
   because: muster.reservation.v1.WaitReason.$Properties | null | undefined,
 ): WaitReason | undefined {
   if (because === null || because === undefined) return undefined;

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { sessionMetrics } from "./metrics.ts";
 
 it("tells of sessions that do not decode before there are any, so that the first is a rise", async () => {
-  await using telemetry = startTelemetry({ service: "session-controller", version: "test", env: {} });
+  await using telemetry = await startTelemetry({ service: "session-controller", version: "test", env: {} });
   const told = sessionMetrics();
   const count = async (): Promise<string | undefined> =>
     /^muster_session_unreadable_total\{.*\} (\d+)/m.exec(await scrape(telemetry))?.[1];

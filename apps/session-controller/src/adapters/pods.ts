@@ -1,24 +1,33 @@
 import { CoreV1Api, type KubeConfig, PatchStrategy, setHeaderOptions, type V1Pod } from "@kubernetes/client-node";
 import { FaultError, throwFault, type Fault } from "@muster/faults";
+import { podHealth } from "@muster/health";
 import { kubeClient, kubeFault } from "@muster/kube";
 import { otherInstallation } from "@muster/names";
 import { labels, schedulingGates } from "@muster/proto";
-import { MAIN_CONTAINER, type buildPod } from "../domain/build-pod.ts";
+import { MAIN_CONTAINER } from "@muster/session-limits";
+import type { buildPod } from "../domain/build-pod.ts";
 import { isForeign, type OwnedPod } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { LivePod, Obstacle } from "../domain/snapshot.ts";
+import type { PodSeen } from "../domain/summarise-components.ts";
 import { overdueNodes } from "./overdue-nodes.ts";
 
 /** What came of making a pod: it is there and it is ours, or what stood in the way. One that is not confirmed is placed nowhere. */
 export type Created = { readonly kind: "created"; readonly uid: string; readonly confirmed: boolean } | Obstacle;
+
+export type DeleteOptions = {
+  /** Without its node's word. */
+  readonly force: boolean;
+  readonly resourceVersion?: string;
+};
 
 /** The pods of sessions at the API server. Everything rejects with FaultError while the API server is away. */
 export type Pods = {
   create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<Created>;
   /** Lets exactly this pod be placed on its machine. One that is gone or was replaced is a fault: the next attempt to make it finds out what there is. */
   confirm(pod: string, uid: string): Promise<void>;
-  /** Asks for the deletion of exactly this pod, forced without its node's word; one that is gone or was replaced is no error. */
-  delete(pod: string, uid: string, force: boolean): Promise<void>;
+  /** Asks for the deletion of exactly this pod; one that is gone, was replaced, or is of another version than the given one is no error. */
+  delete(pod: string, uid: string, options: DeleteOptions): Promise<void>;
   /** The pods that are there now, not those of a cache, without those of other installations. */
   ofSession(session: Pick<SessionRecord, "name" | "uid">): Promise<LivePod[]>;
   /** Those of other installations, too. */
@@ -34,14 +43,16 @@ export function kubePods(config: KubeConfig, namespace: string, installation: st
   const api = kubeClient(config, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
   return {
     create: async (record, component, manifest) => {
+      const body = toPod(manifest);
       try {
-        const made = await api.createNamespacedPod({ namespace, body: manifest });
+        // A field that the cluster does not know is refused; otherwise it would be dropped.
+        const made = await api.createNamespacedPod({ namespace, body, fieldValidation: "Strict" });
         return { kind: "created", uid: made.metadata?.uid ?? "", confirmed: isConfirmed(made) };
       } catch (error) {
         const fault = faultOrThrow(error);
         if (fault.code === "already_exists") {
           const pod = await readTaken(api, namespace, manifest.metadata.name, error);
-          return adopt(pod, record, component, installation);
+          return adopt(pod, record, { component, node: pinnedNode(body), installation });
         }
         return decideRefusal(fault, component, error);
       }
@@ -55,28 +66,22 @@ export function kubePods(config: KubeConfig, namespace: string, installation: st
         throw raised(faultOrThrow(error), error, `confirming pod ${pod}`);
       }
     },
-    delete: async (pod, uid, force) => {
-      const body = { preconditions: { uid }, ...(force ? { gracePeriodSeconds: 0 } : {}) };
+    delete: async (pod, uid, { force, ...version }) => {
+      const body = { preconditions: { uid, ...version }, ...(force ? { gracePeriodSeconds: 0 } : {}) };
       try {
         await api.deleteNamespacedPod({ name: pod, namespace, body });
       } catch (error) {
         const fault = faultOrThrow(error);
-        // A conflict means that the name now belongs to another pod.
+        // A conflict means that the name now belongs to another pod, or that the pod has changed.
         if (fault.code !== "not_found" && fault.code !== "conflict") throw raised(fault, error, `deleting pod ${pod}`);
       }
     },
     ofSession: async ({ name, uid }) => {
       const found = await list(api, namespace, `${labels.ownerKind}=session,${labels.owner}=${name}`);
       const pods = found.filter((pod) => !isForeign(ownerOf(pod, installation), uid));
-      const nodes = await overdueNodes(api, pods, Date.now());
-      return pods.map((pod) => ({
-        pod: pod.metadata?.name ?? "",
-        uid: pod.metadata?.uid ?? "",
-        deleting: pod.metadata?.deletionTimestamp !== undefined,
-        overdueOn: nodes.get(pod.metadata?.uid ?? ""),
-        containers: startedContainers(pod),
-        leftText: leftText(pod),
-      }));
+      const nowMs = Date.now();
+      const nodes = await overdueNodes(api, pods, nowMs);
+      return pods.map((pod) => livePodOf(pod, nodes.get(pod.metadata?.uid ?? ""), nowMs));
     },
     ofAllSessions: async () => {
       const pods = await list(api, namespace, `${labels.ownerKind}=session`);
@@ -92,6 +97,11 @@ export function kubePods(config: KubeConfig, namespace: string, installation: st
       }));
     },
   };
+}
+
+/** Of a component's template only the names and types of the fields are known. */
+export function toPod(manifest: ReturnType<typeof buildPod>): V1Pod {
+  return manifest as unknown as V1Pod;
 }
 
 function isConfirmed({ spec }: V1Pod): boolean {
@@ -120,14 +130,31 @@ async function readTaken(api: CoreV1Api, namespace: string, name: string, taken:
   }
 }
 
+/** The one node on which the pod may be placed. */
+export function pinnedNode({ spec }: Pick<V1Pod, "spec">): string {
+  const required = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  return required?.nodeSelectorTerms[0]?.matchFields?.[0]?.values?.[0] ?? "";
+}
+
 /** The pod of that name was made by an executor before us, is left from an earlier session, or belongs to somebody else. */
-function adopt(pod: V1Pod, record: SessionRecord, component: string, installation: string): Created {
+function adopt(
+  pod: V1Pod,
+  record: SessionRecord,
+  {
+    component,
+    node,
+    installation,
+  }: { readonly component: string; readonly node: string; readonly installation: string },
+): Created {
   const { name = "", uid = "", labels: owner = {} } = pod.metadata ?? {};
   const whose = ownerOf(pod, installation);
   const isForeigners = isForeign(whose, record.uid);
   if (owner[labels.ownerKind] === "session" && owner[labels.owner] === record.name && !isForeigners) {
-    if (whose.ownerUid === record.uid) return { kind: "created", uid, confirmed: isConfirmed(pod) };
-    return { kind: "leftover", component, pod: name, uid };
+    // One for a machine that the component has lost since can start nowhere.
+    const isOurs = whose.ownerUid === record.uid && (pinnedNode(pod) === node || startedContainers(pod).length > 0);
+    return isOurs
+      ? { kind: "created", uid, confirmed: isConfirmed(pod) }
+      : { kind: "leftover", component, pod: name, uid };
   }
   const kind = owner[labels.ownerKind] ?? "";
   const somebody = owner[labels.owner] === undefined ? "somebody else" : `${kind} ${owner[labels.owner] ?? ""}`;
@@ -172,13 +199,46 @@ async function list(api: CoreV1Api, namespace: string, labelSelector: string): P
   return pods;
 }
 
+/** What the API server lists of one pod. `overdueOn`: its node, once the pod should have gone by itself. */
+export function livePodOf(pod: V1Pod, overdueOn: LivePod["overdueOn"], nowMs: number): LivePod {
+  const seen = podSeenOf(pod, nowMs);
+  return {
+    pod: seen.pod,
+    uid: seen.uid,
+    deleting: pod.metadata?.deletionTimestamp !== undefined,
+    seen,
+    overdueOn,
+    ended: pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed",
+    containers: startedContainers(pod),
+    leftText: leftText(pod),
+  };
+}
+
+/** Trouble at the start is no end here: only a watcher knows how long it may last. */
+function podSeenOf(pod: V1Pod, nowMs: number): PodSeen {
+  const { metadata, spec, status } = pod;
+  const judged = podHealth(pod, { startGraceMs: Infinity, nowMs, mainContainer: MAIN_CONTAINER });
+  return {
+    pod: metadata?.name ?? "",
+    uid: metadata?.uid ?? "",
+    resourceVersion: Number(metadata?.resourceVersion ?? 0),
+    podIp: status?.podIP ?? "",
+    node: spec?.nodeName ?? "",
+    health: judged.health,
+    reason: judged.reason,
+    message: judged.message,
+    deleted: false,
+    exitCode: judged.exitCode,
+  };
+}
+
 function leftText({ status }: V1Pod): string {
   const main = status?.containerStatuses?.find(({ name }) => name === MAIN_CONTAINER);
   return main?.state?.terminated?.message ?? "";
 }
 
 /** Only a container that has started has a log. */
-function startedContainers(pod: V1Pod): string[] {
+export function startedContainers(pod: V1Pod): string[] {
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
   return [...initContainerStatuses, ...containerStatuses]
     .filter(({ state, lastState }) => (state?.running ?? state?.terminated ?? lastState?.terminated) !== undefined)

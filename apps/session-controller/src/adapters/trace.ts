@@ -44,6 +44,8 @@ function nameOf(step: ActStep): string {
       return "delete pods";
     case "reserve":
     case "release":
+    case "reserve-replacement":
+    case "release-replacement":
       return step.do;
   }
 }
@@ -56,6 +58,9 @@ function detailsOf(step: ActStep): Attributes {
       return { "muster.pod": step.pod };
     case "collect-logs":
       return { "muster.pods": step.pods.length };
+    case "reserve-replacement":
+    case "release-replacement":
+      return { "muster.component": step.component };
     case "reserve":
     case "release":
       return {};

@@ -50,7 +50,7 @@ function request(more: Partial<PodRequest> = {}): PodRequest {
 function envOf(pod: ReturnType<typeof buildPod>): Record<string, string> {
   const env = pod.spec.containers[0]?.env ?? [];
   return Object.fromEntries(
-    env.map((entry) => [entry.name, "value" in entry ? entry.value : entry.valueFrom.fieldRef.fieldPath]),
+    env.map((entry) => [entry.name, "value" in entry ? String(entry.value) : JSON.stringify(entry["valueFrom"])]),
   );
 }
 
@@ -131,5 +131,79 @@ describe("buildPod", () => {
     expect(pod.spec.containers[0]).toMatchObject({ image: "busybox:stable", command: ["true"] });
     expect(pod.spec.containers[0]).not.toHaveProperty("readinessProbe");
     expect(pod.metadata.annotations).not.toHaveProperty("muster.dev/traceparent");
+  });
+
+  describe("with a template", () => {
+    const template = {
+      metadata: { labels: { team: "a", "muster.dev/owner": "x" }, annotations: { note: "n" } },
+      spec: {
+        restartPolicy: "Always",
+        nodeSelector: { pool: "others" },
+        imagePullSecrets: [{ name: "registry" }],
+        volumes: [{ name: "data", emptyDir: {} }],
+        initContainers: [
+          { name: "fill", image: "i", securityContext: { runAsUser: 1, allowPrivilegeEscalation: true } },
+        ],
+        containers: [
+          {
+            name: "main",
+            image: "other",
+            ports: [{ containerPort: 1 }],
+            resources: { limits: { cpu: 2 } },
+            env: [{ name: "TOKEN", valueFrom: { secretKeyRef: { name: "s", key: "k" } } }],
+            envFrom: [{ configMapRef: { name: "c" } }],
+            volumeMounts: [{ name: "data", mountPath: "/data" }],
+            securityContext: { runAsUser: 1000, privileged: true, allowPrivilegeEscalation: true },
+          },
+        ],
+      },
+    };
+    const templateJson = JSON.stringify(template);
+    const plain = buildPod(request(), POLICY);
+    const { component: from } = request();
+    const pod = buildPod(request({ component: { ...from, templateJson } }), POLICY);
+
+    it("has what the template gives", () => {
+      const { imagePullSecrets, volumes, containers } = template.spec;
+      const { resources, envFrom, volumeMounts } = containers[0]!;
+      expect(pod.spec).toMatchObject({ imagePullSecrets, volumes });
+      expect(pod.spec.containers).toMatchObject([{ resources, envFrom, volumeMounts }]);
+      expect(pod.metadata).toMatchObject({ labels: { team: "a" }, annotations: { note: "n" } });
+    });
+
+    it("has the variables of the template last, so that they may refer to all others", () => {
+      const [main] = pod.spec.containers;
+      expect(main?.env).toEqual([...plain.spec.containers[0]!.env, ...template.spec.containers[0]!.env]);
+    });
+
+    it("has no container that can gain privileges, whatever user it runs as", () => {
+      expect(pod.spec.initContainers).toMatchObject([
+        { name: "fill", securityContext: { runAsUser: 1, allowPrivilegeEscalation: false } },
+      ]);
+      expect(pod.spec.containers).toMatchObject([
+        { securityContext: { runAsUser: 1000, allowPrivilegeEscalation: false } },
+      ]);
+    });
+
+    // The check refuses these fields; a record that has them all the same changes nothing.
+    it.each(["name", "image", "args", "ports", "terminationMessagePath"] as const)("keeps Muster's %s", (field) => {
+      expect(pod.spec.containers[0]).toHaveProperty(field, plain.spec.containers[0]![field]);
+    });
+
+    it.each([
+      "schedulingGates",
+      "restartPolicy",
+      "terminationGracePeriodSeconds",
+      "activeDeadlineSeconds",
+      "automountServiceAccountToken",
+      "nodeSelector",
+      "affinity",
+    ])("keeps Muster's %s", (field) => {
+      expect(pod.spec).toHaveProperty(field, (plain.spec as Record<string, unknown>)[field]);
+    });
+
+    it("keeps Muster's labels and annotations", () => {
+      expect(pod.metadata).toMatchObject(plain.metadata);
+    });
   });
 });

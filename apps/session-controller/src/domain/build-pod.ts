@@ -1,3 +1,4 @@
+import { MAIN_CONTAINER, type ComponentTemplate, type TemplateContainer } from "@muster/session-limits";
 import { podName, type Component } from "./session.ts";
 import type { WorkerAddress } from "./plan-session.ts";
 
@@ -42,7 +43,6 @@ export type PodRequest = {
   readonly traceparent: string;
 };
 
-export const MAIN_CONTAINER = "main";
 const HOSTNAME = "kubernetes.io/hostname";
 /** A pod that nobody deletes ends by itself this long after the session's own time limit. */
 const SELF_DESTRUCT_MARGIN_MS = 120_000;
@@ -53,11 +53,13 @@ type EnvEntry =
 
 /**
  * The pod of one component: alone on exactly the machine that was granted, never restarted, and gone by itself if everybody forgets it. Its name is made of the
- * session and the component, so that making it twice cannot give two.
+ * session and the component, so that making it twice cannot give two. Fields that Muster sets win over those of the component's template.
  */
 export function buildPod(request: PodRequest, policy: PodPolicy) {
   const { session, component, node, traceparent } = request;
   const { labels, annotations } = policy.keys;
+  const template = templateOf(component);
+  const { containers: [main] = [], initContainers = [], ...given } = template.spec;
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -65,6 +67,7 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
       name: podName(session.name, component.name),
       namespace: policy.namespace,
       labels: {
+        ...template.metadata?.labels,
         [labels.managedBy]: "muster",
         [labels.installation]: policy.installation,
         [labels.ownerKind]: "session",
@@ -75,11 +78,13 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
         [labels.exclusive]: "true",
       },
       annotations: {
+        ...template.metadata?.annotations,
         [annotations.mainContainer]: MAIN_CONTAINER,
         ...(traceparent === "" ? {} : { [annotations.traceparent]: traceparent }),
       },
     },
     spec: {
+      ...given,
       // Nothing runs before its maker has looked again: one that was stopped in the middle may make it when the session is long over.
       schedulingGates: [{ name: policy.keys.schedulingGates.unconfirmed }],
       restartPolicy: "Never",
@@ -105,9 +110,19 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
           ],
         },
       },
-      containers: [buildContainer(request, policy)],
+      ...(initContainers.length > 0 && { initContainers: initContainers.map(withoutEscalation) }),
+      containers: [buildContainer(request, policy, main)],
     },
   };
+}
+
+/** Was checked when the session was submitted. */
+function templateOf({ templateJson }: Component): ComponentTemplate {
+  return templateJson === "" ? { spec: {} } : (JSON.parse(templateJson) as ComponentTemplate);
+}
+
+function withoutEscalation<Container extends Pick<TemplateContainer, "securityContext">>(container: Container) {
+  return { ...container, securityContext: { ...container.securityContext, allowPrivilegeEscalation: false } };
 }
 
 /** A session without a time limit has pods without one. */
@@ -115,24 +130,25 @@ function buildDeadline({ timeoutMs, killAfterMs }: PodRequest["session"]) {
   return timeoutMs === 0 ? {} : { activeDeadlineSeconds: seconds(timeoutMs + killAfterMs + SELF_DESTRUCT_MARGIN_MS) };
 }
 
-function buildContainer(request: PodRequest, policy: PodPolicy) {
+function buildContainer(request: PodRequest, policy: PodPolicy, given: TemplateContainer | undefined) {
   const { component, session } = request;
   const port = component.readyPort;
   return {
+    ...given,
     name: MAIN_CONTAINER,
     image: component.image === "" ? policy.imageDefault : component.image,
     ...(component.command.length === 0 ? {} : { command: [...component.command] }),
     ...(component.args.length === 0 ? {} : { args: [...component.args] }),
     ...(component.workingDir === "" ? {} : { workingDir: component.workingDir }),
-    env: buildEnv(request, policy),
+    // The controller's variables first, so that a component's own may refer to them: `$(POD_IP)`.
+    env: [...buildEnv(request, policy), ...(given?.env ?? [])],
     ...(component.kind === "driver" ? { terminationMessagePath: policy.resultFile } : {}),
     ports: [{ name: "driver-port", containerPort: session.workerPort, protocol: "TCP" }],
     ...(port === 0 ? {} : { readinessProbe: { tcpSocket: { port }, periodSeconds: 1, timeoutSeconds: 1 } }),
-    securityContext: { allowPrivilegeEscalation: false },
+    ...withoutEscalation({ securityContext: given?.securityContext ?? {} }),
   };
 }
 
-/** The controller's variables first, so that a component's own may refer to them: `$(POD_IP)`. */
 function buildEnv({ session, component, workers, traceparent }: PodRequest, { resultFile }: PodPolicy): EnvEntry[] {
   const name = podName(session.name, component.name);
   const common: EnvEntry[] = [
@@ -171,7 +187,7 @@ function driverEnv(workers: readonly WorkerAddress[], session: PodRequest["sessi
 }
 
 /** IPv6 addresses carry colons of their own. */
-function hostPort(ip: string, port: number): string {
+export function hostPort(ip: string, port: number): string {
   return ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`;
 }
 

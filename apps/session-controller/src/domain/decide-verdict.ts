@@ -1,12 +1,24 @@
-import { describeFault } from "@muster/faults";
-import { eventOf, queuedUntilMs, type ComponentStatus, type EndReason, type Verdict } from "./session.ts";
-import type { Refusal, Snapshot } from "./snapshot.ts";
+import { describeFault, formatDuration } from "@muster/faults";
+import {
+  eventOf,
+  isReplacing,
+  queuedUntilMs,
+  type ComponentStatus,
+  type EndReason,
+  type SessionRecord,
+  type Verdict,
+} from "./session.ts";
+import type { Refusal, SessionPolicy, Snapshot } from "./snapshot.ts";
 
 /**
  * The outcome of a session, once there is one. When several things have happened by the time we look, the order is fixed: what the driver achieved, the user's
  * wish, what failed (driver first, then declared order), what can never work, and time last. So every replica that looks at the same world says the same.
  */
-export function decideVerdict(snapshot: Snapshot, components: readonly ComponentStatus[]): Verdict | undefined {
+export function decideVerdict(
+  snapshot: Snapshot,
+  components: readonly ComponentStatus[],
+  policy: Pick<SessionPolicy, "replacementWaitMs">,
+): Verdict | undefined {
   const { record, nowMs } = snapshot;
   const driver = components.find(({ kind }) => kind === "driver");
   if (driver?.state === "SUCCEEDED") return outcome("DONE", nowMs, "", "the driver ended with exit code 0");
@@ -14,6 +26,7 @@ export function decideVerdict(snapshot: Snapshot, components: readonly Component
   return (
     decideFailure(components, nowMs) ??
     decideObstacle(snapshot) ??
+    decideReplacement(snapshot, components, policy) ??
     (eventOf(record, "ACCEPT") === undefined ? decideQueue(snapshot) : decideTimeout(snapshot, components))
   );
 }
@@ -36,6 +49,24 @@ function decideObstacle({ obstacles, nowMs }: Snapshot): Verdict | undefined {
   return outcome("ERROR", nowMs, refused.reason, `${refused.component}: ${refused.message}`);
 }
 
+/** A component that lost its machine before it started ends the session where no other machine can be had, or none comes free in time. */
+function decideReplacement(
+  { replacements, nowMs, trouble }: Snapshot,
+  components: readonly ComponentStatus[],
+  { replacementWaitMs }: Pick<SessionPolicy, "replacementWaitMs">,
+): Verdict | undefined {
+  for (const { name, message, lostAtMs, pool } of components.filter(isReplacing)) {
+    const replacement = replacements.get(name);
+    if (replacement?.state === "refused")
+      return outcome("ERROR", nowMs, "MACHINE_LOST", `${name} ${message}; ${describeFault(replacement.fault)}`);
+    if (nowMs - lostAtMs < replacementWaitMs) continue;
+    const text = `${name} ${message}; no machine of pool ${pool} was granted within ${formatDuration(replacementWaitMs)}`;
+    if (trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);
+    return outcome("ERROR", nowMs, "MACHINE_LOST", text);
+  }
+  return undefined;
+}
+
 const REFUSED: Readonly<Record<Refusal["code"], EndReason>> = {
   pool_unknown: "POOL_UNKNOWN",
   pool_capacity: "POOL_CAPACITY",
@@ -50,7 +81,7 @@ function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Verdict
   }
   if (reservation.state === "granted") return decideGrant(record.components, reservation.machines, nowMs);
   if (nowMs < queuedUntilMs(record)) return undefined;
-  const text = `no machines within ${record.spec.queueTimeoutMs} ms`;
+  const text = `no machines within ${formatDuration(record.spec.queueTimeoutMs)}`;
   if (trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);
   const waiting = record.waitingBecause === "" ? "" : `; ${record.waitingBecause}`;
   return outcome("ERROR", nowMs, "QUEUE_TIMEOUT", `${text}${waiting}`);
@@ -69,19 +100,28 @@ function decideGrant(
   return outcome("INTERNAL_ERROR", nowMs, "", `the ledger granted no machine for ${without.name}`);
 }
 
+/** True once the time for provisioning and running has passed. A timeout rests on missing news, so it needs a list of the pods first. */
+export function isTimeOver(record: SessionRecord, nowMs: number): boolean {
+  const provision = eventOf(record, "PROVISION");
+  const { timeoutMs } = record.spec;
+  return provision !== undefined && timeoutMs > 0 && nowMs - provision.atMs >= timeoutMs;
+}
+
 function decideTimeout(
-  { record, nowMs, trouble }: Snapshot,
+  { record, nowMs, trouble, livePods }: Snapshot,
   components: readonly ComponentStatus[],
 ): Verdict | undefined {
-  const provisionedAtMs = eventOf(record, "PROVISION")?.atMs ?? nowMs;
+  if (!isTimeOver(record, nowMs)) return undefined;
   const { timeoutMs } = record.spec;
-  if (timeoutMs === 0 || nowMs - provisionedAtMs < timeoutMs) return undefined;
-  if (eventOf(record, "RUN") !== undefined) {
-    return outcome("ERROR", nowMs, "TIMEOUT", `the driver did not end within ${timeoutMs} ms`);
-  }
+  const hasRun = eventOf(record, "RUN") !== undefined;
   const missing = components.filter(({ state }) => state !== "READY" && state !== "SUCCEEDED");
-  const text = `not all components were ready within ${timeoutMs} ms: ${describeStates(missing)}`;
-  if (trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);
+  const text = hasRun
+    ? `the driver did not end within ${formatDuration(timeoutMs)}`
+    : `not all components were ready within ${formatDuration(timeoutMs)}: ${describeStates(missing)}`;
+  if (livePods === undefined) {
+    return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble ?? "its pods were not listed"}`);
+  }
+  if (!hasRun && trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);
   return outcome("ERROR", nowMs, "TIMEOUT", text);
 }
 

@@ -13,7 +13,7 @@ it.each<[WaitReason | undefined, string]>([
   ],
   [
     { ...numbers, code: "CONCURRENCY_LIMIT", ahead: 2 },
-    "as many sessions as allowed are running; 2 requests are ahead",
+    "as many sessions as SESSION_EXECUTORS allows are running; 2 requests are ahead",
   ],
   [{ ...numbers, code: "POOLS_NOT_KNOWN_YET" }, "the ledger does not know the nodes yet"],
   [{ ...numbers, code: "OTHER" }, "the ledger gives a reason that is not known here"],

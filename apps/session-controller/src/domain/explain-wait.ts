@@ -1,5 +1,5 @@
 import { describeStates } from "./decide-verdict.ts";
-import { eventOf, type ComponentStatus } from "./session.ts";
+import { eventOf, isReplacing, type ComponentStatus } from "./session.ts";
 import type { Snapshot, WaitReason } from "./snapshot.ts";
 
 const TEXT_LENGTH = 1024;
@@ -14,14 +14,17 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
   const { record, reservation, livePods, trouble } = snapshot;
   if (trouble !== undefined) return trouble;
   if (record.verdict !== undefined) {
-    const left = livePods?.length ?? 0;
+    // Until their logs are kept, pods are meant to stay.
+    const left = record.logsCollected ? (livePods?.length ?? 0) : 0;
     return left > 0 ? `${countOf(left, "pod")} not gone yet` : "";
   }
   if (eventOf(record, "ACCEPT") === undefined) {
     return reservation.state === "waiting" ? explainReason(reservation.because) : record.waitingBecause;
   }
   if (eventOf(record, "RUN") !== undefined) return "";
-  const waited = components.filter(({ state }) => state !== "READY" && state !== "SUCCEEDED" && state !== "PENDING");
+  const waited = components.filter(
+    (component) => isReplacing(component) || !["READY", "SUCCEEDED", "PENDING"].includes(component.state),
+  );
   return waited.length === 0 ? "" : describeStates(waited);
 }
 
@@ -34,7 +37,7 @@ export function explainReason(because: WaitReason | undefined): string {
     case "POOL_AVAILABILITY":
       return `pool ${pool} has ${available} ${available === 1 ? "machine" : "machines"} free, ${requested} are needed${queue}`;
     case "CONCURRENCY_LIMIT":
-      return `as many sessions as allowed are running${queue}`;
+      return `as many sessions as SESSION_EXECUTORS allows are running${queue}`;
     case "HELD_FOR_OLDER":
       return `machines of pool ${pool} are kept for a request that has waited for too long${queue}`;
     case "POOLS_NOT_KNOWN_YET":

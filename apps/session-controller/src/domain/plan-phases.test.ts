@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import {
   component,
+  livePod,
   podSeen,
   POLICY,
   provisioning,
@@ -48,14 +49,7 @@ function concluded(world: Partial<Snapshot>): (TerminalKind | undefined)[] {
 }
 
 const verdict = (kind: TerminalKind) => ({ kind, atMs: START_MS, description: "", reason: "" }) as const;
-const live = {
-  pod: "bench-driver",
-  uid: "uid-driver",
-  deleting: false,
-  overdueOn: undefined,
-  containers: ["main", "side"],
-  leftText: "",
-};
+const live = livePod(podSeen("driver"), { containers: ["main", "side"] });
 
 it("each group is started in parallel", () => {
   const servers = ["server-0", "server-1"];
@@ -83,7 +77,7 @@ it("queue time does not count towards the time limit", () => {
   const events = provisioning([]).events.map((event) => (event.kind === "QUEUE" ? event : { ...event, atMs: late }));
   const accepted = provisioning([], { events });
   expect(concluded({ record: accepted, nowMs: late + 899_999 })).toEqual([]);
-  expect(concluded({ record: accepted, nowMs: late + 900_000 })).toEqual(["ERROR"]);
+  expect(concluded({ record: accepted, nowMs: late + 900_000, livePods: [] })).toEqual(["ERROR"]);
 });
 
 describe("terminal is final", () => {
@@ -104,7 +98,8 @@ describe("terminal is final", () => {
 it("trouble with logs or deletion is a warning on the result, not a second result", () => {
   let now = running({ verdict: verdict("DONE") });
   const warnings = [{ code: "LOGS_LOST", message: "bench-driver/main: away" }] as const;
-  now = transitionRecord(now, { do: "logs-collected", warnings, resultJson: '{"qps":1}' });
+  now = transitionRecord(now, { do: "logs-read", pod: "bench-driver", warnings, resultJson: '{"qps":1}' });
+  now = transitionRecord(now, { do: "confirm-logs-read", warnings: [], because: "none-left" });
   const late = START_MS + POLICY.cleanupLimitMs + now.spec.killAfterMs;
   const steps = planSession(snapshot({ record: now, nowMs: late, livePods: [{ ...live, deleting: true }] }), POLICY);
   for (const step of steps) if (step.do === "finish") now = transitionRecord(now, step);
@@ -114,7 +109,7 @@ it("trouble with logs or deletion is a warning on the result, not a second resul
 });
 
 it("logs of every container of every pod are kept also when the session failed", () => {
-  const livePods = [live, { ...live, pod: "bench-server-0", uid: "uid-server-0" }];
+  const livePods = [live, livePod(podSeen("server-0"))];
   for (const kind of ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const) {
     expect(planSession(snapshot({ record: running({ verdict: verdict(kind) }), livePods }), POLICY)).toEqual([
       { do: "collect-logs", pods: livePods, because: "session-over" },

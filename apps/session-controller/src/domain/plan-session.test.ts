@@ -1,7 +1,18 @@
 import { describe, expect, it } from "vitest";
-import { podSeen, POLICY, provisioning, record, running, snapshot, spec, START_MS } from "../../test/samples.ts";
+import {
+  livePod,
+  podSeen,
+  POLICY,
+  provisioning,
+  record,
+  running,
+  snapshot,
+  spec,
+  START_MS,
+} from "../../test/samples.ts";
 import { planSession, wakeAtMs } from "./plan-session.ts";
 import type { Snapshot } from "./snapshot.ts";
+import type { PodSeen } from "./summarise-components.ts";
 
 /** One line a step: what, of what, why. */
 function plan(more: Partial<Snapshot>): string[] {
@@ -17,6 +28,8 @@ function plan(more: Partial<Snapshot>): string[] {
         return `delete ${step.pod}: ${step.because}${step.force ? " by force" : ""}`;
       case "finish":
         return ["finish", ...step.warnings.map(({ code }) => code)].join(" ");
+      case "confirm-logs-read":
+        return ["logs lost:", ...step.warnings.map(({ code }) => code)].join(" ");
       case "explain-wait":
         return `wait: ${step.text}`;
       default:
@@ -26,20 +39,29 @@ function plan(more: Partial<Snapshot>): string[] {
 }
 
 const machines = ["driver", "client-0", "server-0"].map((name) => ({ component: name, node: `node-${name}` }));
-const live = (name: string, deleting = false) => ({
-  pod: `bench-${name}`,
-  uid: `uid-${name}`,
-  deleting,
-  overdueOn: undefined,
-  containers: ["main"],
-  leftText: "",
-});
+const live = (name: string, deleting = false) => livePod(podSeen(name), { deleting });
+const ended = (name: string) => livePod(podSeen(name, { health: "SUCCEEDED" }));
+/** All three pods, the named one in another state than ready. */
+const trio = (name: string, more: Partial<PodSeen>) =>
+  ["driver", "client-0", "server-0"].map((each) => livePod(podSeen(each, each === name ? more : {})));
 const verdict = { kind: "DONE", atMs: START_MS, description: "well", reason: "" } as const;
 const over = { verdict, logsCollected: true } as const;
+
+const probedSpec = spec({ components: spec().components.map((each) => ({ ...each, readyPort: 10_000 })) });
 
 describe("a session in the queue", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     ["asks for its machines first", {}, ["reserve: not-asked"]],
+    [
+      "states why its request failed before it makes the next one",
+      { trouble: "the list of all nodes (POOLS_NOT_KNOWN_YET) is not available" },
+      ["wait: the list of all nodes (POOLS_NOT_KNOWN_YET) is not available"],
+    ],
+    [
+      "makes the next request once that is stated",
+      { trouble: "reservation is not available", record: record({ waitingBecause: "reservation is not available" }) },
+      ["reserve: not-asked"],
+    ],
     [
       "says why it waits",
       {
@@ -101,10 +123,7 @@ describe("a session in the queue", () => {
         reservation: { state: "waiting", id: "r-1", because: undefined },
         record: record({ waitingBecause: "the ledger has not said why" }),
       },
-      [
-        "note-reservation: ledger-answered",
-        "ERROR QUEUE_TIMEOUT: no machines within 86400000 ms; the ledger has not said why",
-      ],
+      ["note-reservation: ledger-answered", "ERROR QUEUE_TIMEOUT: no machines within 1d; the ledger has not said why"],
     ],
     [
       "blames the infrastructure when the ledger could not be asked at all",
@@ -113,7 +132,7 @@ describe("a session in the queue", () => {
         trouble: "reservation is not available",
         record: record({ waitingBecause: "reservation is not available" }),
       },
-      ["INTERNAL_ERROR : no machines within 86400000 ms; reservation is not available"],
+      ["INTERNAL_ERROR : no machines within 1d; reservation is not available"],
     ],
     [
       "takes a grant that comes with the last second",
@@ -152,6 +171,17 @@ describe("a session that is provisioned", () => {
       "waits for a server that is not ready, and says so",
       { ...created("server-0"), pods: [podSeen("server-0", { health: "NOT_READY", reason: "ImagePullBackOff" })] },
       ["note-components: pods-changed", "wait: server-0 is NOT_READY (ImagePullBackOff)"],
+    ],
+    [
+      "names the address that does not answer while it waits for a server",
+      {
+        record: provisioning(["server-0"], { spec: probedSpec }),
+        pods: [podSeen("server-0", { health: "NOT_READY", reason: "ProbeFailing", message: "of container main" })],
+      },
+      [
+        "note-components: pods-changed",
+        "wait: server-0 is NOT_READY (ProbeFailing: no connection to 10.0.0.8:10000, its readyPort)",
+      ],
     ],
     [
       "is not taken in by the readiness of an earlier pod of the same name",
@@ -209,10 +239,40 @@ describe("a session that is provisioned", () => {
     ],
     [
       "ends when not all is ready in time, naming what is missing",
-      { nowMs: START_MS + 900_001, record: provisioning(["server-0"], { waitingBecause: "server-0 is CREATED" }) },
+      {
+        nowMs: START_MS + 900_001,
+        record: provisioning(["server-0"]),
+        livePods: [livePod(podSeen("server-0", { health: "NOT_READY" }))],
+      },
       [
-        "ERROR TIMEOUT: not all components were ready within 900000 ms: driver is PENDING, client-0 is PENDING, server-0 is CREATED",
+        "note-components: pods-changed",
+        "ERROR TIMEOUT: not all components were ready within 15m: driver is PENDING, client-0 is PENDING, server-0 is NOT_READY",
       ],
+    ],
+    [
+      "blames the infrastructure when its time is over and its pods could not be listed",
+      {
+        nowMs: START_MS + 900_001,
+        trouble: "kubernetes is not available",
+        record: provisioning(["driver", "client-0", "server-0"]),
+      },
+      [
+        "INTERNAL_ERROR : not all components were ready within 15m: driver is CREATED, client-0 is CREATED, server-0 is CREATED; kubernetes is not available",
+      ],
+    ],
+    [
+      "is done when the list at the end of its time shows a success of the driver that no watcher published",
+      {
+        nowMs: START_MS + 900_001,
+        record: provisioning(["driver", "client-0", "server-0"]),
+        livePods: trio("driver", { health: "SUCCEEDED", exitCode: 0 }),
+      },
+      ["note-components: pods-changed", "RUN: driver-ended", "DONE : the driver ended with exit code 0"],
+    ],
+    [
+      "makes the clients once the API server lists the servers as ready, though no watcher published it",
+      { record: provisioning(["server-0"]), livePods: [live("server-0")] },
+      ["note-components: pods-changed", "create client-0 on node-client-0: servers-ready"],
     ],
     [
       "blames the infrastructure when pods could not be made in time",
@@ -220,9 +280,10 @@ describe("a session that is provisioned", () => {
         nowMs: START_MS + 900_001,
         trouble: "kubernetes is not available",
         record: provisioning([], { waitingBecause: "kubernetes is not available" }),
+        livePods: [],
       },
       [
-        "INTERNAL_ERROR : not all components were ready within 900000 ms: driver is PENDING, client-0 is PENDING, server-0 is PENDING; kubernetes is not available",
+        "INTERNAL_ERROR : not all components were ready within 15m: driver is PENDING, client-0 is PENDING, server-0 is PENDING; kubernetes is not available",
       ],
     ],
   ])("%s", (_title, world, expected) => {
@@ -246,6 +307,15 @@ describe("a session that is provisioned", () => {
 describe("a session that runs", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     ["plans nothing while nothing happens", {}, []],
+    ["notes that its executor outlives it", { record: running({ attempts: 2 }) }, ["confirm-quiet: nothing-to-do"]],
+    [
+      "notes no such thing while something fails",
+      {
+        record: running({ attempts: 2, waitingBecause: "kubernetes is not available" }),
+        trouble: "kubernetes is not available",
+      },
+      [],
+    ],
     [
       "is done when the driver succeeds",
       { pods: [podSeen("driver", { health: "SUCCEEDED", exitCode: 0 })] },
@@ -283,8 +353,30 @@ describe("a session that runs", () => {
     ],
     [
       "ends when its time is over",
-      { nowMs: START_MS + 900_001 },
-      ["ERROR TIMEOUT: the driver did not end within 900000 ms"],
+      { nowMs: START_MS + 900_001, livePods: [live("driver"), live("client-0"), live("server-0")] },
+      ["ERROR TIMEOUT: the driver did not end within 15m"],
+    ],
+    [
+      "is done when the list at the end of its time is newer than what was published, and shows a success",
+      {
+        nowMs: START_MS + 900_001,
+        pods: [podSeen("driver"), podSeen("client-0"), podSeen("server-0")],
+        livePods: trio("driver", { health: "SUCCEEDED", exitCode: 0, resourceVersion: 2 }),
+      },
+      ["note-components: pods-changed", "DONE : the driver ended with exit code 0"],
+    ],
+    [
+      "keeps a published end that is older than the list",
+      {
+        pods: [podSeen("client-0", { health: "FAILED", reason: "ErrImagePull" })],
+        livePods: trio("client-0", { health: "UNKNOWN", resourceVersion: 2 }),
+      },
+      ["note-components: pods-changed", "ERROR COMPONENT_FAILED: client client-0 failed: ErrImagePull"],
+    ],
+    [
+      "blames the infrastructure when its time is over and its pods could not be listed",
+      { nowMs: START_MS + 900_001, trouble: "kubernetes is not available" },
+      ["INTERNAL_ERROR : the driver did not end within 15m; kubernetes is not available"],
     ],
     [
       "is cancelled when the user asks",
@@ -309,7 +401,81 @@ describe("a session that is over", () => {
       { record: running({ verdict }), livePods: [live("driver")] },
       ["collect-logs: session-over"],
     ],
+    [
+      "names what keeps the pods from being listed",
+      { record: running({ verdict }), trouble: "kubernetes is not available" },
+      ["wait: kubernetes is not available"],
+    ],
+    [
+      "waits while they are read",
+      { record: running({ verdict }), livePods: [live("driver"), live("server-0")], isReading: true },
+      [],
+    ],
+    [
+      "may still end its executor while they are read",
+      { record: running({ verdict, attempts: 2 }), livePods: [live("driver")], isReading: true },
+      [],
+    ],
+    [
+      "has not ended its executor within ten seconds, whatever is under way",
+      { record: running({ verdict, attempts: 2 }), livePods: [live("driver")], isReading: true, heldMs: 10_000 },
+      ["confirm-quiet: survived"],
+    ],
+    [
+      "deletes the pods whose logs are kept while others are still read",
+      {
+        record: running({ verdict, logsRead: ["bench-server-0"] }),
+        livePods: [live("driver"), live("server-0")],
+        isReading: true,
+      },
+      ["delete bench-server-0: session-over"],
+    ],
+    [
+      "deletes the pods on a lost node at once, whose logs cannot be read",
+      {
+        record: running({ verdict }),
+        livePods: [live("driver"), live("server-0")],
+        nodesLost: new Map([["node-driver", "not-ready"]]),
+        isReading: true,
+      },
+      ["delete bench-driver: session-over"],
+    ],
+    [
+      "gives the machines back while a log is read, once every pod is gone",
+      { record: running({ verdict }), livePods: [], isReading: true },
+      ["release: pods-ended"],
+    ],
+    [
+      "gives the machines back while a log is read, once every pod has ended",
+      { record: running({ verdict }), livePods: [ended("driver"), ended("server-0")], isReading: true },
+      ["release: pods-ended"],
+    ],
+    [
+      "keeps the machines while a pod runs",
+      { record: running({ verdict }), livePods: [ended("driver"), live("server-0")], isReading: true },
+      [],
+    ],
+    [
+      "gives the machines back once",
+      { record: running({ verdict, released: true }), livePods: [ended("driver")], isReading: true },
+      [],
+    ],
+    [
+      "reads the logs of a pod that was made late, too",
+      { record: running({ verdict, logsRead: ["bench-driver"] }), livePods: [live("driver"), live("client-0")] },
+      ["collect-logs: session-over", "delete bench-driver: session-over"],
+    ],
+    [
+      "reads no more once what is left is gone, and says whose logs are lost",
+      { record: running({ verdict, logsRead: ["bench-server-0"] }), livePods: [live("server-0", true)] },
+      ["logs lost: RESULT_LOST LOGS_LOST LOGS_LOST"],
+    ],
     ["waits for the list of its pods", { record: running({ verdict }) }, []],
+    [
+      "gives up no log that is still read, however late it is",
+      { nowMs: late, record: running({ verdict }), livePods: [live("driver", true)], isReading: true },
+      [],
+    ],
     [
       "deletes every pod that is there",
       { record: running(over), livePods: [live("driver"), live("server-0", true)] },

@@ -1,9 +1,11 @@
 import { decideForce, type ForceReason } from "@muster/health";
 import { decideVerdict } from "./decide-verdict.ts";
 import { explainWait } from "./explain-wait.ts";
+import { planReplacements, replaceMachines, replacementWakeAtMs, type ReplacementStep } from "./replace-machines.ts";
 import {
   eventOf,
   isFinished,
+  isReplacing,
   queuedUntilMs,
   type Component,
   type ComponentKind,
@@ -31,6 +33,8 @@ export type RecordStep =
     }
   | { readonly do: "note-reservation"; readonly reservationId: string; readonly because: "ledger-answered" }
   | { readonly do: "explain-wait"; readonly text: string; readonly because: "wait-changed" }
+  /** The executor that took the session over has outlived everything there was to do. */
+  | { readonly do: "confirm-quiet"; readonly because: "nothing-to-do" | "survived" }
   | {
       readonly do: "accept";
       readonly event: SessionEvent;
@@ -43,6 +47,8 @@ export type RecordStep =
       readonly because: "accepted" | "driver-ready" | "driver-ended";
     }
   | { readonly do: "conclude"; readonly verdict: Verdict; readonly because: EndReason | TerminalKind | "cannot-be-run" }
+  /** The pods that are not listed any more are gone with their logs, as the warnings say. */
+  | { readonly do: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
   | { readonly do: "confirm-pods-gone"; readonly because: "none-listed" }
   | {
       readonly do: "finish";
@@ -72,7 +78,8 @@ export type ActStep =
       readonly because: "session-over" | "leftover" | ForceReason;
     }
   /** An empty id: the ledger is asked which reservation is this session's. */
-  | { readonly do: "release"; readonly reservationId: string; readonly because: "pods-gone" };
+  | { readonly do: "release"; readonly reservationId: string; readonly because: "pods-gone" | "pods-ended" }
+  | ReplacementStep;
 
 export type SessionStep = RecordStep | ActStep;
 
@@ -83,7 +90,20 @@ export type SessionStep = RecordStep | ActStep;
 export function planSession(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   const { record } = snapshot;
   if (isFinished(record)) return [];
-  return record.verdict === undefined ? planForward(snapshot) : planCleanup(snapshot, record.verdict, policy);
+  const steps =
+    record.verdict === undefined ? planForward(snapshot, policy) : planCleanup(snapshot, record.verdict, policy);
+  return [...steps, ...planQuiet(snapshot, steps)];
+}
+
+/** What ends its executor does so soon: a session that has been run for so long has not. */
+const SURVIVED_MS = 10_000;
+
+/** A log that is read may still end the process, as what failed may when it is tried again. */
+function planQuiet({ record, isReading, trouble, heldMs }: Snapshot, steps: readonly SessionStep[]): SessionStep[] {
+  if (record.attempts === 0) return [];
+  if (heldMs >= SURVIVED_MS) return [{ do: "confirm-quiet", because: "survived" }];
+  const isQuiet = steps.length === 0 && !isReading && trouble === undefined;
+  return isQuiet ? [{ do: "confirm-quiet", because: "nothing-to-do" }] : [];
 }
 
 /**
@@ -101,20 +121,28 @@ export function planBroken(record: SessionRecord, reason: string, nowMs: number)
 }
 
 /** When to look again though nothing has changed; undefined: no need to. */
-export function wakeAtMs(snapshot: Snapshot, policy: SessionPolicy): number | undefined {
+export function wakeAtMs(
+  snapshot: Pick<Snapshot, "record" | "reservation" | "nowMs">,
+  policy: SessionPolicy,
+): number | undefined {
   const { record, reservation, nowMs } = snapshot;
   if (isFinished(record)) return undefined;
   if (record.verdict !== undefined) return nowMs + policy.lookAgainMs;
   const provision = eventOf(record, "PROVISION");
   const { timeoutMs } = record.spec;
-  if (provision !== undefined) return timeoutMs === 0 ? undefined : provision.atMs + timeoutMs;
+  if (provision !== undefined) {
+    const endsAtMs = timeoutMs === 0 ? Infinity : provision.atMs + timeoutMs;
+    const wakeMs = Math.min(endsAtMs, replacementWakeAtMs(record, nowMs, policy) ?? Infinity);
+    return wakeMs === Infinity ? undefined : wakeMs;
+  }
   return reservation.state === "unknown" ? nowMs : queuedUntilMs(record);
 }
 
-function planForward(snapshot: Snapshot): SessionStep[] {
+function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   const { record, nowMs } = snapshot;
-  const components = summariseComponents(record, snapshot.pods, listedUids(snapshot));
-  const verdict = decideVerdict(snapshot, components);
+  const listed = snapshot.livePods?.map(({ seen }) => seen);
+  const components = replaceMachines(snapshot, summariseComponents(record, snapshot.pods, listed));
+  const verdict = decideVerdict(snapshot, components, policy);
   const notes = [...planReservationNote(snapshot), ...planNotes(record, components)];
   if (verdict !== undefined) {
     const ran = verdict.kind === "DONE" && eventOf(record, "RUN") === undefined;
@@ -130,15 +158,16 @@ function planForward(snapshot: Snapshot): SessionStep[] {
     return [...notes, ...run, { do: "conclude", verdict, because: verdict.reason || verdict.kind }];
   }
   const accepted = eventOf(record, "ACCEPT") !== undefined;
+  const explanation = planExplanation(snapshot, components);
+  // The next request may take as long as the last one, and a pass writes at its end.
+  if (explanation.length > 0 && !accepted && snapshot.reservation.state === "unknown")
+    return [...notes, ...explanation];
   return [
     ...notes,
-    ...planExplanation(snapshot, components),
+    ...explanation,
+    ...planReplacements(snapshot, policy),
     ...(accepted ? planPods(snapshot, components) : planQueue(snapshot)),
   ];
-}
-
-function listedUids({ livePods }: Snapshot): ReadonlySet<string> | undefined {
-  return livePods === undefined ? undefined : new Set(livePods.map(({ uid }) => uid));
 }
 
 /** Remembered before anything follows from it, so that exactly this reservation is given back and not that of a later session of the name. */
@@ -193,7 +222,10 @@ function planPods(snapshot: Snapshot, components: readonly ComponentStatus[]): S
   for (const { kind, because } of GROUPS) {
     const group = components.filter((component) => component.kind === kind);
     const missing = group.filter(({ podUid }) => podUid === "");
-    if (missing.length > 0) return missing.map((component) => planCreate(snapshot, component, components, because));
+    if (missing.length > 0) {
+      const placed = missing.filter((component) => !isReplacing(component));
+      return placed.map((component) => planCreate(snapshot, component, components, because));
+    }
     if (!group.every(isUsable)) return [];
   }
   if (eventOf(record, "RUN") !== undefined) return [];
@@ -230,18 +262,47 @@ function isUsable({ state, podIp }: ComponentStatus): boolean {
 function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy): SessionStep[] {
   const { record, livePods, nowMs, trouble } = snapshot;
   const late = nowMs - verdict.atMs >= policy.cleanupLimitMs + record.spec.killAfterMs;
-  if (!record.logsCollected && livePods !== undefined) {
-    return [{ do: "collect-logs", pods: livePods, because: "session-over" }];
-  }
-  if (!record.podsDeleted && livePods?.length === 0) return [{ do: "confirm-pods-gone", because: "none-listed" }];
   if (!record.podsDeleted) {
-    const deletes = (livePods ?? []).flatMap((pod) => planDelete(pod, nowMs, policy));
-    return late ? [...deletes, planGivingUp(snapshot)] : [...planExplanation(snapshot, record.components), ...deletes];
+    const logs = planLogs(snapshot);
+    if (record.logsCollected && livePods?.length === 0) return [{ do: "confirm-pods-gone", because: "none-listed" }];
+    // The log of a pod on a lost node cannot be read; its deletion, which takes time there, begins at once.
+    const isDue = ({ pod, seen }: LivePod): boolean =>
+      record.logsCollected || record.logsRead.includes(pod) || snapshot.nodesLost.has(seen.node);
+    const deletes = (livePods ?? []).filter(isDue).flatMap((pod) => planDelete(pod, nowMs, policy));
+    if (late && logs.length === 0 && !snapshot.isReading) return [...deletes, planGivingUp(snapshot)];
+    const explanation = planExplanation(snapshot, record.components);
+    return [...logs, ...explanation, ...deletes, ...planEarlyRelease(snapshot)];
   }
   if (record.released) return [{ do: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" }];
   return late && trouble !== undefined
     ? [planGivingUp(snapshot)]
     : [{ do: "release", reservationId: record.reservationId, because: "pods-gone" }];
+}
+
+/** The logs of the pods that are listed and not read yet; those of the others that were made are lost. */
+function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
+  if (record.logsCollected || livePods === undefined || isReading) return [];
+  const unread = livePods.filter(({ pod }) => !record.logsRead.includes(pod));
+  if (unread.length > 0) return [{ do: "collect-logs", pods: unread, because: "session-over" }];
+  const gone = record.components.filter(({ pod, podUid }) => podUid !== "" && !record.logsRead.includes(pod));
+  const results = gone.filter(({ kind }) => kind === "driver");
+  const warnings: Warning[] = [
+    ...results.map(
+      () => ({ code: "RESULT_LOST", message: "the driver's pod was gone before its log was read" }) as const,
+    ),
+    ...gone.map(
+      ({ pod }) => ({ code: "LOGS_LOST", message: `${pod}: the pod was gone before its log was kept` }) as const,
+    ),
+  ];
+  return [{ do: "confirm-logs-read", warnings, because: "none-left" }];
+}
+
+/** Pods that have ended keep their logs and nothing else: their machines, and the place among the executors, are for the next session. */
+function planEarlyRelease({ record, livePods, isReading }: Snapshot): ActStep[] {
+  const isSettled = livePods !== undefined && (livePods.length > 0 || isReading);
+  const hasEnded = isSettled && livePods.every(({ ended }) => ended);
+  if (record.released || !hasEnded) return [];
+  return [{ do: "release", reservationId: record.reservationId, because: "pods-ended" }];
 }
 
 function planDelete({ pod, uid, deleting, overdueOn }: LivePod, nowMs: number, policy: SessionPolicy): ActStep[] {
@@ -260,9 +321,12 @@ function planGivingUp({
   const warnings: Warning[] = [];
   const suffix = trouble === undefined ? "" : `: ${trouble}`;
   if (!record.logsCollected) {
-    warnings.push({ code: "LOGS_LOST", message: shorten(`no log was kept${suffix}`) });
-    const hadDriver = record.components.some(({ kind, podUid }) => kind === "driver" && podUid !== "");
-    if (hadDriver) warnings.push({ code: "RESULT_LOST", message: shorten(`the driver's log was not read${suffix}`) });
+    const kept =
+      record.logsRead.length === 0 ? "no log was kept" : `only logs of ${record.logsRead.join(", ")} were kept`;
+    warnings.push({ code: "LOGS_LOST", message: shorten(`${kept}${suffix}`) });
+    const driver = record.components.find(({ kind }) => kind === "driver");
+    if (driver !== undefined && driver.podUid !== "" && !record.logsRead.includes(driver.pod))
+      warnings.push({ code: "RESULT_LOST", message: shorten(`the driver's log was not read${suffix}`) });
   }
   if (!record.podsDeleted) {
     const names = livePods === undefined ? "which are left is not known" : livePods.map(({ pod }) => pod).join(", ");
@@ -281,7 +345,9 @@ function sameStatus(a: ComponentStatus, b: ComponentStatus | undefined): boolean
     a.podIp === b.podIp &&
     a.node === b.node &&
     a.message === b.message &&
-    a.exitCode === b.exitCode
+    a.exitCode === b.exitCode &&
+    a.lostAtMs === b.lostAtMs &&
+    a.lostNode === b.lostNode
   );
 }
 

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { NodeSeen } from "@muster/health";
 import { isForeign, leftAlone, planSweep, type OwnedPod, type SweepSnapshot } from "./plan-sweep.ts";
+import { prefixOfReplacement, replacementPrefix } from "./replacement-owner.ts";
 
 const POLICY = { leakAgeMs: 1000, nodeLostMs: 1000 };
 const name = fc.constantFrom("a", "b", "c");
@@ -32,6 +33,14 @@ const seen = fc.record({
     {
       selector: ({ session }) => session,
     },
+  ),
+  replacements: fc.uniqueArray(
+    fc.record({
+      id: fc.constantFrom("r-3", "r-4"),
+      ownerId: fc.tuple(name, uid).map((of) => `${replacementPrefix({ name: of[0], uid: of[1] })}-0`),
+      createdAtMs: atMs,
+    }),
+    { selector: ({ ownerId }) => ownerId },
   ),
 });
 
@@ -95,7 +104,11 @@ it("takes nothing from a session that runs", () => {
       for (const step of planSweep(snapshot, POLICY)) {
         const session = live.get(step.session);
         if (session === undefined || step.do === "run") continue;
-        // Only a pod of another generation of its name may go.
+        // Only what another generation of its name left behind may go.
+        if (step.do === "release-replacement") {
+          expect(prefixOfReplacement(step.ownerId)).not.toBe(replacementPrefix(session));
+          continue;
+        }
         expect(step).toMatchObject({
           do: "delete-pod",
           because: expect.stringMatching(/^(other-generation|node-gone|node-not-ready)$/) as string,
@@ -129,11 +142,10 @@ it("plans the same whatever the order of what it sees", () => {
       .sort();
   fc.assert(
     fc.property(world, (snapshot) => {
-      const { pods, reservations } = snapshot.seen ?? { pods: [], reservations: [] };
       const turned = {
         ...snapshot,
         sessions: snapshot.sessions.toReversed(),
-        seen: snapshot.seen && { pods: pods.toReversed(), reservations },
+        seen: snapshot.seen && { ...snapshot.seen, pods: snapshot.seen.pods.toReversed() },
       };
       expect(sorted(turned)).toEqual(sorted(snapshot));
     }),

@@ -4,9 +4,11 @@ import {
   planOverdue,
   planSweep,
   type OwnedPod,
+  type OwnedReplacement,
   type OwnedReservation,
   type SessionDigest,
 } from "./plan-sweep.ts";
+import { replacementPrefix } from "./replacement-owner.ts";
 
 const NOW = 10_000_000;
 const POLICY = { leakAgeMs: 60_000, nodeLostMs: 60_000 };
@@ -41,14 +43,20 @@ function pod(more: Partial<OwnedPod> = {}): OwnedPod {
   };
 }
 
+function replacement(more: Partial<OwnedReplacement> = {}): OwnedReplacement {
+  const { name, uid } = session();
+  return { id: "r-9", ownerId: `${replacementPrefix({ name, uid })}-0`, createdAtMs: NOW, ...more };
+}
+
 type World = {
   readonly sessions?: readonly SessionDigest[];
   readonly pods?: readonly OwnedPod[];
   readonly reservations?: readonly OwnedReservation[];
+  readonly replacements?: readonly OwnedReplacement[];
 };
 
-function steps({ sessions = [], pods = [], reservations = [] }: World): string[] {
-  return planSweep({ nowMs: NOW, sessions, seen: { pods, reservations } }, POLICY).map((step) => {
+function steps({ sessions = [], pods = [], reservations = [], replacements = [] }: World): string[] {
+  return planSweep({ nowMs: NOW, sessions, seen: { pods, reservations, replacements } }, POLICY).map((step) => {
     const force = step.do === "delete-pod" && step.force ? " by force" : "";
     const what = step.do === "release" ? ` ${step.reservationId || "nothing"}` : force;
     return `${step.do}${what} ${step.because}`;
@@ -63,6 +71,30 @@ describe("planSweep", () => {
       { sessions: [session({ finishedAtMs: 0 })], pods: [pod()] },
       ["run not-finished"],
     ],
+    [
+      "keeps the replacement of a lost machine while its session is not over",
+      { sessions: [session({ finishedAtMs: 0 })], replacements: [replacement({ createdAtMs: 0 })] },
+      ["run not-finished"],
+    ],
+    [
+      "releases the replacement that a session left behind which is over",
+      { sessions: [session()], replacements: [replacement()] },
+      ["release-replacement session-over"],
+    ],
+    [
+      "keeps it while a pod of the session may be on it",
+      { sessions: [session()], pods: [pod()], replacements: [replacement()] },
+      ["delete-pod session-over"],
+    ],
+    [
+      "releases the replacement of an earlier session of the name, once it is old",
+      {
+        sessions: [session({ finishedAtMs: 0 })],
+        replacements: [replacement({ ownerId: "bench--another-0", createdAtMs: NOW - 60_000 })],
+      },
+      ["run not-finished", "release-replacement session-unknown"],
+    ],
+    ["leaves a young one alone, whose session it may not have heard of yet", { replacements: [replacement()] }, []],
     ["leaves a finished session alone until its time is over", { sessions: [session()] }, []],
     ["expires a session whose time is over", { sessions: [session({ ttlMs: 1000 })] }, ["expire ttl-over"]],
     [
@@ -177,7 +209,7 @@ describe("planSweep", () => {
   ])("leaves a pod of another installation alone: %s", (_title, world, expected, left) => {
     expect(steps(world)).toEqual(expected);
     const { sessions = [], pods = [] } = world;
-    expect(leftAlone({ nowMs: NOW, sessions, seen: { pods, reservations: [] } })).toHaveLength(left);
+    expect(leftAlone({ nowMs: NOW, sessions, seen: { pods, reservations: [], replacements: [] } })).toHaveLength(left);
   });
 
   it("takes a pod for ours that names the uid of a session that is stored here, whatever installation it names", () => {

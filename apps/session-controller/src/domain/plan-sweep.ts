@@ -1,4 +1,5 @@
 import { decideForce, type ForcePolicy, type ForceReason, type NodeSeen } from "@muster/health";
+import { prefixOfReplacement, replacementPrefix, sessionOfReplacement } from "./replacement-owner.ts";
 import { isQueuedAtLedger, queuedUntilMs, type SessionRecord } from "./session.ts";
 
 /** What a sweep needs to know of a session. */
@@ -54,12 +55,21 @@ export type OwnedReservation = {
   readonly granted: boolean;
 };
 
+/** A machine, granted or waited for, in place of one that a session's component lost. */
+export type OwnedReplacement = { readonly id: string; readonly ownerId: string; readonly createdAtMs: number };
+
 /** Pods and reservations are listed before the sessions: whatever is there then was made for a session that is listed, or for none. */
 export type SweepSnapshot = {
   readonly nowMs: number;
   readonly sessions: readonly SessionDigest[];
   /** Undefined: the API server or the ledger was away, so that nothing is known to be left over. */
-  readonly seen: { readonly pods: readonly OwnedPod[]; readonly reservations: readonly OwnedReservation[] } | undefined;
+  readonly seen:
+    | {
+        readonly pods: readonly OwnedPod[];
+        readonly reservations: readonly OwnedReservation[];
+        readonly replacements: readonly OwnedReplacement[];
+      }
+    | undefined;
 };
 
 export type SweepPolicy = ForcePolicy & {
@@ -98,6 +108,14 @@ export type SweepStep =
       /** Only this one is given back; empty: there is none, and only the record does not say so. */
       readonly reservationId: string;
       readonly because: "session-over" | "session-unknown";
+    }
+  | {
+      readonly do: "release-replacement";
+      /** As far as the owner's id names it. */
+      readonly session: string;
+      readonly ownerId: string;
+      readonly reservationId: string;
+      readonly because: "session-over" | "session-unknown";
     };
 
 /**
@@ -109,7 +127,7 @@ export function planSweep({ nowMs, sessions: all, seen }: SweepSnapshot, policy:
   const reserved = seen && new Map(seen.reservations.map((reservation) => [reservation.session, reservation]));
   const runs = live.flatMap((session) => planRun(session, reserved, nowMs));
   if (seen === undefined || reserved === undefined) return runs;
-  const { reservations } = seen;
+  const { reservations, replacements } = seen;
   const sessions = new Map(all.map((session) => [session.name, session]));
   const pods = seen.pods.filter((pod) => !isForeign(pod, sessions.get(pod.session)?.uid));
   const withPods = new Set(pods.map(({ session }) => session));
@@ -121,6 +139,7 @@ export function planSweep({ nowMs, sessions: all, seen }: SweepSnapshot, policy:
       const session = sessions.get(reservation.session);
       return withPods.has(reservation.session) ? [] : planReservation(reservation, session, nowMs, policy);
     }),
+    ...planReplacements(replacements, all, withPods, { nowMs, leakAgeMs: policy.leakAgeMs }),
   ];
 }
 
@@ -180,12 +199,12 @@ function planOver(
 ): SweepStep[] {
   const { name, uid, finishedAtMs, ttlMs, podsDeleted, released } = session;
   if (finishedAtMs === 0) return [];
-  if (!released) {
+  if (!released || !podsDeleted) {
     if (hasPods) return [];
     const gone = { do: "confirm-pods-gone", session: name, uid, because: "none-listed" } as const;
     const reservationId = listedReservation ?? session.reservationId;
     const release = { do: "release", session: name, uid, reservationId, because: "session-over" } as const;
-    return [...(podsDeleted ? [] : [gone]), release];
+    return [...(podsDeleted ? [] : [gone]), ...(released ? [] : [release])];
   }
   return nowMs - finishedAtMs >= ttlMs ? [{ do: "expire", session: name, uid, because: "ttl-over" }] : [];
 }
@@ -208,6 +227,25 @@ function planPod(
   }
   if (owner.finishedAtMs > 0) return [{ ...remove, force: false, because: "session-over" }];
   return owner.uid === ownerUid ? [] : [{ ...remove, force: false, because: "other-generation" }];
+}
+
+/** Those of sessions that are over or unknown, once none of their pods is left. */
+function planReplacements(
+  replacements: readonly OwnedReplacement[],
+  sessions: readonly SessionDigest[],
+  withPods: ReadonlySet<string>,
+  { nowMs, leakAgeMs }: { readonly nowMs: number; readonly leakAgeMs: number },
+): SweepStep[] {
+  if (replacements.length === 0) return [];
+  const owners = new Map(sessions.map((session) => [replacementPrefix(session), session]));
+  return replacements.flatMap(({ id, ownerId, createdAtMs }): SweepStep[] => {
+    const owner = owners.get(prefixOfReplacement(ownerId));
+    const session = owner?.name ?? sessionOfReplacement(ownerId);
+    if (withPods.has(session)) return [];
+    const step = { do: "release-replacement", session, ownerId, reservationId: id } as const;
+    if (owner === undefined) return nowMs - createdAtMs >= leakAgeMs ? [{ ...step, because: "session-unknown" }] : [];
+    return owner.finishedAtMs > 0 && owner.released ? [{ ...step, because: "session-over" }] : [];
+  });
 }
 
 function planReservation(

@@ -15,6 +15,8 @@ export type Component = {
   readonly workingDir: string;
   /** Ready only when this port answers; 0: ready when it runs. */
   readonly readyPort: number;
+  /** JSON text of a pod template that was checked; empty: none. */
+  readonly templateJson: string;
 };
 
 /** What is to be run, with every default filled in, so that a later change of defaults does not touch a session that exists. */
@@ -45,6 +47,7 @@ export const END_REASONS = [
   "INVALID_REQUEST",
   "POD_REFUSED",
   "POD_NAME_TAKEN",
+  "MACHINE_LOST",
   "OTHER",
 ] as const;
 export type EndReason = (typeof END_REASONS)[number];
@@ -60,7 +63,7 @@ export type SessionEvent<Kind extends EventKind = EventKind> = {
 export type Verdict = SessionEvent<TerminalKind>;
 
 export type PodHealth = "UNKNOWN" | "READY" | "NOT_READY" | "SUCCEEDED" | "FAILED";
-/** PENDING: no pod was made. CREATED: made, and nothing was seen of it yet. The others are healths of the pod. */
+/** PENDING: no pod exists yet. CREATED: it exists, and nothing is known of it yet. STOPPED: it was ready until the clean-up deleted it. The others are healths of the pod. */
 export const COMPONENT_STATES = [
   "PENDING",
   "CREATED",
@@ -69,7 +72,8 @@ export const COMPONENT_STATES = [
   "NOT_READY",
   "SUCCEEDED",
   "FAILED",
-] as const satisfies readonly (PodHealth | "PENDING" | "CREATED")[];
+  "STOPPED",
+] as const satisfies readonly (PodHealth | "PENDING" | "CREATED" | "STOPPED")[];
 export type ComponentState = (typeof COMPONENT_STATES)[number];
 
 export type ComponentStatus = {
@@ -84,6 +88,10 @@ export type ComponentStatus = {
   readonly state: ComponentState;
   readonly message: string;
   readonly exitCode: number | undefined;
+  /** When its machine was lost before it started, newest one only; 0: none was. `node` is empty until another machine is granted. */
+  readonly lostAtMs: number;
+  /** That machine; empty: none was lost. */
+  readonly lostNode: string;
 };
 
 /** OTHER: a word that this version does not know. */
@@ -114,9 +122,13 @@ export type SessionRecord = {
   /** Raised by each executor that takes the session over. */
   readonly epoch: number;
   readonly executor: string;
+  /** Executors in a row, the present one included, that took the session over and got no further with it. One that hands it back does not count. */
+  readonly attempts: number;
   /** The outcome, from the moment it is known; it becomes the terminal event after the clean-up. */
   readonly verdict: Verdict | undefined;
   readonly logsCollected: boolean;
+  /** Names of the pods whose logs were kept or are lost; empty again once `logsCollected` is true. */
+  readonly logsRead: readonly string[];
   readonly podsDeleted: boolean;
   readonly released: boolean;
   /** The reservation that waits or holds the machines; empty until the ledger has named it. */
@@ -125,6 +137,11 @@ export type SessionRecord = {
 
 export function podName(session: string, component: string): string {
   return `${session}-${component}`;
+}
+
+/** True while a component that lost its machine before it started has no other one. */
+export function isReplacing({ lostAtMs, node }: Pick<ComponentStatus, "lostAtMs" | "node">): boolean {
+  return lostAtMs > 0 && node === "";
 }
 
 /** True once the terminal event is written: nothing that a user sees changes after that. */
@@ -139,8 +156,12 @@ export function queuedUntilMs({ createdAtMs, spec }: Pick<SessionRecord, "create
 
 /** True while the ledger has the session in its queue, and nothing is to be done until it grants, the user cancels, or the time is over. */
 export function isQueuedAtLedger(record: SessionRecord): boolean {
-  const { finishedAtMs, verdict, reservationId } = record;
-  return finishedAtMs === 0 && verdict === undefined && reservationId !== "" && eventOf(record, "ACCEPT") === undefined;
+  return record.reservationId !== "" && isInQueue(record);
+}
+
+/** True until the session has its machines, or its outcome is known. */
+export function isInQueue(record: SessionRecord): boolean {
+  return record.finishedAtMs === 0 && record.verdict === undefined && eventOf(record, "ACCEPT") === undefined;
 }
 
 export function eventOf(record: SessionRecord, kind: EventKind): SessionEvent | undefined {
@@ -166,7 +187,7 @@ export function buildRecord(session: NewSession): SessionRecord {
     uid,
     requestId,
     spec,
-    events: [{ kind: "QUEUE", atMs: nowMs, description: "waiting for machines", reason: "" }],
+    events: [{ kind: "QUEUE", atMs: nowMs, description: "submitted", reason: "" }],
     components: spec.components.map((component) => ({
       name: component.name,
       kind: component.kind,
@@ -178,6 +199,8 @@ export function buildRecord(session: NewSession): SessionRecord {
       state: "PENDING",
       message: "",
       exitCode: undefined,
+      lostAtMs: 0,
+      lostNode: "",
     })),
     resultJson: "",
     warnings: [],
@@ -188,8 +211,10 @@ export function buildRecord(session: NewSession): SessionRecord {
     waitingBecause,
     epoch: 0,
     executor: "",
+    attempts: 0,
     verdict: undefined,
     logsCollected: false,
+    logsRead: [],
     podsDeleted: false,
     released: false,
     reservationId: "",

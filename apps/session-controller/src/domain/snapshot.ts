@@ -1,5 +1,5 @@
 import type { Fault } from "@muster/faults";
-import type { ForcePolicy, NodeSeen } from "@muster/health";
+import type { ForcePolicy, LostReason, NodeSeen } from "@muster/health";
 import type { SessionRecord } from "./session.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
@@ -38,6 +38,9 @@ export type ReservationSeen =
   | { readonly state: "granted"; readonly id: string; readonly machines: readonly Machine[] }
   | { readonly state: "refused"; readonly fault: Refusal };
 
+/** The same of another machine for a component that lost its own. `released`: it was given up. */
+export type ReplacementSeen = ReservationSeen | { readonly state: "released" };
+
 export type Machine = { readonly component: string; readonly node: string };
 
 /** A pod of the session as the API server itself lists it. */
@@ -45,8 +48,13 @@ export type LivePod = {
   readonly pod: string;
   readonly uid: string;
   readonly deleting: boolean;
+  /** Its state, judged as a watcher does. */
+  readonly seen: PodSeen;
   /** Its node, once the pod should have gone by itself; undefined before that, and when the node could not be looked at. */
   readonly overdueOn: NodeSeen | undefined;
+  /** Every container has ended for good, so that nothing of the pod runs on its machine. */
+  readonly ended: boolean;
+  /** Those that have started. */
   readonly containers: readonly string[];
   /** What the main container left as its termination message; empty while it runs. */
   readonly leftText: string;
@@ -67,12 +75,22 @@ export type Obstacle =
 /** What the world looks like to one pass; never mutated. */
 export type Snapshot = {
   readonly nowMs: number;
+  /** How long this executor has had the session. */
+  readonly heldMs: number;
   readonly record: SessionRecord;
   readonly reservation: ReservationSeen;
   readonly pods: readonly PodSeen[];
-  /** Listed at the API server, after the record was written: once the session is over, and before that when it is quiet around a pod; undefined: not listed. */
+  /** Listed at the API server after the record was written, where `needsListing` asks for it; undefined: not listed. */
   readonly livePods: readonly LivePod[] | undefined;
+  /** This executor reads logs now, or has not written yet that it did. */
+  readonly isReading: boolean;
   readonly obstacles: readonly Obstacle[];
+  /** Nodes of the session that are lost, and why; empty while that is not known. */
+  readonly nodesLost: ReadonlyMap<string, LostReason>;
+  /** Granted nodes that components have lost, and that are usable again. */
+  readonly nodesBack: ReadonlySet<string>;
+  /** What the ledger last answered about another machine for a component that lost its own, by component; absent: `unknown`. */
+  readonly replacements: ReadonlyMap<string, ReplacementSeen>;
   /** What of the infrastructure failed in the pass before, for people; undefined when nothing did. */
   readonly trouble: string | undefined;
 };
@@ -82,6 +100,8 @@ export type SessionPolicy = ForcePolicy & {
   readonly cleanupLimitMs: number;
   /** Pods that are going away are looked at again this often. */
   readonly lookAgainMs: number;
+  /** A component whose machine is lost before it has started waits this long for another one. */
+  readonly replacementWaitMs: number;
   /** A session whose record was neither read nor written for this long may have been taken over; so it is read before anything is done. */
   readonly trustRecordMs: number;
 };

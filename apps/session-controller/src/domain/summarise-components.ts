@@ -1,9 +1,12 @@
-import { podName, type ComponentStatus, type PodHealth, type SessionRecord } from "./session.ts";
+import { hostPort } from "./build-pod.ts";
+import { isReplacing, podName, type ComponentStatus, type PodHealth, type SessionRecord } from "./session.ts";
 
 /** The newest that is known of one pod. */
 export type PodSeen = {
   readonly pod: string;
   readonly uid: string;
+  /** Kubernetes' resource version as a number: of two states of one uid the higher one is newer. */
+  readonly resourceVersion: number;
   readonly podIp: string;
   readonly node: string;
   readonly health: PodHealth;
@@ -18,22 +21,24 @@ const MESSAGE_LENGTH = 256;
 const MESSAGES_LENGTH = 20_000;
 
 /**
- * What each component is doing, in declared order: what was remembered, brought up to date by what is seen of exactly its pod. A pod that was made, that nobody
- * has seen end, and that the API server no longer lists, is gone. `listedUids` must have been listed after the record was written; undefined: not listed.
+ * What each component is doing, in declared order: the remembered status, updated from the newest state of exactly its pod, published or listed. A pod that the
+ * API server no longer lists, and whose end is unknown, is gone. `listed` was listed after the record was written; undefined: not listed.
  */
 export function summariseComponents(
   record: SessionRecord,
   pods: readonly PodSeen[],
-  listedUids: ReadonlySet<string> | undefined,
+  listed: readonly PodSeen[] | undefined,
 ): ComponentStatus[] {
-  const length = Math.min(MESSAGE_LENGTH, Math.floor(MESSAGES_LENGTH / record.components.length));
   const byName = new Map(pods.map((pod) => [pod.pod, pod]));
+  const listedByUid = listed && new Map(listed.map((pod) => [pod.uid, pod]));
+  const readyPorts = new Map(record.spec.components.map(({ name, readyPort }) => [name, readyPort]));
   return record.components.map((component) => {
-    const seen = byName.get(podName(record.name, component.name));
-    if (hasEnded(component)) return component;
-    if (seen?.uid !== component.podUid) {
-      const gone = component.podUid !== "" && listedUids?.has(component.podUid) === false;
-      return gone
+    if (hasEnded(component) || isReplacing(component) || component.podUid === "") return component;
+    const published = byName.get(podName(record.name, component.name));
+    const live = listedByUid?.get(component.podUid);
+    const seen = newestOf(published?.uid === component.podUid ? published : undefined, live);
+    if (seen === undefined) {
+      return listed !== undefined
         ? { ...component, state: "FAILED", message: "PodGone: the pod is gone, and nobody saw how it ended" }
         : component;
     }
@@ -42,27 +47,36 @@ export function summariseComponents(
       node: seen.node === "" ? component.node : seen.node,
       podIp: seen.podIp === "" ? component.podIp : seen.podIp,
       state: seen.deleted && seen.health !== "SUCCEEDED" ? "FAILED" : seen.health,
-      message: messageOf(seen, length),
+      message: messageOf(seen, readyPorts.get(component.name) ?? 0, record),
       exitCode: seen.exitCode,
     };
   });
 }
 
-/** True when a pod was made of which nothing is seen: only the API server can say whether it is still there. */
-export function isAnyUnseen(record: SessionRecord, pods: readonly PodSeen[]): boolean {
-  const seen = new Set(pods.map(({ uid }) => uid));
-  return record.components.some(
-    (component) => component.podUid !== "" && !hasEnded(component) && !seen.has(component.podUid),
-  );
+/** The listed state where it is newer; a published end stands, because a watcher also concludes it from the time and the node. */
+function newestOf(published: PodSeen | undefined, live: PodSeen | undefined): PodSeen | undefined {
+  if (published === undefined || live === undefined) return published ?? live;
+  return hasPodEnded(published) || live.resourceVersion <= published.resourceVersion ? published : live;
+}
+
+export function hasPodEnded({ deleted, health }: Pick<PodSeen, "deleted" | "health">): boolean {
+  return deleted || health === "SUCCEEDED" || health === "FAILED";
 }
 
 export function hasEnded(component: Pick<ComponentStatus, "state">): boolean {
   return component.state === "SUCCEEDED" || component.state === "FAILED";
 }
 
-function messageOf(pod: PodSeen, length: number): string {
-  const words = [pod.reason, pod.message].filter((word) => word !== "");
+function messageOf(pod: PodSeen, readyPort: number, record: SessionRecord): string {
+  const isProbed = pod.reason === "ProbeFailing" && pod.podIp !== "" && readyPort !== 0;
+  const why = isProbed ? `no connection to ${hostPort(pod.podIp, readyPort)}, its readyPort` : pod.message;
+  const words = [pod.reason, why].filter((word) => word !== "");
   if (words.length === 0 && pod.deleted && pod.health !== "SUCCEEDED") return "the pod was deleted";
-  const text = words.join(": ");
+  return fitMessage(words.join(": "), record);
+}
+
+/** The beginning of a message, as much as the record has room for. */
+export function fitMessage(text: string, { components }: Pick<SessionRecord, "components">): string {
+  const length = Math.min(MESSAGE_LENGTH, Math.floor(MESSAGES_LENGTH / components.length));
   return text.length > length ? `${text.slice(0, length - 3)}...` : text;
 }

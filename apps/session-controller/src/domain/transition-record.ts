@@ -1,21 +1,46 @@
-import { isFinished, type EventKind, type SessionEvent, type SessionRecord, type Warning } from "./session.ts";
+import {
+  isFinished,
+  type ComponentStatus,
+  type EventKind,
+  type SessionEvent,
+  type SessionRecord,
+  type Warning,
+} from "./session.ts";
 import type { RecordStep } from "./plan-session.ts";
 
 /** What a pass has to remember: its record-only steps, and what came of the others. */
 export type Outcome =
   | RecordStep
   | { readonly do: "pod-created"; readonly component: string; readonly uid: string }
-  | { readonly do: "logs-collected"; readonly warnings: readonly Warning[]; readonly resultJson: string }
-  | { readonly do: "released" };
+  | LogsRead
+  | { readonly do: "released" }
+  /** The executor ends, and the session has not ended it. */
+  | { readonly do: "hand-back" };
+
+/** The logs of one pod were kept, or are lost as the warnings say. */
+export type LogsRead = {
+  readonly do: "logs-read";
+  readonly pod: string;
+  readonly warnings: readonly Warning[];
+  /** Of the driver; undefined for the others. */
+  readonly resultJson: string | undefined;
+};
 
 /**
  * The record after one outcome. Replaying an outcome changes nothing, so a write that lost a race may be made again on the newer record. What is final stays:
  * a verdict is decided once, and after the terminal event only the progress of the clean-up still moves.
  */
 export function transitionRecord(record: SessionRecord, outcome: Outcome): SessionRecord {
+  if (outcome.do === "hand-back") return { ...record, attempts: Math.max(0, record.attempts - 1) };
+  const next = transition(record, outcome);
+  // A wait that is explained is no progress.
+  return next.attempts === 0 || outcome.do === "explain-wait" ? next : { ...next, attempts: 0 };
+}
+
+function transition(record: SessionRecord, outcome: Exclude<Outcome, { do: "hand-back" }>): SessionRecord {
   switch (outcome.do) {
     case "confirm-pods-gone":
-      return { ...record, podsDeleted: true };
+      return { ...record, podsDeleted: true, components: record.components.map(stopped) };
     case "released":
       return { ...record, released: true };
     default:
@@ -42,12 +67,12 @@ export function transitionCancel(record: SessionRecord, nowMs: number): SessionR
 
 /** Whoever writes with an older epoch after this has lost the session. */
 export function transitionTakeOver(record: SessionRecord, executor: string): SessionRecord {
-  return { ...record, epoch: record.epoch + 1, executor };
+  return { ...record, epoch: record.epoch + 1, executor, attempts: record.attempts + 1 };
 }
 
 function transitionLive(
   record: SessionRecord,
-  outcome: Exclude<Outcome, { do: "confirm-pods-gone" | "released" }>,
+  outcome: Exclude<Outcome, { do: "confirm-pods-gone" | "released" | "hand-back" }>,
 ): SessionRecord {
   switch (outcome.do) {
     case "note-components":
@@ -56,6 +81,8 @@ function transitionLive(
       return { ...record, reservationId: outcome.reservationId };
     case "explain-wait":
       return { ...record, waitingBecause: outcome.text };
+    case "confirm-quiet":
+      return record;
     case "accept":
       return accept(record, outcome);
     case "record":
@@ -64,20 +91,45 @@ function transitionLive(
       return noteCreated(record, outcome.component, outcome.uid);
     case "conclude":
       return record.verdict === undefined ? { ...record, verdict: outcome.verdict, waitingBecause: "" } : record;
-    case "logs-collected":
+    case "logs-read":
+      return noteLogsRead(record, outcome);
+    case "confirm-logs-read":
       if (record.logsCollected) return record;
-      return {
-        ...record,
-        logsCollected: true,
-        warnings: [...record.warnings, ...outcome.warnings].slice(0, WARNINGS_MOST),
-        resultJson: outcome.resultJson,
-      };
+      return { ...record, logsCollected: true, logsRead: [], warnings: withWarnings(record, outcome.warnings) };
     case "finish":
       return finish(record, outcome);
   }
 }
 
-const WARNINGS_MOST = 32;
+const WARNINGS_MAX = 32;
+
+/** A lost result comes first, so that the limit drops none. */
+function withWarnings(record: SessionRecord, warnings: readonly Warning[]): readonly Warning[] {
+  const all = [...record.warnings, ...warnings];
+  const ofResult = all.filter(({ code }) => code === "RESULT_LOST");
+  return [...ofResult, ...all.filter(({ code }) => code !== "RESULT_LOST")].slice(0, WARNINGS_MAX);
+}
+
+function noteLogsRead(
+  record: SessionRecord,
+  { pod, warnings, resultJson = record.resultJson }: LogsRead,
+): SessionRecord {
+  if (record.logsCollected || record.logsRead.includes(pod)) return record;
+  const read = [...record.logsRead, pod];
+  const logsCollected = record.components.every((each) => each.podUid === "" || read.includes(each.pod));
+  return {
+    ...record,
+    logsCollected,
+    logsRead: logsCollected ? [] : read,
+    warnings: withWarnings(record, warnings),
+    resultJson,
+  };
+}
+
+/** What was ready is not any more once its pod is gone; any other state is the last that is known of it. */
+function stopped(component: ComponentStatus): ComponentStatus {
+  return component.state === "READY" ? { ...component, state: "STOPPED" } : component;
+}
 
 function accept(record: SessionRecord, step: Extract<RecordStep, { do: "accept" }>): SessionRecord {
   const nodes = new Map(step.machines.map(({ component, node }) => [component, node]));
@@ -104,12 +156,13 @@ function noteCreated(record: SessionRecord, name: string, uid: string): SessionR
 function finish(record: SessionRecord, step: Extract<RecordStep, { do: "finish" }>): SessionRecord {
   const { verdict } = record;
   if (verdict === undefined) return record;
+  const events = withEvent(record.events, verdict);
   return {
     ...record,
-    warnings: [...record.warnings, ...step.warnings].slice(0, WARNINGS_MOST),
+    warnings: withWarnings(record, step.warnings),
     waitingBecause: "",
-    events: withEvent(record.events, verdict),
-    finishedAtMs: step.atMs,
+    events,
+    finishedAtMs: Math.max(step.atMs, events.at(-1)?.atMs ?? 0),
   };
 }
 
@@ -124,7 +177,11 @@ const RANK: Readonly<Record<EventKind, number>> = {
   INTERNAL_ERROR: 4,
 };
 
-/** Appends an event unless one of its rank or a later one is there: so events stand in order, each once, and one terminal event is last. */
+/**
+ * Appends an event unless one of its rank or a later one exists: so events stand in order, each once, and one terminal event is last. An executor whose clock is
+ * behind the one before it gives the event that one's time.
+ */
 function withEvent(events: readonly SessionEvent[], event: SessionEvent): readonly SessionEvent[] {
-  return events.some(({ kind }) => RANK[kind] >= RANK[event.kind]) ? events : [...events, event];
+  if (events.some(({ kind }) => RANK[kind] >= RANK[event.kind])) return events;
+  return [...events, { ...event, atMs: Math.max(event.atMs, events.at(-1)?.atMs ?? 0) }];
 }

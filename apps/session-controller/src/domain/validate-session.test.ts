@@ -1,3 +1,4 @@
+import { labels } from "@muster/proto";
 import { describe, expect, it } from "vitest";
 import { component, draft, spec } from "../../test/samples.ts";
 import { SESSION_LIMITS } from "@muster/session-limits";
@@ -11,6 +12,21 @@ const DEFAULTS = {
   workerPort: 10_000,
 };
 const driver = component("driver", "driver");
+
+const TEMPLATE = "components[0].template_json";
+const TEMPLATES = [
+  ["accepts a template", '{"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":1}}}]}}', "accepted"],
+  ["refuses a template that is not JSON", "{", TEMPLATE],
+  ["refuses a template that is no mapping", "[]", TEMPLATE],
+  ["refuses a template with an unknown field", '{"spec":{"volume":[]}}', `${TEMPLATE}.spec.volume`],
+  ["refuses a template with a field of Muster", '{"spec":{"nodeName":"n"}}', `${TEMPLATE}.spec.nodeName`],
+  [
+    "refuses a variable of the component in its template",
+    '{"spec":{"containers":[{"name":"main","env":[{"name":"A"}]}]}}',
+    `${TEMPLATE}.spec.containers[0].env[0].name`,
+  ],
+  ["refuses a template over the size limit", " ".repeat(SESSION_LIMITS.textBytes + 1), TEMPLATE],
+] as const;
 
 function fieldOf(name: string, wanted: SessionDraft): string {
   const validated = validateSession(name, wanted, DEFAULTS);
@@ -167,7 +183,22 @@ describe("validateSession", () => {
       draft({ components: [component("driver", "driver", { args: ["a\0b"] })] }),
       "components[0]",
     ],
+    ...TEMPLATES.map(([title, templateJson, field]): [string, string, SessionDraft, string] => [
+      title,
+      "bench",
+      draft({ components: [component("driver", "driver", { env: [{ name: "A", value: "" }], templateJson })] }),
+      field,
+    ]),
   ])("%s", (_title, name, wanted, field) => {
     expect(fieldOf(name, wanted)).toBe(field);
+  });
+
+  it("refuses every label that Muster sets on a pod", () => {
+    const { managedBy, installation, ownerKind, owner, ownerUid, component: of, componentKind, exclusive } = labels;
+    for (const label of [managedBy, installation, ownerKind, owner, ownerUid, of, componentKind, exclusive]) {
+      const templateJson = JSON.stringify({ metadata: { labels: { [label]: "a" } }, spec: {} });
+      const wanted = draft({ components: [component("driver", "driver", { templateJson })] });
+      expect(fieldOf("bench", wanted)).toBe(`${TEMPLATE}.metadata.labels.${label}`);
+    }
   });
 });

@@ -1,7 +1,8 @@
+import { valueReader, type Path } from "@muster/documents";
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
 import { podName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
-import { POD_NAME_LENGTH_MAX, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
+import { checkComponentTemplate, POD_NAME_LENGTH_MAX, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
 
 /** What a user asks for: zeros mean the default, and a component may lack its kind. */
 export type SessionDraft = Omit<SessionSpec, "components"> & {
@@ -77,7 +78,8 @@ function checkComponent(
     checkProgram(component, field) ??
     checkPort(`${field}.ready_port`, component.readyPort, 0) ??
     first(component.env, (variable, index) => checkEnv(variable.name, `${field}.env[${index}].name`)) ??
-    duplicate(component.env, `${field}.env`)
+    duplicate(component.env, `${field}.env`) ??
+    checkTemplate(component, `${field}.template_json`)
   );
 }
 
@@ -109,6 +111,33 @@ function checkEnv(name: string, field: string): Fault | undefined {
     : undefined;
 }
 
+/** The first of what is wrong, at its place in the template. */
+function checkTemplate({ templateJson, env }: Pick<Component, "templateJson" | "env">, field: string) {
+  if (templateJson === "") return undefined;
+  const bytes = byteLength(templateJson);
+  const { textBytes: max } = SESSION_LIMITS;
+  // Not parsed when it is too large.
+  if (bytes > max) return wrong(field, `has ${bytes} bytes; ${max} at most`);
+  const parsed = parseJson(templateJson);
+  if ("problem" in parsed) return wrong(field, `is not JSON: ${parsed.problem}`);
+  const reader = valueReader();
+  checkComponentTemplate(reader, [], parsed.value, env);
+  const [finding] = reader.findings;
+  return finding === undefined ? undefined : wrong(field + pathText(finding.path), finding.message);
+}
+
+function pathText(path: Path): string {
+  return path.map((part) => (typeof part === "number" ? `[${part}]` : `.${part}`)).join("");
+}
+
+function parseJson(text: string): { readonly value: unknown } | { readonly problem: string } {
+  try {
+    return { value: JSON.parse(text) };
+  } catch (error) {
+    return { problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
 function checkUnique(draft: SessionDraft): Fault | undefined {
   return duplicate(draft.components, "components");
 }
@@ -134,7 +163,7 @@ function checkTextBytes(draft: SessionDraft): Fault | undefined {
   const total = sessionTextBytes(draft.components);
   const { textBytes: max } = SESSION_LIMITS;
   if (total <= max) return undefined;
-  const all = `commands, arguments and environment have ${total} bytes together; ${max} at most`;
+  const all = `commands, arguments, environment and templates have ${total} bytes together; ${max} at most`;
   const { field, bytes } = largestText(draft);
   // Of many small texts none is the one that is too large.
   return 4 * bytes < total ? wrong("components", all) : wrong(field, `has ${bytes} bytes; ${all}`);
@@ -142,7 +171,7 @@ function checkTextBytes(draft: SessionDraft): Fault | undefined {
 
 /** The text that takes up most of the room: the one to make smaller. */
 function largestText(draft: SessionDraft): { readonly field: string; readonly bytes: number } {
-  const texts = draft.components.flatMap(({ image, workingDir, command, args, env }, index) => {
+  const texts = draft.components.flatMap(({ image, workingDir, command, args, env, templateJson }, index) => {
     const at = `components[${index}]`;
     return [
       { field: `${at}.image`, text: image },
@@ -150,6 +179,7 @@ function largestText(draft: SessionDraft): { readonly field: string; readonly by
       ...command.map((text, place) => ({ field: `${at}.command[${place}]`, text })),
       ...args.map((text, place) => ({ field: `${at}.args[${place}]`, text })),
       ...env.map(({ value }, place) => ({ field: `${at}.env[${place}].value`, text: value })),
+      { field: `${at}.template_json`, text: templateJson },
     ];
   });
   let largest = { field: "components", bytes: 0 };
@@ -165,12 +195,8 @@ function checkScenario(scenarioJson: string): Fault | undefined {
   const bytes = byteLength(scenarioJson);
   const { scenarioBytes: max } = SESSION_LIMITS;
   if (bytes > max) return wrong("scenario_json", `has ${bytes} bytes; ${max} at most`);
-  try {
-    JSON.parse(scenarioJson);
-    return undefined;
-  } catch (error) {
-    return wrong("scenario_json", `is not JSON: ${error instanceof Error ? error.message : String(error)}`);
-  }
+  const parsed = parseJson(scenarioJson);
+  return "problem" in parsed ? wrong("scenario_json", `is not JSON: ${parsed.problem}`) : undefined;
 }
 
 function checkNumbers(draft: SessionDraft, spec: SessionSpec): Fault | undefined {

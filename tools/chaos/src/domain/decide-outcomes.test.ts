@@ -26,7 +26,7 @@ describe("decideOutcomes", () => {
       "and may fail when a machine of it was off",
       shape("good"),
       { nodeLost: true, disturbed: true },
-      ["DONE", "ERROR COMPONENT_FAILED"],
+      ["DONE", "ERROR COMPONENT_FAILED", "ERROR MACHINE_LOST"],
     ],
     ["a driver that fails is an ERROR", shape("driver-fails"), QUIET, ["ERROR COMPONENT_FAILED"]],
     ["a worker that fails is an ERROR", shape("worker-fails"), QUIET, ["ERROR COMPONENT_FAILED"]],

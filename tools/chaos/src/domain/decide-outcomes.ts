@@ -8,7 +8,7 @@ export type Outcome =
   | "DONE"
   | "CANCELLED"
   | "INTERNAL_ERROR"
-  | `ERROR ${"COMPONENT_FAILED" | "TIMEOUT" | "QUEUE_TIMEOUT" | "POOL_UNKNOWN" | "POOL_CAPACITY"}`;
+  | `ERROR ${"COMPONENT_FAILED" | "MACHINE_LOST" | "TIMEOUT" | "QUEUE_TIMEOUT" | "POOL_UNKNOWN" | "POOL_CAPACITY"}`;
 
 /** What of all that happened hit this session. */
 export type Hits = {
@@ -29,7 +29,7 @@ export type Expectation = {
 export function decideOutcomes(shape: Shape, hits: Hits): Expectation {
   const own = outcomesOf(shape, hits);
   const outcomes = new Set<Outcome>(own);
-  if (hits.nodeLost && !isImpossible(shape)) outcomes.add("ERROR COMPONENT_FAILED");
+  if (hits.nodeLost && !isImpossible(shape)) outcomes.add("ERROR COMPONENT_FAILED").add("ERROR MACHINE_LOST");
   if (isCancellable(shape)) outcomes.add("CANCELLED");
   return {
     outcomes: [...outcomes].sort(),

@@ -175,8 +175,9 @@ describe("what is to go", () => {
 
 describe("workOf", () => {
   it("finds the job in ids of gangs and of single members", () => {
-    expect(workOf("job", "j001-0123456789ab")).toBe("j001");
-    expect(workOf("job", "j001-0123456789ab--worker-3")).toBe("j001");
-    expect(workOf("session", "s001")).toBe("s001");
+    expect(workOf("j001-0123456789ab")).toBe("j001");
+    expect(workOf("j001-0123456789ab--worker-3")).toBe("j001");
+    expect(workOf("s001")).toBe("s001");
+    expect(workOf("s001--0123abcd-2")).toBe("s001");
   });
 });

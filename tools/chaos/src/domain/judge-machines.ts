@@ -4,7 +4,7 @@ import { nodesByWork, type Observed, type PodSeen } from "./observed.ts";
 /** No pod runs twice, no machine with two owners: by the ledger's log, and by the pods' lives on each machine. */
 export function judgeMachines(observed: Observed): Finding[] {
   return [
-    ...judgeTwins(observed.pods.filter(({ kind }) => kind === "session")),
+    ...judgeTwins(observed),
     ...judgeLedger(observed),
     ...judgePlaces(observed),
     ...judgeNeighbours(observed.pods),
@@ -22,8 +22,15 @@ function mayRun({ confirmed, boundPlace }: PodSeen): boolean {
   return confirmed || boundPlace !== undefined;
 }
 
-function judgeTwins(pods: readonly PodSeen[]): Finding[] {
-  return [...Map.groupBy(pods.filter(mayRun), ({ name }) => name)].flatMap(([name, made]) =>
+/** A session whose machine was off may have another pod in place of one that never started. */
+function judgeTwins({ pods, outages, ledger }: Observed): Finding[] {
+  const off = new Set(outages.map(({ node }) => node));
+  const nodes = nodesByWork(ledger);
+  const mayReplace = ({ work, states }: PodSeen): boolean =>
+    !states.some((state) => state === "Running" || state === "Succeeded") &&
+    [...(nodes.get(work) ?? [])].some((node) => off.has(node));
+  const candidates = pods.filter((pod) => pod.kind === "session" && mayRun(pod) && !mayReplace(pod));
+  return [...Map.groupBy(candidates, ({ name }) => name)].flatMap(([name, made]) =>
     made.length === 1
       ? []
       : [

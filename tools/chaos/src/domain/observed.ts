@@ -59,9 +59,9 @@ export type JobSeen = {
 
 export type WorkKind = "session" | "job";
 
-/** The name of the session or job that an owner in the ledger, or on a pod, stands for. Ids of jobs begin with their names, which have no hyphen here. */
-export function workOf(kind: WorkKind, ownerId: string): string {
-  return kind === "job" ? (ownerId.split("-", 1)[0] ?? "") : ownerId;
+/** The name of the session or job that an owner in the ledger, or on a pod, stands for: the beginning of its id. Names have no hyphen here. */
+export function workOf(ownerId: string): string {
+  return ownerId.split("-", 1)[0] ?? "";
 }
 
 /** One pod by its uid. The places count what was seen of all pods, in its order. */

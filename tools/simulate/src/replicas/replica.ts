@@ -1,4 +1,5 @@
 import type { Bus } from "@muster/bus";
+import { drawClockOffsetMs } from "../clocks.ts";
 import { simBus } from "../sim-bus.ts";
 import type { Process } from "../virtual-time.ts";
 import { watchedBuckets, type World } from "../world.ts";
@@ -21,10 +22,11 @@ export type Main = (world: World, replica: Replica) => Promise<void>;
 
 /** Starts a process. What it throws that is not explained by its end is a defect. */
 function startReplica(world: World, role: Role, name: string, main: Main): Replica {
-  const process: Process = { name, alive: true, frozenUntilMs: 0 };
+  const clockOffsetMs = drawClockOffsetMs(world.clocks);
+  const process: Process = { name, alive: true, frozenUntilMs: 0, clockOffsetMs };
   const gone = new AbortController();
   const replica = { role, process, stop: new AbortController(), gone, bus: simBus(world.bus, process, gone.signal) };
-  world.trace.note(name, "starts");
+  world.trace.note(name, `starts, its clock ${clockOffsetMs} ms ahead`);
   world.time.as(process, () => {
     main(world, replica).then(
       () => {

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { serve } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
-import { bucketKeys, ReservationService } from "@muster/proto";
+import { ReservationService } from "@muster/proto";
 import { makeAnnouncer } from "@muster/reservation-manager/announcer";
 import { readConfig } from "@muster/reservation-manager/config";
 import { makeHandlers } from "@muster/reservation-manager/handlers";
-import type { NodeFacts } from "@muster/reservation-manager/machines";
-import { nodeCodec, toNodeFacts, type NodeEntry } from "@muster/reservation-manager/messages";
+import { nodeCodec } from "@muster/reservation-manager/messages";
+import { nodeView, type NodeView } from "@muster/reservation-manager/node-view";
 import { LedgerKeeper } from "@muster/reservation-manager/service";
-import type { Leadership, View } from "@muster/store";
+import type { Leadership } from "@muster/store";
 import { openSimLog } from "../sim-log.ts";
 import { simLead } from "../sim-lead.ts";
 import { traceLogger, type World } from "../world.ts";
@@ -18,17 +18,27 @@ import { openBucketView } from "./views.ts";
 const RETRY_MS = 500;
 const CONFIG = readConfig({});
 
-export async function runManager(world: World, replica: Replica): Promise<void> {
+/** Lets a test plant a defect. */
+export type TamperNodes = (nodes: NodeView) => NodeView;
+
+export const NODES_FRESH_MS = CONFIG.nodesFreshMs;
+
+export async function runManager(
+  world: World,
+  replica: Replica,
+  tamper: TamperNodes = (nodes) => nodes,
+): Promise<void> {
   const { gone, stop, process } = replica;
   const { view } = await openBucketView(world, world.nodeStates, nodeCodec, gone.signal);
+  const known = tamper(nodeView(view, CONFIG, () => performance.now()));
   const election = { ...world, lock: world.ledgerLock, ttlMs: CONFIG.lockTtlMs };
-  await simLead(election, process, stop.signal, (leadership) => keepLedger(world, replica, view, leadership));
+  await simLead(election, process, stop.signal, (leadership) => keepLedger(world, replica, known, leadership));
 }
 
 async function keepLedger(
   world: World,
   { process, bus }: Replica,
-  nodes: View<NodeEntry>,
+  nodes: NodeView,
   leadership: Leadership,
 ): Promise<void> {
   const logger = traceLogger(world, process);
@@ -40,19 +50,11 @@ async function keepLedger(
       dropped: () => undefined,
       failed: () => undefined,
     });
-    const live = (name: string): NodeFacts | undefined => {
-      const entry = nodes.get(name)?.value;
-      const facts = entry?.kind === "node" ? toNodeFacts(entry.state, CONFIG.poolLabel) : undefined;
-      return facts && { ...facts, name };
-    };
     const keeper = new LedgerKeeper(
       {
         log,
-        nodes: () => nodes.entries().flatMap(({ key }) => live(key) ?? []),
-        allNodesKnown: (nowMs) => {
-          const mark = nodes.get(bucketKeys.nodesComplete)?.value;
-          return mark?.kind === "complete" && nowMs - mark.atMs <= CONFIG.nodesFreshMs;
-        },
+        nodes: nodes.list,
+        allNodesKnown: nodes.areAllKnown,
         // No pool is scaled here.
         scalings: () => [],
         now: Date.now,
@@ -63,10 +65,7 @@ async function keepLedger(
       },
       CONFIG.policy,
     );
-    const unlisten = nodes.onChange((name) => {
-      if (name === bucketKeys.nodesComplete) keeper.nodesMarked();
-      else keeper.observe(name, live(name));
-    });
+    const unfollow = nodes.follow(keeper);
     try {
       await using _served = await serve(
         bus,
@@ -80,7 +79,7 @@ async function keepLedger(
       );
       await keeper.run(log.deposed);
     } finally {
-      unlisten();
+      unfollow();
     }
   } catch (error) {
     const fault = faultOf(error);

@@ -1,9 +1,25 @@
-import { makeBell, type Bell } from "@muster/backoff";
+import { makeBell, takeTurns, type Bell } from "@muster/backoff";
 import { client, consumeEvents, publishEvent } from "@muster/bus";
 import { faultOf, describeFault, throwFault } from "@muster/faults";
-import { annotations, labels, muster, ReservationService, schedulingGates, streams, subjects } from "@muster/proto";
+import {
+  annotations,
+  bucketKeys,
+  labels,
+  muster,
+  ReservationService,
+  schedulingGates,
+  streams,
+  subjects,
+} from "@muster/proto";
 import type { Logger } from "@muster/service";
-import { act, explainWaiting, release, type ActDeps } from "@muster/session-controller/act";
+import {
+  act,
+  collect,
+  explainWaiting,
+  release,
+  releaseReplacement,
+  type ActDeps,
+} from "@muster/session-controller/act";
 import { readConfig } from "@muster/session-controller/config";
 import { executeMessage } from "@muster/session-controller/execute-message";
 import type { ExecutorDeps, Stored } from "@muster/session-controller/executor";
@@ -11,6 +27,7 @@ import { followViews, hearGrant, type HintDeps } from "@muster/session-controlle
 import {
   digestCodec,
   eventMessage,
+  ownedReplacementOf,
   ownedReservationOf,
   podSeenOf,
   recordCodec,
@@ -18,12 +35,15 @@ import {
 import type { LogStore } from "@muster/session-controller/log-store";
 import { occupancyOf, type Occupant } from "@muster/session-controller/occupancy";
 import type { Pods } from "@muster/session-controller/pods";
+import { podsFreshOf } from "@muster/session-controller/pods-fresh";
 import type { RequestDeps } from "@muster/session-controller/requests";
 import type { SessionDigest } from "@muster/session-controller/plan-sweep";
+import { REPLACEMENT_KIND } from "@muster/session-controller/replacement-owner";
 import type { SessionRecord } from "@muster/session-controller/session";
 import { sweepForever, type SweepDeps } from "@muster/session-controller/sweep";
 import { createWakeups, type Wakeups } from "@muster/session-controller/wakeups";
 import { protoCodec, type Bucket, type View } from "@muster/store";
+import { viewNodes, type Nodes } from "@muster/watch";
 import { simBucket } from "../sim-bucket.ts";
 import { simLead } from "../sim-lead.ts";
 import { simPodLogs, simPods } from "../sim-pods.ts";
@@ -47,12 +67,15 @@ const RESERVATIONS_MOST = 500;
 
 /** What the parts of one replica share. */
 type Parts = {
+  readonly failures: ExecutorDeps["failures"];
   readonly world: World;
   readonly replica: Replica;
   readonly logger: Logger;
   readonly records: Bucket<SessionRecord>;
   readonly index: Index;
   readonly pods: View<muster.watch.v1.PodState>;
+  readonly mark: View<muster.watch.v1.NodesComplete>;
+  readonly nodes: Nodes;
   readonly livePods: Pods;
   readonly logStore: LogStore;
   readonly wakeups: Wakeups;
@@ -103,15 +126,28 @@ async function openParts(world: World, replica: Replica): Promise<Parts> {
   const { view: index } = await openBucketView(world, world.sessions, digestCodec, gone.signal);
   const podCodec = protoCodec(muster.watch.v1.PodState);
   const { view: pods } = await openBucketView(world, world.podStates, podCodec, gone.signal, "session.>");
+  const stateCodec = protoCodec(muster.watch.v1.NodeState);
+  const { view: states } = await openBucketView(world, world.nodeStates, stateCodec, gone.signal);
+  const markCodec = protoCodec(muster.watch.v1.NodesComplete);
+  const { view: mark } = await openBucketView(
+    world,
+    world.nodeStates,
+    markCodec,
+    gone.signal,
+    bucketKeys.nodesComplete,
+  );
   return {
     world,
     replica,
+    mark,
     logger: traceLogger(world, process),
     records,
     index,
     pods,
+    nodes: viewNodes({ states, marks: mark, lostAfterMs: CONFIG.machineLostMs }),
     livePods: simPods(world),
     logStore: simLogStore(world),
+    failures: new Map(),
     wakeups: createWakeups(),
     leftover: makeBell(),
     reservations: client(bus, ReservationService),
@@ -139,11 +175,13 @@ function executorDeps(parts: Parts): ExecutorDeps {
     logBytesMost: CONFIG.logs.perContainerBytes,
     logPatienceMs: CONFIG.logs.patienceMs,
     resultPatienceMs: CONFIG.logs.resultPatienceMs,
+    logTurns: takeTurns(CONFIG.logs.readAtOnce),
   };
   return {
     now: Date.now,
     monotonicMs: () => performance.now(),
-    failures: new Map(),
+    failures: parts.failures,
+    suspects: takeTurns(1),
     executor: replica.process.name,
     logger,
     load,
@@ -155,8 +193,12 @@ function executorDeps(parts: Parts): ExecutorDeps {
         const entry = pods.get(`session.${record.name}.${pod}`);
         return entry === undefined ? [] : [podSeenOf(entry.value)];
       }),
+    podsFresh: podsFreshOf(pods, parts.mark, Date.now),
+    nodesLost: (names, occupied) => parts.nodes.lostAmong(names, { nowMs: Date.now(), occupied }),
+    nodesUsable: (names) => parts.nodes.usableAmong(names, Date.now()),
     listPods: (record) => livePods.ofSession(record),
     act: (record, step) => act(acting, record, step),
+    collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
     announce: (record, from) => announceEvents(replica.bus, record, from),
     span: (_record, _phase, work) => work(),
   };
@@ -178,13 +220,18 @@ function sweepDeps(parts: Parts): SweepDeps {
       const page = await reservations.listReservations({ ownerKind: "session", limit: RESERVATIONS_MOST });
       return page.reservations.map(ownedReservationOf);
     },
+    listReplacements: async () => {
+      const page = await reservations.listReservations({ ownerKind: REPLACEMENT_KIND, limit: RESERVATIONS_MOST });
+      return page.reservations.map(ownedReplacementOf);
+    },
     sessions: () => index.entries().map(({ value }) => value),
     changes: () => changes,
     load,
     save: (record, revision) => records.update(record.name, record, revision),
     run: (name, uid) => enqueue({ name, uid }, `${uid}-${crypto.randomUUID()}`),
-    deletePod: (pod, uid, force) => livePods.delete(pod, uid, force),
+    deletePod: (pod, uid, force) => livePods.delete(pod, uid, { force }),
     release: (session, id) => release(reservations, session, id, crypto.randomUUID()),
+    releaseReplacement: (ownerId, id) => releaseReplacement(reservations, ownerId, id),
     limitSessions: async () => {
       const limit = CONFIG.executorsMost;
       await reservations.limitConcurrency({ requestId: crypto.randomUUID(), ownerKind: "session", limit });
@@ -214,7 +261,9 @@ function requestDeps(parts: Parts): RequestDeps {
       }
     },
     announce: (record, from) => announceEvents(replica.bus, record, from),
+    finished: () => undefined,
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
+    forget: ({ record, revision }) => records.delete(record.name, revision),
     wake: (name) => wakeups.follow(name),
     keptLog: (name, range) => logStore.read(name, range),
     liveLog: noLog,

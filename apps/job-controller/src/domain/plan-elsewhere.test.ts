@@ -1,0 +1,64 @@
+import { expect, it } from "vitest";
+import { planElsewhere, type ElsewhereMemory, type JobElsewhere } from "./plan-elsewhere.ts";
+
+const MINUTE_MS = 60_000;
+
+function job(name: string): JobElsewhere {
+  return { apiVersion: "muster.dev/v1", kind: "Job", namespace: "other", name, uid: `uid-${name}` };
+}
+
+/** Names by look, one look a minute. */
+function looks(each: readonly (readonly JobElsewhere[])[], mayReport = true) {
+  let memory: ElsewhereMemory = new Map();
+  return each.map((found, minute) => {
+    const plan = planElsewhere(found, memory, { nowMs: minute * MINUTE_MS, mayReport });
+    memory = plan.memory;
+    return [plan.unserved.map(({ name }) => name), plan.report.map(({ name }) => name)];
+  });
+}
+
+it.each<[title: string, found: JobElsewhere[][], plans: string[][][]]>([
+  [
+    "is unserved when two looks in a row find it untended, and is reported once",
+    [[job("a")], [job("a")], [job("a")]],
+    [
+      [[], []],
+      [["a"], ["a"]],
+      [["a"], []],
+    ],
+  ],
+  [
+    "is left to the controller that takes it up between two looks",
+    [[job("a")], [], []],
+    [
+      [[], []],
+      [[], []],
+      [[], []],
+    ],
+  ],
+  [
+    "is forgotten when it is deleted, so that one of its name begins from the first look",
+    [[job("a")], [], [job("a")]],
+    [
+      [[], []],
+      [[], []],
+      [[], []],
+    ],
+  ],
+])("a job in another namespace %s", (_title, found, plans) => {
+  expect(looks(found)).toEqual(plans);
+});
+
+it("an event is repeated before the API server forgets it", () => {
+  const reports = looks(Array.from({ length: 110 }, () => [job("a")])).flatMap(([, report], minute) =>
+    report?.length === 1 ? [minute] : [],
+  );
+  expect(reports).toEqual([1, 51, 101]);
+});
+
+it("a replica that does not lead knows the jobs and reports none", () => {
+  expect(looks([[job("a")], [job("a")]], false)).toEqual([
+    [[], []],
+    [["a"], []],
+  ]);
+});

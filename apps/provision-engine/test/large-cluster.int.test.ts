@@ -1,0 +1,67 @@
+import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { leaseObjects, type ObjectKind } from "../src/adapters/lease-objects.ts";
+import { withLeaseRights } from "../src/adapters/lease-rights.ts";
+import { openLeftovers } from "../src/adapters/leftovers.ts";
+import { KINDS } from "../src/adapters/object-kinds.ts";
+import { aLease } from "../src/domain/a-lease.ts";
+import { useKey } from "../src/domain/plan-cleanup.ts";
+import { leaseLabels } from "../src/workloads/lease-labels.ts";
+import { EMBEDDED } from "./api-servers.ts";
+
+const NAMESPACE = "net";
+/** Together more than one answer of the API server may have. */
+const PODS = 54;
+const PADDING = "x".repeat(1_300_000);
+const lease = aLease({ order: { id: "1-1" } });
+const { signal } = new AbortController();
+const cleanup = new AsyncDisposableStack();
+let calls: KubeCalls;
+
+beforeAll(async () => {
+  const server = cleanup.use(await EMBEDDED.start());
+  calls = cleanup.use(kubeCalls(loadKube(server.kubeconfig)));
+  await calls.create<KubeObject>(KINDS.namespace, { metadata: { name: NAMESPACE, labels: leaseLabels(lease) } });
+  for (let at = 0; at < PODS; at++) {
+    const containers = [{ name: "main", image: "node", env: [{ name: "PADDING", value: PADDING }] }];
+    const volumes = [{ name: "data", persistentVolumeClaim: { claimName: `claim-${at}` } }];
+    const pod = { metadata: { name: `pod-${at}` }, spec: { containers, volumes } };
+    await calls.create({ ...KINDS.pod, namespace: NAMESPACE }, pod, { isAnswerUnread: true });
+  }
+}, 120_000);
+
+afterAll(() => cleanup.disposeAsync());
+
+const CLAIMS = Array.from({ length: PODS }, (_, at) => useKey("PersistentVolumeClaim", NAMESPACE, `claim-${at}`));
+const failures: unknown[] = [];
+const leftoversOf = (of: KubeCalls) => openLeftovers(of, "muster-1", (_kind, error) => void failures.push(error));
+
+it("knows every claim that pods use, however large the pods are together", async () => {
+  const inUse = await leftoversOf(calls).inUse(signal);
+  expect(failures).toEqual([]);
+  expect(inUse).toEqual(new Set([...CLAIMS, useKey("Namespace", "", NAMESPACE)]));
+});
+
+it("knows every one of them also where it may list within namespaces of leases alone", async () => {
+  const refusal = { code: 403, body: { reason: "Forbidden", message: "pods is forbidden" }, headers: {} };
+  const limited: KubeCalls = {
+    ...calls,
+    list: (resource, options) =>
+      resource.namespace === undefined && resource.plural !== KINDS.namespace.plural
+        ? Promise.reject(Object.assign(new Error("forbidden"), refusal))
+        : calls.list(resource, options),
+  };
+  const inUse = await leftoversOf(withLeaseRights(limited, "default")).inUse(signal);
+  expect(failures).toEqual([]);
+  expect(inUse).toEqual(new Set([...CLAIMS, useKey("Namespace", "", NAMESPACE)]));
+});
+
+it("keeps a namespace for the pods in it, and shortens the end of each pod of one that is going", async () => {
+  const objects = leaseObjects(calls, "muster-1", { firstMs: 1, mostMs: 1, totalMs: 0 });
+  const sparing: ObjectKind = { ...KINDS.namespace, spares: [KINDS.pod] };
+  await expect(objects.takeDown(lease, { kinds: [sparing] }, signal)).rejects.toThrow("it holds Pod pod-0");
+  const ending: ObjectKind = { ...KINDS.namespace, podGraceSeconds: 0 };
+  await expect(objects.takeDown(lease, { kinds: [ending] }, signal)).rejects.toThrow("the removal of Namespace net");
+  await objects.takeDown(lease, { kinds: [ending] }, signal).catch(() => undefined);
+  expect((await calls.list({ ...KINDS.pod, namespace: NAMESPACE }, { query: { limit: 1 } })).items).toEqual([]);
+});

@@ -1,0 +1,51 @@
+import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
+import { informer, listWatch } from "@muster/kube";
+import { labels } from "@muster/proto";
+import { OWNER_KIND } from "../domain/build-pod.ts";
+
+/** Running pods that carry a pod id and belong to no replica set: those that `delete --orphan` left, and those whose labels were removed by hand. */
+export type ForeignPods = AsyncDisposable & {
+  /** False until the first list is complete: that a node has none says nothing yet. */
+  isKnown(): boolean;
+  /** Node -> name of the pod. */
+  on(podId: string): ReadonlyMap<string, string>;
+  onChange(listener: (podId: string) => void): () => void;
+  /** Since the API server was heard last. */
+  ageMs(): number;
+};
+
+type Foreign = { readonly pod: string; readonly podId: string; readonly node: string };
+
+/** Follows the pods of the namespace that have a pod id. The watcher publishes only pods that have an owner. */
+export function followForeignPods(
+  kube: KubeConfig,
+  namespace: string,
+  onError: (error: unknown, retryInMs: number) => void,
+): ForeignPods {
+  const pods = informer<V1Pod, Foreign | undefined, "podId">({
+    source: listWatch<V1Pod>(kube, `/api/v1/namespaces/${namespace}/pods`, { labelSelector: labels.podId }),
+    project: readForeign,
+    indexes: { podId: (pod) => (pod === undefined ? [] : [pod.podId]) },
+    onError,
+  });
+  return {
+    isKnown: () => pods.resourceVersion() !== undefined,
+    on: (podId) => new Map(pods.byIndex("podId", podId).flatMap((found) => (found ? [[found.node, found.pod]] : []))),
+    onChange: (listener) =>
+      pods.onChange(({ before, after }) => {
+        if (before?.node === after?.node && before?.podId === after?.podId) return;
+        for (const podId of new Set([before, after].flatMap((pod) => pod?.podId ?? []))) listener(podId);
+      }),
+    ageMs: pods.ageMs,
+    [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
+  };
+}
+
+/** Undefined: it belongs to a set, is not placed, or has ended. */
+function readForeign({ metadata, spec, status }: V1Pod): Foreign | undefined {
+  const own = metadata?.labels ?? {};
+  const hasOwner = own[labels.ownerKind] === OWNER_KIND && (own[labels.owner] ?? "") !== "";
+  const node = spec?.nodeName ?? "";
+  if (hasOwner || node === "" || status?.phase === "Failed" || status?.phase === "Succeeded") return undefined;
+  return { pod: metadata?.name ?? "", podId: own[labels.podId] ?? "", node };
+}

@@ -1,0 +1,40 @@
+import { muster } from "@muster/proto";
+import { expect, it } from "vitest";
+import { ownerKey, type Reservation } from "../domain/reservation.ts";
+import type { LedgerKeeper } from "../service.ts";
+import { makeHandlers } from "./handlers.ts";
+
+/** Gangs of 1,000 members with long names. */
+const LARGE = Array.from({ length: 30 }, (_, index): Reservation => {
+  const owner = { kind: "job", id: `gang-${String(index).padStart(2, "0")}` };
+  const needs = Array.from({ length: 1000 }, (_each, member) => ({
+    component: `worker-${member}`,
+    pool: "p".repeat(60),
+  }));
+  return { sequence: index + 1, owner, needs, priority: 0, createdAtMs: 0 };
+});
+
+it("lists no more reservations a page than fit into a reply, and all of them page by page", async () => {
+  const keeper: Pick<LedgerKeeper, "list"> = {
+    list: ({ after = "" }) => {
+      const reports = LARGE.filter(({ owner }) => ownerKey(owner) > after).map((reservation) => {
+        return { reservation, because: undefined };
+      });
+      return Promise.resolve({ reports, next: undefined, nextSequence: LARGE.length + 1 });
+    },
+  };
+  // The list alone is asked for.
+  const { listReservations } = makeHandlers(keeper as LedgerKeeper, () => 0);
+  const context = { signal: new AbortController().signal, deadlineMs: Infinity, pageBytes: 512 * 1024 };
+  const seen: string[] = [];
+  let after = "";
+  do {
+    const request = new muster.reservation.v1.ListReservationsRequest({ continue: after });
+    const reply = await listReservations(request, context);
+    const message = muster.reservation.v1.ListReservationsReply.encode(reply).finish();
+    expect(message.length).toBeLessThan(2 * context.pageBytes);
+    seen.push(...(reply.reservations ?? []).map(({ owner }) => owner?.id ?? ""));
+    after = reply.continue ?? "";
+  } while (after !== "");
+  expect(seen).toEqual(LARGE.map(({ owner }) => owner.id));
+});

@@ -1,0 +1,43 @@
+import { bucketKeys } from "@muster/proto";
+import type { View } from "@muster/store";
+import { followMark } from "@muster/watch";
+import type { Config } from "../config.ts";
+import type { NodeFacts } from "../domain/machines.ts";
+import type { LedgerKeeper } from "../service.ts";
+import { toNodeFacts, type NodeEntry } from "./messages.ts";
+
+/** The nodes as the watcher publishes them. */
+export type NodeView = {
+  /** Every live node. */
+  list(): NodeFacts[];
+  /** Whether the watcher's mark proves that the view lacks no node. */
+  areAllKnown(nowMs: number): boolean;
+  /** Reports each change to the keeper, until the returned function is called. */
+  follow(keeper: Pick<LedgerKeeper, "observe" | "nodesMarked">): () => void;
+};
+
+/** Call it once for each view; it follows the view until that is closed. */
+export function nodeView(
+  nodes: Pick<View<NodeEntry>, "get" | "entries" | "onChange">,
+  { poolLabel, nodesFreshMs }: Pick<Config, "poolLabel" | "nodesFreshMs">,
+  monotonicMs: () => number,
+): NodeView {
+  const markedAtMs = (): number | undefined => {
+    const mark = nodes.get(bucketKeys.nodesComplete)?.value;
+    return mark?.kind === "complete" ? mark.atMs : undefined;
+  };
+  const live = (name: string): NodeFacts | undefined => {
+    const entry = nodes.get(name)?.value;
+    const facts = entry?.kind === "node" ? toNodeFacts(entry.state, poolLabel) : undefined;
+    return facts && { ...facts, name };
+  };
+  return {
+    list: () => nodes.entries().flatMap(({ key }) => live(key) ?? []),
+    areAllKnown: followMark(nodes, markedAtMs, { freshMs: nodesFreshMs, monotonicMs }),
+    follow: (keeper) =>
+      nodes.onChange((name) => {
+        if (name === bucketKeys.nodesComplete) keeper.nodesMarked();
+        else keeper.observe(name, live(name));
+      }),
+  };
+}

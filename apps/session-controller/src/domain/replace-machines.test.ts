@@ -1,0 +1,214 @@
+import { describe, expect, it } from "vitest";
+import { livePod, podSeen, POLICY, provisioning, snapshot, START_MS } from "../../test/samples.ts";
+import { planSession, wakeAtMs } from "./plan-session.ts";
+import type { ComponentStatus, SessionRecord } from "./session.ts";
+import type { ReplacementSeen, Snapshot } from "./snapshot.ts";
+import { transitionRecord } from "./transition-record.ts";
+
+const NODE = "node-server-0";
+const GONE = new Map([[NODE, "gone"]] as const);
+const WAITING: ReplacementSeen = { state: "waiting", id: "r-2", because: undefined };
+const UNSTARTED = { health: "NOT_READY", podIp: "", node: "", exitCode: undefined } as const;
+
+const granted = (node: string): ReplacementSeen => ({
+  state: "granted",
+  id: "r-2",
+  machines: [{ component: "server-0", node }],
+});
+const replacements = (answer: ReplacementSeen) => new Map([["server-0", answer]]);
+
+/** The session with its server as it is after it lost its machine. */
+function losing(more: Partial<ComponentStatus> = {}): SessionRecord {
+  const base = provisioning([]);
+  const lost = {
+    node: "",
+    lostAtMs: START_MS,
+    lostNode: NODE,
+    message: `waits for another machine: node ${NODE} is gone`,
+  };
+  return {
+    ...base,
+    components: base.components.map((component) =>
+      component.name === "server-0" ? { ...component, ...lost, ...more } : component,
+    ),
+  };
+}
+
+/** What a pass does to the server's status, and the other steps, a line each. */
+function pass(more: Partial<Snapshot>): { server: Partial<ComponentStatus>; steps: string[] } {
+  const world = snapshot({ livePods: [], nodesLost: GONE, record: provisioning([]), ...more });
+  const steps = planSession(world, POLICY);
+  const noted = steps
+    .flatMap((step) => (step.do === "note-components" ? [step] : []))
+    .reduce(transitionRecord, world.record);
+  const server = noted.components.find(({ name }) => name === "server-0");
+  const lines = steps.flatMap((step): string[] => {
+    switch (step.do) {
+      case "note-components":
+      case "explain-wait":
+        return [];
+      case "conclude":
+        return [`${step.verdict.kind} ${step.verdict.reason}: ${step.verdict.description}`];
+      case "create-pod":
+        return [`create ${step.component.name} on ${step.node}`];
+      case "delete-pod":
+        return [`delete ${step.pod}${step.force ? " by force" : ""}: ${step.because}`];
+      default:
+        return [step.do];
+    }
+  });
+  return { server: { node: server?.node ?? "", lostAtMs: server?.lostAtMs ?? 0 }, steps: lines };
+}
+
+const KEPT = { node: NODE, lostAtMs: 0 };
+const LOST = { node: "", lostAtMs: START_MS };
+
+describe("a machine that is lost", () => {
+  const created = provisioning(["server-0"]);
+  it.each<[string, Partial<Snapshot>, Partial<ComponentStatus>]>([
+    ["before a pod was made is lost to its component", {}, LOST],
+    ["is kept while the API server has not listed the pods", { livePods: undefined }, KEPT],
+    ["is kept where a pod exists that no record has", { livePods: [livePod(podSeen("server-0", UNSTARTED))] }, KEPT],
+    [
+      "before the pod is placed is lost",
+      { record: created, livePods: [livePod(podSeen("server-0", UNSTARTED), { containers: [] })] },
+      LOST,
+    ],
+    [
+      "after the pod was placed, and before a container started, is lost",
+      { record: created, livePods: [livePod(podSeen("server-0", { ...UNSTARTED, node: NODE }), { containers: [] })] },
+      LOST,
+    ],
+    [
+      "with a pod that Kubernetes has removed since, and that never had an address, is lost",
+      { record: created, pods: [podSeen("server-0", { ...UNSTARTED, health: "FAILED", deleted: true })] },
+      LOST,
+    ],
+    [
+      "with a pod that had an address is kept: what it did is not known",
+      { record: created, pods: [podSeen("server-0", { health: "FAILED", deleted: true })] },
+      KEPT,
+    ],
+    [
+      "with a started container is kept",
+      { record: created, livePods: [livePod(podSeen("server-0", UNSTARTED), { containers: ["main"] })] },
+      KEPT,
+    ],
+    ["with a pod that was neither published nor listed is kept", { record: created, livePods: [] }, KEPT],
+  ])("%s", (_title, more, server) => {
+    expect(pass(more).server).toEqual(server);
+  });
+});
+
+describe("a component that lost its machine before it started", () => {
+  const live = livePod(podSeen("server-0", UNSTARTED), { containers: [] });
+  const withPod = losing({ podUid: "uid-server-0" });
+  it.each<[string, Partial<Snapshot>, string[]]>([
+    ["asks for another one", { record: losing() }, ["reserve-replacement"]],
+    ["waits for it", { record: losing(), replacements: replacements(WAITING) }, []],
+    [
+      "has its pod deleted meanwhile",
+      { record: withPod, livePods: [live], replacements: replacements(WAITING) },
+      ["delete bench-server-0: machine-lost"],
+    ],
+    [
+      "has its pod removed by force once its time is over and its node is gone",
+      {
+        record: withPod,
+        livePods: [{ ...live, deleting: true, overdueOn: { state: "gone" } }],
+        replacements: replacements(WAITING),
+      },
+      ["delete bench-server-0 by force: node-gone"],
+    ],
+    [
+      "waits for its pod while the node may still end it",
+      {
+        record: withPod,
+        livePods: [{ ...live, deleting: true, overdueOn: { state: "not-ready", sinceMs: START_MS } }],
+        replacements: replacements(granted("node-9")),
+      },
+      [],
+    ],
+    [
+      "gives up a replacement that is lost, too, once no pod is left",
+      {
+        record: losing(),
+        nodesLost: new Map([["node-9", "not-ready"]]),
+        replacements: replacements(granted("node-9")),
+      },
+      ["release-replacement"],
+    ],
+    [
+      "ends the session when no other machine can be had",
+      {
+        record: losing(),
+        replacements: replacements({ state: "refused", fault: { code: "pool_unknown", pool: "workers" } }),
+      },
+      ["ERROR MACHINE_LOST"],
+    ],
+    [
+      "ends the session when none was granted in time",
+      { record: losing(), nowMs: START_MS + 120_000, replacements: replacements(WAITING) },
+      ["ERROR MACHINE_LOST"],
+    ],
+    [
+      "blames the infrastructure when the ledger was away for as long",
+      { record: losing(), nowMs: START_MS + 120_000, trouble: "the ledger is not available" },
+      ["INTERNAL_ERROR "],
+    ],
+  ])("%s", (_title, more, steps) => {
+    const planned = pass(more).steps;
+    expect(planned.map((line) => line.replace(/^((?:INTERNAL_)?ERROR [A-Z_]*):.*/, "$1"))).toEqual(steps);
+    for (const line of planned) if (line.includes("ERROR")) expect(line).toContain(NODE);
+  });
+
+  it("has its pod made on the machine that was granted", () => {
+    const { server, steps } = pass({ record: losing(), replacements: replacements(granted("node-9")) });
+    expect(server).toEqual({ node: "node-9", lostAtMs: START_MS });
+    expect(steps).toEqual(["create server-0 on node-9"]);
+  });
+
+  it("has its own machine back once that is usable again, and gives up the other one", () => {
+    const back = { nodesLost: new Map(), nodesBack: new Set([NODE]), replacements: replacements(WAITING) };
+    const { server, steps } = pass({ record: losing(), ...back });
+    expect(server).toEqual({ node: NODE, lostAtMs: START_MS });
+    expect(steps).toEqual(["create server-0 on node-server-0"]);
+    expect(pass({ record: losing({ node: NODE }), ...back }).steps).toContain("release-replacement");
+    // Another executor has asked for it, whose answer is not known here.
+    const unknown = { ...back, replacements: new Map() };
+    expect(pass({ record: losing({ node: NODE }), ...unknown }).steps).toContain("release-replacement");
+    const released = { ...back, replacements: replacements({ state: "released" }) };
+    expect(pass({ record: losing({ node: NODE }), ...released }).steps).not.toContain("release-replacement");
+  });
+
+  it("waits on while it is not known whether its own machine is usable", () => {
+    expect(pass({ record: losing(), nodesLost: new Map(), replacements: replacements(WAITING) }).steps).toEqual([]);
+  });
+
+  it("keeps its own in mind when it loses the one that replaced it, and gives that up", () => {
+    const record = losing({ node: "node-9" });
+    const lost = { record, nodesLost: new Map([["node-9", "gone"]] as const) };
+    const steps = planSession(snapshot({ livePods: [], ...lost }), POLICY);
+    const noted = steps.flatMap((step) => (step.do === "note-components" ? step.components : []));
+    expect(noted.find(({ name }) => name === "server-0")).toMatchObject({ node: "", lostNode: NODE });
+    const back = { nodesLost: new Map(), nodesBack: new Set(["node-9"]), replacements: replacements(WAITING) };
+    expect(pass({ record: losing(), ...back }).steps).toEqual([]);
+  });
+
+  it("has the machine that was granted rather than its own", () => {
+    const both = { nodesLost: new Map(), nodesBack: new Set([NODE]), replacements: replacements(granted("node-9")) };
+    expect(pass({ record: losing(), ...both }).server).toMatchObject({ node: "node-9" });
+  });
+
+  it("keeps its machine when its pod has started after all", () => {
+    const started = livePod(podSeen("server-0"), { containers: ["main"] });
+    const { server } = pass({ record: withPod, livePods: [started], replacements: replacements(WAITING) });
+    expect(server).toEqual({ node: NODE, lostAtMs: START_MS });
+  });
+
+  it("is looked at soon while its pod goes, and again when its wait is over", () => {
+    const at = (record: SessionRecord) => wakeAtMs(snapshot({ record, nowMs: START_MS + 5 }), POLICY);
+    expect(at(withPod)).toBe(START_MS + 5 + POLICY.lookAgainMs);
+    expect(at(losing())).toBe(START_MS + POLICY.replacementWaitMs);
+  });
+});

@@ -1,0 +1,151 @@
+import { decideForce, describeLost, type ForceReason } from "@muster/health";
+import { fitMessage, hasEnded, type PodSeen } from "./summarise-components.ts";
+import { isReplacing, type ComponentStatus, type SessionRecord } from "./session.ts";
+import type { LivePod, ReplacementSeen, SessionPolicy, Snapshot } from "./snapshot.ts";
+
+/** Steps towards another machine for a component that lost its own before it started. */
+export type ReplacementStep =
+  | {
+      readonly do: "reserve-replacement";
+      readonly component: string;
+      readonly pool: string;
+      readonly because: "machine-lost";
+    }
+  | {
+      readonly do: "release-replacement";
+      readonly component: string;
+      /** Empty: whatever the ledger has for it. */
+      readonly reservationId: string;
+      readonly because: "machine-lost" | "machine-back";
+    }
+  | {
+      readonly do: "delete-pod";
+      readonly pod: string;
+      readonly uid: string;
+      readonly force: boolean;
+      /** The pod is deleted only if it has not changed since. */
+      readonly resourceVersion: string;
+      readonly because: "machine-lost" | ForceReason;
+    };
+
+/**
+ * The components with what is known of their machines: one whose machine is lost before it has started has no machine, until its pod is gone and the ledger has
+ * granted another one or its own is usable again. A pod that turns out to have started keeps its machine.
+ */
+export function replaceMachines(snapshot: Snapshot, components: readonly ComponentStatus[]): ComponentStatus[] {
+  return components.map((component, index) => {
+    const before = snapshot.record.components[index];
+    if (isReplacing(component)) return replaceMachine(snapshot, component);
+    return before !== undefined && isLostUnstarted(snapshot, before) ? loseMachine(snapshot, before) : component;
+  });
+}
+
+/** Whether a lost machine makes a list of the pods necessary: only the API server knows whether a pod exists that is in no record, or that is to go. */
+export function needsPodsOfLost({ record, nodesLost }: Pick<Snapshot, "record" | "nodesLost">): boolean {
+  return record.components.some((component) =>
+    isReplacing(component)
+      ? component.podUid !== ""
+      : nodesLost.has(component.node) && component.podIp === "" && !hasEnded(component),
+  );
+}
+
+/** What to do for the components that wait for another machine, or need it no more, as the record has them. */
+export function planReplacements(snapshot: Snapshot, policy: SessionPolicy): ReplacementStep[] {
+  return snapshot.record.components.flatMap((component): ReplacementStep[] => {
+    if (!isReplacing(component)) return planReturn(snapshot, component);
+    const pod = livePodOf(snapshot, component);
+    return [
+      ...(pod === undefined ? [] : planRemoval(pod, snapshot.nowMs, policy)),
+      ...planReservation(snapshot, component),
+    ];
+  });
+}
+
+/** When a component that waits for another machine needs the next pass; undefined: none does. */
+export function replacementWakeAtMs(record: SessionRecord, nowMs: number, policy: SessionPolicy): number | undefined {
+  const times = record.components
+    .filter(isReplacing)
+    .map(({ podUid, lostAtMs }) => (podUid === "" ? lostAtMs + policy.replacementWaitMs : nowMs + policy.lookAgainMs));
+  return times.length === 0 ? undefined : Math.min(...times);
+}
+
+/** A component may have started unless its pod is known and has never had an address, a started container or an end of its own. */
+function isLostUnstarted({ pods, livePods, nodesLost }: Snapshot, component: ComponentStatus): boolean {
+  if (!nodesLost.has(component.node) || hasEnded(component) || livePods === undefined) return false;
+  // Listed after the record was written: a pod of that name is one that an executor before us made.
+  if (component.podUid === "") return !livePods.some(({ pod }) => pod === component.pod);
+  const live = livePods.find(({ uid }) => uid === component.podUid);
+  const published = pods.find(({ uid }) => uid === component.podUid);
+  const known = [live?.seen, published].filter((seen) => seen !== undefined);
+  return known.length > 0 && !known.some(hasStarted) && component.podIp === "" && (live?.containers ?? []).length === 0;
+}
+
+function hasStarted({ podIp, health, exitCode }: PodSeen): boolean {
+  return podIp !== "" || exitCode !== undefined || health === "READY" || health === "SUCCEEDED";
+}
+
+function loseMachine({ nowMs, record, nodesLost }: Snapshot, component: ComponentStatus): ComponentStatus {
+  const because = nodesLost.get(component.node) ?? "gone";
+  const message = fitMessage(`waits for another machine: ${describeLost(component.node, because)}`, record);
+  // Only the machine that the session itself was granted is still its own: one in place of it is released.
+  const lostNode = component.lostNode === "" ? component.node : component.lostNode;
+  return { ...component, node: "", lostAtMs: nowMs, lostNode, state: "PENDING", message };
+}
+
+function replaceMachine(snapshot: Snapshot, component: ComponentStatus): ComponentStatus {
+  const { livePods, nodesLost, nodesBack, replacements } = snapshot;
+  if (component.podUid !== "") {
+    if (livePods === undefined) return component;
+    const pod = livePodOf(snapshot, component);
+    if (pod === undefined) return { ...component, podUid: "" };
+    const keeps = pod.containers.length > 0 && !pod.deleting;
+    return keeps ? { ...component, node: pod.seen.node, state: "UNKNOWN", message: "" } : component;
+  }
+  const node = grantedNode(replacements.get(component.name));
+  if (node !== undefined && !nodesLost.has(node)) return { ...component, node, message: "" };
+  // The session holds it all the time, and of a small pool no other one may ever come free.
+  return nodesBack.has(component.lostNode) ? { ...component, node: component.lostNode, message: "" } : component;
+}
+
+function livePodOf({ livePods }: Pick<Snapshot, "livePods">, { podUid }: ComponentStatus): LivePod | undefined {
+  return podUid === "" ? undefined : livePods?.find(({ uid }) => uid === podUid);
+}
+
+/** The node of a replacement; undefined: it is not granted. */
+export function grantedNode(replacement: ReplacementSeen | undefined): string | undefined {
+  return replacement?.state === "granted" ? replacement.machines[0]?.node : undefined;
+}
+
+function planRemoval(pod: LivePod, nowMs: number, policy: SessionPolicy): ReplacementStep[] {
+  const remove = {
+    do: "delete-pod",
+    pod: pod.pod,
+    uid: pod.uid,
+    resourceVersion: String(pod.seen.resourceVersion),
+  } as const;
+  if (!pod.deleting) return pod.containers.length > 0 ? [] : [{ ...remove, force: false, because: "machine-lost" }];
+  const because = decideForce(pod.overdueOn, nowMs, policy);
+  return because === undefined ? [] : [{ ...remove, force: true, because }];
+}
+
+/** A component that has its own machine again needs no other one. */
+function planReturn({ replacements }: Snapshot, { name, node, lostNode }: ComponentStatus): ReplacementStep[] {
+  const replacement = replacements.get(name) ?? { state: "unknown" };
+  if (node === "" || node !== lostNode || replacement.state === "released" || replacement.state === "refused")
+    return [];
+  const reservationId = replacement.state === "unknown" ? "" : replacement.id;
+  return [{ do: "release-replacement", component: name, reservationId, because: "machine-back" }];
+}
+
+function planReservation(
+  { replacements, nodesLost }: Snapshot,
+  { name, pool, podUid }: ComponentStatus,
+): ReplacementStep[] {
+  const replacement = replacements.get(name) ?? { state: "unknown" };
+  if (replacement.state === "unknown" || replacement.state === "released")
+    return [{ do: "reserve-replacement", component: name, pool, because: "machine-lost" }];
+  const node = grantedNode(replacement);
+  // A pod that is not gone yet may be on this machine.
+  if (replacement.state !== "granted" || podUid !== "" || node === undefined || !nodesLost.has(node)) return [];
+  return [{ do: "release-replacement", component: name, reservationId: replacement.id, because: "machine-lost" }];
+}

@@ -1,0 +1,19 @@
+import { checkDnsLabel } from "@muster/names";
+import { expect, it } from "vitest";
+import { provisioning } from "../../test/samples.ts";
+import { prefixOfReplacement, replacementId, replacementPrefix, sessionOfReplacement } from "./replacement-owner.ts";
+
+const uid = "1a2b3c4d-0000-4000-8000-000000000000";
+
+it.each(["bench", "a--b", "s", `${"x".repeat(46)}-y`, "z".repeat(61)])(
+  "the owner of a replacement of session %s has a name of its own that the ledger takes",
+  (name) => {
+    const session = { ...provisioning([]), name, uid };
+    const id = replacementId(session, "server-0");
+    expect(checkDnsLabel("owner.id", id)).toBeUndefined();
+    expect(id).not.toBe(replacementId(session, "driver"));
+    expect(prefixOfReplacement(id)).toBe(replacementPrefix(session));
+    expect(sessionOfReplacement(id)).toBe(name.slice(0, 47));
+    expect(replacementPrefix({ ...session, uid: "another" })).not.toBe(replacementPrefix(session));
+  },
+);

@@ -1,0 +1,48 @@
+import { expect, it } from "vitest";
+import { running, START_MS } from "../../test/samples.ts";
+import type { ComponentState } from "./session.ts";
+import { transitionRecord, transitionTakeOver, type Outcome } from "./transition-record.ts";
+
+it.each<[ComponentState, ComponentState]>([
+  ["READY", "STOPPED"],
+  ["SUCCEEDED", "SUCCEEDED"],
+  ["FAILED", "FAILED"],
+  ["NOT_READY", "NOT_READY"],
+  ["PENDING", "PENDING"],
+])("lists a component that was %s as %s once the pods are gone", (before, after) => {
+  const record = running();
+  const components = record.components.map((component) => ({ ...component, state: before }));
+  const next = transitionRecord({ ...record, components }, { do: "confirm-pods-gone", because: "none-listed" });
+  expect(new Set(next.components.map(({ state }) => state))).toEqual(new Set([after]));
+});
+
+it("gives events the order of their times, also when the clock of the next executor is behind", () => {
+  const ranAtMs = running().events.at(-1)?.atMs ?? 0;
+  const atMs = START_MS - 5000;
+  const verdict = { kind: "DONE", atMs, description: "well", reason: "" } as const;
+  const ended = [
+    { do: "conclude", verdict, because: "DONE" } as const,
+    { do: "finish", atMs, warnings: [], because: "cleaned-up" } as const,
+  ].reduce(transitionRecord, running());
+  expect(ended.events.at(-1)).toMatchObject({ kind: "DONE", atMs: ranAtMs });
+  expect(ended.finishedAtMs).toBe(ranAtMs);
+});
+
+it.each<[string, Outcome, number]>([
+  ["counts when it has only explained a wait", { do: "explain-wait", text: "away", because: "wait-changed" }, 2],
+  ["does not count when it handed the session back", { do: "hand-back" }, 1],
+  [
+    "clears the count when it got further",
+    { do: "note-reservation", reservationId: "r-2", because: "ledger-answered" },
+    0,
+  ],
+  [
+    "clears the count when it outlived everything there was to do",
+    { do: "confirm-quiet", because: "nothing-to-do" },
+    0,
+  ],
+])("an executor %s", (_title, outcome, attempts) => {
+  const taken = transitionTakeOver(running({ attempts: 1 }), "another");
+  expect(taken.attempts).toBe(2);
+  expect(transitionRecord(taken, outcome).attempts).toBe(attempts);
+});

@@ -1,0 +1,110 @@
+import { startFaultyApi } from "@muster/devcluster";
+import { until } from "@muster/testkit";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { EMBEDDED } from "./api-servers.ts";
+import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import {
+  eventsOf,
+  expectNothingLeft,
+  finished,
+  RAN,
+  scripted,
+  sessionWorld,
+  storedRecord,
+  submit,
+  trio,
+  type SessionWorld,
+} from "./world.ts";
+
+const POOLS = { drivers: 1, workers: 2 };
+/** How long the ledger trusts the watcher's mark here; the watcher sets one every half minute. */
+const NODES_FRESH_MS = 1000;
+/** Ends while the watcher is frozen, and long enough for the driver to end before. */
+const LIMITED = { timeoutMs: 4000 };
+
+describe("a session whose watcher is frozen (SIGSTOP) for all of its time", () => {
+  let world: SessionWorld<ScriptedCluster>;
+
+  beforeAll(async () => {
+    world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
+  });
+
+  afterEach(() => {
+    world.watcher.thaw();
+  });
+
+  afterAll(async () => {
+    await world[Symbol.asyncDispose]();
+  });
+
+  it("ends with the success of its driver, which the API server knows", async () => {
+    const controller = await world.startController();
+    world.watcher.freeze();
+    await submit(world, "unseen", [scripted("driver", "driver", "exit", "0")], LIMITED);
+    expect(eventsOf(await finished(world, "unseen"))).toEqual([...RAN, "DONE"]);
+    await expectNothingLeft(world);
+    await controller.stop();
+  });
+
+  it("is timed out when the API server says that its driver still runs", async () => {
+    const controller = await world.startController();
+    world.watcher.freeze();
+    await submit(world, "endless", trio("serve"), LIMITED);
+    const session = await finished(world, "endless");
+    expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });
+    await expectNothingLeft(world);
+    await controller.stop();
+  });
+
+  it("ends as an internal error when the API server cannot say it either", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "muster-frozen-"));
+    await using faulty = await startFaultyApi({ kubeconfig: world.cluster.kubeconfig, directory, seed: 1 });
+    const controller = await world.startController({
+      MUSTER_KUBECONFIG: faulty.kubeconfig,
+      SESSION_CLEANUP_LIMIT_MS: "500",
+    });
+    world.watcher.freeze();
+    await submit(world, "unknowable", [scripted("driver", "driver", "serve")], LIMITED);
+    await until("the driver's pod is stored", async () => {
+      const { session } = await storedRecord(world, "unknowable");
+      return session?.components?.[0]?.podUid !== "";
+    });
+    await faulty.goAway(600_000);
+    const session = await finished(world, "unknowable");
+    expect(eventsOf(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "INTERNAL_ERROR"]);
+    expect(session.events?.at(-1)?.description).toMatch(
+      /^not all components were ready within 4s: driver is CREATED; kubernetes is not available/,
+    );
+    await faulty.comeBack();
+    await controller.stop();
+    await rm(directory, { recursive: true, force: true });
+  });
+});
+
+describe("a session that is submitted while the watcher is frozen (SIGSTOP)", () => {
+  it.each([
+    ["drivers", "that it knows"],
+    ["gpu", "that the ledger does not know"],
+  ])("names the nodes that are not known in its first answer: pool %s, %s", async (pool) => {
+    const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
+    const fresh = { RESERVATION_NODES_FRESH_MS: String(NODES_FRESH_MS) };
+    await using world = await sessionWorld(cluster, POOLS, {}, fresh);
+    await world.startController();
+    world.watcher.freeze();
+    const owner = { kind: "session", id: "probe" };
+    await until("the ledger trusts the nodes no more", async () => {
+      const { because } = await world.ledger.checkReservation({ owner, needs: [{ component: "c", pool: "drivers" }] });
+      return because?.code === "POOLS_NOT_KNOWN_YET";
+    });
+    await submit(world, "early", [{ ...scripted("driver", "driver", "serve"), pool }]);
+    const { session } = await world.sessions.getSession({ name: "early" });
+    expect(session).toMatchObject({
+      waitingCode: "POOLS_NOT_KNOWN_YET",
+      waitingBecause: "the ledger does not know the nodes yet",
+    });
+    world.watcher.thaw();
+  });
+});

@@ -1,0 +1,33 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EMBEDDED } from "./api-servers.ts";
+import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { eventsOf, sawEvent, sessionWorld, storedRecord, submit, trio, type SessionWorld } from "./world.ts";
+
+const POOLS = { drivers: 1, workers: 2 };
+/** Scripted pods have no logs, so that each session tries for this long. */
+const PATIENT = { SESSION_EXECUTORS: "1", SESSION_LOG_PATIENCE_MS: "0", SESSION_RESULT_PATIENCE_MS: "60000" };
+
+describe("a session whose driver's log cannot be read", () => {
+  let world: SessionWorld<ScriptedCluster>;
+
+  beforeAll(async () => {
+    world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
+    await world.startController(PATIENT);
+  });
+
+  afterAll(async () => {
+    await world[Symbol.asyncDispose]();
+  });
+
+  it("leaves its machines and the only place among the executors to the next session while the log is tried", async () => {
+    await submit(world, "unreadable", trio("exit", "0"));
+    await submit(world, "next", trio("serve"));
+    await sawEvent(world, "next", "RUN");
+    const { session, logsCollected } = await storedRecord(world, "unreadable");
+    expect(eventsOf(session ?? {}).at(-1)).toBe("RUN");
+    expect(logsCollected).toBe(false);
+    const { items } = await world.cluster.api.listNamespacedPod({ namespace: "default" });
+    const pods = items.map(({ metadata }) => metadata?.name).filter((name) => name?.startsWith("unreadable-"));
+    expect(pods).toEqual(["unreadable-driver"]);
+  });
+});

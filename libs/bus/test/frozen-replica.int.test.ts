@@ -1,0 +1,60 @@
+import { fork, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { faultOf } from "@muster/faults";
+import { leaseServiceOf, services, type MethodDescriptor, type ServiceDescriptor } from "@muster/proto";
+import { natsServer } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { client, connectNats, type CallOptions } from "../src/index.ts";
+
+type AnyCall = (request: object, options: CallOptions) => Promise<unknown>;
+type Row = { readonly name: string; readonly method: MethodDescriptor; readonly call: AnyCall };
+
+const FREEZE = "SIGSTOP";
+/** As long as commands wait. */
+const COMMAND_MS = 15_000;
+
+it("gets every read of every service, and every write, answered by another replica than the frozen one that received it", async () => {
+  await using stack = new AsyncDisposableStack();
+  const { url, token } = stack.use(await natsServer());
+  const start = async (): Promise<ChildProcess> => {
+    const child = fork(join(import.meta.dirname, "every-service.process.ts"), [url, token]);
+    stack.defer(() => void child.kill("SIGKILL"));
+    await once(child, "message");
+    return child;
+  };
+  const serve = async (replica: ChildProcess): Promise<void> => {
+    replica.send("serve");
+    await once(replica, "message");
+  };
+  const [frozen, other] = [await start(), await start()];
+  await serve(frozen);
+  const caller = stack.use(await connectNats({ url, token, name: "caller" }));
+  const every: readonly ServiceDescriptor[] = [...services, leaseServiceOf("main")];
+  const rows = every.flatMap((service): Row[] => {
+    const calls: Readonly<Record<string, AnyCall>> = client(caller, service);
+    return Object.entries(service.methods).map(([key, method]) => {
+      const name = `${service.area}.${method.verb}`;
+      return { name, method, call: calls[key] ?? (() => Promise.reject(new Error(`${name} cannot be called`))) };
+    });
+  });
+
+  frozen.kill(FREEZE);
+  // Nothing but the frozen replica serves yet, so that it receives all of them.
+  const asked = rows.map(({ name, method, call }) =>
+    call(isLongPoll(method) ? { waitMs: 1000 } : {}, { timeoutMs: COMMAND_MS }).then(
+      () => [name, "answered"],
+      (error: unknown) => [name, faultOf(error) ?? error],
+    ),
+  );
+  await caller.connection.flush();
+  await serve(other);
+  expect(await Promise.all(asked)).toEqual(rows.map(({ name }) => [name, "answered"]));
+  expect(rows.filter(({ method }) => method.isRead).length).toBeGreaterThan(every.length);
+  expect(rows.filter(({ method }) => isLongPoll(method)).length).toBeGreaterThan(0);
+});
+
+function isLongPoll({ request }: MethodDescriptor): boolean {
+  const empty: unknown = request.create();
+  return typeof empty === "object" && empty !== null && "waitMs" in empty;
+}

@@ -1,0 +1,5 @@
+export { checkSchema } from "./check-schema.ts";
+export type { CheckedSchema } from "./check-schema.ts";
+export { nearestName } from "./nearest-name.ts";
+export { describeUnknownField, valueReader } from "./read-value.ts";
+export type { Finding, Path, ValueReader } from "./read-value.ts";

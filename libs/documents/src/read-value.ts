@@ -1,0 +1,109 @@
+import { formatDuration, parseDuration } from "@muster/faults";
+import { nearestName } from "./nearest-name.ts";
+
+export type Path = readonly (string | number)[];
+
+/** One thing that is wrong with a document, and where: at a field's name or at its value. A field that is missing is reported at the mapping that lacks it. */
+export type Finding = { readonly path: Path; readonly at: "key" | "value"; readonly message: string };
+
+/** Reads typed values out of plain data and collects what is wrong, so that one look names every problem. Each read answers undefined after a finding. */
+export type ValueReader = {
+  readonly findings: readonly Finding[];
+  report(path: Path, message: string, at?: "key" | "value"): void;
+  /** A mapping with no other fields than these; the `hidden` ones of them are not proposed. */
+  mapping(
+    path: Path,
+    value: unknown,
+    fields: readonly string[],
+    hidden?: (field: string) => boolean,
+  ): Readonly<Record<string, unknown>> | undefined;
+  list(path: Path, value: unknown): readonly unknown[] | undefined;
+  text(path: Path, value: unknown): string | undefined;
+  oneOf<Word extends string>(path: Path, value: unknown, words: readonly Word[]): Word | undefined;
+  integer(path: Path, value: unknown, limits: { readonly min: number; readonly max: number }): number | undefined;
+  /** Milliseconds. */
+  duration(path: Path, value: unknown, limits: { readonly min: number; readonly max: number }): number | undefined;
+};
+
+export function valueReader(): ValueReader {
+  const findings: Finding[] = [];
+  const report: ValueReader["report"] = (path, message, at = "value") => {
+    findings.push({ path, at, message });
+  };
+  const wrongType = (path: Path, value: unknown, wanted: string, hint = ""): void => {
+    const given = value === undefined ? ", and is missing" : `, not ${describeValue(value)}`;
+    report(path, `must be ${wanted}${given}${hint}`);
+  };
+  return {
+    findings,
+    report,
+    mapping: (path, value, fields, hidden = () => false) => {
+      if (!isMapping(value)) {
+        wrongType(path, value, "a mapping");
+        return undefined;
+      }
+      for (const key of Object.keys(value)) {
+        if (fields.includes(key)) continue;
+        const proposed = fields.filter((field) => !hidden(field));
+        report([...path, key], describeUnknownField(key, proposed), "key");
+      }
+      return value;
+    },
+    list: (path, value) => {
+      if (Array.isArray(value)) return value as readonly unknown[];
+      wrongType(path, value, "a list");
+      return undefined;
+    },
+    text: (path, value) => {
+      if (typeof value === "string") return value;
+      const quotable = typeof value === "number" || typeof value === "boolean";
+      wrongType(path, value, quotable ? `a string; write "${value}" with quotes` : "a string");
+      return undefined;
+    },
+    oneOf: (path, value, words) => {
+      const word = words.find((known) => known === value);
+      if (word !== undefined) return word;
+      const near = typeof value === "string" ? nearestName(value, words) : undefined;
+      wrongType(path, value, `one of ${words.join(", ")}`, meant(near));
+      return undefined;
+    },
+    integer: (path, value, { min, max }) => {
+      if (typeof value === "number" && Number.isInteger(value) && value >= min && value <= max) return value;
+      wrongType(path, value, `a whole number from ${min} to ${max}`);
+      return undefined;
+    },
+    duration: (path, value, { min, max }) => {
+      const ms = typeof value === "string" ? parseDuration(value) : undefined;
+      if (ms !== undefined && ms >= min && ms <= max) return ms;
+      const unitless = typeof value === "number" && value > 0 ? `, such as ${value}s` : "";
+      const range = `from ${formatDuration(min)} to ${formatDuration(max)}`;
+      wrongType(path, value, `a duration ${range} with its unit${unitless}`);
+      return undefined;
+    },
+  };
+}
+
+/** What a value is, for people: `the string "five"`, `a list`. Long strings are cut. */
+export function describeValue(value: unknown): string {
+  if (value === null || value === undefined) return "empty";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "string")
+    return `the string ${JSON.stringify(value.length > 40 ? `${value.slice(0, 39)}…` : value)}`;
+  if (typeof value === "number" || typeof value === "boolean") return `the ${typeof value} ${value}`;
+  return "a mapping";
+}
+
+/** What to say of a field that there is not, among those that there are. */
+export function describeUnknownField(key: string, fields: readonly string[]): string {
+  const near = nearestName(key, fields);
+  const known = near === undefined ? `; known are ${fields.join(", ")}` : meant(near);
+  return `unknown field "${key.length > 64 ? `${key.slice(0, 63)}…` : key}"${known}`;
+}
+
+function meant(near: string | undefined): string {
+  return near === undefined ? "" : `; did you mean "${near}"?`;
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,26 @@
+/** Who holds machines, or whose pods run on them. Both are DNS labels. */
+export type Owner = { readonly kind: string; readonly id: string };
+
+/** Between the id of an owner and the name of a part of it that holds machines by itself: `train-0a1b--worker-7` is a part of `train-0a1b`. */
+export const PART_SEPARATOR = "--";
+/** Ends the kind of parts that a limit of their owner's kind does not count: `session-part`. */
+const PART_KIND = "-part";
+/** Ids of such parts keep so many characters of their owner's id, so that a number fits behind it. */
+export const PART_OWNER_CHARACTERS = 47;
+
+/** Whether pods of the owner may run on machines of the holder: it is the owner itself, or a part of it. */
+export function mayOccupy(owner: Owner, holder: Owner): boolean {
+  return isSameOwner(owner, holder) || isPartOf(holder, owner);
+}
+
+export function isSameOwner(one: Owner, other: Owner): boolean {
+  return one.kind === other.kind && one.id === other.id;
+}
+
+function isPartOf({ kind, id }: Owner, owner: Owner): boolean {
+  if (kind === owner.kind) return id.startsWith(`${owner.id}${PART_SEPARATOR}`);
+  return (
+    kind === `${owner.kind}${PART_KIND}` &&
+    id.startsWith(`${owner.id.slice(0, PART_OWNER_CHARACTERS)}${PART_SEPARATOR}`)
+  );
+}

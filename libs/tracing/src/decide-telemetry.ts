@@ -1,0 +1,32 @@
+export type TelemetryPlan = {
+  /** The SDK for Node, or without it spans that are not recorded and metrics that are only scraped. */
+  readonly by: "sdk" | "hand";
+  /** Spans are recorded and exported. */
+  readonly spans: boolean;
+  /** Metrics are sent over OTLP, too. */
+  readonly metrics: boolean;
+  /** Metrics are counted at all. */
+  readonly measures: boolean;
+};
+
+/**
+ * What the standard variables ask for. Unlike in the specification, nothing is exported before a variable names an exporter or an endpoint, and metrics are sent
+ * only where OTEL_METRICS_EXPORTER has `otlp`: they exist to be scraped, and a collector of traces may refuse them.
+ */
+export function decideTelemetry(env: Readonly<Record<string, string | undefined>>): TelemetryPlan {
+  if (env["OTEL_SDK_DISABLED"]?.trim().toLowerCase() === "true")
+    return { by: "hand", spans: false, metrics: false, measures: false };
+  const exporters = listOf(env["OTEL_TRACES_EXPORTER"]);
+  const endpoints = [env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"], env["OTEL_EXPORTER_OTLP_ENDPOINT"]];
+  const spans = exporters.length > 0 ? !exporters.includes("none") : endpoints.some(Boolean);
+  const metrics = listOf(env["OTEL_METRICS_EXPORTER"]).includes("otlp");
+  const propagators = listOf(env["OTEL_PROPAGATORS"]).length > 0;
+  return { by: spans || metrics || propagators ? "sdk" : "hand", spans, metrics, measures: true };
+}
+
+function listOf(value = ""): string[] {
+  return value
+    .split(",")
+    .map((word) => word.trim())
+    .filter((word) => word !== "");
+}

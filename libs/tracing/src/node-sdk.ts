@@ -1,0 +1,72 @@
+import { OTLPMetricExporter as GrpcExporter } from "@opentelemetry/exporter-metrics-otlp-grpc";
+import { OTLPMetricExporter as JsonExporter } from "@opentelemetry/exporter-metrics-otlp-http";
+import { OTLPMetricExporter as ProtobufExporter } from "@opentelemetry/exporter-metrics-otlp-proto";
+import {
+  hostDetector,
+  osDetector,
+  resourceAttributesEnvDetector,
+  serviceInstanceIdDetector,
+  serviceNameEnvDetector,
+  type Resource,
+} from "@opentelemetry/resources";
+import { PeriodicExportingMetricReader, type IMetricReader } from "@opentelemetry/sdk-metrics";
+import { NodeSDK } from "@opentelemetry/sdk-node";
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** Of the SDK's own detectors all but `process`: a command line may hold a password, and belongs in no trace. */
+const DETECTORS = [
+  serviceInstanceIdDetector,
+  hostDetector,
+  osDetector,
+  resourceAttributesEnvDetector,
+  serviceNameEnvDetector,
+];
+
+/**
+ * Starts the SDK for Node, which reads the OTEL_* variables of the process by itself. `reader` gets the metrics beside what is sent. Shutting it down sends what is
+ * left.
+ */
+export function startSdk({
+  spans,
+  metrics,
+  resource,
+  reader,
+  env,
+}: {
+  readonly spans: boolean;
+  readonly metrics: boolean;
+  readonly resource: Resource;
+  readonly reader: IMetricReader;
+  readonly env: Env;
+}): NodeSDK {
+  const sdk = new NodeSDK({
+    resource,
+    metricReaders: metrics ? [reader, otlpReader(env)] : [reader],
+    // Logs go to the standard error of the process, and nowhere else.
+    logRecordProcessors: [],
+    ...(!spans && { spanProcessors: [] }),
+    ...(env["OTEL_NODE_RESOURCE_DETECTORS"] === undefined && { resourceDetectors: DETECTORS }),
+  });
+  sdk.start();
+  return sdk;
+}
+
+/** The SDK takes readers that it is given, or those of the variables, and not both. */
+function otlpReader(env: Env): IMetricReader {
+  const protocol = env["OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"] ?? env["OTEL_EXPORTER_OTLP_PROTOCOL"];
+  const intervalMs = millisecondsOf(env["OTEL_METRIC_EXPORT_INTERVAL"], 60_000);
+  const timeoutMs = millisecondsOf(env["OTEL_METRIC_EXPORT_TIMEOUT"], 30_000);
+  return new PeriodicExportingMetricReader({
+    exporter:
+      protocol === "grpc" ? new GrpcExporter() : protocol === "http/json" ? new JsonExporter() : new ProtobufExporter(),
+    exportIntervalMillis: intervalMs,
+    exportTimeoutMillis: Math.min(timeoutMs, intervalMs),
+  });
+}
+
+/** The default for what is no time, as the SDK has it for its own variables. */
+function millisecondsOf(text: string | undefined, fallback: number): number {
+  const value = Number(text);
+  return value > 0 && Number.isFinite(value) ? value : fallback;
+}

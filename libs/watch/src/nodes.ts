@@ -1,0 +1,68 @@
+import { decideLost, isUsable, MARK_FRESH_MS, type LostReason } from "@muster/health";
+import { bucketKeys, buckets, muster } from "@muster/proto";
+import { openBucket, openView, protoCodec, type View } from "@muster/store";
+import { followMark } from "./mark.ts";
+
+/** Which nodes are lost, as the watcher publishes them. */
+export type Nodes = {
+  /** The lost ones of `names` and why, to work whose pods are on the `occupied` ones. None while the watcher or its bucket is not current. */
+  lostAmong(
+    names: Iterable<string>,
+    about: { readonly nowMs: number; readonly occupied: ReadonlySet<string> },
+  ): ReadonlyMap<string, LostReason>;
+  /** The ones of `names` on which pods can be started now. None while the watcher or its bucket is not current. */
+  usableAmong(names: Iterable<string>, nowMs: number): ReadonlySet<string>;
+  /** Milliseconds since the view was last known to be current. */
+  ageMs(): number;
+};
+
+export type NodesOptions = {
+  readonly lostAfterMs: number;
+  readonly onProblem: (error: unknown, retryInMs: number) => void;
+};
+
+/** Follows the watcher's bucket of node states. */
+export async function openNodes(
+  connection: Parameters<typeof openBucket>[0],
+  { lostAfterMs, onProblem }: NodesOptions,
+): Promise<Nodes & AsyncDisposable> {
+  const { NodeState, NodesComplete } = muster.watch.v1;
+  const stateBucket = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodeState) });
+  const markBucket = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
+  await using undo = new AsyncDisposableStack();
+  const states = undo.use(await openView(stateBucket, { onProblem }));
+  const marks = undo.use(await openView(markBucket, { filter: bucketKeys.nodesComplete, onProblem }));
+  const opened = undo.move();
+  return { ...viewNodes({ states, marks, lostAfterMs }), [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose]() };
+}
+
+/** The same on views that the caller has. */
+export function viewNodes({
+  states,
+  marks,
+  lostAfterMs,
+}: {
+  readonly states: Pick<View<muster.watch.v1.NodeState>, "get" | "ageMs">;
+  readonly marks: Pick<View<muster.watch.v1.NodesComplete>, "get" | "ageMs" | "onChange">;
+  readonly lostAfterMs: number;
+}): Nodes {
+  const isMarked = followMark(marks, () => marks.get(bucketKeys.nodesComplete)?.value.atMs, { freshMs: MARK_FRESH_MS });
+  const isCurrent = (nowMs: number): boolean => states.ageMs() === 0 && isMarked(nowMs);
+  return {
+    lostAmong: (names, { nowMs, occupied }) => {
+      if (!isCurrent(nowMs)) return new Map();
+      const lost = new Map<string, LostReason>();
+      for (const name of names) {
+        const about = { nowMs, lostAfterMs, occupied: occupied.has(name) };
+        const because = decideLost(states.get(name)?.value, about);
+        if (because !== undefined) lost.set(name, because);
+      }
+      return lost;
+    },
+    usableAmong: (names, nowMs) => {
+      if (!isCurrent(nowMs)) return new Set();
+      return new Set([...names].filter((name) => isUsable(states.get(name)?.value)));
+    },
+    ageMs: () => Math.max(states.ageMs(), marks.ageMs()),
+  };
+}

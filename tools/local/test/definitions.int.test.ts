@@ -1,0 +1,34 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { V1CustomResourceDefinition } from "@kubernetes/client-node";
+import { startApiServer } from "@muster/devcluster";
+import { kubeCalls, loadKube } from "@muster/kube";
+import { apiServers } from "@muster/testkit";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { installDefinitions } from "../src/definitions.ts";
+import { ROOT } from "../src/stack.ts";
+
+const RESOURCE = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
+const DIRECTORY = join(ROOT, "deploy/crds");
+const GOING_ON = new AbortController().signal;
+
+for (const server of apiServers(startApiServer)) {
+  describe.skipIf(server.skip)(`definitions that are installed, under ${server.title}`, { timeout: 120_000 }, () => {
+    it("are those that are missing and our own; one of Kubeflow's stays as it is", async () => {
+      await using api = await server.start();
+      await using calls = kubeCalls(loadKube(api.kubeconfig));
+      const text = await readFile(join(DIRECTORY, "kubeflow.org_tfjobs.yaml"), "utf8");
+      const foreign = parse(text) as V1CustomResourceDefinition;
+      const labels = { origin: "kubeflow" };
+      await calls.create(RESOURCE, { ...foreign, metadata: { name: "tfjobs.kubeflow.org", labels } });
+
+      const others = ["jaxjobs.kubeflow.org", "jobs.muster.dev", "mpijobs.kubeflow.org", "pytorchjobs.kubeflow.org"];
+      // The second time finds its own, and writes them again.
+      for (const _time of ["first", "second"])
+        expect((await installDefinitions(api.kubeconfig, DIRECTORY, GOING_ON)).toSorted()).toEqual(others);
+      const kept = await calls.get<V1CustomResourceDefinition>(RESOURCE, "tfjobs.kubeflow.org");
+      expect(kept.metadata?.labels).toEqual(labels);
+    });
+  });
+}

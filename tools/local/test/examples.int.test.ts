@@ -1,0 +1,58 @@
+import { readdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ELASTIC, POOLS } from "../src/elastic.ts";
+import { ROOT } from "../src/stack.ts";
+import { muster } from "./muster-run.ts";
+import { startWorld, type World } from "./stack-world.ts";
+
+const EXAMPLES = join(ROOT, "examples");
+const LEASES = ["network", "volume", "container", "kubernetes", "machine", "debug"];
+
+const ORDER = "lease order -f FILE --wait --key-file KEY";
+
+/** Every file of examples/, in the order in which one needs another: the command that its README has for it, and what that answers. */
+const COMMANDS: readonly (readonly [file: string, command: string, code: number, output: RegExp])[] = [
+  ["http-benchmark.yaml", "run FILE", 0, /DONE after[^]*requestsPerSecond/],
+  ["failing-session.yaml", "run FILE", 1, /COMPONENT_FAILED/],
+  ["prepared-benchmark.yaml", "run FILE", 0, /DONE after[^]*megabytesPerSecond/],
+  ["training-job.yaml", "run FILE", 0, /job training SUCCEEDED after/],
+  ["tfjob.yaml", "run FILE", 0, /tfjob tfjob SUCCEEDED after/],
+  ["elastic-benchmark.yaml", "run FILE", 0, /DONE after/],
+  ["pinned-replica-set.yaml", "apply -f FILE --wait", 0, /replica-set\/web ready/],
+  ["pinned-replica-set-roll.yaml", "roll web -f FILE --minimum 1 --follow", 0, /web-2/],
+  ...LEASES.map((type) => [`leases/${type}.yaml`, ORDER, 0, /active/i] as const),
+  // As the file says, the local stack has no image of a zdb.
+  ["leases/zdb.yaml", ORDER, 1, /PROVISION_ZDB_IMAGE is not set/],
+];
+
+describe("on the local stack", () => {
+  let world: World;
+  let key: string;
+
+  beforeAll(async () => {
+    world = await startWorld({ elastic: ELASTIC, pools: POOLS });
+    key = join(dirname(world.stack.kubeconfig), "user.key");
+    const made = await muster(world, ["keys", "new", "--key-file", key]);
+    expect(made.code, made.output).toBe(0);
+  }, 180_000);
+
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  it("each file of examples/ has its command here", async () => {
+    const files = await readdir(EXAMPLES, { recursive: true });
+    expect(files.filter((file) => file.endsWith(".yaml")).sort()).toEqual(COMMANDS.map(([file]) => file).sort());
+  });
+
+  it.each(COMMANDS)(
+    "%s does as it stands what its README promises: muster %s",
+    { timeout: 300_000 },
+    async (file, command, code, expected) => {
+      const path = join(EXAMPLES, file);
+      const words = command.split(" ").map((word) => word.replace(/^FILE$/, path).replace(/^KEY$/, key));
+      const ended = await muster(world, words);
+      expect(ended.output).toMatch(expected);
+      expect(ended.code, ended.output).toBe(code);
+    },
+  );
+});

@@ -1,0 +1,122 @@
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
+import { createServer, connect, type AddressInfo, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startApiServer } from "@muster/devcluster";
+import { SERVICES, type ServiceName } from "@muster/repo/services";
+import { natsCluster, processEnv, until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { startChild } from "../src/child.ts";
+import { installDefinitions } from "../src/definitions.ts";
+import { writePoolsFile } from "../src/elastic.ts";
+
+const PATIENT = { timeoutMs: 120_000, everyMs: 100 };
+const ROOT = join(import.meta.dirname, "../../..");
+/** What each of these follows at the API server before it is ready; the others follow nothing there. */
+const FIRST_LISTS: Partial<Record<ServiceName, string>> = {
+  watcher: "[-]view the first list of pods is not complete",
+  "job-controller": "[-]kinds the API server has not answered yet which kinds of job it has",
+};
+
+it(
+  "every service waits for NATS without a leader, then for an API server that refuses and hangs, says so, and becomes ready with them",
+  { timeout: 400_000 },
+  async () => {
+    await using stack = new AsyncDisposableStack();
+    const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-late-"))).path;
+    await mkdir(join(directory, "logs"));
+    const api = stack.use(await startApiServer({ directory: join(directory, "api") }));
+    await installDefinitions(api.kubeconfig, join(ROOT, "deploy/crds"), new AbortController().signal);
+    const gate = stack.use(await closedGate(api.kubeconfig, join(directory, "kubeconfig")));
+    const nats = stack.use(await natsCluster(3));
+    for (const index of [1, 2]) await nats.kill(index);
+
+    const env = {
+      ...processEnv(),
+      MUSTER_NATS_URL: nats.url,
+      MUSTER_NATS_TOKEN: nats.token,
+      MUSTER_NATS_REPLICAS: "3",
+      MUSTER_KUBECONFIG: gate.kubeconfig,
+      PROVISION_KEY_FILE: join(directory, "engine.key"),
+      ...(await cloudThatIsAway(directory)),
+    };
+    await writeFile(env.PROVISION_KEY_FILE, randomBytes(32).toString("hex"), { mode: 0o600 });
+    const ended: string[] = [];
+    const services = SERVICES.map((name) => {
+      const entry = join(ROOT, `apps/${name}/src/main.ts`);
+      const child = startChild({ name, entry, env, logFile: join(directory, `logs/${name}.log`) });
+      stack.defer(() => child.stop());
+      void child.exited.then((how) => ended.push(`${name}: ${how}`));
+      const address = child.line((line) =>
+        line.includes('"msg":"started"') ? /"http":"([^"]+)"/.exec(line)?.[1] : undefined,
+      );
+      const readyz = async (): Promise<Response> => fetch(`http://${await address}/readyz`);
+      const says = async (words: string): Promise<boolean> => (await (await readyz()).text()).includes(words);
+      return { name, says, isReady: async () => (await readyz()).ok };
+    });
+
+    for (const { name, says } of services)
+      await until(`${name} waits for a leader of JetStream`, () => says("[-]started waiting: "), PATIENT);
+    for (const index of [1, 2]) await nats.start(index);
+    for (const accept of ["refuse", "hang"] as const) {
+      await gate.open(accept);
+      for (const { name, says } of services) {
+        const words = FIRST_LISTS[name];
+        if (words !== undefined) await until(`${name} waits where connections ${accept}`, () => says(words), PATIENT);
+      }
+    }
+    await gate.open("forward");
+    for (const { name, isReady } of services) await until(`${name} is ready`, isReady, PATIENT);
+    expect(ended).toEqual([]);
+  },
+);
+
+/** An address that nothing listens at, or where connections hang, or reach the API server; and a kubeconfig that names it. */
+async function closedGate(kubeconfig: string, copy: string) {
+  const text = await readFile(kubeconfig, "utf8");
+  const target = Number(/https:\/\/127\.0\.0\.1:(\d+)/.exec(text)?.[1]);
+  const sockets = new Set<Socket>();
+  let forwards = false;
+  const server = createServer((socket) => {
+    sockets.add(socket.on("error", () => undefined));
+    if (!forwards) return;
+    const onward = connect(target, "127.0.0.1").on("error", () => undefined);
+    sockets.add(onward);
+    socket.pipe(onward).pipe(socket);
+  });
+  const listen = async (port: number): Promise<number> => {
+    server.listen(port, "127.0.0.1");
+    await once(server, "listening");
+    return (server.address() as AddressInfo).port;
+  };
+  const close = (): void => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+    sockets.clear();
+  };
+  const port = await listen(0);
+  close();
+  await writeFile(copy, text.replaceAll(`127.0.0.1:${target}`, `127.0.0.1:${port}`));
+  return {
+    kubeconfig: copy,
+    open: async (accept: "refuse" | "hang" | "forward") => {
+      close();
+      forwards = accept === "forward";
+      if (accept !== "refuse") await listen(port);
+    },
+    [Symbol.asyncDispose]: () => {
+      close();
+      return Promise.resolve();
+    },
+  };
+}
+
+/** What the node-scaler scales, from machines that are away, too. */
+async function cloudThatIsAway(directory: string): Promise<Record<string, string>> {
+  const tokenFile = join(directory, "cloud.token");
+  await writeFile(tokenFile, "token", { mode: 0o600 });
+  const pools = [{ name: "elastic", max: 1, instanceTypes: [{ name: "small", cpu: "4", memory: "8Gi" }] }];
+  return writePoolsFile(directory, { machines: { types: [] }, pools }, { url: "http://127.0.0.1:9", tokenFile });
+}

@@ -1,0 +1,34 @@
+/**
+ * Prints what this machine has of all that tests need and skip without: programs, the files of KUBEBUILDER_ASSETS and MUSTER_CRD_FIXTURES, a Docker engine and the images
+ * built with it. Nx runs a test again wherever this changes (`conditions` in nx.json), so that a run with skipped suites never stands for one without.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { delimiter, join } from "node:path";
+
+const PROGRAMS = ["docker", "helm", "jaeger", "kubectl", "moto_server", "nats-server"];
+const FOLDERS = ["KUBEBUILDER_ASSETS", "MUSTER_CRD_FIXTURES"];
+const IMAGES = ["image", "ls", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}", "muster/*"];
+
+for (const name of PROGRAMS) console.log(name, ...pathsOf(name).map(stampOf).slice(0, 1));
+for (const name of FOLDERS) console.log(name, ...filesIn(process.env[name]).map(stampOf));
+const { status, stdout } = spawnSync("docker", IMAGES, { encoding: "utf8" });
+console.log("engine", status === 0, stdout ?? "");
+
+function pathsOf(name) {
+  const folders = (process.env["PATH"] ?? "").split(delimiter);
+  return folders.map((folder) => join(folder, name)).filter((path) => existsSync(path));
+}
+
+function filesIn(folder) {
+  if (folder === undefined || !existsSync(folder)) return [];
+  return readdirSync(folder)
+    .sort()
+    .map((name) => join(folder, name));
+}
+
+/** Another version of a program has another size or time. */
+function stampOf(path) {
+  const { size, mtimeMs } = statSync(path);
+  return `${path} ${size} ${mtimeMs}`;
+}

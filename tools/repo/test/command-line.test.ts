@@ -1,0 +1,32 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { globSync } from "node:fs";
+import { expect, it } from "vitest";
+import { isPlanted } from "./planted.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+/** They are read in a clone, whose installation links the command. */
+const OF_A_CLONE = [
+  "README.md",
+  "apps/cli/README.md",
+  "apps/job-controller/README.md",
+  "apps/watcher/README.md",
+  "docs/compose.md",
+  "docs/tracing.md",
+  "examples/README.md",
+];
+const files = globSync(["*.md", "{docs,deploy,examples}/**/*.{md,txt,yaml}", "apps/**/*.{md,ts}"], {
+  cwd: ROOT,
+  // Tests show nothing to readers.
+  exclude: (name) => /(?:^|\/)(?:node_modules|dist)(?:\/|$)|\.test\.ts$/.test(name),
+}).filter((file) => !OF_A_CLONE.includes(file) && !isPlanted(file));
+
+it("names no package of npm that is not Muster's to readers without a clone", async () => {
+  expect(files).toContain("docs/operations/alerts.md");
+  expect(files).toContain("deploy/helm/muster/templates/NOTES.txt");
+  for (const file of files) {
+    const text = await readFile(join(ROOT, file), "utf8");
+    const offered = text.split("\n").filter((line) => /npx muster/.test(line) && !/in a clone/i.test(line));
+    expect(offered, file).toEqual([]);
+  }
+});

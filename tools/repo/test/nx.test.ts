@@ -1,0 +1,73 @@
+import { execFile } from "node:child_process";
+import { glob, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { serviceNames } from "@muster/proto";
+import { processEnv } from "@muster/testkit";
+import { describe, expect, it } from "vitest";
+import { isPlanted } from "./planted.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const OUTPUT_MAX_BYTES = 64 * 1024 * 1024;
+
+/** With an environment of its own: that of a test run would reach the one that is started. */
+async function nx(words: string, env: Readonly<Record<string, string>> = {}): Promise<string> {
+  const { PATH, NODE_COMPILE_CACHE } = processEnv();
+  const own = { PATH, NODE_COMPILE_CACHE, HOME: process.env["HOME"], NX_DAEMON: "false", NX_TUI: "false", ...env };
+  const options = { cwd: ROOT, env: own, maxBuffer: OUTPUT_MAX_BYTES };
+  return (await promisify(execFile)(join(ROOT, "node_modules/.bin/nx"), words.split(" "), options)).stdout;
+}
+
+type Graph = { readonly graph: { readonly dependencies: Readonly<Record<string, readonly { target: string }[]>> } };
+
+describe("a cached test run", () => {
+  it("depends on the programs that the tests of a project start by their path", async () => {
+    const { graph } = JSON.parse(await nx("graph --print")) as Graph;
+    const targetsOf = (project: string): string[] =>
+      (graph.dependencies[project] ?? []).map(({ target }) => target).toSorted();
+    expect(targetsOf("session-controller")).toEqual(expect.arrayContaining(["reservation-manager", "watcher"]));
+    expect(targetsOf("job-controller")).toEqual(expect.arrayContaining(["reservation-manager", "watcher"]));
+    expect(targetsOf("replication-farm")).toEqual(expect.arrayContaining(["cli", "reservation-manager", "watcher"]));
+    expect(targetsOf("provision-engine")).toContain("reservation-manager");
+    expect(targetsOf("node-scaler")).toEqual(expect.arrayContaining(["cli", "reservation-manager", "watcher"]));
+    expect(targetsOf("cli")).toEqual(expect.arrayContaining(["provision-engine", "reservation-manager"]));
+    expect(targetsOf("kube")).toContain("devcluster");
+    expect(targetsOf("local")).toEqual(expect.arrayContaining([...serviceNames, "cli", "devcluster"].toSorted()));
+    expect(targetsOf("watcher")).not.toContain("reservation-manager");
+  });
+
+  it("depends on each variable that tests read to find or to skip something", async () => {
+    const { namedInputs } = JSON.parse(await readFile(join(ROOT, "nx.json"), "utf8")) as {
+      namedInputs: { conditions: readonly { readonly env?: string }[] };
+    };
+    const declared = namedInputs.conditions.map(({ env }) => env);
+    const read = new Set<string>();
+    for await (const file of glob("{apps,libs,tools}/*/{src,test}/**/*.ts", { cwd: ROOT })) {
+      if (isPlanted(file) || !/\/test\/|\.test\.ts$|^libs\/(?:testkit|nats-server)\/|^tools\/local\//.test(file))
+        continue;
+      const text = await readFile(join(ROOT, file), "utf8");
+      for (const [, name = ""] of text.matchAll(/\b(?:process\.)?env\["([A-Z_]+)"\]/g)) read.add(name);
+    }
+    const conditions = [...read].filter((name) =>
+      /^(?:CI|KUBEBUILDER_ASSETS|MUSTER_(?!LO|COMPOSE|TAG|NATS_(?!SER)))/.test(name),
+    );
+    expect(conditions).toContain("MUSTER_TESTS_WITHOUT");
+    expect(declared).toEqual(expect.arrayContaining(conditions));
+  });
+
+  it("is used again until a program that tests lacked is there", async () => {
+    const assets = await mkdtemp(join(tmpdir(), "muster-assets-"));
+    try {
+      const test = () =>
+        nx("run faults:test --excludeTaskDependencies --output-style=static", { KUBEBUILDER_ASSETS: assets });
+      const fromCache = /faults:test {2}\[.*\bcache\b/;
+      expect(await test()).not.toMatch(fromCache);
+      expect(await test()).toMatch(fromCache);
+      await writeFile(join(assets, "kube-apiserver"), "");
+      expect(await test()).not.toMatch(fromCache);
+    } finally {
+      await rm(assets, { recursive: true });
+    }
+  });
+});
