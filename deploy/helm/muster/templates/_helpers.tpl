@@ -42,6 +42,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{- define "muster.image" -}}
 {{- $root := index . 0 -}}
+{{- if not $root.Values.image.repository -}}
+{{- fail "image.repository is empty: set it to where your nodes find the images, for example image.repository=registry.example.com/muster; `npm run images -- --repository registry.example.com/muster --push` builds them and pushes them there" -}}
+{{- end -}}
 {{ printf "%s/%s:%s" $root.Values.image.repository (index . 1) (default $root.Chart.AppVersion $root.Values.image.tag) }}
 {{- end -}}
 
