@@ -1,4 +1,4 @@
-export { contextOfTraceparent, envFromContext, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
+export { contextOfTraceparent, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
 export { inSpan } from "./span.ts";
 export { startTelemetry } from "./telemetry.ts";
 export type { Telemetry } from "./telemetry.ts";

@@ -24,11 +24,6 @@ export function contextOfTraceparent(traceparent: string): Context {
   return w3c.extract(ROOT_CONTEXT, new Map([["traceparent", traceparent]]), getter);
 }
 
-/** Environment variables that hand the context to a process: TRACEPARENT and, when set, TRACESTATE. */
-export function envFromContext(from: Context = context.active()): Record<string, string> {
-  return Object.fromEntries([...w3cHeaders(from)].map(([key, value]) => [key.toUpperCase(), value]));
-}
-
 const setter = {
   set: (carrier: Map<string, string>, key: string, value: string) => void carrier.set(key, value),
 };

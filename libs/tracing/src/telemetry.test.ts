@@ -1,7 +1,7 @@
-import { context, metrics, ROOT_CONTEXT, trace } from "@opentelemetry/api";
+import { metrics, ROOT_CONTEXT, trace } from "@opentelemetry/api";
 import { otlpCollector, scrape, type OtlpCollector } from "@muster/testkit";
 import { afterEach, expect, it, vi } from "vitest";
-import { contextOfTraceparent, envFromContext, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
+import { contextOfTraceparent, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
 import { inSpan } from "./span.ts";
 import { startTelemetry, type Telemetry } from "./telemetry.ts";
 
@@ -53,7 +53,7 @@ it("sends metrics over OTLP beside those that are scraped", async () => {
   expect(received.metrics).toContain("decisions");
 });
 
-it("sends contexts in messages as OTEL_PROPAGATORS has it, and stores them and hands them to pods as W3C has it", async () => {
+it("sends contexts in messages as OTEL_PROPAGATORS has it, and stores them as W3C has it", async () => {
   await using _telemetry = await started({ OTEL_PROPAGATORS: "b3" });
   await inSpan("test", "outer", {}, (span) => {
     const headers = new Map<string, string>();
@@ -61,7 +61,6 @@ it("sends contexts in messages as OTEL_PROPAGATORS has it, and stores them and h
     expect([...headers.keys()]).toEqual(["b3"]);
     const { traceId, spanId } = span.spanContext();
     expect(trace.getSpanContext(extractTrace(headers))).toMatchObject({ traceId, spanId });
-    expect(envFromContext()).toEqual({ TRACEPARENT: traceparentOf() });
     expect(trace.getSpanContext(contextOfTraceparent(traceparentOf()))).toMatchObject({ traceId, spanId });
     return Promise.resolve();
   });
@@ -80,13 +79,12 @@ it("sends and counts nothing where the SDK is disabled, and still carries contex
   expect([received.spans, received.metrics]).toEqual([[], []]);
 });
 
-it("carries a context through headers and through the environment of a process, also when nothing is exported", async () => {
+it("carries a context through headers, also when nothing is exported", async () => {
   await using _telemetry = await startTelemetry({ service: "tested", version: "1", env: {} });
   await inSpan("test", "outer", {}, (span) => {
     const headers = new Map<string, string>();
     injectTrace(headers);
     expect(trace.getSpanContext(extractTrace(headers))?.spanId).toBe(span.spanContext().spanId);
-    expect(envFromContext()["TRACEPARENT"]).toBe(traceparentOf(context.active()));
     expect(traceparentOf()).toContain(span.spanContext().traceId);
     expect(trace.getSpanContext(contextOfTraceparent(traceparentOf()))?.spanId).toBe(span.spanContext().spanId);
     expect(contextOfTraceparent("")).toBe(ROOT_CONTEXT);

@@ -27,8 +27,6 @@ export type ScalingLimits = {
   readonly spotRequestPauseMs: number;
 };
 
-export const DEFAULT_LIMITS: ScalingLimits = { bootsPerRound: 10, spotRequestPauseMs: 60_000 };
-
 /** All that the scaler knows at one moment. The order of lists means nothing. */
 export type ScalingSnapshot = {
   /** Every record, whatever its phase. */

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aLease } from "./a-lease.ts";
-import { countLeases, sumHeldUnits } from "./count-leases.ts";
+import { sumHeldUnits } from "./count-leases.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
 import { GIB, MIB } from "./resource-units.ts";
 
@@ -19,24 +19,6 @@ const of = (type: string, changes: { phase?: Phase; user?: string; data?: object
     phase: changes.phase ?? "ACTIVE",
     order: { type, user: changes.user ?? "u", data: JSON.stringify(changes.data ?? DATA[type]) },
   });
-
-it("counts active leases by what they are", () => {
-  const records = Object.keys(DATA).map((type) => of(type));
-  const one = { container: 1, volume: 1, network: 1, zdb: 1, vm: 1, debug: 1, machine: 1 };
-  expect(countLeases(records)).toEqual(one);
-  expect(countLeases([...records, of("public_ip", { data: {} })])).toEqual(one);
-});
-
-it("counts a network once, however many leases of its user name it", () => {
-  const networks = [
-    of("network"),
-    of("network"),
-    of("network", { user: "un", data: { name: "et" } }),
-    of("network", { data: { name: "other" } }),
-    of("network", { phase: "ENDED", data: { name: "gone" } }),
-  ];
-  expect(countLeases(networks).network).toBe(3);
-});
 
 it("adds up to the byte what leases take that are active, being made or being taken down", () => {
   const phases: Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
@@ -62,7 +44,6 @@ it("does not depend on the order of the records", () => {
   fc.assert(
     fc.property(records, (each) => {
       const reversed = each.toReversed();
-      expect(countLeases(reversed)).toEqual(countLeases(each));
       expect(sumHeldUnits(reversed, {})).toEqual(sumHeldUnits(each, {}));
     }),
   );

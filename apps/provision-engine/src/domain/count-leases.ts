@@ -21,20 +21,6 @@ type Counted = Pick<LeaseRecord, "order" | "phase">;
 /** What each lease of a type takes beside what its order says, by how the engine is configured. */
 export type Overheads = Readonly<Record<string, ResourceUnits>>;
 
-const NONE: ProvisionCounters = { container: 0, volume: 0, network: 0, zdb: 0, vm: 0, debug: 0, machine: 0 };
-
-/** Counts active leases; a network that several leases of one user name is one. */
-export function countLeases(records: Iterable<Counted>): ProvisionCounters {
-  const counters = { ...NONE };
-  const networks = new Set<string>();
-  for (const record of records) {
-    const counted = countedAs(record);
-    if (counted?.network !== undefined) networks.add(counted.network);
-    else if (counted !== undefined) counters[counted.counter] += 1;
-  }
-  return { ...counters, network: networks.size };
-}
-
 /** What a lease is counted as; undefined: as nothing. Of those with one `network` only one counts. */
 export function countedAs({
   order,

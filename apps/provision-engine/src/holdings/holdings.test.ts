@@ -2,7 +2,7 @@ import type { Order } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aLease, anOrder } from "../domain/a-lease.ts";
-import { countLeases, sumHeldUnits } from "../domain/count-leases.ts";
+import { countedAs, sumHeldUnits, type ProvisionCounters } from "../domain/count-leases.ts";
 import { isAlive, promisedBytes, recordBytes } from "../domain/decide-quota.ts";
 import { isOverdue, isStuck } from "../domain/decide-stuck.ts";
 import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
@@ -158,6 +158,15 @@ function checkAround(holdings: ReturnType<typeof openHoldings>, model: ReadonlyM
     expect(found.users.count).toBe(users.length);
     expect([...found.users.some].sort()).toEqual(users.map((each) => each.order.id).sort());
   }
+}
+
+/** From all records at once, where the holdings keep what each of them adds. */
+function countLeases(records: readonly LeaseRecord[]): ProvisionCounters {
+  const counted = records.map((record) => countedAs(record)).filter((each) => each !== undefined);
+  const of = (counter: keyof ProvisionCounters): number => counted.filter((each) => each.counter === counter).length;
+  const network = new Set(counted.flatMap((each) => each.network ?? [])).size;
+  const [container, volume, zdb, vm] = [of("container"), of("volume"), of("zdb"), of("vm")];
+  return { container, volume, network, zdb, vm, debug: of("debug"), machine: of("machine") };
 }
 
 function checkSums(

@@ -1,104 +1,16 @@
 import { expect, it } from "vitest";
 import { anOrder } from "../domain/a-lease.ts";
 import { ExpiryHeap } from "../lead/expiry-heap.ts";
-import { combinedSource } from "./combined-source.ts";
 import { newDecommissionSource } from "./decommission-source.ts";
 import type { LeaseJob, LeaseSource } from "./lease-source.ts";
 import { pollSource, type PollAnswer } from "./poll-source.ts";
-
-const due = (id: string): LeaseJob => ({ kind: "due", id });
-const never = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve());
-  });
 
 async function all(source: LeaseSource, signal = new AbortController().signal): Promise<LeaseJob[]> {
   const jobs: LeaseJob[] = [];
   for await (const job of source(signal)) jobs.push(job);
   return jobs;
 }
-const listed = (...ids: string[]): LeaseSource =>
-  async function* () {
-    for (const id of ids) {
-      await Promise.resolve();
-      yield due(id);
-    }
-  };
 const idsOf = (jobs: readonly LeaseJob[]): string[] => jobs.flatMap((job) => (job.kind === "due" ? [job.id] : []));
-
-it("brings what all sources bring, in the order of each, and ends when all have ended", async () => {
-  const ids = idsOf(await all(combinedSource(listed("a1", "a2", "a3"), listed(), listed("b1", "b2"))));
-  expect(ids.filter((id) => id.startsWith("a"))).toEqual(["a1", "a2", "a3"]);
-  expect(ids.filter((id) => id.startsWith("b"))).toEqual(["b1", "b2"]);
-  expect(ids).toHaveLength(5);
-});
-
-it("ends at once without sources", async () => {
-  expect(await all(combinedSource())).toEqual([]);
-});
-
-it("lets no source wait for one that always has something", async () => {
-  const endless: LeaseSource = async function* () {
-    for (;;) {
-      await Promise.resolve();
-      yield due("a");
-    }
-  };
-  let seen = 0;
-  for await (const job of combinedSource(endless, listed("b"))(new AbortController().signal)) {
-    if (job.kind === "due" && job.id === "b") break;
-    expect(++seen).toBeLessThan(100);
-  }
-});
-
-it("asks a source for the next job only once the one before was taken", async () => {
-  let made = 0;
-  const counting: LeaseSource = async function* () {
-    for (;;) {
-      await Promise.resolve();
-      yield due(String(++made));
-    }
-  };
-  let taken = 0;
-  for await (const _job of combinedSource(counting)(new AbortController().signal)) {
-    taken += 1;
-    expect(made).toBe(taken);
-    if (taken === 20) break;
-  }
-});
-
-it("stops the sources when it is stopped, left, or one of them fails", async () => {
-  const ended: string[] = [];
-  const quiet = (name: string): LeaseSource =>
-    async function* (signal) {
-      try {
-        yield due(name);
-        await never(signal);
-      } finally {
-        ended.push(name);
-      }
-    };
-  const failing: LeaseSource = async function* () {
-    await Promise.resolve();
-    yield due("f");
-    throw new Error("boom");
-  };
-  const stop = new AbortController();
-  const jobs = combinedSource(quiet("a"), quiet("b"))(stop.signal)[Symbol.asyncIterator]();
-  await jobs.next();
-  await jobs.next();
-  const last = jobs.next();
-  stop.abort();
-  expect((await last).done).toBe(true);
-  expect(ended.toSorted()).toEqual(["a", "b"]);
-
-  for await (const _job of combinedSource(quiet("c"))(new AbortController().signal)) break;
-  expect(ended).toContain("c");
-
-  await expect(all(combinedSource(quiet("d"), failing))).rejects.toThrow("boom");
-  expect(ended).toContain("d");
-});
 
 /** A controller that gives these answers and a clock that the pauses move. */
 function polled(answers: readonly PollAnswer[], pollMs = 0) {

@@ -1,15 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { legacyNetworkId, networkId } from "./network-id.ts";
-
-it.each([
-  ["1", "tf_devnet", "Fm5zFVbdL8av8"],
-  ["1", "tf_mainnet", "WYPjeU7vWXkXt"],
-  ["12", "net", "FbM5ReFKF3cdp"],
-  ["1", "2net", "FbM5ReFKF3cdp"],
-])("finds the network of old of user %s called %s", (user, name, id) => {
-  expect(legacyNetworkId(user, name)).toBe(id);
-});
+import { networkId } from "./network-id.ts";
 
 it("gives each user and name another id, which fits the name of a namespace", () => {
   expect(networkId("12", "net")).not.toBe(networkId("1", "2net"));

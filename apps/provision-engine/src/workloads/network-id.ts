@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
-import { base32nopad, base58 } from "@scure/base";
+import { base32nopad } from "@scure/base";
 
 const ID_BYTES = 20;
-const LEGACY_CHARACTERS = 13;
 
 /** Id of a user's network: 32 characters that fit the name of a namespace. User and name are kept apart, so ("12", "net") and ("1", "2net") differ. */
 export function networkId(user: string, name: string): string {
@@ -10,12 +9,4 @@ export function networkId(user: string, name: string): string {
     .update(`${Buffer.byteLength(user)}:${user}${name}`)
     .digest();
   return base32nopad.encode(digest.subarray(0, ID_BYTES)).toLowerCase();
-}
-
-/** The original's id, by which networks of old are found: two pairs of user and name can have the same. */
-export function legacyNetworkId(user: string, name: string): string {
-  const digest = createHash("md5")
-    .update(user + name)
-    .digest();
-  return base58.encode(digest).slice(0, LEGACY_CHARACTERS);
 }

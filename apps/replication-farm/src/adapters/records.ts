@@ -1,4 +1,4 @@
-import { faultOf, throwFault } from "@muster/faults";
+import { throwFault } from "@muster/faults";
 import { openBucket, type Bucket } from "@muster/store";
 import { OUTBOX_MAX } from "../domain/audit.ts";
 import type { AuditRecord } from "../domain/replica-set.ts";
@@ -67,9 +67,4 @@ export function openRecords<Record>(
   codec: Parameters<typeof openBucket<Readable<Record>, Record>>[1]["codec"],
 ): Promise<Bucket<Readable<Record>, Record>> {
   return openBucket(connection, { name, codec });
-}
-
-/** Whether somebody else's write came first. */
-export function isConflict(error: unknown): boolean {
-  return faultOf(error)?.code === "conflict";
 }

@@ -1,7 +1,5 @@
-import { hitsOf, type Finding } from "./judge-run.ts";
-import { decideOutcomes } from "./decide-outcomes.ts";
+import type { Finding } from "./judge-run.ts";
 import { type JobSeen, nodesByWork, type Observed } from "./observed.ts";
-import type { Shape } from "./plan-shapes.ts";
 
 /** Everything that is known of what happened to one session or job. */
 export type StoryLine = { readonly atMs: number; readonly source: string; readonly text: string };
@@ -93,14 +91,6 @@ export function countOutcomes(observed: Observed): ReadonlyMap<string, number> {
     counts.set(`job ${outcome}`, (counts.get(`job ${outcome}`) ?? 0) + 1);
   }
   return new Map([...counts].sort(([, a], [, b]) => b - a));
-}
-
-/** What is known of a session in one line: why it was expected to end as it should. */
-export function describeExpectation(shape: Shape, observed: Observed): string {
-  const session = observed.sessions.get(shape.name);
-  if (session === undefined) return shape.intent;
-  const { outcomes, because } = decideOutcomes(shape, hitsOf(session, observed));
-  return `${outcomes.join(" or ")} (${because})`;
 }
 
 export function describeFinding({ work, rule, expected, found }: Finding): string {
