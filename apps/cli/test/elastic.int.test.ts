@@ -25,7 +25,6 @@ const LEDGER: Handlers<typeof ReservationService> = {
   reserve: notAsked,
   checkReservation: notAsked,
   unreserve: notAsked,
-  renewReservation: notAsked,
   limitConcurrency: notAsked,
   getReservation: notAsked,
   listReservations: notAsked,

@@ -175,7 +175,6 @@ const LEDGER = {
   reserve: () => throwFault({ code: "internal", operation: "reserve" }),
   checkReservation: () => throwFault({ code: "internal", operation: "checkReservation" }),
   unreserve: () => throwFault({ code: "internal", operation: "unreserve" }),
-  renewReservation: () => throwFault({ code: "internal", operation: "renewReservation" }),
   limitConcurrency: () => throwFault({ code: "internal", operation: "limitConcurrency" }),
   listDemand: () => throwFault({ code: "internal", operation: "listDemand" }),
   listMachines: () => throwFault({ code: "internal", operation: "listMachines" }),

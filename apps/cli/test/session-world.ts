@@ -291,7 +291,6 @@ async function serveAll(
         reserve: () => throwFault({ code: "internal", operation: "reserve" }),
         checkReservation: () => throwFault({ code: "internal", operation: "checkReservation" }),
         unreserve: () => throwFault({ code: "internal", operation: "unreserve" }),
-        renewReservation: () => throwFault({ code: "internal", operation: "renewReservation" }),
         limitConcurrency: () => throwFault({ code: "internal", operation: "limitConcurrency" }),
         listDemand: () => throwFault({ code: "internal", operation: "listDemand" }),
         listMachines: () => throwFault({ code: "internal", operation: "listMachines" }),

@@ -101,7 +101,6 @@ function request(id: string, pools: readonly string[], priority: number): Reserv
     wait: true,
     priority,
     concurrencyLimit: 0,
-    ttlMs: 0,
   };
 }
 

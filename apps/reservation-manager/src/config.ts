@@ -1,6 +1,6 @@
 import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { readEnv } from "@muster/service";
-import type { KeeperPolicy } from "./service.ts";
+import type { ReservationPolicy } from "./domain/decide-reservation.ts";
 
 export type Config = {
   readonly nats: NatsAccess;
@@ -9,13 +9,11 @@ export type Config = {
   readonly lockTtlMs: number;
   /** How old the watcher's mark that all nodes are known may be. */
   readonly nodesFreshMs: number;
-  readonly policy: KeeperPolicy;
+  readonly policy: ReservationPolicy;
 };
 
 /** 500 machines with the longest names that there are take less than 200 KiB in the log. */
 const MACHINES_PER_PLAN = 500;
-/** About 20 bytes each in the log. */
-const EXPIRIES_PER_PLAN = 1000;
 const DAY_MS = 86_400_000;
 
 /** Reads the configuration; throws one fault that names every problem. */
@@ -28,8 +26,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     policy: {
       holdAfterMs: read.integer("RESERVATION_HOLD_AFTER_MS", { fallback: 600_000, min: 0, max: 30 * DAY_MS }),
       machinesPerPlan: MACHINES_PER_PLAN,
-      expiriesPerPlan: EXPIRIES_PER_PLAN,
-      expiryGraceMs: read.integer("RESERVATION_EXPIRY_GRACE_MS", { fallback: 30_000, min: 0, max: DAY_MS }),
       queueLimit: read.integer("RESERVATION_QUEUE_LIMIT", { fallback: 100_000, min: 0, max: 10_000_000 }),
     },
   }));

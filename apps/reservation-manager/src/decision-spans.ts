@@ -3,12 +3,9 @@ import { faultOf, reasonOf, type Fault } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
 import type { LimitVerdict } from "./domain/decide-limit.ts";
 import type { ReleaseVerdict } from "./domain/decide-release.ts";
-import type { RenewalVerdict } from "./domain/decide-renewal.ts";
 import type { Verdict } from "./domain/decide-reservation.ts";
 import type { WaitReason } from "./domain/explain-waiting.ts";
 import type { Settlement } from "./domain/plan-settlement.ts";
-import type { ExpiryStep } from "./domain/plan-expiry.ts";
-import type { GrantStep } from "./domain/plan-grants.ts";
 import type { Owner } from "@muster/names";
 import { idOf, type Reservation } from "./domain/reservation.ts";
 
@@ -52,22 +49,16 @@ export async function showPlan(steps: Steps): Promise<void> {
 
 /** What became of a decision; of one that was refused the code of its fault. */
 export type DecisionOutcome =
-  | Exclude<Verdict["do"], "refuse">
-  | Exclude<RenewalVerdict["do"], "refuse">
-  | ReleaseVerdict["do"]
-  | LimitVerdict["do"]
-  | ExpiryStep["do"]
-  | Fault["code"];
+  Exclude<Verdict["do"], "refuse"> | ReleaseVerdict["do"] | LimitVerdict["do"] | Fault["code"];
 
-type Steps = Settlement<GrantStep | ExpiryStep>["steps"];
+type Steps = Settlement["steps"];
 
 export function showSteps(span: Span, steps: Steps): void {
   for (const step of steps)
     span.addEvent(step.do, {
       "muster.reservation": idOf(step.sequence),
-      ...(step.do === "grant"
-        ? { "muster.because": step.because.code, "muster.ahead": step.because.ahead }
-        : { "muster.because": step.because }),
+      "muster.because": step.because.code,
+      "muster.ahead": step.because.ahead,
     });
 }
 

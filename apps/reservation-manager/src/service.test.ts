@@ -3,46 +3,27 @@ import { expect, it } from "vitest";
 import { memoryLog, type MemoryLog } from "../test/memory-log.ts";
 import { nodeOf, ownerOf, policy, requestOf } from "../test/random-world.ts";
 import type { NodeFacts } from "./domain/machines.ts";
-import { LedgerKeeper, type KeeperPolicy } from "./service.ts";
+import type { ReservationPolicy } from "./domain/decide-reservation.ts";
+import { LedgerKeeper } from "./service.ts";
 
-function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog(), more: Partial<KeeperPolicy> = {}) {
+function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog(), more: Partial<ReservationPolicy> = {}) {
   const nodes = new Map(live.map((node) => [node.name, node]));
   const announced: string[] = [];
   const outcomes: string[] = [];
-  const clock = makeClock();
   const keeper = new LedgerKeeper(
     {
       log,
       nodes: () => [...nodes.values()],
       scalings: () => [],
       allNodesKnown: () => true,
-      now: () => clock.nowMs,
+      now: () => 0,
       announce: ({ kind, reservation }) => announced.push(`${reservation.owner.id} ${kind}`),
       decided: (outcome) => outcomes.push(outcome),
       pause: () => Promise.resolve(),
-      until: clock.until,
     },
-    { ...policy, expiryGraceMs: 100, ...more },
+    { ...policy, ...more },
   );
-  return { clock, log, nodes, announced, outcomes, keeper };
-}
-
-/** Time that passes when the test says so. */
-function makeClock() {
-  const alarms: { atMs: number; ring: () => void }[] = [];
-  const clock = {
-    nowMs: 0,
-    alarms,
-    until: (atMs: number) =>
-      new Promise<void>((resolve) => {
-        alarms.push({ atMs, ring: resolve });
-      }),
-    pass: (ms: number) => {
-      clock.nowMs += ms;
-      for (const { atMs, ring } of alarms) if (atMs <= clock.nowMs) ring();
-    },
-  };
-  return clock;
+  return { log, nodes, announced, outcomes, keeper };
 }
 
 /** What the promise became once the log has written. */
@@ -189,45 +170,4 @@ it("decides a request whose limit lets more go on than one plan may, once they h
   await until("all are granted", () => (log.commit(), report));
   expect(report).toBe("a5");
   expect([...log.state.holders.values()]).toEqual([1, 2, 3, 4, 5, 6]);
-});
-
-it("ends a reservation whose time limit passes without a renewal, and gives its machines on", async () => {
-  const { log, keeper, announced, outcomes, clock } = start([nodeOf("a1", "a")]);
-  const stop = new AbortController();
-  const running = keeper.run(stop.signal);
-  log.commit();
-  const lease = await written(log, keeper.reserve(requestOf("x", ["a"], { ttlMs: 1000 })));
-  expect(lease.reservation.expiresAtMs).toBe(1000);
-  await written(log, keeper.reserve(requestOf("y", ["a"])));
-  log.commit();
-  await until("the alarm is set", () => (log.commit(), clock.alarms.some(({ atMs }) => atMs === 1000)));
-
-  clock.pass(600);
-  const renewal = { owner: ownerOf("x"), reservationId: "r-1", ttlMs: 1000 };
-  expect((await written(log, keeper.renew(renewal))).reservation.expiresAtMs).toBe(1600);
-  clock.pass(600);
-  await until("the alarm is set anew", () => (log.commit(), clock.alarms.some(({ atMs }) => atMs === 1600)));
-  expect([...log.state.holders.values()]).toEqual([1]);
-
-  clock.pass(400);
-  await until("the machine is the next one's", () => (log.commit(), log.state.holders.get("a1") === 2));
-  expect(announced).toEqual(["ox granted", "ox expired", "oy granted"]);
-  expect(outcomes).toEqual(["grant", "queue", "renew", "expire"]);
-  await expect(keeper.renew(renewal)).rejects.toMatchObject({ fault: { code: "not_found", id: "r-1" } });
-  stop.abort();
-  await running;
-});
-
-it("lets no owner pay for the time in which nobody led: what is overdue may be renewed first", async () => {
-  const { log } = start([nodeOf("a1", "a")]);
-  const first = start([nodeOf("a1", "a")], log);
-  await written(log, first.keeper.reserve(requestOf("x", ["a"], { ttlMs: 50 })));
-  const second = start([nodeOf("a1", "a")], log);
-  second.clock.nowMs = 99;
-  const renewal = { owner: ownerOf("x"), reservationId: "r-1", ttlMs: 50 };
-  expect((await written(log, second.keeper.renew(renewal))).reservation.expiresAtMs).toBe(149);
-  second.clock.nowMs = 200;
-  const late = second.keeper.renew(renewal);
-  log.commit();
-  await expect(late).rejects.toMatchObject({ fault: { code: "not_found" } });
 });

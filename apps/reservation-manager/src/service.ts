@@ -11,10 +11,9 @@ import {
 } from "./decision-spans.ts";
 import { buildDemand, type DemandList, type DemandRequest } from "./domain/build-demand.ts";
 import { buildExplanation, type Explanation } from "./domain/build-explanation.ts";
-import { checkLimit, checkOwner, checkRelease, checkRenewal, type ReservationRequest } from "./domain/check-request.ts";
+import { checkLimit, checkOwner, checkRelease, type ReservationRequest } from "./domain/check-request.ts";
 import { decideLimit, type LimitRequest, type LimitVerdict } from "./domain/decide-limit.ts";
 import { decideRelease, type ReleaseRequest, type ReleaseVerdict } from "./domain/decide-release.ts";
-import { decideRenewal, type RenewalRequest } from "./domain/decide-renewal.ts";
 import { decideReservation, type ReservationPolicy } from "./domain/decide-reservation.ts";
 import { explainWaiting, type WaitReason } from "./domain/explain-waiting.ts";
 import { findHold } from "./domain/fit.ts";
@@ -32,9 +31,7 @@ import {
   type PoolScaling,
   type PoolState,
 } from "./domain/machines.ts";
-import { nextExpiryAt, type ExpiryPolicy, type ExpiryStep } from "./domain/plan-expiry.ts";
-import type { GrantStep } from "./domain/plan-grants.ts";
-import { planSettlement, type Settlement } from "./domain/plan-settlement.ts";
+import { settleGrants, type Settlement } from "./domain/plan-settlement.ts";
 import type { Owner } from "@muster/names";
 import type { Reservation } from "./domain/reservation.ts";
 import { evolveWorld, type World } from "./domain/world.ts";
@@ -55,18 +52,10 @@ export type LedgerDeps = {
   readonly decided: (outcome: DecisionOutcome) => void;
   /** Waits before a pass that failed is tried again; returns early when the signal is aborted. */
   readonly pause: (signal: AbortSignal) => Promise<void>;
-  /** Waits until then, or a while if that is long; returns early when the signal is aborted. */
-  readonly until: (atMs: number, signal: AbortSignal) => Promise<void>;
 };
 
 /** What became of a reservation: as it is now when granted, as it was before when it is over. */
-export type News = { readonly kind: "granted" | "released" | "expired"; readonly reservation: Reservation };
-
-export type KeeperPolicy = ReservationPolicy &
-  ExpiryPolicy & {
-    /** Nothing expires for so long after this process began to lead: before, nobody could renew. */
-    readonly expiryGraceMs: number;
-  };
+export type News = { readonly kind: "granted" | "released"; readonly reservation: Reservation };
 
 export type ReservationReport = { readonly reservation: Reservation; readonly because: WaitReason | undefined };
 
@@ -78,8 +67,7 @@ export type PoolReport = { readonly state: PoolState; readonly waiting: number }
  */
 export class LedgerKeeper {
   readonly #deps: LedgerDeps;
-  readonly #policy: KeeperPolicy;
-  readonly #expireFromMs: number;
+  readonly #policy: ReservationPolicy;
   /** Traces of the requests that made the reservations which are not granted yet. */
   readonly #callers = new Map<number, Context>();
   /** Reservations that end with a decision which is not on disk yet. */
@@ -87,13 +75,10 @@ export class LedgerKeeper {
   /** The machines that belong to the ledger of this version, the one that the next decision is expected to see. */
   #machines: { readonly version: number; readonly value: Machines } | undefined;
   #wake = Promise.withResolvers<undefined>();
-  /** When `run` looks again by itself. */
-  #alarmAtMs = Number.POSITIVE_INFINITY;
 
-  constructor(deps: LedgerDeps, policy: KeeperPolicy) {
+  constructor(deps: LedgerDeps, policy: ReservationPolicy) {
     this.#deps = deps;
     this.#policy = policy;
-    this.#expireFromMs = deps.now() + policy.expiryGraceMs;
     deps.log.onCommit((events, ledger) => {
       for (const event of events) this.#committed(event, ledger);
     });
@@ -121,7 +106,7 @@ export class LedgerKeeper {
   async check({ owner, needs }: Pick<ReservationRequest, "owner" | "needs">): Promise<WaitReason | undefined> {
     return this.#read((world, nowMs) => {
       const concurrencyLimit = limitOf(world.ledger, owner.kind);
-      const request = { owner, needs, wait: true, priority: 0, concurrencyLimit, ttlMs: 0 };
+      const request = { owner, needs, wait: true, priority: 0, concurrencyLimit };
       const verdict = decideReservation(request, world, this.#policy, nowMs);
       if (verdict.do === "refuse") {
         // What may be possible once all nodes are known is not refused for good.
@@ -150,28 +135,8 @@ export class LedgerKeeper {
     });
   }
 
-  /** Rejects with not_found when the reservation is over. */
-  async renew(request: RenewalRequest): Promise<ReservationReport> {
-    mustBeRight(checkRenewal(request));
-    const attributes = { ...ownerAttributes(request.owner), "muster.reservation": request.reservationId };
-    return this.#inSpan("decide renewal", attributes, async (span) => {
-      const { report, outcome, because } = await this.#settled((settled, nowMs) => {
-        const verdict = decideRenewal(request, settled.ledger, nowMs);
-        if (verdict.do === "refuse") return throwFault(verdict.fault);
-        const world = evolveWorld(settled, verdict.events);
-        const renewed = this.#report(knownReservation(world.ledger, verdict.sequence), world, nowMs);
-        const result = { report: renewed, outcome: verdict.do, because: verdict.because };
-        return { events: verdict.events, result: this.#keep(world, result) };
-      });
-      span.setAttributes({ "muster.outcome": outcome, "muster.because": because });
-      this.#deps.decided(outcome);
-      return report;
-    });
-  }
-
   /**
-   * Decides once nothing is overdue and nothing that waits fits: only then is what is free really free. Expiries and grants before are decisions of their own, and
-   * so is what `decide` wants to see done first, which gives no result.
+   * Decides once nothing that waits fits: only then is what is free really free. Grants before are decisions of their own, and so is what `decide` wants to see done first, which gives no result.
    */
   async #settled<Result>(
     decide: (world: World, nowMs: number) => { events: readonly LedgerEvent[]; result: Result | undefined },
@@ -307,19 +272,18 @@ export class LedgerKeeper {
     this.#wake.resolve(undefined);
   }
 
-  /** Ends what is overdue and grants what fits, and again whenever nodes change or a time limit passes, until the signal. Rejects with defects only. */
+  /** Grants what fits, and again whenever nodes change, until the signal. Rejects with defects only. */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#wake.resolve(undefined);
     signal.addEventListener("abort", stop, { once: true });
     while (!signal.aborted) {
       this.#wake = Promise.withResolvers<undefined>();
-      this.#alarmAtMs = Number.POSITIVE_INFINITY;
       const done = await this.#pass().catch((error: unknown) => {
         const fault = faultOf(error);
         if (fault === undefined || !isRetryable(fault)) throw error;
         return false;
       });
-      await (done ? this.#nextTurn() : this.#deps.pause(signal));
+      await (done ? this.#wake.promise : this.#deps.pause(signal));
     }
     signal.removeEventListener("abort", stop);
   }
@@ -334,18 +298,6 @@ export class LedgerKeeper {
     return true;
   }
 
-  async #nextTurn(): Promise<void> {
-    const next = nextExpiryAt(this.#deps.log.state, this.#expireFromMs);
-    if (next === undefined) {
-      await this.#wake.promise;
-      return;
-    }
-    this.#alarmAtMs = next;
-    const over = new AbortController();
-    await Promise.race([this.#wake.promise, this.#deps.until(next, over.signal)]);
-    over.abort();
-  }
-
   #read<Result>(look: (world: World, nowMs: number) => Result): Promise<Result> {
     return this.#deps.log.transact((ledger) => {
       return { events: [], result: look(this.#worldOf(ledger), this.#deps.now()) };
@@ -357,17 +309,14 @@ export class LedgerKeeper {
     return { reservation, because: explainWaiting(reservation, world, findHold(world, this.#policy, nowMs)) };
   }
 
-  #settle(world: World, nowMs: number): Settlement<GrantStep | ExpiryStep> {
-    const settled = planSettlement(world, this.#policy, nowMs, this.#expireFromMs);
-    this.#remember(world.ledger, settled.events);
-    return settled;
+  #settle(world: World, nowMs: number): Settlement {
+    return settleGrants(world, this.#policy, nowMs);
   }
 
   /** Once an end is on disk the ledger knows no more what has ended. */
   #remember(ledger: Ledger, events: readonly LedgerEvent[]): void {
     for (const event of events)
-      if (event.kind === "released" || event.kind === "expired")
-        this.#ending.set(event.sequence, knownReservation(ledger, event.sequence));
+      if (event.kind === "released") this.#ending.set(event.sequence, knownReservation(ledger, event.sequence));
   }
 
   /** Another version than expected means that decisions were given up on their way to disk: the machines are built anew. */
@@ -386,19 +335,13 @@ export class LedgerKeeper {
   }
 
   #committed(event: LedgerEvent, ledger: Ledger): void {
-    if (event.kind === "limited") return;
-    if (event.kind === "requested" || event.kind === "renewed") {
-      const { expiresAtMs } = event.kind === "requested" ? event.reservation : event;
-      if (expiresAtMs !== undefined && expiresAtMs < this.#alarmAtMs) this.#wake.resolve(undefined);
-      return;
-    }
+    if (event.kind === "limited" || event.kind === "requested") return;
     const { kind, sequence } = event;
     const caller = this.#callers.get(sequence);
     this.#callers.delete(sequence);
     // What was granted and is over by one write is told as over only.
     const reservation = kind === "granted" ? ledger.reservations.get(sequence) : this.#ending.get(sequence);
     if (kind !== "granted") this.#ending.delete(sequence);
-    if (kind === "expired") this.#deps.decided("expire");
     if (reservation !== undefined) this.#deps.announce({ kind, reservation }, caller);
   }
 

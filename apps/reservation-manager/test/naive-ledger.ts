@@ -7,7 +7,6 @@ type Line = {
   readonly number: number;
   readonly request: ReservationRequest;
   readonly since: number;
-  until: number;
   /** Empty while it waits. */
   nodes: string[];
 };
@@ -39,7 +38,7 @@ export class NaiveLedger {
 
   /** Who holds what, and who waits, in the order of arrival. */
   show(): string[] {
-    return this.#lines.map(({ number, nodes, until }) => `${number} [${nodes.join(" ")}] until ${until}`);
+    return this.#lines.map(({ number, nodes }) => `${number} [${nodes.join(" ")}]`);
   }
 
   #do(operation: Operation): string {
@@ -60,11 +59,6 @@ export class NaiveLedger {
       case "release":
         this.#end(this.#meant(operation));
         return "";
-      case "renew": {
-        const line = this.#meant(operation);
-        if (line !== undefined) line.until = limitOf(operation.ttlMs, this.#now);
-        return "";
-      }
       case "limit":
         this.#limits.set(operation.ownerKind, operation.limit);
         return "";
@@ -91,13 +85,13 @@ export class NaiveLedger {
     this.#lines = this.#lines.filter((other) => other !== line);
   }
 
-  #meant({ owner, late }: Extract<Operation, { do: "release" | "renew" }>): Line | undefined {
+  #meant({ owner, late }: Extract<Operation, { do: "release" }>): Line | undefined {
     const number = this.#numbers.get(`${owner.kind} ${owner.id}`)?.at(late === true ? -2 : -1);
     return this.#lines.find((line) => line.number === number);
   }
 
   #reserve(request: ReservationRequest): string {
-    const { owner, needs, ttlMs } = request;
+    const { owner, needs } = request;
     const own = this.#lines.find(
       (line) => line.request.owner.kind === owner.kind && line.request.owner.id === owner.id,
     );
@@ -105,7 +99,6 @@ export class NaiveLedger {
       const wants = (all: ReservationRequest["needs"]) =>
         all.map(({ component, pool }) => `${component} ${pool}`).sort();
       if (wants(own.request.needs).join() !== wants(needs).join()) return "reservation_differs";
-      if (ttlMs > 0) own.until = limitOf(ttlMs, this.#now);
       return `answer ${own.number}`;
     }
     const pools = [...new Set(needs.map(({ pool }) => pool))].sort();
@@ -117,7 +110,7 @@ export class NaiveLedger {
       if (most < count(needs, pool)) return `pool_capacity ${pool} ${count(needs, pool)} of ${most}`;
     }
 
-    const line = { number: this.#next, request, since: this.#now, until: limitOf(ttlMs, this.#now), nodes: [] };
+    const line = { number: this.#next, request, since: this.#now, nodes: [] };
     const obstacle = this.#obstacle(line);
     if (obstacle !== undefined && !request.wait) return obstacle;
     this.#next += 1;
@@ -129,7 +122,6 @@ export class NaiveLedger {
   }
 
   #settle(): void {
-    this.#lines = this.#lines.filter(({ until }) => until > this.#now);
     for (let next = this.#nextGrant(); next !== undefined; next = this.#nextGrant()) this.#grant(next);
   }
 
@@ -193,10 +185,6 @@ export class NaiveLedger {
 
 function inOrder(a: Line, b: Line): number {
   return b.request.priority - a.request.priority || a.since - b.since || a.number - b.number;
-}
-
-function limitOf(ttlMs: number, now: number): number {
-  return ttlMs === 0 ? Number.POSITIVE_INFINITY : now + ttlMs;
 }
 
 function count(needs: ReservationRequest["needs"], pool: string): number {

@@ -4,11 +4,10 @@ import { muster, streams, subjects } from "@muster/proto";
 /** Everything that is told of reservations: what happened, and the id. */
 export async function followNews(bus: NatsBus): Promise<AsyncDisposable & { readonly told: string[] }> {
   const told: string[] = [];
-  const { ReservationGranted, ReservationReleased, ReservationExpired } = muster.reservation.v1;
+  const { ReservationGranted, ReservationReleased } = muster.reservation.v1;
   const kinds = [
     ["granted", subjects.anyReservationGranted, ReservationGranted],
     ["released", subjects.anyReservationReleased, ReservationReleased],
-    ["expired", subjects.anyReservationExpired, ReservationExpired],
   ] as const;
   const stack = new AsyncDisposableStack();
   for (const [kind, subject, type] of kinds) {

@@ -12,9 +12,7 @@ import {
   type NodeFacts,
   type PoolScaling,
 } from "../src/domain/machines.ts";
-import type { ExpiryPolicy } from "../src/domain/plan-expiry.ts";
-import { planSettlement } from "../src/domain/plan-settlement.ts";
-import { decideRenewal } from "../src/domain/decide-renewal.ts";
+import { settleGrants } from "../src/domain/plan-settlement.ts";
 import { isSameOwner, type Owner } from "@muster/names";
 import { idOf, type Need } from "../src/domain/reservation.ts";
 import { evolveWorld, type World } from "../src/domain/world.ts";
@@ -24,8 +22,6 @@ export type Operation =
   | { readonly do: "reserve"; readonly request: ReservationRequest }
   /** The owner's last reservation, or the one before it: a request that comes late. */
   | { readonly do: "release"; readonly owner: Owner; readonly late?: boolean }
-  /** The same, for a renewal. */
-  | { readonly do: "renew"; readonly owner: Owner; readonly ttlMs: number; readonly late?: boolean }
   | { readonly do: "limit"; readonly ownerKind: string; readonly limit: number }
   | { readonly do: "node"; readonly facts: NodeFacts }
   | { readonly do: "lose"; readonly node: string }
@@ -43,8 +39,7 @@ export type Run = {
   readonly verdicts: Verdict[];
 };
 
-export const policy: ReservationPolicy & ExpiryPolicy = {
-  expiriesPerPlan: 500,
+export const policy: ReservationPolicy = {
   holdAfterMs: 1000,
   queueLimit: 1000,
   machinesPerPlan: 500,
@@ -70,7 +65,6 @@ export function requestOf(
     wait: true,
     priority: 0,
     concurrencyLimit: 0,
-    ttlMs: 0,
     ...more,
   };
 }
@@ -110,15 +104,6 @@ export function step(run: Run, operation: Operation): Verdict | undefined {
     case "wait":
       run.nowMs += operation.ms;
       break;
-    case "renew": {
-      const verdict = decideRenewal(
-        { ...releaseOf(run, operation), ttlMs: operation.ttlMs },
-        run.world.ledger,
-        run.nowMs,
-      );
-      if (verdict.do === "renew") apply(run, verdict.events);
-      break;
-    }
     case "limit":
       apply(run, decideLimit(operation, run.world.ledger, run.nowMs).events);
       break;
@@ -145,7 +130,7 @@ function releaseOf(run: Run, { owner, late }: { readonly owner: Owner; readonly 
 }
 
 function settle(run: Run): void {
-  apply(run, planSettlement(run.world, policy, run.nowMs, 0).events);
+  apply(run, settleGrants(run.world, policy, run.nowMs).events);
 }
 
 function apply(run: Run, events: readonly LedgerEvent[]): void {
@@ -165,7 +150,6 @@ const reserve = fc
     wait: fc.constantFrom(true, true, true, false),
     priority: fc.integer({ min: -1, max: 1 }),
     concurrencyLimit: fc.constantFrom(0, 0, 1, 3),
-    ttlMs: fc.constantFrom(0, 0, 0, 300, 1500),
   })
   .map(({ id: number, kind: ownerKind, pools, ...more }): Operation => {
     return { do: "reserve", request: requestOf(number, pools, { ...more, owner: ownerOf(number, ownerKind) }) };
@@ -175,12 +159,6 @@ const release = fc
   .record({ id, kind, late: fc.constantFrom(false, false, false, true) })
   .map(({ id: number, kind: ownerKind, late }): Operation => {
     return { do: "release", owner: ownerOf(number, ownerKind), late };
-  });
-
-const renew = fc
-  .record({ id, kind, ttlMs: fc.constantFrom(0, 200, 2000), late: fc.constantFrom(false, false, true) })
-  .map(({ id: number, kind: ownerKind, ttlMs, late }): Operation => {
-    return { do: "renew", owner: ownerOf(number, ownerKind), ttlMs, late };
   });
 
 const limit = fc
@@ -215,7 +193,6 @@ export const operations = fc.array(
   fc.oneof(
     { weight: 12, arbitrary: reserve },
     { weight: 8, arbitrary: release },
-    { weight: 3, arbitrary: renew },
     { weight: 1, arbitrary: limit },
     { weight: 2, arbitrary: goodNode.map((facts): Operation => ({ do: "node", facts })) },
     { weight: 2, arbitrary: node.map((facts): Operation => ({ do: "node", facts })) },

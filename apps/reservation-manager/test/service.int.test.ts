@@ -80,45 +80,6 @@ it("answers as the contract says: typed errors at once, grants as events, a rele
   expect(manager.errors).toEqual([]);
 });
 
-it("ends a reservation whose time limit passes, granted or waiting, and tells of it; a renewed one lives on", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
-  await nodes.put("a1", "a");
-  await nodes.put("b1", "b");
-  await using manager = startManager(server, { RESERVATION_EXPIRY_GRACE_MS: "0" });
-  const reservations = reservationsOf(bus);
-  await reservations.listPools({}, { timeoutMs: 20_000 });
-  await using news = await followNews(bus);
-
-  const lease = { owner: owner("lease"), needs: needs("a"), ttlMs: 300 };
-  const kept = { owner: owner("kept"), needs: needs("b"), ttlMs: 300 };
-  const { reservation } = await reservations.reserve(kept, { timeoutMs: 20_000 });
-  const renewal = { owner: owner("kept"), reservationId: reservation?.id ?? "", ttlMs: 600_000 };
-  const renewed = await reservations.renewReservation(renewal);
-  expect(renewed.reservation).toMatchObject({ id: "r-1", state: GRANTED, machines: reservation?.machines });
-  expect(renewed.reservation?.expiresAtMs).toBeGreaterThan(reservation?.expiresAtMs ?? Number.POSITIVE_INFINITY);
-  await reservations.reserve(lease);
-  await reservations.reserve({ owner: owner("gone"), needs: needs("a"), wait: true, ttlMs: 1 });
-  await reservations.reserve({ owner: owner("next"), needs: needs("a"), wait: true });
-
-  await until("the machine is given on", async () => {
-    const { reservation: next } = await reservations.getReservation({ owner: owner("next") });
-    return next?.state === GRANTED;
-  });
-  for (const id of ["lease", "gone"])
-    await expect(reservations.getReservation({ owner: owner(id) })).rejects.toMatchObject({
-      fault: { code: "not_found" },
-    });
-  await expect(
-    reservations.renewReservation({ owner: owner("lease"), reservationId: "r-2", ttlMs: 300 }),
-  ).rejects.toMatchObject({ fault: { code: "not_found", id: "r-2" } });
-  expect((await reservations.getReservation({ owner: owner("kept") })).reservation).toMatchObject({ state: GRANTED });
-  await until("all was told", () => news.told.length === 5);
-  expect(news.told.sort()).toEqual(["expired r-2", "expired r-3", "granted r-1", "granted r-2", "granted r-4"]);
-  expect(manager.errors).toEqual([]);
-});
-
 it("holds those that wait to the newest limit of their kind, named by a later request or without one, and after a leader was killed", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
@@ -162,9 +123,8 @@ it("answers invalid_request to bytes that are no message, on every method", asyn
       expect([verb, fault.code, fault.reason]).toEqual([verb, 3, "INVALID_REQUEST"]);
     }
   }
-  const { reserve, unreserve, renewReservation, getReservation, explainReservation, limitConcurrency } =
-    reservationsOf(bus);
-  for (const call of [reserve, unreserve, renewReservation, getReservation, explainReservation, limitConcurrency])
+  const { reserve, unreserve, getReservation, explainReservation, limitConcurrency } = reservationsOf(bus);
+  for (const call of [reserve, unreserve, getReservation, explainReservation, limitConcurrency])
     await expect(call({})).rejects.toMatchObject({ fault: { code: "invalid_request" } });
   expect(manager.errors).toEqual([]);
 });

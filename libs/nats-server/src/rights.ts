@@ -47,8 +47,8 @@ export type Rights = {
   readonly copies?: readonly string[];
 };
 
-const { anyReservationGranted, anyReservationReleased, anyReservationExpired } = subjects;
-const ANY_GRANT = [anyReservationGranted, anyReservationReleased, anyReservationExpired];
+const { anyReservationGranted, anyReservationReleased } = subjects;
+const ANY_GRANT = [anyReservationGranted, anyReservationReleased];
 /** The subject for any key, where `subjects` spells it for one. */
 const ANY = {
   alert: subjects.farmAlerted("x"),

@@ -16,7 +16,6 @@ const builders = {
   ping: subjects.ping,
   reservationGranted: (key: string) => subjects.reservationGranted("session", key),
   reservationReleased: (key: string) => subjects.reservationReleased("session", key),
-  reservationExpired: (key: string) => subjects.reservationExpired("session", key),
 };
 
 it.each(Object.entries(builders))("%s lets a key in as one token or not at all", (_name, build) => {
@@ -39,7 +38,6 @@ it("binds every event and command to exactly one stream", () => {
   const examples = [
     subjects.reservationGranted("session", "a"),
     subjects.reservationReleased("session", "a"),
-    subjects.reservationExpired("session", "a"),
     subjects.sessionEventRecorded("a"),
     subjects.runSession("a"),
     subjects.orderLease("a", "1-1"),

@@ -26,11 +26,6 @@ export const subjects = {
     `muster.evt.reservation.${token(`${ownerKind}_${ownerId}`)}.released`,
   /** muster.evt.reservation.*.released */
   anyReservationReleased: "muster.evt.reservation.*.released",
-  /** muster.evt.reservation.<owner kind>_<owner id>.expired */
-  reservationExpired: (ownerKind: string, ownerId: string) =>
-    `muster.evt.reservation.${token(`${ownerKind}_${ownerId}`)}.expired`,
-  /** muster.evt.reservation.*.expired */
-  anyReservationExpired: "muster.evt.reservation.*.expired",
   /** muster.evt.session.<session>.recorded */
   sessionEventRecorded: (session: string) => `muster.evt.session.${token(session)}.recorded`,
   /** muster.evt.session.*.recorded */

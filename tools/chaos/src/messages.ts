@@ -68,7 +68,7 @@ export function readLedgerEntry(payload: Uint8Array, owners: Map<string, string>
       const { id, owner } = requested.reservation;
       owners.set(id ?? "", workOf(owner?.id ?? ""));
     }
-    const ended = event.released ?? event.expired;
+    const ended = event.released;
     if (granted) {
       const reservation = granted.id ?? "";
       const nodes = (granted.machines ?? []).map(({ node }) => node ?? "");

@@ -194,7 +194,7 @@ function watchThings(world: World, violate: Violate): { mustBeGone(record: Lease
         reserved.add(owner.id);
         if (lease !== undefined) made(owner.id, lease.id, lease.run);
       }
-      if (event.kind === "released" || event.kind === "expired") {
+      if (event.kind === "released") {
         const owner = owners.get(event.sequence);
         if (owner !== undefined) reserved.delete(owner);
       }

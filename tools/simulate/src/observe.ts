@@ -77,7 +77,7 @@ function watchLedger(world: World, ledger: LedgerFact[]): void {
         const work = workOf(owners.get(sequence)?.owner.id ?? "");
         ledger.push({ fact: "granted", atMs, reservation: idOf(sequence), work, nodes });
       }
-      if (event.kind === "released" || event.kind === "expired")
+      if (event.kind === "released")
         ledger.push({ fact: "ended", atMs: event.atMs, reservation: idOf(event.sequence) });
     }
   });

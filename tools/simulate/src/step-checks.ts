@@ -137,7 +137,7 @@ function watchLedger(world: World, violate: Violate): void {
     for (const event of events) {
       if (event.kind === "requested") reservations.set(event.reservation.sequence, event.reservation);
       if (event.kind === "granted") grant(event);
-      if (event.kind === "released" || event.kind === "expired") end(event.sequence);
+      if (event.kind === "released") end(event.sequence);
     }
   });
 }

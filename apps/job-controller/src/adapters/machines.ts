@@ -91,7 +91,7 @@ export async function openMachines(deps: MachinesDeps): Promise<Machines> {
 }
 
 async function listen({ bus, elapsedMs }: MachinesDeps, cache: UnitCache): Promise<AsyncDisposable> {
-  const { ReservationGranted, ReservationReleased, ReservationExpired } = muster.reservation.v1;
+  const { ReservationGranted, ReservationReleased } = muster.reservation.v1;
   await using undo = new AsyncDisposableStack();
   undo.use(
     await bus.listen(subjects.anyReservationGranted, ({ payload }) => {
@@ -106,11 +106,6 @@ async function listen({ bus, elapsedMs }: MachinesDeps, cache: UnitCache): Promi
   undo.use(
     await bus.listen(subjects.anyReservationReleased, ({ payload }) =>
       ended(ReservationReleased.decode(payload).reservation),
-    ),
-  );
-  undo.use(
-    await bus.listen(subjects.anyReservationExpired, ({ payload }) =>
-      ended(ReservationExpired.decode(payload).reservation),
     ),
   );
   return undo.move();

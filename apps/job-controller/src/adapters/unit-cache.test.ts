@@ -169,7 +169,7 @@ type Action = { readonly do: string; readonly unit: string };
 const action = fc.record({
   // Half of them are steps of lists, so that lists overlap.
   do: fc.oneof(
-    fc.constantFrom("reserve", "grant", "release", "expire", "hint"),
+    fc.constantFrom("reserve", "grant", "release", "release silently", "hint"),
     fc.constantFrom("begin", "read", "finish first", "finish last"),
   ),
   unit: fc.constantFrom(...UNITS),
@@ -210,7 +210,7 @@ function play(actions: readonly Action[]) {
       ledger.delete(unit);
       end(now);
       hints.push(() => end(now));
-    } else if (what === "expire" && now !== undefined) {
+    } else if (what === "release silently" && now !== undefined) {
       ledger.delete(unit);
       hints.push(() => end(now));
     } else if (what === "hint") hints.shift()?.();

@@ -132,7 +132,7 @@ async function readPools(reservations: Client<typeof ReservationService>): Promi
 }
 
 async function listen(bus: Pick<NatsBus, "listen">, cache: Cache, undo: AsyncDisposableStack): Promise<void> {
-  const { ReservationGranted, ReservationReleased, ReservationExpired } = muster.reservation.v1;
+  const { ReservationGranted, ReservationReleased } = muster.reservation.v1;
   undo.use(
     await bus.listen(subjects.anyReservationGranted, ({ payload }) =>
       cache.learn(ReservationGranted.decode(payload).reservation),
@@ -145,11 +145,6 @@ async function listen(bus: Pick<NatsBus, "listen">, cache: Cache, undo: AsyncDis
   undo.use(
     await bus.listen(subjects.anyReservationReleased, ({ payload }) =>
       ended(ReservationReleased.decode(payload).reservation),
-    ),
-  );
-  undo.use(
-    await bus.listen(subjects.anyReservationExpired, ({ payload }) =>
-      ended(ReservationExpired.decode(payload).reservation),
     ),
   );
 }

@@ -24,7 +24,6 @@ type Announcement = { readonly news: News; readonly caller: Context | undefined 
 const WIRE = {
   granted: { subject: subjects.reservationGranted, type: muster.reservation.v1.ReservationGranted },
   released: { subject: subjects.reservationReleased, type: muster.reservation.v1.ReservationReleased },
-  expired: { subject: subjects.reservationExpired, type: muster.reservation.v1.ReservationExpired },
 };
 
 /** Sent before the server is asked whether they have arrived: far fewer than it lets wait for a stream. */

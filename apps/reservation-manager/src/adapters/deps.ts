@@ -32,8 +32,6 @@ type Manager = {
 /** A request with the most needs and the longest names, granted at once, takes about 520 KiB. */
 const MAX_ENTRY_BYTES = 768 * 1024;
 const RETRY_MS = 500;
-/** Timers hold 24 days; whoever waits longer looks again. */
-const ALARM_MAX_MS = 86_400_000;
 
 /** Follows the nodes for ever, and keeps the ledger whenever this process leads. */
 export async function runManager(context: ServiceContext<Config>): Promise<void> {
@@ -137,7 +135,6 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
         announce: announcer.announce,
         decided: metrics.decided,
         pause,
-        until: (atMs, until) => pause(until, Math.min(Math.max(0, atMs - Date.now()), ALARM_MAX_MS)),
       },
       config.policy,
     );

@@ -25,9 +25,6 @@ export function makeHandlers(
     unreserve: async ({ owner, reservationId }) => ({
       released: await keeper.release({ owner: toOwner(owner), reservationId }),
     }),
-    renewReservation: async ({ owner, reservationId, ttlMs }) => ({
-      reservation: toWireReservation(await keeper.renew({ owner: toOwner(owner), reservationId, ttlMs })),
-    }),
     limitConcurrency: async ({ ownerKind, limit }) => ({ changed: await keeper.limit({ ownerKind, limit }) }),
     getReservation: async ({ owner }) => ({ reservation: toWireReservation(await keeper.get(toOwner(owner))) }),
     listReservations: async ({ ownerKind, limit, continue: after }, { pageBytes }) => {

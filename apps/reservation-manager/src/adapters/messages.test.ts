@@ -70,41 +70,10 @@ it("never hands out the number of a reservation that is gone, not even after a s
       wait: true,
       priority: 0,
       concurrencyLimit: 0,
-      ttlMs: 0,
     },
   });
   step(run, { do: "release", owner: { kind: "session", id: "x" } });
   expect((await snapshotCodec.assemble([...snapshotCodec.pieces(run.world.ledger)])).nextSequence).toBe(2);
-});
-
-/** As it was written where each request kept the limit that it came with. */
-function requestedWithLimit(number: number, kind: string, concurrencyLimit: number) {
-  const needs = [{ component: "c", pool: "a" }];
-  return { reservation: { id: `r-${number}`, owner: { kind, id: `o${number}` }, needs }, concurrencyLimit };
-}
-
-it("replays a log of requests that came with limits: the newest of a kind is the limit for all of the kind", () => {
-  const requests = [
-    requestedWithLimit(1, "session", 1),
-    requestedWithLimit(2, "session", 3),
-    requestedWithLimit(3, "job", 0),
-  ];
-  const bytes = muster.reservation.v1.LedgerEntry.encode({ events: requests.map((requested) => ({ requested })) });
-  const events = entryCodec.decode(bytes.finish());
-  expect(events.map(({ kind }) => kind)).toEqual(["limited", "requested", "limited", "requested", "requested"]);
-  const ledger = events.reduce(evolve, emptyLedger);
-  expect([...ledger.limits.entries()]).toEqual([["session", 3]]);
-  expect(ledger.queue.places.size).toBe(3);
-});
-
-it("reads a snapshot of requests that came with limits, and one that names a limit itself by that", async () => {
-  const { LedgerSnapshot } = muster.reservation.v1;
-  const reservations = [requestedWithLimit(1, "session", 3), requestedWithLimit(2, "session", 2)];
-  const old = LedgerSnapshot.encode({ reservations, nextId: 3 }).finish();
-  const limitsOf = async (bytes: Uint8Array) => [...(await snapshotCodec.assemble([bytes])).limits.entries()];
-  expect(await limitsOf(old)).toEqual([["session", 2]]);
-  const named = LedgerSnapshot.encode({ limits: [{ ownerKind: "session", limit: 7 }] }).finish();
-  expect(await limitsOf(Buffer.concat([old, named]))).toEqual([["session", 7]]);
 });
 
 it("does not read an entry that it understands only in part", () => {

@@ -16,7 +16,7 @@ type WireOwner = muster.common.v1.Owner.$Properties;
 /** One entry of the ledger's log. Decoding throws on an entry that this version does not understand: a part of it would be another ledger. */
 export const entryCodec: ListCodec<LedgerEvent> = {
   encode: (events) => wire.LedgerEntry.encode({ events: events.map(toWireEvent) }).finish(),
-  decode: (bytes) => wire.LedgerEntry.decode(bytes).events.flatMap(toEvents),
+  decode: (bytes) => wire.LedgerEntry.decode(bytes).events.map(toEvent),
   // Messages of one type put together are one message with the entries of all their lists.
   join: (parts) => Buffer.concat(parts),
 };
@@ -62,8 +62,8 @@ export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string)
 }
 
 export function toRequest(message: muster.reservation.v1.ReserveRequest): ReservationRequest {
-  const { owner, needs, wait, priority, concurrencyLimit, ttlMs } = message;
-  return { owner: toOwner(owner), needs: needs.map(toNeed), wait, priority, concurrencyLimit, ttlMs };
+  const { owner, needs, wait, priority, concurrencyLimit } = message;
+  return { owner: toOwner(owner), needs: needs.map(toNeed), wait, priority, concurrencyLimit };
 }
 
 /** A missing owner has an empty kind and id, which no owner may have. */
@@ -72,7 +72,7 @@ export function toOwner(owner: WireOwner | null | undefined): Owner {
 }
 
 export function toWireReservation({ reservation, because }: ReservationReport): WireReservation {
-  const { sequence, owner, needs, priority, createdAtMs, expiresAtMs, grant } = reservation;
+  const { sequence, owner, needs, priority, createdAtMs, grant } = reservation;
   return {
     id: idOf(sequence),
     sequence,
@@ -80,7 +80,6 @@ export function toWireReservation({ reservation, because }: ReservationReport): 
     needs: [...needs],
     priority,
     createdAtMs,
-    ...(expiresAtMs !== undefined && { expiresAtMs }),
     ...(grant === undefined
       ? { state: wire.ReservationState.RESERVATION_STATE_WAITING }
       : {
@@ -124,33 +123,18 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
       return { atMs, granted: { id: idOf(event.sequence), machines: [...event.machines] } };
     case "released":
       return { atMs, released: { id: idOf(event.sequence) } };
-    case "renewed":
-      return { atMs, renewed: { id: idOf(event.sequence), expiresAtMs: event.expiresAtMs ?? 0 } };
-    case "expired":
-      return { atMs, expired: { id: idOf(event.sequence) } };
     case "limited":
       return { atMs, limited: { ownerKind: event.ownerKind, limit: event.limit } };
   }
 }
 
-/** A request that came with a limit is two events: it set the limit of its kind. */
-function toEvents(message: muster.reservation.v1.LedgerEvent.$Properties): readonly LedgerEvent[] {
-  const event = toEvent(message);
-  const limit = message.requested?.concurrencyLimit ?? 0;
-  if (event.kind !== "requested" || limit === 0) return [event];
-  return [{ kind: "limited", ownerKind: event.reservation.owner.kind, limit, atMs: event.atMs }, event];
-}
-
 function toEvent(message: muster.reservation.v1.LedgerEvent.$Properties): LedgerEvent {
-  const { requested, granted, released, renewed, expired, limited } = message;
+  const { requested, granted, released, limited } = message;
   const atMs = message.atMs ?? 0;
   if (requested) return { kind: "requested", reservation: toReservation(requested), atMs };
   if (granted)
     return { kind: "granted", sequence: toSequence(granted.id), machines: toMachines(granted.machines), atMs };
   if (released) return { kind: "released", sequence: toSequence(released.id), atMs };
-  if (renewed)
-    return { kind: "renewed", sequence: toSequence(renewed.id), expiresAtMs: zeroIsAbsent(renewed.expiresAtMs), atMs };
-  if (expired) return { kind: "expired", sequence: toSequence(expired.id), atMs };
   if (limited) return { kind: "limited", ...toLimit(limited), atMs };
   throw new Error("the ledger's log has an event of an unknown kind");
 }
@@ -163,16 +147,13 @@ export function toReservation(
   requested: muster.reservation.v1.LedgerRequested.$Properties,
   needsOf: ReadNeeds = toNeeds,
 ): Reservation {
-  const { id, owner, needs, state, machines, priority, createdAtMs, expiresAtMs, grantedAtMs } =
-    requested.reservation ?? {};
-  const limit = zeroIsAbsent(expiresAtMs);
+  const { id, owner, needs, state, machines, priority, createdAtMs, grantedAtMs } = requested.reservation ?? {};
   const reservation = {
     sequence: toSequence(id),
     owner: toOwner(owner),
     needs: needsOf(needs ?? []),
     priority: priority ?? 0,
     createdAtMs: createdAtMs ?? 0,
-    ...(limit !== undefined && { expiresAtMs: limit }),
   };
   if (state !== wire.ReservationState.RESERVATION_STATE_GRANTED) return reservation;
   return { ...reservation, grant: { atMs: grantedAtMs ?? 0, machines: toMachines(machines) } };
@@ -180,10 +161,6 @@ export function toReservation(
 
 function toLimit({ ownerKind, limit }: muster.reservation.v1.LedgerLimited.$Properties): LimitRequest {
   return { ownerKind: ownerKind ?? "", limit: limit ?? 0 };
-}
-
-function zeroIsAbsent(number: number | null | undefined): number | undefined {
-  return number === 0 ? undefined : (number ?? undefined);
 }
 
 type WireNeed = muster.reservation.v1.Need.$Properties;

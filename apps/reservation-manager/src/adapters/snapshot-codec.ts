@@ -4,7 +4,7 @@ import type { SnapshotCodec } from "@muster/store";
 import { restoreLedger, type Ledger } from "../domain/ledger.ts";
 import type { Reservation } from "../domain/reservation.ts";
 import type { Steps } from "../domain/steps.ts";
-import { shareNeeds, toReservation, toWireRequested, type ReadNeeds } from "./messages.ts";
+import { shareNeeds, toReservation, toWireRequested } from "./messages.ts";
 
 const { LedgerSnapshot, LedgerRequested, LedgerLimited } = muster.reservation.v1;
 
@@ -54,7 +54,7 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
         if (field.tag === LIMIT_TAG) {
           const { ownerKind, limit } = LedgerLimited.decode(bytes);
           limits.set(ownerKind, limit);
-        } else addReservation(reservations, limits, LedgerRequested.decode(bytes), needsOf);
+        } else reservations.push(toReservation(LedgerRequested.decode(bytes), needsOf));
       }
       if (reservations.length % PER_PIECE === 0) yield;
     }
@@ -62,19 +62,6 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
   }
   if (rest.length > 0) throw new Error("the snapshot ends in the middle of a reservation");
   return yield* restoreLedger(reservations, nextId, limits);
-}
-
-/** In the order of arrival, so of requests that came with a limit the last one says that of their kind. */
-function addReservation(
-  reservations: Reservation[],
-  limits: Map<string, number>,
-  requested: muster.reservation.v1.LedgerRequested,
-  needsOf: ReadNeeds,
-): void {
-  const reservation = toReservation(requested, needsOf);
-  reservations.push(reservation);
-  const { concurrencyLimit: limit } = requested;
-  if (limit > 0) limits.set(reservation.owner.kind, limit);
 }
 
 /** The field that begins here; undefined when the bytes end before it does. `value` is the length of what is a message. */

@@ -1,16 +1,12 @@
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelValue } from "@muster/names";
 import type { LimitRequest } from "./decide-limit.ts";
-import type { RenewalRequest } from "./decide-renewal.ts";
 import type { ReleaseRequest } from "./decide-release.ts";
 import type { Owner } from "@muster/names";
 import type { Need } from "./reservation.ts";
 
 /** One machine a need; more than this in one gang is more likely a mistake than a wish. */
 export const NEEDS_MAX = 1000;
-
-/** Ten years: longer ones are mistakes, and numbers that a time cannot be added to. */
-const TTL_MAX_MS = 3650 * 86_400_000;
 
 /** What an owner asks for: all of it, or nothing. */
 export type ReservationRequest = {
@@ -21,24 +17,18 @@ export type ReservationRequest = {
   readonly priority: number;
   /** The limit of the owner's kind from now on, for all that wait; 0: no limit. */
   readonly concurrencyLimit: number;
-  /** 0: no time limit. */
-  readonly ttlMs: number;
 };
 
 /** What is wrong with a request whatever the ledger says; undefined when nothing is. */
-export function checkRequest({ owner, needs, ttlMs }: ReservationRequest): Fault | undefined {
+export function checkRequest({ owner, needs }: ReservationRequest): Fault | undefined {
   if (needs.length === 0) return { code: "invalid_request", field: "needs", reason: "is empty; one need at least" };
   if (needs.length > NEEDS_MAX)
     return { code: "limit_exceeded", what: "needs of one reservation", limit: NEEDS_MAX, retryAfterMs: 0 };
-  return checkOwner(owner) ?? checkNeeds(needs) ?? checkTtl(ttlMs);
+  return checkOwner(owner) ?? checkNeeds(needs);
 }
 
 export function checkOwner({ kind, id }: Owner): Fault | undefined {
   return checkDnsLabel("owner.kind", kind) ?? checkDnsLabel("owner.id", id);
-}
-
-export function checkRenewal(request: RenewalRequest): Fault | undefined {
-  return checkRelease(request) ?? checkTtl(request.ttlMs);
 }
 
 export function checkRelease({ owner, reservationId }: ReleaseRequest): Fault | undefined {
@@ -53,11 +43,6 @@ export function checkRelease({ owner, reservationId }: ReleaseRequest): Fault | 
 
 export function checkLimit({ ownerKind }: LimitRequest): Fault | undefined {
   return checkDnsLabel("owner_kind", ownerKind);
-}
-
-function checkTtl(ttlMs: number): Fault | undefined {
-  if (ttlMs <= TTL_MAX_MS) return undefined;
-  return { code: "invalid_request", field: "ttl_ms", reason: `is ${ttlMs}; ${TTL_MAX_MS} is the most` };
 }
 
 function checkNeeds(needs: readonly Need[]): Fault | undefined {

@@ -6,7 +6,6 @@ import { mostOf, type Machines } from "./machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
-import { renewal } from "./decide-renewal.ts";
 import type { Owner } from "@muster/names";
 import { countByPool, sameNeeds, type PoolNeed, type Reservation } from "./reservation.ts";
 import { placeOf } from "./waiting-queue.ts";
@@ -22,7 +21,6 @@ export type Verdict =
   | {
       readonly do: "answer";
       readonly sequence: number;
-      /** A renewal, where the request names a time limit. */
       readonly events: readonly LedgerEvent[];
       readonly because: "SAME_NEEDS";
     }
@@ -90,16 +88,15 @@ function decideWithinLimit(
   nowMs: number,
 ): Exclude<Verdict, { do: "limit" }> {
   const existing = reservationOf(world.ledger, request.owner);
-  if (existing !== undefined) return decideAgain(request, existing, nowMs);
+  if (existing !== undefined) return decideAgain(request, existing);
 
   const needs = countByPool(request.needs);
   const impossible = findUnknownPool(needs, world.machines) ?? findSmallPool(needs, world.machines);
   if (impossible !== undefined) return { do: "refuse", fault: world.machines.complete ? impossible : NOT_KNOWN_YET };
 
-  const { owner, priority, ttlMs } = request;
+  const { owner, priority } = request;
   const { nextSequence: sequence, queue } = world.ledger;
-  const asked = { sequence, owner, needs: request.needs, priority, createdAtMs: nowMs };
-  const reservation: Reservation = ttlMs === 0 ? asked : { ...asked, expiresAtMs: nowMs + ttlMs };
+  const reservation: Reservation = { sequence, owner, needs: request.needs, priority, createdAtMs: nowMs };
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
   const demand = { ownerKind: owner.kind, needs };
   const obstacle = obstacleTo(demand, placeOf(reservation), world, findHold(world, policy, nowMs));
@@ -117,13 +114,9 @@ function decideWithinLimit(
 function decideAgain(
   request: ReservationRequest,
   existing: Reservation,
-  nowMs: number,
 ): Extract<Verdict, { do: "answer" | "refuse" }> {
   const { sequence } = existing;
-  if (sameNeeds(request.needs, existing.needs)) {
-    const events = request.ttlMs === 0 ? [] : [renewal(sequence, request.ttlMs, nowMs)];
-    return { do: "answer", sequence, events, because: "SAME_NEEDS" };
-  }
+  if (sameNeeds(request.needs, existing.needs)) return { do: "answer", sequence, events: [], because: "SAME_NEEDS" };
   const { kind, id } = request.owner;
   return { do: "refuse", fault: { code: "reservation_differs", ownerKind: kind, ownerId: id } };
 }

@@ -37,7 +37,6 @@ function show(ledger: Ledger): unknown {
     holders: [...ledger.holders.entries()],
     grantedByKind: [...ledger.grantedByKind.entries()],
     limits: [...ledger.limits.entries()],
-    expiries: [...ledger.expiries.keys()],
     places: [...queue.places.keys()],
     heads: [...queue.heads.entries()].map(([place, waiting]) => [place, [...waiting.places.keys()]]),
     groups: [...queue.groups.entries()].map(([key, { pools, shapes, kinds }]) => [
@@ -95,7 +94,7 @@ it("grants only nodes that are in the pool, ready, schedulable, unoccupied and h
       const holders = new Map<string, number>();
       runAll(steps, (run) => {
         for (const event of run.events.slice(seen)) {
-          if (event.kind === "released" || event.kind === "expired")
+          if (event.kind === "released")
             for (const [node, sequence] of [...holders]) if (sequence === event.sequence) holders.delete(node);
           if (event.kind !== "granted") continue;
           for (const { node, pool } of event.machines) {
@@ -180,49 +179,26 @@ it("gives the same ledger when its events are replayed, and when it is restored 
   );
 });
 
-it("releases what belongs to owners that are gone: every reservation ends when its time limit passes, granted or waiting, and no other one", () => {
-  fc.assert(
-    fc.property(operations, (steps) => {
-      const limits = new Map<number, number | undefined>();
-      let seen = 0;
-      runAll(steps, (run) => {
-        for (const event of run.events.slice(seen)) {
-          if (event.kind === "requested") limits.set(event.reservation.sequence, event.reservation.expiresAtMs);
-          if (event.kind === "renewed") limits.set(event.sequence, event.expiresAtMs);
-          if (event.kind === "expired") expect(limits.get(event.sequence)).toBeLessThanOrEqual(event.atMs);
-          if (event.kind === "expired" || event.kind === "released") limits.delete(event.sequence);
-        }
-        seen = run.events.length;
-        for (const limit of limits.values()) expect(limit ?? Number.POSITIVE_INFINITY).toBeGreaterThan(run.nowMs);
-        expect([...run.world.ledger.reservations.keys()].sort()).toEqual([...limits.keys()].sort());
-      });
-    }),
-  );
-});
-
 it("has no effect on error, nor when the same owner reserves the same again under the limit that is in force", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       let before = 0;
       runAll(steps, (run, operation) => {
         const verdict = operation.do === "reserve" ? run.verdicts.at(-1) : undefined;
-        const renews = operation.do === "reserve" && operation.request.ttlMs > 0;
         const limits = verdict?.do === "answer" && verdict.events.some(({ kind }) => kind === "limited");
-        if (verdict?.do === "refuse" || (verdict?.do === "answer" && !renews && !limits))
-          expect(run.events.length).toBe(before);
+        if (verdict?.do === "refuse" || (verdict?.do === "answer" && !limits)) expect(run.events.length).toBe(before);
         before = run.events.length;
       });
     }),
   );
 });
 
-it("does nothing to a newer reservation when the release or renewal of an earlier one comes late", () => {
+it("does nothing to a newer reservation when the release of an earlier one comes late", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       let before = 0;
       runAll(steps, (run, operation) => {
-        if ((operation.do === "release" || operation.do === "renew") && operation.late === true)
-          expect(run.events.length).toBe(before);
+        if (operation.do === "release" && operation.late === true) expect(run.events.length).toBe(before);
         before = run.events.length;
       });
     }),
@@ -307,7 +283,7 @@ it("grants a kind no more than the limit that was named for it last, whichever l
       for (const event of events) {
         if (event.kind === "limited") limits.set(event.ownerKind, event.limit);
         if (event.kind === "requested") kinds.set(event.reservation.sequence, event.reservation.owner.kind);
-        if (event.kind === "released" || event.kind === "expired") holding.delete(event.sequence);
+        if (event.kind === "released") holding.delete(event.sequence);
         if (event.kind !== "granted") continue;
         const kind = kinds.get(event.sequence) ?? "";
         const ofKind = [...holding].filter((sequence) => kinds.get(sequence) === kind).length;
@@ -334,7 +310,7 @@ it("lets nobody overtake for ever: an overdue request is granted after the relea
         const reserve = (id: string, count: number, priority = 0): void => {
           const needs = Array.from({ length: count }, (_, index) => ({ component: `c${index}`, pool: "a" }));
           const owner = { kind: "session", id };
-          step(run, { do: "reserve", request: { owner, needs, wait: true, priority, concurrencyLimit: 0, ttlMs: 0 } });
+          step(run, { do: "reserve", request: { owner, needs, wait: true, priority, concurrencyLimit: 0 } });
         };
         for (let number = 0; number < size; number += 1) reserve(`first${number}`, 1);
         reserve("large", size);

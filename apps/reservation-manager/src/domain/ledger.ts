@@ -15,19 +15,8 @@ export type LedgerEvent =
       readonly atMs: number;
     }
   | { readonly kind: "released"; readonly sequence: number; readonly atMs: number }
-  /** Undefined: no time limit any more. */
-  | {
-      readonly kind: "renewed";
-      readonly sequence: number;
-      readonly expiresAtMs: number | undefined;
-      readonly atMs: number;
-    }
-  | { readonly kind: "expired"; readonly sequence: number; readonly atMs: number }
   /** 0: no limit any more. */
   | { readonly kind: "limited"; readonly ownerKind: string; readonly limit: number; readonly atMs: number };
-
-/** When a reservation with a time limit ends, the earliest first. */
-export type Expiry = { readonly atMs: number; readonly sequence: number };
 
 /** Who holds which machine, and who waits. Never changed: every event gives a new ledger that shares most of the old one. */
 export type Ledger = {
@@ -44,8 +33,6 @@ export type Ledger = {
   readonly grantedByKind: SortedMap<string, number>;
   /** Owner kind -> how many of its reservations may be granted at once, for the kinds that have a limit. */
   readonly limits: SortedMap<string, number>;
-  /** Of the reservations with a time limit. */
-  readonly expiries: SortedMap<Expiry, true>;
 };
 
 export const emptyLedger: Ledger = {
@@ -57,7 +44,6 @@ export const emptyLedger: Ledger = {
   holders: SortedMap.empty(compareText),
   grantedByKind: SortedMap.empty(compareText),
   limits: SortedMap.empty(compareText),
-  expiries: SortedMap.empty(compareExpiries),
 };
 
 /** The ledger after one event. Throws on an event that no decision could have made: going on would give one machine to two owners. */
@@ -68,10 +54,7 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
       return addWaiting(after, event.reservation);
     case "granted":
       return grant(after, knownReservation(ledger, event.sequence), event.machines, event.atMs);
-    case "renewed":
-      return renew(after, knownReservation(ledger, event.sequence), event.expiresAtMs);
     case "released":
-    case "expired":
       return release(after, knownReservation(ledger, event.sequence));
     case "limited":
       return { ...after, limits: withLimit(ledger.limits, event) };
@@ -128,13 +111,6 @@ export function* restoreLedger(
     holders: yield* SortedMap.inSteps(compareText, holders),
     grantedByKind: SortedMap.from(compareText, grantedByKind),
     limits: SortedMap.from(compareText, limits),
-    expiries: yield* SortedMap.inSteps(
-      compareExpiries,
-      reservations.flatMap((reservation): [Expiry, true][] => {
-        const expiry = expiryOf(reservation);
-        return expiry === undefined ? [] : [[expiry, true]];
-      }),
-    ),
   };
   if (ledger.holders.size !== holders.length || ledger.owners.size !== reservations.length)
     throw new Error("the snapshot of the ledger gives a node to two reservations, or two reservations to one owner");
@@ -168,17 +144,6 @@ function addReservation(ledger: Ledger, reservation: Reservation): Ledger {
     nextSequence: Math.max(ledger.nextSequence, reservation.sequence + 1),
     reservations: ledger.reservations.set(reservation.sequence, reservation),
     owners: ledger.owners.set(key, reservation.sequence),
-    expiries: withExpiry(ledger.expiries, undefined, reservation),
-  };
-}
-
-function renew(ledger: Ledger, reservation: Reservation, expiresAtMs: number | undefined): Ledger {
-  const { expiresAtMs: _before, ...rest } = reservation;
-  const renewed = expiresAtMs === undefined ? rest : { ...rest, expiresAtMs };
-  return {
-    ...ledger,
-    reservations: ledger.reservations.set(reservation.sequence, renewed),
-    expiries: withExpiry(ledger.expiries, reservation, renewed),
   };
 }
 
@@ -208,7 +173,6 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
     ...ledger,
     reservations: ledger.reservations.delete(sequence),
     owners: ledger.owners.delete(ownerKey(owner)),
-    expiries: withExpiry(ledger.expiries, reservation, undefined),
   };
   if (granted === undefined) return { ...after, queue: dequeue(ledger.queue, reservation) };
   return {
@@ -223,23 +187,4 @@ function withLimit(
   { ownerKind, limit }: { readonly ownerKind: string; readonly limit: number },
 ): Ledger["limits"] {
   return limit === 0 ? limits.delete(ownerKind) : limits.set(ownerKind, limit);
-}
-
-function withExpiry(
-  expiries: Ledger["expiries"],
-  before: Reservation | undefined,
-  after: Reservation | undefined,
-): Ledger["expiries"] {
-  const was = before && expiryOf(before);
-  const is = after && expiryOf(after);
-  const without = was === undefined ? expiries : expiries.delete(was);
-  return is === undefined ? without : without.set(is, true);
-}
-
-function expiryOf({ expiresAtMs: atMs, sequence }: Reservation): Expiry | undefined {
-  return atMs === undefined ? undefined : { atMs, sequence };
-}
-
-function compareExpiries(a: Expiry, b: Expiry): number {
-  return compareNumbers(a.atMs, b.atMs) || compareNumbers(a.sequence, b.sequence);
 }

@@ -142,7 +142,7 @@ export function withScaling(machines: Machines, pool: string, scaling: PoolScali
 
 /** The machines after one event of the ledger; `ledger` is the one before it. */
 export function withEvent(machines: Machines, ledger: Ledger, event: LedgerEvent): Machines {
-  if (event.kind === "requested" || event.kind === "renewed" || event.kind === "limited") return machines;
+  if (event.kind === "requested" || event.kind === "limited") return machines;
   const { owner, grant } = knownReservation(ledger, event.sequence);
   if (event.kind === "granted")
     return event.machines.reduce((after, { node }) => withHolder(after, node, owner), machines);

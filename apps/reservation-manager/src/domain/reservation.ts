@@ -15,8 +15,6 @@ export type Reservation = {
   /** Higher goes first. */
   readonly priority: number;
   readonly createdAtMs: number;
-  /** Ends by itself then, waiting or granted, unless it is renewed; undefined: no time limit. */
-  readonly expiresAtMs?: number;
   readonly grant?: { readonly atMs: number; readonly machines: readonly Machine[] };
 };
 

@@ -61,7 +61,6 @@ async function keepLedger(
         announce: announcer.announce,
         decided: () => undefined,
         pause,
-        until: (atMs, signal) => pause(signal, atMs - Date.now()),
       },
       CONFIG.policy,
     );
