@@ -102,7 +102,7 @@ export function fakeWorld(
       pods.set(name, { ...seen, ...rest, ...behave(component), alive: true, deleting: false });
       wakeups.podChanged("bench");
     }
-    return { got: "outcome", outcome: { do: "pod-created", component, uid } };
+    return { got: "outcome", outcome: { do: "pod-created", component, uid, node: there?.node ?? node } };
   };
 
   const deps = (executor: string): ExecutorDeps => ({

@@ -16,7 +16,7 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
       const wanted = toPod(manifest);
       try {
         const made = await network.call("api-server", `create pod ${name}`, () => cluster.createPod(wanted));
-        return { kind: "created", uid: made.metadata?.uid ?? "", confirmed: isConfirmed(made) };
+        return { kind: "created", uid: made.metadata?.uid ?? "", node: pinnedNode(made), confirmed: isConfirmed(made) };
       } catch (error) {
         if (faultOf(error)?.code !== "already_exists") throw error;
       }
@@ -26,7 +26,7 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
       const uid = there.metadata?.uid ?? "";
       const isPlaced = pinnedNode(there) === pinnedNode(wanted) || startedContainers(there).length > 0;
       if (there.metadata?.labels?.[labels.ownerUid] === record.uid && isPlaced) {
-        return { kind: "created", uid, confirmed: isConfirmed(there) };
+        return { kind: "created", uid, node: pinnedNode(there), confirmed: isConfirmed(there) };
       }
       return { kind: "leftover", component, pod: name, uid };
     },

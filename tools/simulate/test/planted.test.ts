@@ -26,7 +26,15 @@ const forgetsPods: Tamper = (deps) => ({
   act: async (record, step) => {
     const acted = await deps.act(record, step);
     return step.do === "create-pod"
-      ? { got: "outcome", outcome: { do: "pod-created", component: step.component.name, uid: crypto.randomUUID() } }
+      ? {
+          got: "outcome",
+          outcome: {
+            do: "pod-created",
+            component: step.component.name,
+            uid: crypto.randomUUID(),
+            node: step.node,
+          },
+        }
       : acted;
   },
 });

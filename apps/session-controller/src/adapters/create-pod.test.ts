@@ -34,7 +34,7 @@ const STEP = {
   workers: [],
   because: "accepted",
 } as const;
-const UNCONFIRMED: Created = { kind: "created", uid: "uid-1", confirmed: false };
+const UNCONFIRMED: Created = { kind: "created", uid: "uid-1", node: "workers-0", confirmed: false };
 
 /** What is asked for, in its order, by an executor of epoch 2 while the store has this record. */
 async function calls(stored: SessionRecord | undefined, created: Created): Promise<{ asked: string[]; came: unknown }> {
@@ -58,7 +58,7 @@ async function calls(stored: SessionRecord | undefined, created: Created): Promi
   return { asked, came };
 }
 
-const MADE = { got: "outcome", outcome: { do: "pod-created", component: "server-0", uid: "uid-1" } };
+const MADE = { got: "outcome", outcome: { do: "pod-created", component: "server-0", uid: "uid-1", node: "workers-0" } };
 
 it("confirms a pod after it is made, once the store says that the session is still its own", async () => {
   expect(await calls(record({ epoch: 2 }), UNCONFIRMED)).toEqual({

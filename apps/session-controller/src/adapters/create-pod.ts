@@ -22,14 +22,17 @@ export async function createPod(
   record: SessionRecord,
   step: Extract<ActStep, { do: "create-pod" }>,
 ): Promise<Acted> {
-  const { component, node, workers } = step;
+  const { component, workers } = step;
   const session = { ...record.spec, name: record.name, uid: record.uid };
-  const manifest = buildPod({ session, component, node, workers, traceparent: traceparentOf() }, deps.podPolicy);
+  const manifest = buildPod(
+    { session, component, node: step.node, workers, traceparent: traceparentOf() },
+    deps.podPolicy,
+  );
   const created = await deps.pods.create(record, component.name, manifest);
   if (created.kind !== "created") return { got: "obstacle", obstacle: created };
-  const { uid, confirmed } = created;
+  const { uid, node, confirmed } = created;
   if (!confirmed && (await isCurrent(deps, record))) await deps.pods.confirm(manifest.metadata.name, uid);
-  return { got: "outcome", outcome: { do: "pod-created", component: component.name, uid } };
+  return { got: "outcome", outcome: { do: "pod-created", component: component.name, uid, node } };
 }
 
 /**

@@ -40,7 +40,7 @@ function filled(made: SessionRecord): SessionRecord {
   const outcomes: Outcome[] = [
     { do: "note-reservation", reservationId: "r".repeat(64), because: "ledger-answered" },
     { do: "accept", event: granted, machines, because: "machines-granted" },
-    ...made.components.map(({ name }) => ({ do: "pod-created", component: name, uid }) as const),
+    ...made.components.map(({ name }) => ({ do: "pod-created", component: name, uid, node: "n".repeat(253) }) as const),
   ];
   const created = outcomes.reduce(transitionRecord, made);
   const pods = created.components.map(({ pod, node }) => ({

@@ -12,8 +12,9 @@ import type { LivePod, Obstacle } from "../domain/snapshot.ts";
 import type { PodSeen } from "../domain/summarise-components.ts";
 import { overdueNodes } from "./overdue-nodes.ts";
 
-/** What came of making a pod: it is there and it is ours, or what stood in the way. One that is not confirmed is placed nowhere. */
-export type Created = { readonly kind: "created"; readonly uid: string; readonly confirmed: boolean } | Obstacle;
+/** What came of making a pod: it is there and it is ours, or what stood in the way. One that is not confirmed is placed nowhere. `node`: the only one that it may run on. */
+export type Created =
+  { readonly kind: "created"; readonly uid: string; readonly node: string; readonly confirmed: boolean } | Obstacle;
 
 export type DeleteOptions = {
   /** Without its node's word. */
@@ -47,7 +48,7 @@ export function kubePods(config: KubeConfig, namespace: string, installation: st
       try {
         // A field that the cluster does not know is refused; otherwise it would be dropped.
         const made = await api.createNamespacedPod({ namespace, body, fieldValidation: "Strict" });
-        return { kind: "created", uid: made.metadata?.uid ?? "", confirmed: isConfirmed(made) };
+        return { kind: "created", uid: made.metadata?.uid ?? "", node: pinnedNode(made), confirmed: isConfirmed(made) };
       } catch (error) {
         const fault = faultOrThrow(error);
         if (fault.code === "already_exists") {
@@ -153,7 +154,7 @@ function adopt(
     // One for a machine that the component has lost since can start nowhere.
     const isOurs = whose.ownerUid === record.uid && (pinnedNode(pod) === node || startedContainers(pod).length > 0);
     return isOurs
-      ? { kind: "created", uid, confirmed: isConfirmed(pod) }
+      ? { kind: "created", uid, node: pinnedNode(pod), confirmed: isConfirmed(pod) }
       : { kind: "leftover", component, pod: name, uid };
   }
   const kind = owner[labels.ownerKind] ?? "";

@@ -128,7 +128,7 @@ function execute(world: World, step: SessionStep): void {
         alive: true,
         deleting: false,
       });
-      remember(world, { do: "pod-created", component: step.component.name, uid });
+      remember(world, { do: "pod-created", component: step.component.name, uid, node: step.node });
       return;
     }
     case "delete-pod": {

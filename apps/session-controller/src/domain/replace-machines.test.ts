@@ -212,3 +212,19 @@ describe("a component that lost its machine before it started", () => {
     expect(at(losing())).toBe(START_MS + POLICY.replacementWaitMs);
   });
 });
+
+it("keeps the replacement where the pod of an executor before this one runs, though its own machine is back", () => {
+  const back = losing({ node: NODE, message: "" });
+  const created = { do: "pod-created", component: "server-0", uid: "uid-server-0", node: "node-9" } as const;
+  const record = transitionRecord(back, created);
+  const live = livePod(podSeen("server-0", { node: "node-9" }), { containers: ["main"] });
+  const { server, steps } = pass({
+    record,
+    livePods: [live],
+    nodesLost: new Map(),
+    nodesBack: new Set([NODE]),
+    replacements: replacements(granted("node-9")),
+  });
+  expect(server.node).toBe("node-9");
+  expect(steps).not.toContain("release-replacement");
+});

@@ -11,7 +11,7 @@ import type { RecordStep } from "./plan-session.ts";
 /** What a pass has to remember: its record-only steps, and what came of the others. */
 export type Outcome =
   | RecordStep
-  | { readonly do: "pod-created"; readonly component: string; readonly uid: string }
+  | { readonly do: "pod-created"; readonly component: string; readonly uid: string; readonly node: string }
   | LogsRead
   | { readonly do: "released" }
   /** The executor ends, and the session has not ended it. */
@@ -88,7 +88,7 @@ function transitionLive(
     case "record":
       return { ...record, events: withEvent(record.events, outcome.event) };
     case "pod-created":
-      return noteCreated(record, outcome.component, outcome.uid);
+      return noteCreated(record, outcome);
     case "conclude":
       return record.verdict === undefined ? { ...record, verdict: outcome.verdict, waitingBecause: "" } : record;
     case "logs-read":
@@ -144,11 +144,17 @@ function accept(record: SessionRecord, step: Extract<RecordStep, { do: "accept" 
   };
 }
 
-function noteCreated(record: SessionRecord, name: string, uid: string): SessionRecord {
+/** The pod may be one that an executor before us made and did not write down, on another machine than this one chose: its machine is the component's. */
+function noteCreated(
+  record: SessionRecord,
+  { component: name, uid, node }: Extract<Outcome, { do: "pod-created" }>,
+): SessionRecord {
   return {
     ...record,
     components: record.components.map((component) =>
-      component.name === name && component.podUid === "" ? { ...component, podUid: uid, state: "CREATED" } : component,
+      component.name === name && component.podUid === ""
+        ? { ...component, podUid: uid, node, state: "CREATED" }
+        : component,
     ),
   };
 }
