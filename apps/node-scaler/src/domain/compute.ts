@@ -79,7 +79,8 @@ export type ScalingPlan = {
 
 /**
  * Decides which nodes are made, kept and ended (`BindingNodeScaler.compute`). Looking again at a world where the plan was carried out starts nothing more, stops
- * nothing more and binds the same, unless boots were put off because a round has no more, or standby has to leave room in a pool that is full.
+ * nothing more and binds the same, unless boots were put off because a round has no more, or standby has to leave room in a pool that is full; and a demand that waits, for
+ * room or for spot instances, takes what was made to stand by.
  *
  * The cost is that of sorting: nodes and demands meet through what must match of them, never each with each.
  */
