@@ -10,9 +10,10 @@ it.each([
     `session-part/${"x".repeat(47)}--0a1b-2`,
     true,
   ],
-  ["of a longer name, of its own kind", `set/${"x".repeat(50)}`, `set/${"x".repeat(50)}--1`, true],
-  ["of a longer name that begins alike", `set/${"x".repeat(50)}`, `set/${"x".repeat(47)}--1`, false],
+  ["of a longer name, of its own kind", `replica-set/${"x".repeat(50)}`, `replica-set/${"x".repeat(50)}--1`, true],
+  ["of a longer name that begins alike", `replica-set/${"x".repeat(50)}`, `replica-set/${"x".repeat(47)}--1`, false],
   ["of another whole", "session/bench", "session-part/benches--0a1b-2", false],
+  ["of another session that is named so", "session/a", "session/a--b", false],
   ["of another kind", "job/bench", "session-part/bench--0a1b-2", false],
 ])("pods of a whole may be on the machines of a part %s, or not", (_title, whole, part, may) => {
   const named = (text: string): Owner => {

@@ -3,6 +3,8 @@ export type Owner = { readonly kind: string; readonly id: string };
 
 /** Between the id of an owner and the name of a part of it that holds machines by itself: `train-0a1b--worker-7` is a part of `train-0a1b`. */
 export const PART_SEPARATOR = "--";
+/** Kinds whose parts are of the kind itself: their ids have no separator of their own. */
+const KINDS_WITH_PARTS: ReadonlySet<string> = new Set(["job", "replica-set"]);
 /** Ends the kind of parts that a limit of their owner's kind does not count: `session-part`. */
 const PART_KIND = "-part";
 /** Ids of such parts keep so many characters of their owner's id, so that a number fits behind it. */
@@ -18,7 +20,7 @@ export function isSameOwner(one: Owner, other: Owner): boolean {
 }
 
 function isPartOf({ kind, id }: Owner, owner: Owner): boolean {
-  if (kind === owner.kind) return id.startsWith(`${owner.id}${PART_SEPARATOR}`);
+  if (kind === owner.kind) return KINDS_WITH_PARTS.has(kind) && id.startsWith(`${owner.id}${PART_SEPARATOR}`);
   return (
     kind === `${owner.kind}${PART_KIND}` &&
     id.startsWith(`${owner.id.slice(0, PART_OWNER_CHARACTERS)}${PART_SEPARATOR}`)

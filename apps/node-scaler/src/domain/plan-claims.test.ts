@@ -84,16 +84,16 @@ describe("the dispenser", () => {
     expect([step?.because, step?.phase]).toEqual([because, phase]);
   });
 
-  it.each(["session-part/bench--0a1b2c3d-2", "session/bench--2"])(
-    "cleans what pods of the owner reached whose part %s holds it",
-    (part) => {
-      const [kind = "", id = ""] = part.split("/");
-      const holdsPart = { owner: { kind, id }, reservationId: "3" };
-      const machines = inLedger(buildMachine("n", "HELD", holdsPart));
-      const step = plan(node("Available"), { machines, pods: podOf({ kind: "session", id: "bench" }) });
-      expect(step?.status?.claim).toEqual({ ...holdsPart, reached: true });
-    },
-  );
+  it.each([
+    ["session", "session-part/bench--0a1b2c3d-2"],
+    ["job", "job/bench--2"],
+  ])("cleans what pods of the %s reached whose part %s holds it", (owner, part) => {
+    const [kind = "", id = ""] = part.split("/");
+    const holdsPart = { owner: { kind, id }, reservationId: "3" };
+    const machines = inLedger(buildMachine("n", "HELD", holdsPart));
+    const step = plan(node("Available"), { machines, pods: podOf({ kind: owner, id: "bench" }) });
+    expect(step?.status?.claim).toEqual({ ...holdsPart, reached: true });
+  });
 
   it("writes who holds the node, and forgets it when it is free again", () => {
     expect(plan(node("Available"), { machines: held, pods: podOf(holder.owner) })?.status).toEqual({

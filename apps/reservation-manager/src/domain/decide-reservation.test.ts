@@ -183,9 +183,9 @@ describe("what counts as capacity", () => {
 describe("a part of an owner that holds machines by itself", () => {
   it("has the pods of the whole on them, and nobody else's", () => {
     const run = startRun([nodeOf("a1", "a")]);
-    step(run, { do: "reserve", request: requestOf("train--worker-7", ["a"]) });
+    step(run, { do: "reserve", request: requestOf(0, ["a"], { owner: { kind: "job", id: "train--worker-7" } }) });
     const seen = (id: string): void => {
-      step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf(id)] }) });
+      step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [{ kind: "job", id }] }) });
     };
     const pool = () => run.world.machines.pools.get("a");
     seen("train");
