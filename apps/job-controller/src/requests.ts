@@ -255,7 +255,10 @@ function readManifest<View>({ namespace }: RequestDeps<View>, text: string): Man
   if (!isObject(metadata) || typeof metadata["name"] !== "string") return refuse("metadata.name", "is missing");
   const wanted = metadata["namespace"];
   if (wanted !== undefined && wanted !== namespace)
-    return refuse("metadata.namespace", `must be "${namespace}" or absent`);
+    return refuse(
+      "metadata.namespace",
+      `${JSON.stringify(wanted)} is not served: this job-controller runs the jobs of the namespace "${namespace}"`,
+    );
   if ("status" in value) return refuse("status", "is written by the controller alone");
   return { apiVersion, kind, metadata: { ...metadata, name: metadata["name"] }, spec };
 }

@@ -15,7 +15,8 @@ for (const server of API_SERVERS) {
     let world: JobWorld;
 
     beforeAll(async () => {
-      world = await jobWorld(await server.start(), POOLS);
+      const definitions = ["muster.dev_jobs.yaml", "kubeflow.org_pytorchjobs.yaml"];
+      world = await jobWorld(await server.start(), POOLS, { definitions });
       await world.startController();
     });
 
@@ -143,6 +144,13 @@ for (const server of API_SERVERS) {
       expect(negative).toMatch(/replicas/);
       const [unnamed] = await problemsOf(manifest("Not_A_Name", {}));
       expect(unnamed).toMatch(/name/);
+      // The definition's, of a kind that is not Muster's own: what it does not have would be cut off.
+      const containers = [{ name: "pytorch", image: "node" }];
+      const spec = { pytorchReplicaSpecs: { Worker: { replica: 2, template: { spec: { containers } } } } };
+      const metadata = { name: "checked", annotations: { "muster.dev/pool": "workers" } };
+      const foreign = { apiVersion: "kubeflow.org/v1", kind: "PyTorchJob", metadata, spec };
+      const [misspelt] = await problemsOf(JSON.stringify(foreign));
+      expect(misspelt).toMatch(/unknown field "spec\.pytorchReplicaSpecs\.Worker\.replica"/);
       expect(await world.get("checked")).toBeUndefined();
     });
 

@@ -7,7 +7,6 @@ import { annotations, type JobService, muster } from "@muster/proto";
 import { traceparentOf } from "@muster/tracing";
 import type { Config } from "../config.ts";
 import { ownerIdOf } from "../domain/build-units.ts";
-import { JOB_KIND } from "../domain/kind-job.ts";
 import { isFinished } from "../domain/job-status.ts";
 import { KINDS } from "../domain/kinds.ts";
 import type { Kind } from "../domain/kind.ts";
@@ -295,11 +294,8 @@ async function createJob(
   calls: KubeCalls,
   { kind, resource, place, dryRun = false }: Creation,
 ): Promise<JobResource | undefined> {
-  // A slip in a manifest of ours is told, not cut off; of other kinds we know only the definition that is installed.
-  const query = {
-    ...(kind.group === JOB_KIND.group && { fieldValidation: "Strict" }),
-    ...(dryRun && { dryRun: "All" }),
-  };
+  // A slip is told and not cut off, by the definition that is installed, as kubectl has it.
+  const query = { fieldValidation: "Strict", ...(dryRun && { dryRun: "All" }) };
   try {
     return await calls.create<JobResource>(place, resource, { query });
   } catch (error) {
