@@ -92,7 +92,7 @@ describe("muster run", () => {
     world.move("unready", "ERROR", { reason: "TIMEOUT", components: { state: "NOT_READY" } });
     const { stderr } = await cli.ended;
     expect(stderr).toContain("last lines of server (`muster logs unready server` shows all):\n  listening on");
-    expect(stderr).toContain("driver has written nothing\n");
+    expect(stderr).toContain("driver has written nothing; `muster logs unready driver -c CONTAINER` shows");
   });
 
   it("does not say that a component has written nothing whose log was lost", async () => {
@@ -289,6 +289,25 @@ describe("questions", () => {
     expect(stdout).toBe("server-0 | zero\nserver-1 | one\n");
     expect(code).toBe(0);
     expect((await world.muster(["logs", "replicated", "server-1"]).ended).stdout).toBe("one\n");
+  });
+
+  it("takes a component for no replica of another one whose name its own begins with", async () => {
+    const yaml = sessionYaml("numbered")
+      .replace("name: server,", "name: server, replicas: 2,")
+      .replace("name: driver,", "name: server-5,");
+    await world.muster(["run", "--detach", await world.file("numbered.yaml", yaml)]).ended;
+    for (const name of ["server-0", "server-1", "server-5"]) world.logs.set(`numbered/${name}`, `${name}\n`);
+    const { stdout } = await world.muster(["logs", "numbered", "server"]).ended;
+    expect(stdout).toBe("server-0 | server-0\nserver-1 | server-1\n");
+  });
+
+  it("prints what another container of a component wrote, as the failed preparation of one", async () => {
+    await world.muster(["run", "-", "-d"], { input: sessionYaml("prepared") }).ended;
+    world.logs.set("prepared/server", "serving\n");
+    world.logs.set("prepared/server/prepare", "no data\n");
+    expect((await world.muster(["logs", "prepared", "server", "-c", "prepare"]).ended).stdout).toBe("no data\n");
+    const { stderr } = await world.muster(["logs", "prepared", "server", "--container", "other"]).ended;
+    expect(stderr).toContain("server has no log");
   });
 
   it("follows a log from before it exists until the component has ended", async () => {

@@ -268,8 +268,8 @@ async function serveAll(
           return Promise.resolve({ session });
         },
         // Chunks of seven bytes, so that characters and lines are cut.
-        getLogs: ({ name, component, offset }) => {
-          const log = logs.get(`${name}/${component}`);
+        getLogs: ({ name, component, container, offset }) => {
+          const log = logs.get([name, component, ...(container === "" ? [] : [container])].join("/"));
           if (log === AWAY) {
             refusals.count += 1;
             return throwFault({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 100 });

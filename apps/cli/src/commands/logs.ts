@@ -23,7 +23,7 @@ export async function logs(
   cli: Cli,
   target: string,
   component: string | undefined,
-  options: { readonly follow: boolean },
+  options: { readonly follow: boolean; readonly container?: string | undefined },
 ): Promise<ExitCode> {
   refuseLease(
     target,
@@ -58,6 +58,7 @@ export async function logs(
         component: each,
         alone: component !== undefined && chosen.length === 1,
         follow: options.follow,
+        container: options.container,
         over: isFinished(work),
         stop,
         lacks: (lack) => lacking.push(lack),
@@ -79,10 +80,12 @@ export async function logs(
   return cli.interrupts.first.aborted ? EXIT.interrupted : EXIT.ok;
 }
 
-/** The component of this name, or its replicas: of `server` server-0, server-1 and so on. */
+/** The component of this name, or its replicas: of `server` server-0, server-1 and so on, without a gap: `server-5` after them is a component of that name. */
 function withReplicas(component: string, names: readonly string[]): readonly string[] {
   if (names.includes(component)) return [component];
-  return names.filter((name) => name.startsWith(`${component}-`) && /^\d+$/.test(name.slice(component.length + 1)));
+  const replicas: string[] = [];
+  while (names.includes(`${component}-${replicas.length}`)) replicas.push(`${component}-${replicas.length}`);
+  return replicas;
 }
 
 /** A component of which nothing could be shown. */
@@ -122,6 +125,8 @@ type LogSource = {
   /** No log comes into being any more. */
   readonly over: boolean;
   readonly follow: boolean;
+  /** undefined: the main one. */
+  readonly container: string | undefined;
   readonly stop: AbortSignal;
   readonly lacks: (lack: Lack) => void;
 };
@@ -152,8 +157,8 @@ async function readLog(source: LogSource, sink: Sink): Promise<void> {
 
 /** What comes next in the log, waited for while the component may still start; undefined when there is no log, or when told to stop. */
 async function readChunk(source: LogSource, from: LogPlace): Promise<LogChunk | undefined> {
-  const { cli, calls, contact, name, component, follow, stop } = source;
-  const question = (): Promise<LogChunk> => calls.log(name, component, from, { signal: stop, follow });
+  const { cli, calls, contact, name, component, follow, container, stop } = source;
+  const question = (): Promise<LogChunk> => calls.log(name, component, from, { signal: stop, follow, container });
   while (!stop.aborted) {
     try {
       return follow ? await contact.ask(`log of ${component}`, question, stop) : await question();

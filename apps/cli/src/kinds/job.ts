@@ -125,10 +125,13 @@ function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
     },
     cancel: async (name) =>
       workOf(await ask(name, (key) => jobs.cancelJob({ requestId: crypto.randomUUID(), key }, options))),
-    log: async (name, component, from, { signal, follow } = { signal: stop, follow: false }) => {
+    log: async (name, component, from, { signal, follow, container = "" } = { signal: stop, follow: false }) => {
       const timeoutMs = follow ? LONG_POLL_TIMEOUT_MS : CALL_TIMEOUT_MS;
       const { chunk, nextOffset, complete, truncated, run, pod } = await ask(name, (key) =>
-        jobs.getJobLogs({ key, component, ...from, waitMs: follow ? LONG_POLL_MS : 0 }, { timeoutMs, signal }),
+        jobs.getJobLogs(
+          { key, component, container, ...from, waitMs: follow ? LONG_POLL_MS : 0 },
+          { timeoutMs, signal },
+        ),
       );
       return { bytes: chunk, next: { offset: nextOffset, run }, pod, complete, truncated };
     },

@@ -72,13 +72,13 @@ export type WorkCalls = {
   readonly cancel: (name: string) => Promise<Work>;
   /**
    * What is there; with `follow` as soon as there is something at the place, or after some seconds. A component that lives more than once is followed from one run to
-   * the next: then the next place is of another run.
+   * the next: then the next place is of another run. `container`: another one than the main one.
    */
   readonly log: (
     name: string,
     component: string,
     from: LogPlace,
-    options?: { readonly signal: AbortSignal; readonly follow: boolean },
+    options?: { readonly signal: AbortSignal; readonly follow: boolean; readonly container?: string | undefined },
   ) => Promise<LogChunk>;
   /** All that happened to it, where that is more than its own events; in any order. */
   readonly events?: (work: Work) => Promise<readonly WorkEvent[]>;

@@ -67,8 +67,8 @@ function sessionCalls(link: Link): WorkCalls {
         return { items: reply.sessions.map(sessionFromMessage), next: reply.continue };
       }),
     cancel: async (name) => workOf(await sessions.cancelSession({ requestId: crypto.randomUUID(), name }, options)),
-    log: async (name, component, { offset }, { signal, follow } = { signal: stop, follow: false }) => {
-      const request = { name, component, offset, waitMs: follow ? LONG_POLL_MS : 0 };
+    log: async (name, component, { offset }, { signal, follow, container = "" } = { signal: stop, follow: false }) => {
+      const request = { name, component, container, offset, waitMs: follow ? LONG_POLL_MS : 0 };
       const timeoutMs = follow ? LONG_POLL_TIMEOUT_MS : CALL_TIMEOUT_MS;
       const { chunk, nextOffset, complete, truncated } = await sessions.getLogs(request, { timeoutMs, signal });
       return { bytes: chunk, next: { offset: nextOffset, run: "" }, pod: "", complete, truncated };

@@ -143,6 +143,8 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     .action(answer((name: string, { output }: OutputOption) => cancelWork(cli, name, output)));
 }
 
+type LogsOptions = { readonly follow?: true; readonly container?: string };
+
 function addLogs(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("logs")
@@ -153,13 +155,14 @@ function addLogs(program: Command, cli: Cli, answer: Answer): void {
       "only this component; of one with replicas all of them; without it all, each line after its component's name",
     )
     .option("-f, --follow", "go on until the components have ended")
+    .option("-c, --container <name>", "of another container than the main one, such as an init container")
     .addHelpText(
       "after",
-      `\nExamples:\n  muster logs http-benchmark-x7k2p driver\n  muster logs http-benchmark-x7k2p server\n  muster logs -f http-benchmark-x7k2p\n  muster logs job/training worker-0`,
+      `\nExamples:\n  muster logs http-benchmark-x7k2p driver\n  muster logs http-benchmark-x7k2p server\n  muster logs -f http-benchmark-x7k2p\n  muster logs job/training worker-0\n  muster logs job/training worker-0 -c prepare`,
     )
     .action(
-      answer((name: string, component: string | undefined, { follow }: { follow?: true }) =>
-        logs(cli, name, component, { follow: follow === true }),
+      answer((name: string, component: string | undefined, { follow, container }: LogsOptions) =>
+        logs(cli, name, component, { follow: follow === true, container }),
       ),
     );
 }
