@@ -10,14 +10,20 @@ export type JobUserDeps = Omit<UserDeps, "world"> & { readonly world: Pick<World
 
 const JOBS = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: NAMESPACE };
 const AGAIN_MS = 300;
+/** Sooner than any call is repeated that has no answer yet. */
+const SOON_MS = 400;
 
 /** Submits a job, and does to it what its shape says. Asks again until it is answered, as the command line does. */
 export async function beJobUser(deps: JobUserDeps, shape: JobShape): Promise<void> {
   const { startedAtMs, stop } = deps;
   await pause(startedAtMs + shape.submitAtMs - performance.now(), stop);
+  const beginMs = performance.now();
   await Promise.all([submit(deps, shape), ...(shape.submitTwice ? [submit(deps, shape)] : [])]);
-  // Not before: a request that is still under way would make a job again that is deleted meanwhile.
-  if (shape.deed !== undefined) await doDeed(deps, shape.name, shape.deed);
+  if (shape.deed === undefined) return;
+  // Not before: a request that is still under way would make a job again that is deleted meanwhile. One that was not answered soon has been repeated, and each of them lives as
+  // long as the call has time.
+  if (performance.now() - beginMs > SOON_MS) await pause(CALL_TIMEOUT_MS, stop);
+  await doDeed(deps, shape.name, shape.deed);
 }
 
 async function submit({ world, diary, stop }: JobUserDeps, shape: JobShape): Promise<void> {
