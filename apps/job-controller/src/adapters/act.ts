@@ -1,5 +1,5 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { assertNever, describeFault, FaultError, throwFault, type Fault } from "@muster/faults";
+import { assertNever, describeFault, FaultError, type Fault } from "@muster/faults";
 import {
   createMembers,
   genExpectationPodsKey,
@@ -23,9 +23,6 @@ import { toPod, toService } from "./messages.ts";
 import type { Observation } from "./observe.ts";
 import { podGroupKind } from "./pod-groups.ts";
 import type { JobRow } from "./read-job.ts";
-
-/** By then the watch has said that the job is gone. */
-const GONE_RETRY_MS = 500;
 
 export type ActDeps = {
   readonly calls: Pick<KubeCalls, "create" | "get" | "delete">;
@@ -113,7 +110,8 @@ async function createPods(
   const { kind, controller } = runtime;
   const { metadata, spec, traceparent } = job;
   if ("problems" in spec) return;
-  await mustBeThere(deps, runtime, job);
+  // A view that does not know yet that the job was deleted sees the garbage collector take its pods, and would create each of them again.
+  await controller.recheckDeletionTimestamp(job)();
   const mark = podGroupKind(groupKindOf(seen.snapshot, deps.policy))?.mark(metadata.name);
   const create = fenced(holds, (pod: V1Pod) => controller.podControl.createPod(job, pod));
   for (const type of new Set(pods.map((pod) => pod.type))) {
@@ -126,17 +124,6 @@ async function createPods(
     const accounting = { expectations: controller.expectations, key: genExpectationPodsKey(metadata.uid, type) };
     settle(await createMembers(manifests, create, accounting, signal));
   }
-}
-
-/**
- * Asks the API server. A view that has not heard yet of the end of its job sees the pods go, one by one, and would make each of them again as fast as the garbage collector
- * takes them. Rejects with unavailable, so that the pass is made again later.
- */
-async function mustBeThere({ calls }: Pick<ActDeps, "calls">, { resource }: KindRuntime, job: JobRow): Promise<void> {
-  const { name, uid } = job.metadata;
-  const there = await calls.get<KubeObject>(resource, name).catch(unless("not_found"));
-  if (there?.metadata?.uid === uid && there.metadata.deletionTimestamp === undefined) return;
-  throwFault({ code: "unavailable", dependency: `current view of job ${name}`, retryAfterMs: GONE_RETRY_MS });
 }
 
 async function forcePod(
