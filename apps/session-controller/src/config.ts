@@ -19,7 +19,7 @@ export type Config = {
     readonly resultFile: string;
   };
   /** Sessions that may hold machines at once, in all replicas together; 0: as many as fit. */
-  readonly executorsMost: number;
+  readonly executorsMax: number;
   /** How long a machine may be not ready, cordoned or tainted before a component that has not started gets another one. */
   readonly machineLostMs: number;
   readonly queue: { readonly inFlightMost: number; readonly ackWaitMs: number; readonly failuresMost: number };
@@ -65,7 +65,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         imageDefault: read.text("SESSION_DEFAULT_IMAGE", "busybox:stable"),
         resultFile: read.text("SESSION_RESULT_FILE", "/dev/termination-log"),
       },
-      executorsMost: read.integer("SESSION_EXECUTORS", { fallback: 1, min: 0, max: 100_000 }),
+      executorsMax: read.integer("SESSION_EXECUTORS", { fallback: 1, min: 0, max: 100_000 }),
       machineLostMs: read.integer("SESSION_MACHINE_LOST_MS", { fallback: 30_000, min: 0, max: DAY_MS }),
       queue: {
         inFlightMost: read.integer("SESSION_IN_FLIGHT", { fallback: 1000, min: 1, max: 100_000 }),

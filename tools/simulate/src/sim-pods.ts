@@ -2,11 +2,14 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { faultOf, throwFault } from "@muster/faults";
 import { labels, schedulingGates } from "@muster/proto";
 import type { ActDeps } from "@muster/session-controller/act";
-import { livePodOf, pinnedNode, startedContainers, toPod, type Pods } from "@muster/session-controller/pods";
+import { adoptPod, isConfirmed, livePodOf, pinnedNode, toPod, type Pods } from "@muster/session-controller/pods";
 import type { LivePod } from "@muster/session-controller/snapshot";
 import type { Cluster } from "./cluster.ts";
 import { nodeOf } from "./kubelets.ts";
 import type { World } from "./world.ts";
+
+/** Of the simulated services. */
+export const INSTALLATION = "simulated";
 
 /** The API server as the session controller reaches it: creating twice finds the first, deleting means exactly one uid. */
 export function simPods({ network, cluster }: Pick<World, "network" | "cluster">): Pods {
@@ -23,12 +26,7 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
       const there = await network.call("api-server", `read pod ${name}`, () => cluster.pods.get(name));
       if (there === undefined)
         return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 });
-      const uid = there.metadata?.uid ?? "";
-      const isPlaced = pinnedNode(there) === pinnedNode(wanted) || startedContainers(there).length > 0;
-      if (there.metadata?.labels?.[labels.ownerUid] === record.uid && isPlaced) {
-        return { kind: "created", uid, node: pinnedNode(there), confirmed: isConfirmed(there) };
-      }
-      return { kind: "leftover", component, pod: name, uid };
+      return adoptPod(there, record, { component, node: pinnedNode(wanted), installation: INSTALLATION });
     },
     confirm: (pod, uid) =>
       network.call("api-server", `confirm pod ${pod} ${uid}`, () => {
@@ -63,10 +61,6 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
       }));
     },
   };
-}
-
-function isConfirmed({ spec }: V1Pod): boolean {
-  return !(spec?.schedulingGates ?? []).some(({ name }) => name === schedulingGates.unconfirmed);
 }
 
 /** The pods of one session as the API server lists them. */

@@ -24,8 +24,8 @@ export type ActDeps = CreatePodDeps & {
   readonly pods: Pods;
   readonly podLogs: PodLogs;
   readonly logStore: LogStore;
-  readonly executorsMost: number;
-  readonly logBytesMost: number;
+  readonly executorsMax: number;
+  readonly logBytesMax: number;
   readonly logPatienceMs: number;
   readonly resultPatienceMs: number;
   /** All reading of logs by this process. */
@@ -72,7 +72,7 @@ export function collect(
   const reading = {
     logs: deps.podLogs,
     store: deps.logStore,
-    limitBytes: deps.logBytesMost,
+    limitBytes: deps.logBytesMax,
     patienceMs: deps.logPatienceMs,
     resultPatienceMs: deps.resultPatienceMs,
     turns: deps.logTurns,
@@ -171,7 +171,7 @@ function reserve(deps: ActDeps, record: SessionRecord): Promise<ReservationSeen>
     needs: needsOf(record),
     wait: true,
     priority: record.spec.priority,
-    concurrencyLimit: deps.executorsMost,
+    concurrencyLimit: deps.executorsMax,
   });
 }
 

@@ -224,8 +224,8 @@ function actDeps(
       resultFile,
       keys: { labels, annotations, schedulingGates },
     },
-    executorsMost: config.executorsMost,
-    logBytesMost: config.logs.perContainerBytes,
+    executorsMax: config.executorsMax,
+    logBytesMax: config.logs.perContainerBytes,
     logPatienceMs: config.logs.patienceMs,
     resultPatienceMs: config.logs.resultPatienceMs,
     logTurns: takeTurns(config.logs.readAtOnce),
@@ -323,7 +323,7 @@ function sweepDeps(world: World): SweepDeps {
     release: (session, reservationId) => release(acting.reservations, session, reservationId, randomUUID()),
     releaseReplacement: (ownerId, reservationId) => releaseReplacement(acting.reservations, ownerId, reservationId),
     limitSessions: async () => {
-      const limit = context.config.executorsMost;
+      const limit = context.config.executorsMax;
       await acting.reservations.limitConcurrency({ requestId: randomUUID(), ownerKind: "session", limit });
     },
     tellLeftAlone: tellLeftAlone(context.logger, { what: "session", own: world.installation }),

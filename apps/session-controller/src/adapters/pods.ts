@@ -53,7 +53,7 @@ export function kubePods(config: KubeConfig, namespace: string, installation: st
         const fault = faultOrThrow(error);
         if (fault.code === "already_exists") {
           const pod = await readTaken(api, namespace, manifest.metadata.name, error);
-          return adopt(pod, record, { component, node: pinnedNode(body), installation });
+          return adoptPod(pod, record, { component, node: pinnedNode(body), installation });
         }
         return decideRefusal(fault, component, error);
       }
@@ -105,7 +105,7 @@ export function toPod(manifest: ReturnType<typeof buildPod>): V1Pod {
   return manifest as unknown as V1Pod;
 }
 
-function isConfirmed({ spec }: V1Pod): boolean {
+export function isConfirmed({ spec }: V1Pod): boolean {
   return !(spec?.schedulingGates ?? []).some(({ name }) => name === schedulingGates.unconfirmed);
 }
 
@@ -138,7 +138,7 @@ export function pinnedNode({ spec }: Pick<V1Pod, "spec">): string {
 }
 
 /** The pod of that name was made by an executor before us, is left from an earlier session, or belongs to somebody else. */
-function adopt(
+export function adoptPod(
   pod: V1Pod,
   record: SessionRecord,
   {

@@ -46,7 +46,7 @@ import { protoCodec, type Bucket, type View } from "@muster/store";
 import { viewNodes, type Nodes } from "@muster/watch";
 import { simBucket } from "../sim-bucket.ts";
 import { simLead } from "../sim-lead.ts";
-import { simPodLogs, simPods } from "../sim-pods.ts";
+import { INSTALLATION, simPodLogs, simPods } from "../sim-pods.ts";
 import { simLogStore } from "../sim-log-store.ts";
 import { traceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
@@ -170,9 +170,9 @@ function executorDeps(parts: Parts): ExecutorDeps {
     load,
     podLogs: simPodLogs(world),
     logStore: parts.logStore,
-    podPolicy: { ...CONFIG.kube, installation: "simulated", keys: { labels, annotations, schedulingGates } },
-    executorsMost: CONFIG.executorsMost,
-    logBytesMost: CONFIG.logs.perContainerBytes,
+    podPolicy: { ...CONFIG.kube, installation: INSTALLATION, keys: { labels, annotations, schedulingGates } },
+    executorsMax: CONFIG.executorsMax,
+    logBytesMax: CONFIG.logs.perContainerBytes,
     logPatienceMs: CONFIG.logs.patienceMs,
     resultPatienceMs: CONFIG.logs.resultPatienceMs,
     logTurns: takeTurns(CONFIG.logs.readAtOnce),
@@ -233,7 +233,7 @@ function sweepDeps(parts: Parts): SweepDeps {
     release: (session, id) => release(reservations, session, id, crypto.randomUUID()),
     releaseReplacement: (ownerId, id) => releaseReplacement(reservations, ownerId, id),
     limitSessions: async () => {
-      const limit = CONFIG.executorsMost;
+      const limit = CONFIG.executorsMax;
       await reservations.limitConcurrency({ requestId: crypto.randomUUID(), ownerKind: "session", limit });
     },
     forget: ({ record, revision }) => records.delete(record.name, revision),
