@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { buildPoolTroubles } from "../src/domain/build-pool-troubles.ts";
 import { listInstances } from "../src/instance-lists.ts";
-import type { Instance, NodeProvider } from "../src/providers/provider.ts";
+import type { NodeProvider } from "../src/providers/provider.ts";
+import { buildInstance } from "./build-sightings.ts";
 import { buildPolicy } from "./build-node.ts";
 import { heartbeatRound } from "../src/rounds/heartbeat-round.ts";
 import { reaperRound } from "../src/rounds/reaper-round.ts";
@@ -543,16 +544,7 @@ it("finishes a step of a scan that has taken longer than its round waits for", a
   const stop = () => answer.promise;
   const [name, provider] = [...world.scaler.providers][0] ?? [];
   if (name === undefined || provider === undefined) throw new Error("there is no provider");
-  const orphan: Instance = {
-    instanceId: "i-orphan",
-    nodeName: "",
-    state: "running",
-    zone: undefined,
-    addresses: [],
-    kubernetesNode: undefined,
-    lostAtMs: undefined,
-    failure: undefined,
-  };
+  const orphan = buildInstance("", { instanceId: "i-orphan" });
   const list = () => Promise.resolve([orphan]);
   const providers = new Map<string, NodeProvider>([[name, { ...provider, stop, list }]]);
   const scaler = { ...world.scaler, providers };

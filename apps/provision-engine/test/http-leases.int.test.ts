@@ -65,9 +65,11 @@ afterAll(async () => {
 it("serves what a controller lists, and tells it a signed result, and the end when it withdraws it", async () => {
   const sent = signedOrder(user, { id: "1-1" });
   controller.list(toJsonOrder(sent));
-  const told = await received("1-1", "result");
-  const [id, type, message, data, state] = ["id", "type", "message", "data", "state"].map((name) => String(told[name]));
-  const createdNs = BigInt(String(told["created_ns"]));
+  const result = await received("1-1", "result");
+  const [id, type, message, data, state] = ["id", "type", "message", "data", "state"].map((name) =>
+    String(result[name]),
+  );
+  const createdNs = BigInt(String(result["created_ns"]));
   const bytes = buildResultBytes({
     id: id!,
     type: type!,
@@ -76,7 +78,7 @@ it("serves what a controller lists, and tells it a signed result, and the end wh
     createdNs,
     state: state as ResultState,
   });
-  expect(verifySignature(engineSigner.publicKey, bytes, Buffer.from(String(told["signature"]), "base64"))).toBe(true);
+  expect(verifySignature(engineSigner.publicKey, bytes, Buffer.from(String(result["signature"]), "base64"))).toBe(true);
   expect(state).toBe("ok");
   controller.list(toJsonOrder(sent, { to_delete: true }));
   await reaches(world, "1-1", "ENDED");

@@ -258,7 +258,7 @@ it("has on disk whatever it answered when the leader is killed with 256 requests
   expect(second.errors).toEqual([]);
 });
 
-it("goes on when NATS was away for much longer than any lock lives, and takes no machines from owners who could not ask meanwhile", async () => {
+it("recovers after NATS was away for longer than any lock, and every owner keeps its machines", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);

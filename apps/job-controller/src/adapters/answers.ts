@@ -294,7 +294,7 @@ async function createJob(
   calls: KubeCalls,
   { kind, resource, place, dryRun = false }: Creation,
 ): Promise<JobResource | undefined> {
-  // A slip is told and not cut off, by the definition that is installed, as kubectl has it.
+  // The definition that is installed decides which fields exist; kubectl validates the same way by default.
   const query = { fieldValidation: "Strict", ...(dryRun && { dryRun: "All" }) };
   try {
     return await calls.create<JobResource>(place, resource, { query });

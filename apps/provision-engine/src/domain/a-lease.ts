@@ -1,6 +1,17 @@
 import type { Order } from "@muster/leases";
 import type { LeaseRecord } from "./lease.ts";
 
+/** Data of an order of each type that is counted. */
+export const DATA_BY_TYPE: Readonly<Record<string, object>> = {
+  network: { name: "net" },
+  volume: { size: 1, type: "ssd" },
+  zdb: { size: 2, mode: "user", disk_type: "hdd" },
+  container: { image: "i", capacity: { cpu: 1, memory: 1024, disk_size: 512 } },
+  kubernetes: { size: 1 },
+  machine: { pool: "p", machines: 1 },
+  debug: {},
+};
+
 /** A lease for tests: active, of a debug workload, with all of it told. */
 export function aLease({
   order = {},

@@ -1,23 +1,14 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease, DATA_BY_TYPE } from "./a-lease.ts";
 import { sumHeldUnits } from "./count-leases.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
 import { GIB, MIB } from "./resource-units.ts";
 
-const DATA: Readonly<Record<string, object>> = {
-  network: { name: "net" },
-  volume: { size: 1, type: "ssd" },
-  zdb: { size: 2, mode: "user", disk_type: "hdd" },
-  container: { image: "i", capacity: { cpu: 1, memory: 1024, disk_size: 512 } },
-  kubernetes: { size: 1 },
-  machine: { pool: "p", machines: 1 },
-  debug: {},
-};
 const of = (type: string, changes: { phase?: Phase; user?: string; data?: object } = {}): LeaseRecord =>
   aLease({
     phase: changes.phase ?? "ACTIVE",
-    order: { type, user: changes.user ?? "u", data: JSON.stringify(changes.data ?? DATA[type]) },
+    order: { type, user: changes.user ?? "u", data: JSON.stringify(changes.data ?? DATA_BY_TYPE[type]) },
   });
 
 it("adds up to the byte what leases take that are active, being made or being taken down", () => {
@@ -38,7 +29,7 @@ it("adds to each lease what its type takes by configuration, and to no other", (
 it("does not depend on the order of the records", () => {
   const records = fc.array(
     fc
-      .constantFrom(...Object.keys(DATA))
+      .constantFrom(...Object.keys(DATA_BY_TYPE))
       .chain((type) => fc.constantFrom<Phase>("ACTIVE", "PROVISIONING", "ENDED").map((phase) => of(type, { phase }))),
   );
   fc.assert(

@@ -1,22 +1,13 @@
 import { expect, it } from "vitest";
-import { aLease } from "../domain/a-lease.ts";
+import { aLease, DATA_BY_TYPE } from "../domain/a-lease.ts";
 import type { Phase } from "../domain/lease.ts";
 import { leaseSums } from "./lease-sums.ts";
 
-const DATA: Readonly<Record<string, object>> = {
-  network: { name: "net" },
-  volume: { size: 1, type: "ssd" },
-  zdb: { size: 2, mode: "user", disk_type: "hdd" },
-  container: { image: "i", capacity: { cpu: 1, memory: 1024, disk_size: 512 } },
-  kubernetes: { size: 1 },
-  machine: { pool: "p", machines: 1 },
-  debug: {},
-};
 type Lease = { readonly type: string; readonly phase?: Phase; readonly user?: string; readonly data?: object };
 
 function countersOf(leases: readonly Lease[]) {
   const sums = leaseSums();
-  leases.forEach(({ type, phase = "ACTIVE", user = "u", data = DATA[type] }, index) => {
+  leases.forEach(({ type, phase = "ACTIVE", user = "u", data = DATA_BY_TYPE[type] }, index) => {
     const id = `1-${index}`;
     sums.set(id, aLease({ phase, order: { id, type, user, data: JSON.stringify(data) } }));
   });
@@ -24,7 +15,7 @@ function countersOf(leases: readonly Lease[]) {
 }
 
 it("counts active leases by what they are", () => {
-  const leases = Object.keys(DATA).map((type) => ({ type }));
+  const leases = Object.keys(DATA_BY_TYPE).map((type) => ({ type }));
   const one = { container: 1, volume: 1, network: 1, zdb: 1, vm: 1, debug: 1, machine: 1 };
   expect(countersOf(leases)).toEqual(one);
   expect(countersOf([...leases, { type: "public_ip", data: {} }])).toEqual(one);
