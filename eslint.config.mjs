@@ -31,6 +31,53 @@ const inputOutput = [
   "@opentelemetry/*",
 ];
 
+/** Libraries that read or write something. */
+const platform = [
+  "@muster/bus",
+  "@muster/kube",
+  "@muster/leases/keys",
+  "@muster/leases/wire",
+  "@muster/store",
+  "@muster/service",
+  "@muster/tracing",
+  "@muster/testkit",
+];
+
+/** What pure code may not reach; `no-restricted-imports` stands beside these. */
+const pure = {
+  "no-restricted-globals": ["error", "process", "fetch", "setTimeout", "setInterval", "performance"],
+  "no-restricted-properties": [
+    "error",
+    { object: "Date", property: "now" },
+    { object: "Math", property: "random" },
+    { object: "crypto", property: "randomUUID" },
+  ],
+  "no-restricted-syntax": ["error", ...everywhere, exit, ...clock],
+};
+
+const testkit = { group: ["@muster/testkit"], message: "Test servers and clocks stay in tests." };
+
+/** Forbids files of an app to import files of its `src` with these names, and of folders with these names. */
+const outward = (...names) => ({
+  regex: `^(\\.\\./)+(${names.join("|")})(/|\\.ts$)`,
+  message: "Imports point inwards: main, service -> adapters -> the other folders -> types -> domain.",
+});
+
+/** What a pure file may import; `folders` beside its own one begin with `!`. */
+const pureImports = (...folders) => [
+  "error",
+  {
+    patterns: [
+      { group: inputOutput, message: "Decisions are pure." },
+      { regex: "^@muster/ledger-client$", message: "Decisions are pure: import its plan-sweep or explanation." },
+      {
+        group: ["../*", ...folders, ...platform, "@muster/proto"],
+        message: "domain/ knows only domain/ and the core libraries.",
+      },
+    ],
+  },
+];
+
 /** What a project may depend on, by its tag. A project without a tag may depend on nothing. */
 const boundaries = {
   enforceBuildableLibDependency: true,
@@ -140,7 +187,61 @@ export default tseslint.config(
     // Test servers and clocks stay in tests; the chaos tool is one that runs as a command.
     files: ["apps/*/src/**/*.ts", "libs/*/src/**/*.ts", "tools/*/src/**/*.ts"],
     ignores: ["**/*.test.ts", "tools/chaos/src/**/*.ts"],
-    rules: { "no-restricted-imports": ["error", { paths: ["@muster/testkit"] }] },
+    rules: { "no-restricted-imports": ["error", { patterns: [testkit] }] },
+  },
+  {
+    files: ["apps/*/src/adapters/**/*.ts"],
+    ignores: ["**/*.test.ts"],
+    rules: { "no-restricted-imports": ["error", { patterns: [testkit, outward("main")] }] },
+  },
+  {
+    // The command line has no ports: its commands call the adapters.
+    files: ["apps/*/src/*/**/*.ts"],
+    ignores: ["**/*.test.ts", "apps/*/src/adapters/**", "apps/cli/**"],
+    rules: {
+      "no-restricted-imports": ["error", { patterns: [testkit, outward("main", "service", "config", "adapters")] }],
+    },
+  },
+  {
+    // What each type of workload claims, builds and does: what it acts with comes in by arguments, as types of the platform.
+    files: ["apps/*/src/types/**/*.ts"],
+    ignores: ["**/*.test.ts"],
+    rules: {
+      ...pure,
+      "no-restricted-imports": [
+        "error",
+        { patterns: [{ regex: "^\\.\\./(?!domain/)", message: "types/ knows only types/ and domain/." }] },
+      ],
+      "@typescript-eslint/no-restricted-imports": [
+        "error",
+        {
+          patterns: [
+            {
+              group: [...inputOutput, "!node:crypto", ...platform],
+              message: "Effects come in by arguments.",
+              allowTypeImports: true,
+            },
+            { group: ["node:crypto"], allowImportNames: ["createHash"], message: "Only what is computed is pure." },
+          ],
+        },
+      ],
+    },
+  },
+  {
+    // The parts that control members serve the adapters and do not know them.
+    files: ["apps/job-controller/src/members/**/*.ts"],
+    ignores: ["**/*.test.ts"],
+    rules: {
+      "no-restricted-imports": [
+        "error",
+        {
+          paths: ["@muster/testkit"],
+          patterns: [
+            { group: ["../*", "!../domain"], message: "members/ knows only members/, domain/ and libraries." },
+          ],
+        },
+      ],
+    },
   },
   {
     // Core libraries and the decisions of each app are pure.
@@ -150,43 +251,23 @@ export default tseslint.config(
       "libs/faults/src/**/*.ts",
       "libs/health/src/**/*.ts",
       "libs/leases/src/**/*.ts",
+      "libs/ledger-client/src/explanation.ts",
+      "libs/ledger-client/src/ledger-cache.ts",
+      "libs/ledger-client/src/plan-sweep.ts",
       "libs/names/src/**/*.ts",
       "libs/session-limits/src/**/*.ts",
       "tools/chaos/src/domain/**/*.ts",
     ],
     ignores: ["**/*.test.ts", "libs/leases/src/keys/**", "libs/leases/src/wire/**"],
     rules: {
-      "no-restricted-imports": [
-        "error",
-        {
-          patterns: [
-            { group: inputOutput, message: "Decisions are pure." },
-            {
-              group: [
-                "../*",
-                "@muster/bus",
-                "@muster/kube",
-                "@muster/leases/keys",
-                "@muster/leases/wire",
-                "@muster/store",
-                "@muster/service",
-                "@muster/proto",
-                "@muster/tracing",
-                "@muster/testkit",
-              ],
-              message: "domain/ knows only domain/ and the core libraries.",
-            },
-          ],
-        },
-      ],
-      "no-restricted-globals": ["error", "process", "fetch", "setTimeout", "setInterval", "performance"],
-      "no-restricted-properties": [
-        "error",
-        { object: "Date", property: "now" },
-        { object: "Math", property: "random" },
-        { object: "crypto", property: "randomUUID" },
-      ],
-      "no-restricted-syntax": ["error", ...everywhere, exit, ...clock],
+      ...pure,
+      "no-restricted-imports": pureImports(),
     },
+  },
+  {
+    // Decisions read the ledger; the ledger knows no decision.
+    files: ["apps/reservation-manager/src/domain/decisions/**/*.ts"],
+    ignores: ["**/*.test.ts"],
+    rules: { "no-restricted-imports": pureImports("!../ledger") },
   },
 );

@@ -16,7 +16,8 @@ const unitTests = "src/**/*.test.ts";
 const ownProcess = [
   "apps/job-controller/src/adapters/gather-events.test.ts",
   "apps/job-controller/src/adapters/world.test.ts",
-  "libs/kube/src/controller.test.ts",
+  "libs/controller/src/controller.test.ts",
+  "libs/controller/src/reconciler.test.ts",
   "libs/tracing/src/telemetry.test.ts",
 ];
 

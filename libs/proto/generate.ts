@@ -1,9 +1,12 @@
 /**
- * Generates generated/messages.{js,d.ts} (protobufjs static module) and generated/services.ts (one typed descriptor a service) from proto/.
- * Run by `nx run proto:generate`; nothing of it is committed.
+ * Generates from proto/, run by `nx run proto:generate`; nothing of it is committed:
+ * - generated/messages.js: protobufjs's static module;
+ * - generated/messages.d.ts: the types of its messages, as they are once decoded (`Pool`) and as callers may write them (`Pool.$Properties`);
+ * - generated/enums.ts: the names of enum values and their numbers;
+ * - generated/services.ts: one typed descriptor a service.
  */
 import { execFileSync } from "node:child_process";
-import { globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { globSync, mkdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -15,54 +18,140 @@ const out = join(here, "generated");
 const files = globSync("muster/**/*.proto", { cwd: protoRoot }).sort();
 const cli = dirname(createRequire(import.meta.url).resolve("protobufjs-cli/package.json"));
 
-mkdirSync(out, { recursive: true });
-generateMessages();
-writeFileSync(join(out, "services.ts"), renderServices(loadServices()));
+const SOURCE = "// Generated from proto/ by generate.ts.";
 
-function generateMessages(): void {
-  const js = join(out, "messages.js");
-  const options = [
-    "-t",
-    "static-module",
-    "-w",
-    "es6",
-    "--es6",
-    "--force-number",
-    "--no-service",
-    "--no-delimited",
-    "--no-verify",
-  ];
-  execFileSync(process.execPath, [
-    join(cli, "bin/pbjs"),
-    ...options,
-    "-p",
-    protoRoot,
-    "-o",
-    js,
-    ...files.map((file) => join(protoRoot, file)),
-  ]);
-  writeFileSync(js, readFileSync(js, "utf8").replace(/"protobufjs\/minimal(\.js)?"/, '"../src/protobuf-runtime.ts"'));
-  execFileSync(process.execPath, [join(cli, "bin/pbts"), "-o", join(out, "messages.d.ts"), js]);
+mkdirSync(out, { recursive: true });
+const root = loadProtos();
+writeFileSync(join(out, "messages.js"), generateCodec());
+writeFileSync(join(out, "messages.d.ts"), renderDeclarations(root));
+writeFileSync(join(out, "enums.ts"), renderEnums(objectsIn(root, protobuf.Enum)));
+writeFileSync(join(out, "services.ts"), renderServices(objectsIn(root, protobuf.Service)));
+
+function loadProtos(): protobuf.Root {
+  const loaded = new protobuf.Root();
+  loaded.resolvePath = (_origin, target) => (target.startsWith("/") ? target : join(protoRoot, target));
+  loaded.loadSync(files, { alternateCommentMode: true }).resolveAll();
+  return loaded;
 }
 
-function loadServices(): protobuf.Service[] {
-  const root = new protobuf.Root();
-  root.resolvePath = (_origin, target) => (target.startsWith("/") ? target : join(protoRoot, target));
-  root.loadSync(files).resolveAll();
-  const services: protobuf.Service[] = [];
-  const visit = (namespace: protobuf.NamespaceBase): void => {
-    for (const nested of namespace.nestedArray) {
-      if (nested instanceof protobuf.Service) services.push(nested);
-      else if (nested instanceof protobuf.Namespace) visit(nested);
-    }
-  };
-  visit(root);
-  return services;
+function generateCodec(): string {
+  const options = ["-t", "static-module", "-w", "es6", "--es6", "--force-number"];
+  const without = ["comments", "service", "delimited", "verify"].map((part) => `--no-${part}`);
+  const paths = files.map((file) => join(protoRoot, file));
+  const pbjs = [join(cli, "bin/pbjs"), ...options, ...without, "-p", protoRoot, ...paths];
+  const code = execFileSync(process.execPath, pbjs, { encoding: "utf8", maxBuffer: Infinity });
+  return (
+    code
+      .replace(/"protobufjs\/minimal(\.js)?"/, '"../src/protobuf-runtime.ts"')
+      // What a message does not have is undefined, as everywhere else in TypeScript.
+      .replaceAll(/(\.prototype\S+ = )null;/g, "$1undefined;")
+  );
+}
+
+function objectsIn<Kind extends protobuf.ReflectionObject>(
+  namespace: protobuf.NamespaceBase,
+  kind: new (...parts: never[]) => Kind,
+): Kind[] {
+  return namespace.nestedArray.flatMap((nested) => {
+    if (nested instanceof kind) return [nested];
+    return nested instanceof protobuf.Namespace ? objectsIn(nested, kind) : [];
+  });
+}
+
+function renderDeclarations(namespace: protobuf.NamespaceBase): string {
+  const head = [SOURCE, 'import type { MessageType, OneOf } from "../src/descriptor.ts";'];
+  const spaces = namespace.nestedArray.map((nested) => `export ${renderDeclaration(nested)}`);
+  return [...head, ...spaces, ""].join("\n");
+}
+
+function renderDeclaration(object: protobuf.ReflectionObject): string {
+  const { name } = object;
+  if (object instanceof protobuf.Service) return "";
+  if (object instanceof protobuf.Enum) {
+    const values = Object.entries(object.values).map(([value, number]) => `${value} = ${number}`);
+    return `${doc(object)}enum ${name} { ${values.join(", ")} }`;
+  }
+  if (object instanceof protobuf.Type) return renderMessage(object);
+  if (!(object instanceof protobuf.Namespace)) throw new Error(`${object.fullName}: no declaration is known for it`);
+  return [`namespace ${name} {`, ...object.nestedArray.map(renderDeclaration), "}"].join("\n");
+}
+
+function renderMessage(message: protobuf.Type): string {
+  const { name, fieldsArray, oneofsArray } = message;
+  if (message.nestedArray.length > 0) throw new Error(`${message.fullName}: declare what is inside it beside it`);
+  const choices = oneofsArray.filter((oneof) => !oneof.isProto3Optional);
+  const chosen = new Set(choices.flatMap((oneof) => oneof.fieldsArray));
+  const decoded = fieldsArray
+    .filter((field) => !chosen.has(field))
+    .map(
+      (field) => `${doc(field)}readonly ${field.name}: ${typeOf(field)}${hasPresence(field) ? " | undefined" : ""};`,
+    );
+  const oneOf = choices.map(({ name: choice, fieldsArray: fields }) => {
+    const types = fields.map((field) => `${field.name}: ${valueOf(field)}`);
+    return ` & OneOf<"${choice}", { ${types.join("; ")} }>`;
+  });
+  const written = fieldsArray.map((field) => {
+    return `${doc(field)}${field.name}?: ${typeOf(field, ".$Properties")} | null | undefined;`;
+  });
+  return [
+    `${doc(message)}type ${name} = {`,
+    ...decoded,
+    `}${oneOf.join("")};`,
+    `const ${name}: MessageType<${name}, ${name}.$Properties>;`,
+    `namespace ${name} {`,
+    "/** What it may be written from. */",
+    "type $Properties = {",
+    ...written,
+    "};",
+    "}",
+  ].join("\n");
+}
+
+/** `suffix` is that of messages in the field. */
+function typeOf(field: protobuf.Field, suffix = ""): string {
+  const value = valueOf(field, suffix);
+  if (field.map) return `{ readonly [key: string]: ${value} }`;
+  if (field.repeated) return `readonly (${value})[]`;
+  return value;
+}
+
+/** Whether a message shows that the field is missing; other fields then have the zero value of their type. */
+function hasPresence({ map, repeated, partOf, resolvedType }: protobuf.Field): boolean {
+  return !map && !repeated && (Boolean(partOf) || resolvedType instanceof protobuf.Type);
+}
+
+function valueOf({ type, resolvedType }: protobuf.Field, suffix = ""): string {
+  // Writers take the number from a table of names.
+  if (resolvedType instanceof protobuf.Enum && suffix !== "") return "number";
+  if (resolvedType) return resolvedType.fullName.slice(1) + suffix;
+  const others: Record<string, string> = { string: "string", bool: "boolean", bytes: "Uint8Array" };
+  return others[type] ?? "number";
+}
+
+function doc({ comment }: protobuf.ReflectionObject): string {
+  return comment ? `/** ${comment.replaceAll(/\s+/g, " ").replaceAll("*/", "* /")} */\n` : "";
+}
+
+function renderEnums(enums: readonly protobuf.Enum[]): string {
+  const head = [SOURCE, 'import { enumTable } from "../src/enum-table.ts";', "", "export const enums = {"];
+  return [...head, ...enums.map(renderEnum), "} as const;", ""].join("\n");
+}
+
+/** Of `LeasePhase`, `LEASE_PHASE_ENDED` has the name `ENDED`. */
+function renderEnum(each: protobuf.Enum): string {
+  const prefix = `${screamingSnake(each.name)}_`;
+  const names = Object.entries(each.values).map(([value, number]) => [value.slice(prefix.length), number] as const);
+  const known = names.filter(([name]) => name !== "UNSPECIFIED").map(([name, number]) => `${name}: ${number}`);
+  return `  ${each.name}: enumTable({ ${known.join(", ")} }),`;
+}
+
+function screamingSnake(name: string): string {
+  return name.replaceAll(/(?<!^)[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
 }
 
 function renderServices(services: readonly protobuf.Service[]): string {
   const head = [
-    "// Generated from proto/ by generate.ts.",
+    SOURCE,
     'import type { ServiceDescriptor } from "../src/descriptor.ts";',
     'import { muster } from "./messages.js";',
     "",
@@ -79,7 +168,7 @@ function renderService(service: protobuf.Service): string {
     const request = method.resolvedRequestType?.fullName.slice(1);
     const reply = method.resolvedResponseType?.fullName.slice(1);
     const key = method.name.charAt(0).toLowerCase() + method.name.slice(1);
-    const verb = method.name.replaceAll(/(?<!^)[A-Z]/g, (letter) => `-${letter}`).toLowerCase();
+    const verb = screamingSnake(method.name).toLowerCase().replaceAll("_", "-");
     return `    ${key}: { name: "${method.name}", verb: "${verb}", isRead: ${isRead(method)}, request: ${request}, reply: ${reply} },`;
   });
   return [

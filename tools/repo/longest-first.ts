@@ -6,7 +6,7 @@ const longest = [
   "apps/job-controller/test/failures.int.test.ts",
   "apps/cli/test/cli.int.test.ts",
   "tools/local/test/bad-luck.int.test.ts",
-  "libs/devcluster/test/conformance.int.test.ts",
+  "tools/devcluster/test/conformance.int.test.ts",
   "tools/local/test/documents.int.test.ts",
   "tools/local/test/full-disk.int.test.ts",
   "tools/local/test/compose.int.test.ts",

@@ -8,7 +8,7 @@ const root = pathToFileURL(join(__dirname, "../..")).href;
 const bundles = join(__dirname, "../../node_modules/.cache/programs");
 
 // Every other process, as those of the tests themselves, loads its modules as ever.
-if (/\/(src\/main\.ts|bin\/muster\.mjs)$/.test(process.argv[1] ?? "")) {
+if (/\/src\/main\.ts$/.test(process.argv[1] ?? "")) {
   registerHooks?.({
     resolve: (specifier, context, next) => {
       const found = next(specifier, context);

@@ -1,35 +1,80 @@
 #!/usr/bin/env node
-// Plain JavaScript, because an older Node cannot even parse what follows: it hands over to the Node that the repository brings.
-import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
-import { constants } from "node:os";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+// Plain JavaScript for any Node since 20. Built-in modules are required, not imported: an import evaluates all of their lazy parts.
+import { createRequire } from "node:module";
 
-const MAJOR_MIN = 24;
-const here = dirname(fileURLToPath(import.meta.url));
-const main = join(here, "../src/main.ts");
-const ownNode = join(here, "../../../node_modules/.bin/node");
+const require = createRequire(import.meta.url);
+const { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } = require("node:fs");
+const { dirname, join } = require("node:path");
+const { fileURLToPath } = require("node:url");
 
-if (Number(process.versions.node.split(".")[0]) >= MAJOR_MIN) await import(main);
-else if (existsSync(ownNode)) handOver();
+const MAJOR_MIN = 20;
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const bundleFile = join(root, "dist/muster.cjs");
+const repository = existsSync(join(root, "src/main.ts")) ? join(root, "../..") : undefined;
+
+if (Number(process.versions.node.split(".")[0]) < MAJOR_MIN)
+  refuse(`muster needs Node ${MAJOR_MIN} or later, this is ${process.versions.node}`);
 else {
-  process.stderr.write(
-    `error: muster needs Node ${MAJOR_MIN} or later, this is ${process.versions.node}\nhint: run \`npm install\` in the repository, which brings it\n`,
-  );
-  process.exitCode = 2;
+  const bundle = readCurrent();
+  if (bundle !== undefined) await start(bundle);
 }
 
-function handOver() {
-  const child = spawn(ownNode, [main, ...process.argv.slice(2)], { stdio: ["inherit", "inherit", "inherit", "ipc"] });
-  // Whoever signals the whole group, as a terminal does for Ctrl-C, has signalled the child as well: told by a message, it knows the one for the other.
-  for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.connected && child.send(signal, () => {}));
-  process.on("SIGHUP", () => child.kill("SIGHUP"));
-  child.on("error", (error) => {
-    process.stderr.write(`error: starting ${ownNode}: ${error.message}\n`);
-    process.exitCode = 2;
+/** The bundle; in a repository, whose sources change, rebuilt when it is older than they are. */
+function readCurrent() {
+  const built = readBundle();
+  if (repository === undefined || (built !== undefined && isCurrent(built))) return built;
+  if (!existsSync(join(repository, "node_modules/esbuild"))) {
+    refuse("the dependencies of muster are not installed", "run `npm install` in the repository");
+    return undefined;
+  }
+  const { spawnSync } = require("node:child_process");
+  const builder = join(repository, "tools/repo/bundle-command.mjs");
+  const { status } = spawnSync(process.execPath, [builder], { stdio: ["ignore", "ignore", "inherit"] });
+  if (status === 0) return readBundle();
+  refuse("building the command failed", "run `npm install` in the repository");
+  return undefined;
+}
+
+/** The first line describes the bundle: its hash, and the time and size of each file that it is made of. */
+function readBundle() {
+  if (!existsSync(bundleFile)) return undefined;
+  // ASCII, as esbuild writes it.
+  const text = readFileSync(bundleFile, "latin1");
+  return { text, ...JSON.parse(text.slice("//".length, text.indexOf("\n"))) };
+}
+
+function isCurrent({ inputs }) {
+  return inputs.every(([file, modifiedMs, size]) => {
+    const stats = statSync(join(repository, file), { throwIfNoEntry: false });
+    return stats?.mtimeMs === modifiedMs && stats.size === size;
   });
-  child.on("exit", (code, signal) => {
-    process.exitCode = code ?? 128 + (constants.signals[signal] ?? 0);
-  });
+}
+
+/** Runs the bundle. The compiled code is stored beside it, for each version of Node, because compiling takes longer than most commands. */
+async function start({ text, hash }) {
+  const { Script } = require("node:vm");
+  const codeFile = join(root, "dist", `${hash}-${process.version}-${process.arch}.code`);
+  const cachedData = existsSync(codeFile) ? readFileSync(codeFile) : undefined;
+  const source = `(function (exports, require, module) {${text}\n})`;
+  const script = new Script(source, { filename: bundleFile, ...(cachedData && { cachedData }) });
+  const module = { exports: {} };
+  script.runInThisContext()(module.exports, createRequire(bundleFile), module);
+  await module.exports.run(repository);
+  if (cachedData === undefined || script.cachedDataRejected) store(codeFile, script.createCachedData());
+}
+
+/** Other processes may read and write the same file. A folder of another user stays unchanged. */
+function store(file, data) {
+  const written = `${file}.${process.pid}`;
+  try {
+    writeFileSync(written, data);
+    renameSync(written, file);
+  } catch {
+    rmSync(written, { force: true });
+  }
+}
+
+function refuse(message, hint) {
+  process.stderr.write(`error: ${message}\n${hint === undefined ? "" : `hint: ${hint}\n`}`);
+  process.exitCode = 2;
 }

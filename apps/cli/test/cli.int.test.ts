@@ -1,4 +1,4 @@
-import { execFile, spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -357,13 +357,13 @@ describe("questions", () => {
 });
 
 describe("muster explain", () => {
-  it("says why a session waits, with numbers and who holds the machines", async () => {
+  it("shows why a session waits, with numbers and who holds the machines", async () => {
     await runSession("waiting", "--detach");
     const { stdout, code } = await world.muster(["explain", "waiting"]).ended;
     expect(stdout).toMatch(
       /^session waiting QUEUE for \d+\.\ds: POOL_AVAILABILITY\n {2}pool drivers has 1 machine free/,
     );
-    expect(stdout).toContain("next: mend the 1 unusable node of pool drivers\n");
+    expect(stdout).toContain("next: mend the pool\n");
     expect(stdout).toMatch(/drivers +session\/busy +1 +\d+m\d\ds +holds/);
     expect(stdout).toMatch(/drivers +- +1 +- +NOT_READY d-3/);
     expect(stdout).toContain("queue: 3 requests ahead (3 of priority 5)\n");
@@ -375,12 +375,12 @@ describe("muster explain", () => {
     });
   });
 
-  it("says of a session that is over how it ended, without asking the ledger", async () => {
+  it("shows how a session that is over ended", async () => {
     await runSession("over", "--detach");
     world.move("over", "ERROR", { reason: "COMPONENT_FAILED", why: "server exited with 3" });
     const { stdout } = await world.muster(["explain", "over"]).ended;
     expect(stdout).toMatch(
-      /^session over ERROR since [^]*: FINISHED\n {2}it is over, ERROR: COMPONENT_FAILED server exited with 3\nnext: muster logs over\n$/,
+      /^session over ERROR since [^]*: FINISHED\n {2}it is over: server exited with 3\nnext: muster logs over\n$/,
     );
   });
 });
@@ -476,10 +476,10 @@ describe("muster dead-letters", () => {
     const [first, second] = await world.bury(["lost-a", "lost-b"]);
     const list = await world.muster(["dead-letters", "list"]).ended;
     expect(list.stdout).toMatch(
-      /ID +AREA +AGE +TRIES +SUBJECT +REASON\n\d+ +session .*muster\.cmd\.session\.lost-a\.run +.*no such session/,
+      /ID +AREA +AGE +TRIES +SUBJECT +REASON\n\d+ +lease .*muster\.cmd\.lease\.main\.lost-a\.order +.*no such lease/,
     );
     const shown = await world.muster(["dead-letters", "show", String(first), "-o", "json"]).ended;
-    expect(JSON.parse(shown.stdout)).toMatchObject({ id: first, area: "session", message: { name: "lost-a" } });
+    expect(JSON.parse(shown.stdout)).toMatchObject({ id: first, area: "lease", message: { id: "lost-a" } });
     const doctor = await world.muster(["doctor"]).ended;
     expect(doctor.stdout).toContain("2 messages could not be handled");
     const again = await world.muster(["dead-letters", "replay", String(first)]).ended;
@@ -631,13 +631,6 @@ it.each([
 it("prints the schema as the file that editors are pointed to, byte by byte", async () => {
   const { stdout } = await world.muster(["schema"]).ended;
   expect(stdout).toBe(readFileSync(join(import.meta.dirname, "../../../schemas/session.schema.json"), "utf8"));
-});
-
-it("starts through its bin as well", () => {
-  const bin = join(import.meta.dirname, "../bin/muster.mjs");
-  const { status, stdout } = spawnSync(process.execPath, [bin, "version"], { encoding: "utf8" });
-  expect(stdout).toMatch(/^muster \d+\.\d+\.\d+\nnode /);
-  expect(status).toBe(0);
 });
 
 it("doctor says what is there, and what to do about what is not", async () => {

@@ -70,7 +70,7 @@ const COMMANDS: readonly (readonly [args: string, answers: Record<string, () => 
     ["get session x", {}, ["getSession"]],
     ["describe session x", {}, ["getSession"]],
     ["cancel session/x", {}, ["cancelSession"]],
-    ["explain x", {}, ["getSession"]],
+    ["explain x", {}, ["explainSession"]],
     ["explain lease/x", {}, ["explainReservation"]],
     ["events", {}, ["listSessions"]],
     ["events x", {}, ["getSession"]],

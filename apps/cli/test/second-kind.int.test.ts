@@ -96,7 +96,15 @@ const ERRAND: Kind = {
     },
     onEvent: () => Promise.resolve({ [Symbol.asyncDispose]: () => Promise.resolve() }),
   }),
-  explain: ({ outcome }) => ({ code: outcome === undefined ? "ON_ITS_WAY" : "BACK", message: "it walks", next: "" }),
+  explain: (_link, name) => {
+    const { outcome } = find(name);
+    const isOver = outcome !== undefined;
+    return Promise.resolve({
+      ...{ kind: "errand", name, phase: isOver ? "HOME" : "SENT", sinceMs: 0, isOver, more: [] },
+      reason: { code: isOver ? "BACK" : "ON_ITS_WAY", message: "it walks", next: "" },
+      ...{ reservation: undefined, scaling: undefined },
+    });
+  },
 };
 
 function documentOf(name: string, way = "long"): string {

@@ -9,7 +9,7 @@ import { muster, ReservationService, SessionService, streams, subjects, WatchSer
 import { natsServer, processEnv, type TestNats, until } from "@muster/testkit";
 
 const Kind = muster.session.v1.SessionEventKind;
-type WireSession = ConstructorParameters<typeof muster.session.v1.Session>[0] & object;
+type WireSession = muster.session.v1.Session.$Properties;
 type WireComponent = NonNullable<WireSession["components"]>[number];
 type Phase = "QUEUE" | "ACCEPT" | "PROVISION" | "RUN" | "DONE" | "ERROR" | "CANCELLED";
 
@@ -102,22 +102,18 @@ export async function startSessionWorld(): Promise<SessionWorld> {
       bus.signal(subjects.sessionEventRecorded(name), payload);
     },
     bury: async (names) => {
-      const { RunSession } = muster.session.v1;
-      await bus.ensureStream(streams.sessionCommands);
-      const { name: stream } = streams.sessionCommands;
-      const consuming = { stream, durable: "burier", subject: subjects.anyRunSession, maxInFlight: 1, ackWaitMs: 9000 };
+      const { Order } = muster.provision.v1;
+      await bus.ensureStream(streams.leaseOrders);
+      const { name: stream } = streams.leaseOrders;
+      const subject = subjects.ordersOfEngine("main");
+      const consuming = { stream, durable: "burier", subject, maxInFlight: 1, ackWaitMs: 9000 };
       {
-        await using _burier = await consumeEvents(
-          bus,
-          { ...consuming, area: "session" },
-          RunSession,
-          (_, { giveUp }) => {
-            giveUp("no such session");
-            return Promise.resolve();
-          },
-        );
+        await using _burier = await consumeEvents(bus, { ...consuming, area: "lease" }, Order, (_, { giveUp }) => {
+          giveUp("no such lease");
+          return Promise.resolve();
+        });
         for (const name of names) {
-          await publishEvent(bus, subjects.runSession(name), RunSession, { name, uid: "u" }, { messageId: name });
+          await publishEvent(bus, subjects.orderLease("main", name), Order, { id: name }, { messageId: name });
         }
         await until("all are given up", async () => (await deadLetters(bus).list()).length === names.length);
       }
@@ -226,7 +222,7 @@ async function serveAll(
             spec: spec ?? {},
             createdAtMs: Date.now(),
             events: [{ kind: Kind.SESSION_EVENT_KIND_QUEUE, atMs: Date.now(), description: "submitted" }],
-            components: (spec?.components ?? []).map(({ name: component = "", kind = 0, pool = "" }) => ({
+            components: (spec?.components ?? []).map(({ name: component, kind, pool }) => ({
               name: component,
               kind,
               pool,
@@ -237,6 +233,18 @@ async function serveAll(
           return Promise.resolve({ session });
         },
         getSession: ({ name }) => Promise.resolve({ session: find(name) }),
+        explainSession: ({ name }) => {
+          const isOver = (find(name).finishedAtMs ?? 0) > 0;
+          const { atMs: sinceMs = 0, description = "" } = find(name).events?.at(-1) ?? {};
+          const over = { code: "FINISHED", message: `it is over: ${description}`, next: `muster logs ${name}` };
+          const waits = { code: explanation.code, message: explanation.message, next: "mend the pool" };
+          const explained = { kind: "session", name, phase: isOver ? "ERROR" : "QUEUE", sinceMs, isOver };
+          return Promise.resolve({
+            explanation: isOver
+              ? { ...explained, reasons: [over] }
+              : { ...explained, reasons: [waits], ...(name === "waiting" && { reservation: explanation }) },
+          });
+        },
         watchSession: async ({ name, afterRevision, waitMs }, { signal }) => {
           watched.add(name);
           const endMs = performance.now() + waitMs;

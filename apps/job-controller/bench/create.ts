@@ -9,7 +9,8 @@ import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
 import { client, connectNats, type Client } from "@muster/bus";
 import { startApiServer } from "@muster/devcluster";
 import { informer, kubeCalls, listWatch, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
-import { ReservationService } from "@muster/proto";
+import { buckets, ReservationService } from "@muster/proto";
+import { jsonText, openBucket, type Bucket } from "@muster/store";
 import { kubeApiServer, kubeAssets, natsServer, sized, until } from "@muster/testkit";
 import { parse } from "yaml";
 import { costsSince, readCosts, type Costs } from "./costs.ts";
@@ -29,7 +30,7 @@ const SERVICES = { apiVersion: "v1", plural: "services", namespace: NAMESPACE };
 const EVENTS = { apiVersion: "v1", plural: "events", namespace: NAMESPACE };
 const BUDGETS = { apiVersion: "policy/v1", plural: "poddisruptionbudgets", namespace: NAMESPACE };
 const WORKERS = process.env["BENCH_WORKERS"] ?? "64";
-const LEASE = { apiVersion: "coordination.k8s.io/v1", plural: "leases", namespace: NAMESPACE };
+const LOCK = "job-controller";
 const JOB_RESOURCE = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: NAMESPACE };
 
 /**
@@ -54,11 +55,11 @@ export async function compareCreation(): Promise<void> {
     podCount += Number(after !== undefined) - Number(before !== undefined);
   });
   await pods.synced;
-  const { start, ledger } = await startLedger(stack, kubeconfig, calls);
+  const { start, ledger, locks } = await startLedger(stack, kubeconfig, calls);
   const definition = parse(await readFile(CRD, "utf8")) as object;
   await calls.create({ apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" }, definition);
   await until("jobs are a resource", () => isThere(calls.list(JOB_RESOURCE)), { timeoutMs: 30_000 });
-  const world = { config, kubeconfig, calls, start, names: () => pods.list(), count: () => podCount };
+  const world = { config, kubeconfig, calls, start, locks, names: () => pods.list(), count: () => podCount };
   const results = new Map<Way, Timed[]>(WAYS.map((way) => [way, []]));
   const sample = await makeSample(world, ledger);
   for (let round = 0; round < ROUNDS; round += 1) {
@@ -117,6 +118,7 @@ type World = {
   readonly kubeconfig: string;
   readonly calls: KubeCalls;
   readonly start: Start;
+  readonly locks: Bucket<unknown>;
   readonly names: () => readonly string[];
   /** Of the pods; asked often, and so no list. */
   readonly count: () => number;
@@ -135,7 +137,7 @@ async function startLedger(
   stack: AsyncDisposableStack,
   kubeconfig: string,
   calls: KubeCalls,
-): Promise<{ start: Start; ledger: Client<typeof ReservationService> }> {
+): Promise<{ start: Start; ledger: Client<typeof ReservationService>; locks: Bucket<unknown> }> {
   await makeNodes(calls);
   const nats = stack.use(await natsServer());
   const start: Start = async (app, env = {}) => {
@@ -150,10 +152,10 @@ async function startLedger(
   const ledger = client(bus, ReservationService);
   const known = async (): Promise<boolean> => {
     const { pools } = await ledger.listPools({});
-    return pools.some(({ name, available }) => name === "pool" && (available ?? 0) >= PODS);
+    return pools.some(({ name, available }) => name === "pool" && available >= PODS);
   };
   await until("the ledger knows every machine", () => known().catch(() => false), { timeoutMs: 180_000 });
-  return { start, ledger };
+  return { start, ledger, locks: await openBucket(bus.connection, { name: buckets.locks, codec: jsonText }) };
 }
 
 type Timed = { readonly seconds: number; readonly costs: Costs };
@@ -179,13 +181,13 @@ async function timeGangs(world: World, way: Exclude<Way, "bare">, round: number)
   return { seconds, costs };
 }
 
-async function lead({ calls, start }: Pick<World, "calls" | "start">): Promise<ChildProcess> {
+async function lead({ locks, start }: Pick<World, "locks" | "start">): Promise<ChildProcess> {
   const controller = await start("job-controller", {
     JOB_REQUESTS_IN_FLIGHT: String(IN_FLIGHT),
     JOB_WORKERS: WORKERS,
     JOB_POSTPONE_MOST_MS: POSTPONE_MOST_MS,
   });
-  await until("the controller leads", () => isThere(calls.get(LEASE, "muster-job-controller")), {
+  await until("the controller leads", async () => (await locks.get(LOCK)) !== undefined, {
     timeoutMs: 60_000,
     everyMs: 20,
   });
@@ -205,7 +207,7 @@ async function makeSample(world: World, ledger: Client<typeof ReservationService
 }
 
 /** All objects and reservations go, so that the next measurement begins as this one did. */
-async function clear({ calls, names }: World, ledger: Client<typeof ReservationService>): Promise<void> {
+async function clear({ calls, locks, names }: World, ledger: Client<typeof ReservationService>): Promise<void> {
   for (const resource of [JOB_RESOURCE, SERVICES, BUDGETS, EVENTS]) {
     const { items } = await calls.list<KubeObject>(resource);
     await inFlight(items.length, (index) => calls.delete(resource, items[index]?.metadata?.name ?? ""));
@@ -213,12 +215,13 @@ async function clear({ calls, names }: World, ledger: Client<typeof ReservationS
   const pods = names();
   await inFlight(pods.length, (index) => calls.delete(POD_RESOURCE, pods[index] ?? "", { gracePeriodSeconds: 0 }));
   await until("the pods are gone", () => names().length === 0, { timeoutMs: 300_000 });
-  await calls.delete(LEASE, "muster-job-controller").catch(() => undefined);
+  const lock = await locks.get(LOCK);
+  if (lock !== undefined) await locks.delete(LOCK, lock.revision);
   for (;;) {
     const { reservations } = await ledger.listReservations({ ownerKind: "job" });
     if (reservations.length === 0) return;
     await inFlight(reservations.length, async (index) => {
-      const { id = "", owner = null } = reservations[index] ?? {};
+      const { id, owner } = reservations[index] ?? {};
       await ledger.unreserve({ requestId: randomUUID(), owner, reservationId: id });
     });
   }

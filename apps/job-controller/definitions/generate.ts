@@ -5,7 +5,7 @@ import { buildDefinition, buildEditorSchema } from "./build-definition.ts";
 
 /** Writes deploy/crds and the schema for editors: `node apps/job-controller/definitions/generate.ts`. */
 const sources = new URL(".", import.meta.url);
-const kubernetes = await readFile(new URL("../../../libs/devcluster/schemas/kubernetes.json", sources), "utf8");
+const kubernetes = await readFile(new URL("../../../tools/devcluster/schemas/kubernetes.json", sources), "utf8");
 const shared = await readFile(new URL("shared/kubeflow.yaml", sources), "utf8");
 
 for (const name of await readdir(sources)) {

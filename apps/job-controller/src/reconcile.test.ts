@@ -1,17 +1,18 @@
 import { FaultError } from "@muster/faults";
+import { ROOT_CONTEXT } from "@opentelemetry/api";
 import { describe, expect, it } from "vitest";
 import { ended, granted, pod, POLICY, seen, snapshot, spec } from "../test/samples.ts";
 import { NEW_STATUS, type JobStatus } from "./domain/job-status.ts";
 import type { JobStep } from "./domain/plan-steps.ts";
 import type { Snapshot } from "./domain/snapshot.ts";
-import { reconcile, type PassDeps } from "./reconcile.ts";
+import { makeReconcile, type Looked, type PassDeps } from "./reconcile.ts";
 
 const PASS_POLICY = { ...POLICY, statusEveryMs: 1000, postponeMostMs: 15_000 };
 
-type Seen = { readonly snapshot: Snapshot; readonly errors: readonly unknown[] };
+const never = new AbortController().signal;
 
 /** A world in which steps do what they say, and of which a test may say what fails. */
-function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
+function world(start: Partial<Snapshot>, more: Partial<PassDeps<Looked>> = {}, seenToo: Partial<Looked> = {}) {
   const did: string[] = [];
   let now = snapshot(start);
   let failing: readonly JobStep["do"][] = [];
@@ -20,8 +21,15 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
   const wakes: number[] = [];
   const passes: string[][] = [];
   const recorded: string[][] = [];
-  const deps: PassDeps<Seen> = {
-    observe: () => Promise.resolve({ snapshot: now, errors: [...unclaimed] }),
+  const deps: PassDeps<Looked> = {
+    observe: () => {
+      const idle = { sinceWriteMs: Infinity, busyForMs: undefined };
+      return Promise.resolve({ seen: { snapshot: now, errors: [...unclaimed], ...idle, ...seenToo } });
+    },
+    span: (_seen, { steps }) => {
+      passes.push(steps.map((step) => step.do));
+      return { name: "pass", parent: ROOT_CONTEXT, attributes: {} };
+    },
     act: (_seen, step) => {
       if (failing.includes(step.do)) return Promise.reject(failureOf(step.do));
       did.push(step.do);
@@ -38,34 +46,28 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Seen>> = {}) {
     failed: (_seen, step) => {
       failures.push(step.do);
     },
-    inPass: (_seen, { steps }, work) => {
-      passes.push(steps.map((step) => step.do));
-      return work();
-    },
-    wakeAfter: (ms) => {
+    wakeAfter: (_key, ms) => {
       wakes.push(ms);
     },
-    sinceWriteMs: () => Infinity,
-    busyForMs: () => undefined,
     ...more,
   };
+  const reconcile = makeReconcile(deps, PASS_POLICY);
   return {
     did,
-    deps,
     failures,
     unclaimed,
     wakes,
     passes,
     recorded,
-    status: () => now.status,
+    snapshot: () => now,
     fail: (...steps: JobStep["do"][]) => {
       failing = steps;
     },
     /** What was done since the last call. */
     pass: async () => {
       did.length = 0;
-      const { requeueAfterMs } = await reconcile(deps, PASS_POLICY);
-      return { did: [...did], requeueAfterMs };
+      const next = await reconcile("default/train", never);
+      return { did: [...did], requeueAfterMs: next?.requeueAfterMs };
     },
   };
 }
@@ -114,6 +116,14 @@ describe("a pass", () => {
     const { pass, recorded } = world({ replicas: [seen("worker", [ended("worker-0", 0), undefined])] }, refusing);
     await expect(pass()).rejects.toThrow("conflict");
     expect(recorded).toEqual([]);
+  });
+
+  it("writes the status of a job whose preparation has no effect", async () => {
+    const tried: string[] = [];
+    const act = (_seen: Looked, step: JobStep): Promise<void> => Promise.resolve(void tried.push(step.do));
+    const { pass } = world(fresh, { act });
+    expect((await pass()).did).toEqual(["write"]);
+    expect(tried).toEqual(["reserve", "reserve", "reserve"]);
   });
 
   it("makes good in the next one what failed, without doing the rest again", async () => {
@@ -173,11 +183,11 @@ describe("a pass", () => {
   });
 
   it("says that a job waits for the reservation manager when that does not answer, once", async () => {
-    const { pass, fail, did, status } = world(fresh);
+    const { pass, fail, did, snapshot: now } = world(fresh);
     fail("reserve");
     await expect(pass()).rejects.toThrow();
     expect(did).toEqual(["write"]);
-    expect(status().conditions).toMatchObject([
+    expect(now().status.conditions).toMatchObject([
       { type: "Created", status: "True" },
       { type: "MachinesReserved", status: "False", reason: "LedgerSilent" },
     ]);
@@ -218,24 +228,21 @@ describe("a pass", () => {
     const running = world({ ...fresh });
     await running.pass();
     await running.pass();
-    const { deps } = running;
-    const counted = await deps.observe();
-    if (counted === undefined) throw new Error("there is a job");
     const replicas = [seen("worker", [pod("worker-0", { ready: false }), pod("worker-1")])];
-    const { pass } = world({ ...counted.snapshot, replicas }, { sinceWriteMs: () => 10 });
+    const { pass } = world({ ...running.snapshot(), replicas }, {}, { sinceWriteMs: 10 });
     expect(await pass()).toEqual({ did: [], requeueAfterMs: 1000 });
   });
 
   it("leaves the budget and the words of a new job for later while many wait, and not for long", async () => {
-    const late = world(fresh, { busyForMs: () => 14_999 });
+    const late = world(fresh, {}, { busyForMs: 14_999 });
     expect(await late.pass()).toEqual({ did: ["reserve", "create-pods", "create-service"], requeueAfterMs: 2000 });
-    const tooLate = world(fresh, { busyForMs: () => 15_000 });
+    const tooLate = world(fresh, {}, { busyForMs: 15_000 });
     expect((await tooLate.pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
   });
 
   it("leaves nothing of a job that has been told to run for later", async () => {
     const status = { ...snapshot().status, startMs: snapshot().nowMs - 1000 };
-    const { pass } = world({ ...fresh, status }, { busyForMs: () => 0 });
+    const { pass } = world({ ...fresh, status }, {}, { busyForMs: 0 });
     expect((await pass()).did).toContain("sync-budget");
   });
 
@@ -249,7 +256,7 @@ describe("a pass", () => {
   });
 
   it("does nothing for a job that is gone", async () => {
-    const { pass } = world({ status: NEW_STATUS }, { observe: () => Promise.resolve(undefined) });
+    const { pass } = world({ status: NEW_STATUS }, { observe: () => Promise.resolve({}) });
     expect(await pass()).toEqual({ did: [], requeueAfterMs: undefined });
   });
 });

@@ -1,4 +1,5 @@
 import { forEachSome } from "@muster/backoff";
+import { reconciler, type Passes, type Reconcile, type Reconciled, type Round } from "@muster/controller";
 import { faultOf } from "@muster/faults";
 import { decideWrite, type WriteTime } from "./domain/decide-write.ts";
 import { noteSilence } from "./domain/note-silence.ts";
@@ -7,103 +8,102 @@ import type { JobPlan, JobStep } from "./domain/plan-steps.ts";
 import type { JobStatus } from "./domain/job-status.ts";
 import type { JobPolicy, Snapshot } from "./domain/snapshot.ts";
 
-/** What one look at a job has found. */
+/** What a round plans from. */
 export type Looked = {
   readonly snapshot: Snapshot;
-  /** Why members could not be claimed or let go: the pass fails, once everything else was tried. */
+  /** Why members could not be claimed or released: the pass fails after it has tried everything else. */
   readonly errors: readonly unknown[];
+  /** Milliseconds since this process last wrote the status of the job; Infinity when it never did. */
+  readonly sinceWriteMs: number;
+  /** Milliseconds since more jobs began to wait than there are workers; undefined when fewer wait. */
+  readonly busyForMs: number | undefined;
 };
 
-/** What one pass over one job needs. `Seen` is whatever stands behind a snapshot. */
-export type PassDeps<Seen extends Looked> = {
-  /** The job as it is now; undefined when there is none. */
-  readonly observe: () => Promise<Seen | undefined>;
-  readonly act: (seen: Seen, step: JobStep) => Promise<void>;
-  /** Rejects with a conflict when somebody else has written since. `gone`: there is no such job any more, and nothing is left to do for it. */
-  readonly writeStatus: (seen: Seen, status: JobStatus) => Promise<"written" | "gone">;
-  /** The status has, as far as this pass could say it, what became of the pods that were seen. */
+/** What passes over jobs need. `Seen` adds the objects behind a snapshot. `span`: of a round that changes something. */
+export type PassDeps<Seen extends Looked> = Pick<Passes<Seen, JobPlan>, "observe" | "span"> & {
+  readonly act: (seen: Seen, step: JobStep, signal: AbortSignal) => Promise<void>;
+  /** Rejects with a conflict when another client has written since. `gone`: the job was deleted, and nothing is left to do. */
+  readonly writeStatus: (seen: Seen, status: JobStatus, signal: AbortSignal) => Promise<"written" | "gone">;
+  /** Called once the status records what became of the observed pods, as far as this round can record it. */
   readonly recorded: (seen: Seen, status: JobStatus) => void;
   readonly planned: (seen: Seen, plan: JobPlan) => void;
-  /** Told of each step that could not be done. */
+  /** Called for each step that failed while the pass was not stopped. */
   readonly failed: (seen: Seen, step: JobStep, error: unknown) => void;
-  /** Runs what changes anything; a pass that has nothing to do runs without it. */
-  readonly inPass: <Result>(seen: Seen, plan: JobPlan, work: () => Promise<Result>) => Promise<Result>;
-  /** Brings the next pass no later than in so many milliseconds, whatever becomes of this one. */
-  readonly wakeAfter: (ms: number) => void;
-  /** Milliseconds since this process last wrote this job's status; Infinity when it never did. */
-  readonly sinceWriteMs: (seen: Seen) => number;
-  /** Milliseconds since more jobs began to wait than are worked on; undefined when that is not so. */
-  readonly busyForMs: () => number | undefined;
+  /** Schedules a pass in so many milliseconds, also when this one fails. */
+  readonly wakeAfter: (key: string, ms: number) => void;
 };
 
 export type PassPolicy = JobPolicy & {
   readonly statusEveryMs: number;
-  /** From the moment at which many jobs began to wait; later than that nothing is postponed. */
+  /** Nothing is postponed once the workers have been busy for so long. */
   readonly postponeMostMs: number;
 };
 
-/** A grant is often there at once, and then the pods follow in the same pass. */
-const ROUNDS_MOST = 3;
-/** Of the calls for one job that do not depend on each other. */
+/** A grant often follows immediately, and the same pass creates the pods. A preparation without effect must not block the status write. */
+const PREPARING_ROUNDS_MAX = 3;
+/** Concurrent calls for one job that do not depend on each other. */
 const AT_ONCE = 16;
-/** What was postponed is looked at again after this. */
 const POSTPONE_MS = 2000;
-
-/** A pass that failed comes again by itself, and what is due is no reason to come more often than this. */
+/** The queue retries a pass that failed; a deadline does not make retries more frequent than this. */
 const FAILED_WAKE_LEAST_MS = 1000;
 
-type Next = { readonly requeueAfterMs?: number };
+type PassPlan = JobPlan & {
+  readonly write: WriteTime;
+  /** Only urgent steps are done now. */
+  readonly isPostponed: boolean;
+};
 
 /**
- * One pass over a job: observe, decide, act. What steps rely on is written before them, and what only tells of them after them: pods do not wait for words.
- * Returns when to look again. Idempotent: a pass that ends anywhere is made good by the next one. Rejects with the error of the step that failed, or with an
- * AggregateError of all of them, once everything else was tried; what is due at a time stays due then.
+ * Passes over jobs: observe, plan, act. A round writes the parts of the status that steps rely on before the steps, and the rest after them.
+ * It tries every step, keeps the deadline of the job, and then rejects with the error of the failed step, or with an AggregateError of all errors.
  */
-export async function reconcile<Seen extends Looked>(deps: PassDeps<Seen>, policy: PassPolicy): Promise<Next> {
-  for (let round = 1; ; round += 1) {
-    const seen = await deps.observe();
-    if (seen === undefined) return {};
-    const plan = planJob(seen.snapshot, policy);
-    deps.planned(seen, plan);
-    const write = decideWrite(seen.snapshot.status, plan.status, deps.sinceWriteMs(seen), policy.statusEveryMs);
-    const isIdle = plan.steps.length === 0 && (write === "never" || write === "later");
-    const work = (): Promise<Next | "again"> => carryOut(deps, policy, { seen, plan, write, round });
-    const next = await (isIdle ? work() : deps.inPass(seen, plan, work));
-    if (next !== "again") return next;
-  }
+export function makeReconcile<Seen extends Looked>(deps: PassDeps<Seen>, policy: PassPolicy): Reconcile {
+  return reconciler<Seen, PassPlan>({
+    tracer: "job-controller",
+    observe: deps.observe,
+    plan: (seen) => planPass(seen, policy),
+    act: (seen, plan, round) => carryOut(deps, policy, { seen, plan, round }),
+    span: (seen, plan) => (isIdle(plan) ? undefined : deps.span(seen, plan)),
+  });
 }
 
-type Round<Seen> = {
-  readonly seen: Seen;
-  readonly plan: JobPlan;
-  readonly write: WriteTime;
-  readonly round: number;
-};
+function planPass({ snapshot, sinceWriteMs, busyForMs = Infinity }: Looked, policy: PassPolicy): PassPlan {
+  const plan = planJob(snapshot, policy);
+  const write = decideWrite(snapshot.status, plan.status, sinceWriteMs, policy.statusEveryMs);
+  return { ...plan, write, isPostponed: busyForMs < policy.postponeMostMs && hasJustBegun(snapshot) };
+}
+
+function isIdle({ steps, write }: PassPlan): boolean {
+  return steps.length === 0 && (write === "never" || write === "later");
+}
+
+type PlannedRound<Seen> = { readonly seen: Seen; readonly plan: PassPlan; readonly round: Round };
 
 async function carryOut<Seen extends Looked>(
   deps: PassDeps<Seen>,
   policy: PassPolicy,
-  { seen, plan, write, round }: Round<Seen>,
-): Promise<Next | "again"> {
-  if (write === "first" && (await deps.writeStatus(seen, plan.status)) === "gone") return {};
+  { seen, plan, round }: PlannedRound<Seen>,
+): Promise<Reconciled | "again"> {
+  const { status, steps, write, isPostponed } = plan;
+  deps.planned(seen, plan);
+  if (write === "first" && (await deps.writeStatus(seen, status, round.signal)) === "gone") return {};
   // Counts and completed indexes are never among what is written later.
-  deps.recorded(seen, plan.status);
-  const onlyPrepares = plan.steps.length > 0 && plan.steps.every(isPreparation);
-  const isPostponed = (deps.busyForMs() ?? Infinity) < policy.postponeMostMs && hasJustBegun(seen.snapshot);
-  const failures = await actAll(deps, seen, isPostponed ? plan.steps.filter(isUrgent) : plan.steps);
-  if (failures.length === 0 && onlyPrepares && round < ROUNDS_MOST && write !== "first") return "again";
-  if (isPostponed && failures.length === 0) return { requeueAfterMs: POSTPONE_MS };
-  // It tells what was seen, and that is so whatever has become of the steps.
+  deps.recorded(seen, status);
+  const failures = await actAll(deps, { seen, plan, round });
+  const onlyPrepares = steps.length > 0 && steps.every(isPreparation);
+  if (failures.length === 0 && onlyPrepares && round.number < PREPARING_ROUNDS_MAX && write !== "first") return "again";
+  if (failures.length === 0 && isPostponed) return { requeueAfterMs: POSTPONE_MS };
+  // The status reports the observed state, whichever steps have failed.
   if (write !== "first") {
-    const told = failures.some(isOfSilence) ? noteSilence(plan.status, seen.snapshot.nowMs) : plan.status;
-    const isNews = write === "after" || told !== plan.status;
-    if (isNews && (await deps.writeStatus(seen, told)) === "gone") return {};
+    const reported = failures.some(isOfSilence) ? noteSilence(status, seen.snapshot.nowMs) : status;
+    const isNews = write === "after" || reported !== status;
+    if (isNews && (await deps.writeStatus(seen, reported, round.signal)) === "gone") return {};
   }
-  const next = lookAgain(plan.lookAgainInMs, write === "later" ? policy.statusEveryMs : undefined);
+  const next = earliest(plan.lookAgainInMs, write === "later" ? policy.statusEveryMs : undefined);
   const errors = [...seen.errors, ...failures.map(({ error }) => error)];
   if (errors.length === 0) return next;
   // A deadline does not wait for a step that always fails.
-  if (next.requeueAfterMs !== undefined) deps.wakeAfter(Math.max(FAILED_WAKE_LEAST_MS, next.requeueAfterMs));
+  if (next.requeueAfterMs !== undefined) deps.wakeAfter(round.key, Math.max(FAILED_WAKE_LEAST_MS, next.requeueAfterMs));
   throw asOne(errors, failures);
 }
 
@@ -126,7 +126,7 @@ function isPreparation({ do: what }: JobStep): boolean {
   return what === "reserve" || what === "create-companions";
 }
 
-/** Machines and pods first: while many jobs wait for theirs, what guards or tells of a gang of which nobody was told that it has begun waits, too, and not for long. */
+/** Under load, machines and pods come first: budgets and status writes of jobs that have not started wait. */
 function hasJustBegun({ status }: Snapshot): boolean {
   return status.completionMs === undefined && status.startMs === undefined;
 }
@@ -135,35 +135,28 @@ function isUrgent(step: JobStep): boolean {
   return step.do !== "sync-budget" && step.do !== "delete-budget";
 }
 
-/** Every step is tried: a service that cannot be made does not keep the others from being made. Returns what went wrong. */
+/** Tries every step: a service that cannot be created does not keep the others from being created. */
 async function actAll<Seen extends Looked>(
   deps: PassDeps<Seen>,
-  seen: Seen,
-  steps: readonly JobStep[],
+  { seen, plan, round: { signal } }: PlannedRound<Seen>,
 ): Promise<readonly Failure[]> {
   const failures: Failure[] = [];
-  const act = (step: JobStep): Promise<void> => deps.act(seen, step);
+  const steps = plan.isPostponed ? plan.steps.filter(isUrgent) : plan.steps;
+  const act = (step: JobStep): Promise<void> => deps.act(seen, step, signal);
   const failed = (step: JobStep, error: unknown): void => {
-    deps.failed(seen, step, error);
+    if (!signal.aborted) deps.failed(seen, step, error);
     failures.push({ step, error });
   };
-  const attempt = async (step: JobStep): Promise<boolean> => {
-    try {
-      await act(step);
-      return true;
-    } catch (error) {
-      failed(step, error);
-      return false;
-    }
-  };
-  // These do not depend on each other, and there may be many.
+  // Deletions and services do not depend on each other, and there may be many.
   await forEachSome(steps.filter(isDeletion), AT_ONCE, act, failed);
   const ofServices = steps.filter(isOfService);
   for (const step of steps) {
     if (step === ofServices[0]) await forEachSome(ofServices, AT_ONCE, act, failed);
-    if (isDeletion(step) || isOfService(step) || (await attempt(step))) continue;
-    // What pods need is not there: they would start without it, or not be placed.
-    if (step.do === "create-companions" || step.do === "sync-group") break;
+    if (isDeletion(step) || isOfService(step)) continue;
+    const before = failures.length;
+    await act(step).catch((error: unknown) => failed(step, error));
+    // Pods need what is missing now: they would start without it, or not be placed.
+    if (failures.length > before && (step.do === "create-companions" || step.do === "sync-group")) break;
   }
   return failures;
 }
@@ -176,7 +169,7 @@ function isOfService(step: JobStep): boolean {
   return step.do === "create-service" || step.do === "delete-service";
 }
 
-function lookAgain(...times: readonly (number | undefined)[]): Next {
+function earliest(...times: readonly (number | undefined)[]): Reconciled {
   const next = Math.min(...times.map((ms) => ms ?? Infinity));
   return Number.isFinite(next) ? { requeueAfterMs: next } : {};
 }

@@ -1,3 +1,4 @@
+import { retryOnConflict } from "@muster/backoff";
 import { fillPage } from "@muster/bus";
 import { describeFault, faultOf, throwFault, type Fault } from "@muster/faults";
 import { findTooSmallPool } from "./domain/find-too-small-pool.ts";
@@ -65,8 +66,6 @@ export type Manifest = {
 };
 
 const LIST_MOST = 500;
-/** A job that begins is written several times within a moment. */
-const CANCEL_ATTEMPTS = 20;
 const WATCH_MOST_MS = 30_000;
 /** A gang changes as often as it has members, and each answer shows all of them: the larger it is, the fewer answers a second a watcher gets. */
 const ANSWER_MS_PER_MEMBER = 1;
@@ -204,18 +203,14 @@ export function list<View>(
 
 /** Asks a job to end. One that is over, or was asked before, stays as it is: its object is not written. Invalid_request for one that somebody else runs, who reads no mark of ours. */
 export async function cancel<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
-  for (let attempt = 1; ; attempt += 1) {
+  return retryOnConflict(`${key.kind} ${key.name}`, async () => {
     const found = await get(deps, key, signal);
-    if (deps.isEnding(found)) return found;
+    if (deps.isEnding(found)) return { unchanged: found };
     const other = deps.managedBy(found);
     if (other !== undefined)
       return refuse("key.name", `names a job that is managed by ${other}, which alone can end it`);
-    try {
-      return await deps.markCancelled(found);
-    } catch (error) {
-      if (faultOf(error)?.code !== "conflict" || attempt >= CANCEL_ATTEMPTS) throw error;
-    }
-  }
+    return { write: () => deps.markCancelled(found) };
+  });
 }
 
 /** Throws unavailable while anything is unread: whoever asks is to ask again in a moment. */

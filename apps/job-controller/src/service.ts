@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { connectService, serve } from "@muster/bus";
-import { leaderElection, runController, type Lead } from "@muster/kube";
+import { runController, type Lead } from "@muster/controller";
 import { JobService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
+import { lead, type Leadership } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import type { KindRuntime } from "./adapters/kind-runtime.ts";
 import { describePassError } from "./adapters/passes.ts";
 import type { Config } from "./config.ts";
 import { JOB_KIND } from "./domain/kind-job.ts";
 
-const LEASE = "muster-job-controller";
 /** Per method; most of them are long polls, which cost little while they wait. */
 const REQUESTS_AT_ONCE = 2048;
 /** What decides nothing because it is too old is looked at again after this. */
@@ -38,24 +38,27 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     return deps.kindsRefused().includes(JOB_KIND) ? OWN_REFUSED : OWN_MISSING;
   });
   const absent = new Set<string>();
-  let leading: Lead | undefined;
-  const lookElsewhere = (): Promise<void> => deps.lookElsewhere(leading?.holds() === true);
+  let leading: Leadership | undefined;
+  const lookElsewhere = (): Promise<void> => deps.lookElsewhere(leading?.isHeld() === true);
   await Promise.all([
     repeat(config.refreshMs, signal, "looking for jobs in other namespaces", context, lookElsewhere),
     repeat(config.discoverMs, signal, "looking for kinds", context, () => discover(context, deps, absent)),
     repeat(config.refreshMs, signal, "asking the ledger", context, () => deps.machines.refresh(signal)),
-    leaderElection({
-      calls: deps.calls,
-      lease: { namespace: config.kube.namespace, name: LEASE },
-      identity: instance,
-      timing: config.election,
-      stop: signal,
-      onError: (error) => logger.warn({ err: error }, "the lease cannot be read or written now"),
-      lead: (lead) => {
-        leading = lead;
-        return runKinds(context, deps, lead);
+    lead(
+      bus.connection,
+      {
+        lock: "job-controller",
+        holder: instance,
+        ttlMs: config.lockTtlMs,
+        signal,
+        onChange: (state) => logger.info({ state }, "leadership of the jobs"),
+        onProblem: (error) => logger.warn({ err: error }, "the lead of the jobs is free, and cannot be taken"),
       },
-    }),
+      (leadership) => {
+        leading = leadership;
+        return runKinds(context, deps, leadership);
+      },
+    ),
   ]);
 }
 
@@ -71,9 +74,8 @@ function noteMissing({ kindsGone, kindsRefused }: Deps): { readonly note: string
 }
 
 /** Runs the controllers of all kinds, of those that are installed later, too, and sweeps, until the lead is lost. */
-async function runKinds(context: ServiceContext<Config>, deps: Deps, lead: Lead): Promise<void> {
+async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership: Leadership): Promise<void> {
   const { config, logger, signal } = context;
-  logger.info({ fencing: lead.fencing }, "leading");
   // Whoever led before has given machines back, and a hint of that may have been lost on its way here.
   deps.machines.distrust();
   // Whoever led before has written down what it had seen.
@@ -81,11 +83,12 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, lead: Lead)
   const running = new Map<KindRuntime, Promise<void>>();
   const failed = Promise.withResolvers<never>();
   const cut = new AbortController();
-  const abort = AbortSignal.any([lead.signal, cut.signal]);
+  const abort = AbortSignal.any([lossOf(leadership), cut.signal]);
+  const { isHeld } = leadership;
   const begin = (): void => {
     for (const runtime of deps.runtimes()) {
       if (running.has(runtime)) continue;
-      const ended = runKind(context, deps, runtime, { lead, abort }).catch((error: unknown) => {
+      const ended = runKind(context, deps, runtime, { signal: abort, isHeld }).catch((error: unknown) => {
         // One that was uninstalled before its first list was complete has no jobs to run.
         if (!runtime.ended.aborted) throw error;
       });
@@ -105,13 +108,13 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, lead: Lead)
     }),
     repeat(config.refreshMs, stop, "sweeping", context, async () => {
       const isComplete = deps.runtimes().every(({ jobs }) => Number.isFinite(jobs.listAgeMs()));
-      if (deps.world.isComplete() && isComplete && lead.holds()) await deps.sweep();
+      if (deps.world.isComplete() && isComplete && isHeld()) await deps.sweep();
     }),
   ]);
   try {
     await Promise.race([failed.promise, working]);
   } finally {
-    // The lease is given up when this returns: until then every pass, and the sweep, has to have ended.
+    // The lock is given up when this returns: until then every pass, and the sweep, has to have ended.
     if (!stop.aborted) cut.abort(new DOMException("a kind has failed", "AbortError"));
     await working;
     await Promise.allSettled(running.values());
@@ -119,13 +122,20 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, lead: Lead)
   await Promise.all(running.values());
 }
 
-function runKind(
-  context: ServiceContext<Config>,
-  deps: Deps,
-  runtime: KindRuntime,
-  { lead, abort }: { readonly lead: Lead; readonly abort: AbortSignal },
-): Promise<void> {
+/** Aborted when the lead is lost, but not when this process stops: passes in flight finish then. */
+function lossOf({ signal, isHeld }: Leadership): AbortSignal {
+  const lost = new AbortController();
+  const check = (): void => {
+    if (!isHeld()) lost.abort(signal.reason);
+  };
+  if (signal.aborted) check();
+  signal.addEventListener("abort", check);
+  return lost.signal;
+}
+
+function runKind(context: ServiceContext<Config>, deps: Deps, runtime: KindRuntime, lead: Lead): Promise<void> {
   const { config, logger, signal } = context;
+  const reconcile = deps.reconcileOf(runtime, lead.isHeld);
   return runController({
     name: runtime.kind.kind,
     queue: runtime.newQueue(),
@@ -133,14 +143,12 @@ function runKind(
     synced: [deps.world.synced, runtime.jobs.synced],
     resync: runtime.controller.resync,
     stop: AbortSignal.any([signal, runtime.ended]),
-    abort,
+    lead,
     reconcile: async (key, passSignal) => {
-      // A process that was frozen may run this before the timer that takes its lead away.
-      if (!lead.holds()) return {};
       // What the API server has not told for so long decides nothing.
       const isRefused = deps.kindsRefused().includes(runtime.kind);
       if (isRefused || deps.staleness() !== undefined) return { requeueAfterMs: STALE_RETRY_MS };
-      return deps.pass(runtime, key, { signal: passSignal, holds: lead.holds });
+      return reconcile(key, passSignal);
     },
     onError: (error, key, failures) => {
       const reason = describePassError(error);

@@ -4,7 +4,7 @@ import { parse } from "yaml";
 import { buildDefinition, buildEditorSchema } from "../definitions/build-definition.ts";
 
 const sources = new URL("../definitions/", import.meta.url);
-const kubernetes = readFileSync(new URL("../../../libs/devcluster/schemas/kubernetes.json", import.meta.url), "utf8");
+const kubernetes = readFileSync(new URL("../../../tools/devcluster/schemas/kubernetes.json", import.meta.url), "utf8");
 const shared = readFileSync(new URL("shared/kubeflow.yaml", sources), "utf8");
 
 it.each(readdirSync(sources).filter((name) => name.endsWith(".yaml")))(

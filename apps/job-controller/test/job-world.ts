@@ -6,7 +6,8 @@ import type { V1CustomResourceDefinition, V1Pod } from "@kubernetes/client-node"
 import { client, connectNats, type Client } from "@muster/bus";
 import { attachNodes } from "@muster/devcluster";
 import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
-import { JobService, ReservationService } from "@muster/proto";
+import { buckets, JobService, ReservationService } from "@muster/proto";
+import { jsonText, openBucket } from "@muster/store";
 import { natsServer, processEnv, type TestApiServer, type TestNats, until } from "@muster/testkit";
 import { parse } from "yaml";
 import type { StatusJson } from "../src/adapters/status-json.ts";
@@ -55,6 +56,8 @@ export type JobWorld = AsyncDisposable & {
   readonly firstLedger: Controller;
   startLedger(): Promise<Controller>;
   startController(env?: Readonly<Record<string, string>>): Promise<Controller>;
+  /** Process id of the controller that took the lock last; undefined before there is one. */
+  leaderPid(): Promise<number | undefined>;
   create(job: TestJob): Promise<TestJob>;
   get(name: string, plural?: string): Promise<TestJob | undefined>;
   patch(name: string, body: object, subresource?: string): Promise<void>;
@@ -106,6 +109,7 @@ export async function jobWorld(
     );
   };
   await until("the ledger knows every machine", known, { timeoutMs: 100_000 });
+  const locks = await openBucket(bus.connection, { name: buckets.locks, codec: jsonText });
   stack = starting.move();
 
   const jobsOf = (plural: string) => ({
@@ -137,12 +141,17 @@ export async function jobWorld(
     pods,
     startController: async (env = {}) => {
       const child = await start("job-controller", {
-        JOB_LEASE_MS: "3000",
+        JOB_LOCK_TTL_MS: "3000",
         JOB_RESTART_BACKOFF_MS: "100",
         JOB_REFRESH_MS: "500",
         ...env,
       });
       return controlOf(child);
+    },
+    leaderPid: async () => {
+      const { holder = "" } = ((await locks.get("job-controller"))?.value ?? {}) as { readonly holder?: string };
+      const pid = holder.split("-").at(-2);
+      return pid === undefined ? undefined : Number(pid);
     },
     create: (job) => calls.create<TestJob>(jobsOf(`${job.kind.toLowerCase()}s`), job),
     patch: async (name, body, subresource) => {

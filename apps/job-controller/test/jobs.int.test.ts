@@ -61,16 +61,22 @@ for (const server of API_SERVERS) {
 
       const key = { kind: "Job", name: "talker" };
       let seen = job;
-      while (seen?.state !== "RUNNING" || seen.members?.some(({ state }) => state !== "RUNNING") === true) {
+      while (seen?.state !== "RUNNING" || seen.members.some(({ state }) => state !== "RUNNING")) {
         const request = { key, afterRevision: seen?.revision ?? "", waitMs: 20_000 };
         ({ job: seen } = await world.jobs.watchJob(request, { timeoutMs: 30_000 }));
       }
-      expect(seen.members?.map(({ component, pool }) => `${component} in ${pool}`)).toEqual([
+      expect(seen.members.map(({ component, pool }) => `${component} in ${pool}`)).toEqual([
         "worker-0 in workers",
         "worker-1 in workers",
       ]);
-      const { reservation } = await world.ledger.getReservation({ owner: { kind: "job", id: seen.ownerId ?? "" } });
-      expect(reservation?.machines?.map(({ component }) => component)).toEqual(["worker-0", "worker-1"]);
+      const { explanation } = await world.jobs.explainJob({ key });
+      expect(explanation).toMatchObject({
+        ...{ kind: "job", name: "talker", phase: "RUNNING", isOver: false },
+        reasons: [{ code: "RUNNING" }],
+        reservation: { reservation: { owner: { kind: "job", id: seen.ownerId } } },
+      });
+      const { reservation } = await world.ledger.getReservation({ owner: { kind: "job", id: seen.ownerId } });
+      expect(reservation?.machines.map(({ component }) => component)).toEqual(["worker-0", "worker-1"]);
       const { chunk } = await until("the log is there", async () => {
         const log = await world.jobs.getJobLogs({ key: { name: "talker" }, component: "worker-1" });
         return log.chunk.length > 0 && log;
@@ -80,7 +86,7 @@ for (const server of API_SERVERS) {
       const made = await until("both pods are told of", async () => {
         const { events } = await world.jobs.listJobEvents({ key });
         const told = events.filter(({ reason }) => reason === "SuccessfulCreatePod");
-        const pods = told.flatMap(({ message }) => (message ?? "").replace("Created pod: ", "").split(", "));
+        const pods = told.flatMap(({ message }) => message.replace("Created pod: ", "").split(", "));
         return pods.length >= 2 && { pods: pods.toSorted(), types: new Set(told.map(({ type }) => type)) };
       });
       expect(made).toEqual({ pods: ["talker-worker-0", "talker-worker-1"], types: new Set(["Normal"]) });

@@ -1,7 +1,5 @@
-import { once } from "node:events";
-import { createServer, type AddressInfo } from "node:net";
 import { startSimulatedNodes } from "@muster/devcluster";
-import { until } from "@muster/testkit";
+import { freePort, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
@@ -73,13 +71,4 @@ for (const server of API_SERVERS) {
       await runBoth("second");
     });
   });
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }

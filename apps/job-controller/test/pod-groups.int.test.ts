@@ -1,8 +1,9 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { kubeFault, POD_GROUP_KINDS, type KubeObject, type PodGroup, type PodGroupKind } from "@muster/kube";
+import { kubeFault, type KubeObject } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { POD_GROUP_KINDS, type PodGroup, type PodGroupKind } from "../src/members/pod-group.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 
@@ -105,7 +106,7 @@ for (const server of API_SERVERS) {
         const told = await world.jobs.listJobEvents({ key: { kind: "Job", name: "taken" } });
         return told.events.some(({ reason }) => reason === "FailedCreatePodGroup") && told.events;
       });
-      expect(events.find(({ reason }) => reason === "FailedCreatePodGroup")?.message).toContain("somebody else");
+      expect(events.find(({ reason }) => reason === "FailedCreatePodGroup")?.message).toContain("another owner");
       expect(await world.pods("taken")).toEqual([]);
       expect((await groupOf(kind, "taken"))?.spec?.minMember).toBe(7);
       await world.calls.delete(groupsOf(kind), "taken");

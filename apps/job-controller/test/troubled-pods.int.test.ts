@@ -31,7 +31,7 @@ for (const server of API_SERVERS) {
       expect(waiting.status).toMatchObject({ state: "Starting", message: condition?.message });
       const { job: told } = await world.jobs.getJob({ key: { name: "picky" } });
       expect(told?.waitingBecause).toBe(condition?.message);
-      expect(told?.members?.[0]?.message).toMatch(/^Unschedulable: /);
+      expect(told?.members[0]?.message).toMatch(/^Unschedulable: /);
 
       const { items } = await world.calls.list<V1Node>(NODES);
       for (const { metadata } of items) {
@@ -47,7 +47,7 @@ for (const server of API_SERVERS) {
       await world.create(job("shut-out", ["true"], { nodeSelector: { open: "yes" } }));
       await world.untilCondition("shut-out", "PodsWaiting");
       const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
-      const own = reservations.flatMap(({ machines }) => machines ?? []).at(0)?.node ?? "";
+      const own = reservations.flatMap(({ machines }) => machines).at(0)?.node ?? "";
       await world.calls.patch(NODES, own, { kind: "merge", body: { spec: { unschedulable: true } } });
       const { items } = await world.calls.list<V1Node>(NODES);
       for (const { metadata } of items) {
@@ -83,7 +83,7 @@ for (const server of API_SERVERS) {
       expect(message).toMatch(/^pod missing-worker-0 failed with exit code 128: StartError: .*no-such-command/);
       const told = await until("the member has failed, too", async () => {
         const { job: seen } = await world.jobs.getJob({ key: { name: "missing" } });
-        return seen?.members?.[0]?.state === "FAILED" && seen.members[0];
+        return seen?.members[0]?.state === "FAILED" && seen.members[0];
       });
       expect(told.message).toMatch(/^exit code 128: StartError: /);
       await world.untilNothingLeft("missing");

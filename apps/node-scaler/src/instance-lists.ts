@@ -1,10 +1,7 @@
 import { within } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import type { Instances, ListedInstance } from "./domain/sightings.ts";
-import { describeFailure, type LoopName, type Scaler } from "./scaler.ts";
-
-/** What a provider listed last. */
-export type ProviderList = { readonly askedAtMs: number; readonly instances: readonly ListedInstance[] };
+import { describeFailure, type LoopName, type Scaler, type ProviderList } from "./scaler.ts";
 
 /**
  * What all providers have that are configured, or that have a node. Those of these names, all by default, are asked anew: beside the rounds, and once at a time. A round

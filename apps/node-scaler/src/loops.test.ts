@@ -1,33 +1,39 @@
-import { fixedClock } from "@muster/testkit";
+import { settled, virtualClock } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { emptyReport, runLoop } from "./loops.ts";
+import { emptyReport, runLoops } from "./loops.ts";
 
 it("counts rounds and failures, goes on after a failure, and stops at the signal", async () => {
-  const clock = fixedClock(0);
+  const clock = virtualClock();
   const stop = new AbortController();
   const report = emptyReport("pool", 7000);
-  const waits: number[] = [];
   const told: unknown[] = [];
+  const begunAtMs: number[] = [];
   let round = 0;
-  await runLoop(
-    report,
-    () => {
-      round += 1;
-      clock.advance(round * 100);
-      return round === 2 ? Promise.reject(new Error("the ledger is away")) : Promise.resolve();
-    },
-    {
-      signal: stop.signal,
-      now: clock.now,
-      wait: (ms) => {
-        waits.push(ms);
-        if (waits.length === 3) stop.abort();
-        return Promise.resolve();
+  let tookMs = 0;
+  const running = runLoops(
+    [
+      {
+        report,
+        round: () => {
+          round += 1;
+          begunAtMs.push(clock.now());
+          tookMs += round * 100;
+          return round === 2 ? Promise.reject(new Error("the ledger is away")) : Promise.resolve();
+        },
       },
+    ],
+    {
+      lead: { signal: stop.signal, isHeld: () => !stop.signal.aborted },
+      now: () => tookMs,
+      clock,
       ended: (_report, error) => told.push(error),
     },
   );
-  expect(waits).toEqual([7000, 7000, 7000]);
+  await settled();
+  await clock.run(20_000);
+  stop.abort();
+  await running;
+  expect(begunAtMs).toEqual([7000, 14_000]);
   expect(told.map((error) => error instanceof Error)).toEqual([false, true]);
   expect(report).toEqual({
     name: "pool",
@@ -39,4 +45,32 @@ it("counts rounds and failures, goes on after a failure, and stops at the signal
     meanDurationMs: 150,
     error: "the ledger is away",
   });
+});
+
+it("waits with the next round of a loop for the end of the one before, and delays no other loop", async () => {
+  const clock = virtualClock();
+  const stop = new AbortController();
+  const slow = Promise.withResolvers<undefined>();
+  const rounds = { pool: 0, scan: 0 };
+  const loop = (name: "pool" | "scan", round: () => Promise<unknown>) => ({
+    report: emptyReport(name, 1000),
+    round: async () => {
+      rounds[name] += 1;
+      await round();
+    },
+  });
+  const running = runLoops([loop("pool", () => slow.promise), loop("scan", () => Promise.resolve())], {
+    lead: { signal: stop.signal, isHeld: () => !stop.signal.aborted },
+    now: clock.now,
+    clock,
+    ended: () => undefined,
+  });
+  await settled();
+  await clock.run(5000);
+  expect(rounds).toEqual({ pool: 1, scan: 5 });
+  slow.resolve(undefined);
+  await clock.run(1000);
+  expect(rounds.pool).toBe(2);
+  stop.abort();
+  await running;
 });

@@ -1,4 +1,5 @@
-import { pause } from "@muster/backoff";
+import type { Clock } from "@muster/backoff";
+import { runController, workQueue, type Lead } from "@muster/controller";
 import type { LoopName } from "./scaler.ts";
 
 /** One loop, as far as this leader has run it. */
@@ -14,10 +15,13 @@ export type LoopReport = {
   error: string | undefined;
 };
 
+export type Loop = { readonly report: LoopReport; readonly round: () => Promise<void> };
+
 export type LoopDeps = {
-  readonly signal: AbortSignal;
+  readonly lead: Lead;
+  /** Milliseconds since 1970, for the reports. */
   readonly now: () => number;
-  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
+  readonly clock?: Clock;
   /** Told when a round has ended. */
   readonly ended: (report: LoopReport, error: unknown) => void;
 };
@@ -35,26 +39,43 @@ export function emptyReport(name: LoopName, intervalMs: number): LoopReport {
   };
 }
 
-/** Waits for the interval and runs a round, again and again until the signal; never two rounds at once, whatever they take. A round that fails is told, and is no end. */
-export async function runLoop(report: LoopReport, round: () => Promise<void>, deps: LoopDeps): Promise<void> {
-  const { signal, now, wait = pause, ended } = deps;
-  const stopped = (): boolean => signal.aborted;
-  for (;;) {
-    await wait(report.intervalMs, signal);
-    if (stopped()) return;
-    report.lastStartedAtMs = now();
-    let failure: unknown;
-    try {
-      await round();
-    } catch (error) {
-      failure = error;
-    }
-    if (stopped()) return;
-    report.rounds += 1;
-    report.lastDurationMs = now() - report.lastStartedAtMs;
-    report.meanDurationMs += (report.lastDurationMs - report.meanDurationMs) / report.rounds;
-    report.error = failure === undefined ? undefined : failure instanceof Error ? failure.message : "not an error";
-    if (failure !== undefined) report.failures += 1;
-    ended(report, failure);
+/** Runs a round of each loop after its interval, again and again while this process leads; never two of one loop at once, whatever they take. A round that fails is told, and is no end. */
+export async function runLoops(loops: readonly Loop[], deps: LoopDeps): Promise<void> {
+  const { lead, clock } = deps;
+  const byName = new Map<string, Loop>(loops.map((loop) => [loop.report.name, loop]));
+  const timed = clock === undefined ? {} : { clock };
+  const queue = workQueue(timed);
+  for (const { report } of loops) queue.addAfter(report.name, report.intervalMs);
+  await runController({
+    name: "node",
+    queue,
+    workers: loops.length,
+    reconcile: async (name) => {
+      const loop = byName.get(name);
+      if (loop === undefined) return {};
+      await runRound(loop, deps);
+      return { requeueAfterMs: loop.report.intervalMs };
+    },
+    lead,
+    stop: lead.signal,
+    ...timed,
+  });
+}
+
+/** Never rejects. */
+async function runRound({ report, round }: Loop, { lead, now, ended }: LoopDeps): Promise<void> {
+  report.lastStartedAtMs = now();
+  let failure: unknown;
+  try {
+    await round();
+  } catch (error) {
+    failure = error;
   }
+  if (lead.signal.aborted) return;
+  report.rounds += 1;
+  report.lastDurationMs = now() - report.lastStartedAtMs;
+  report.meanDurationMs += (report.lastDurationMs - report.meanDurationMs) / report.rounds;
+  report.error = failure === undefined ? undefined : failure instanceof Error ? failure.message : "not an error";
+  if (failure !== undefined) report.failures += 1;
+  ended(report, failure);
 }

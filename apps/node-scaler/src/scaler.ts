@@ -11,9 +11,11 @@ import type { OpenStep } from "./domain/plan-openings.ts";
 import type { ScanStep } from "./domain/plan-scan.ts";
 import type { PoolPolicy } from "./domain/pool.ts";
 import type { BootFailure } from "./domain/transition-boot-failures.ts";
-import type { KubeNodes, Machines, PodOnNode, PodsByNode } from "./domain/sightings.ts";
-import type { ProviderList } from "./instance-lists.ts";
+import type { KubeNodes, Machines, PodOnNode, PodsByNode, ListedInstance } from "./domain/sightings.ts";
 import type { NodeProvider } from "./providers/provider.ts";
+
+/** What a provider listed last. */
+export type ProviderList = { readonly askedAtMs: number; readonly instances: readonly ListedInstance[] };
 
 /** What is seen of the cluster, and what is done to its nodes. Each call rejects with FaultError, and is done already when made again. */
 export type Cluster = {

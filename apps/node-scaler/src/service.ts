@@ -7,12 +7,12 @@ import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import { checkPools } from "./check-pools.ts";
 import type { Config } from "./config.ts";
-import { emptyReport, runLoop, type LoopReport } from "./loops.ts";
+import { emptyReport, runLoops, type Loop, type LoopReport } from "./loops.ts";
 import { heartbeatRound } from "./rounds/heartbeat-round.ts";
 import { poolRound } from "./rounds/pool-round.ts";
 import { reaperRound } from "./rounds/reaper-round.ts";
 import { scanRound } from "./rounds/scan-round.ts";
-import { finishWork, makeScaler, type Scaler } from "./scaler.ts";
+import { finishWork, makeScaler } from "./scaler.ts";
 
 /** Follows the world for ever, and scales whenever this replica leads. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -46,17 +46,17 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
   const { config, logger, instance } = context;
   const scaler = makeScaler(deps.forLeader(leadership));
   const { poolMs, heartbeatMs, reaperMs, scanMs } = config.intervals;
-  const loops: readonly (readonly [LoopReport, (scaler: Scaler) => Promise<void>])[] = [
-    [emptyReport("pool", poolMs), poolRound],
-    [emptyReport("heartbeat", heartbeatMs), heartbeatRound],
-    [emptyReport("reaper", reaperMs), reaperRound],
-    [emptyReport("scan", scanMs), scanRound],
+  const loops: readonly Loop[] = [
+    { report: emptyReport("pool", poolMs), round: () => poolRound(scaler) },
+    { report: emptyReport("heartbeat", heartbeatMs), round: () => heartbeatRound(scaler) },
+    { report: emptyReport("reaper", reaperMs), round: () => reaperRound(scaler) },
+    { report: emptyReport("scan", scanMs), round: () => scanRound(scaler) },
   ];
   deps.led = scaler.records;
   logger.info({ fencing: leadership.token, nodes: scaler.records.list().length }, "leading");
   try {
     await scaler.announcePools();
-    const reports = loops.map(([report]) => report);
+    const reports = loops.map(({ report }) => report);
     await using _served = await serve(bus, NodeService, makeHandlers(scaler, { leader: instance, loops: reports }), {
       version: context.version,
       description: "Nodes that are made when work needs them",
@@ -64,10 +64,7 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
         logger.error({ method, err: error }, "a request failed inside the service");
       },
     });
-    await Promise.all([
-      checkPools(scaler),
-      ...loops.map(([report, round]) => runLoop(report, () => round(scaler), loopDeps(context, deps, leadership))),
-    ]);
+    await Promise.all([checkPools(scaler), runLoops(loops, loopDeps(context, deps, leadership))]);
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
@@ -78,9 +75,9 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
   }
 }
 
-function loopDeps({ logger }: ServiceContext<Config>, { metrics, clock }: Deps, { signal }: Leadership) {
+function loopDeps({ logger }: ServiceContext<Config>, { metrics, clock }: Deps, lead: Leadership) {
   return {
-    signal,
+    lead,
     now: clock.now,
     ended: (report: LoopReport, error: unknown) => {
       const { name, lastDurationMs } = report;

@@ -1,7 +1,5 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { startApiServer } from "@muster/devcluster";
 import { type KubeCalls, kubeCalls, kubeFault, loadKube } from "@muster/kube";
 import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
 import { parse } from "yaml";
@@ -24,19 +22,8 @@ export type ControlPlaneCase = {
 
 const assets = kubeAssets();
 
-/** API servers with definitions of the fixtures, named by their files. */
+/** API servers with definitions of the fixtures, named by their files. The rules of these definitions need functions that only a real API server has. */
 export const CONTROL_PLANES: readonly ControlPlaneCase[] = [
-  {
-    title: named("the embedded API server", undefined),
-    skip: FIXTURES === undefined,
-    start: async (definitions) => {
-      await using starting = new AsyncDisposableStack();
-      const directory = await mkdtemp(join(tmpdir(), "muster-scaler-"));
-      starting.defer(() => rm(directory, { recursive: true, force: true }));
-      const { kubeconfig } = starting.use(await startApiServer({ directory }));
-      return await withDefinitions(starting, kubeconfig, definitions);
-    },
-  },
   {
     title: named("a real kube-apiserver", assets.found ? undefined : assets.reason),
     skip: FIXTURES === undefined || !assets.found,

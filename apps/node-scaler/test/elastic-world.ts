@@ -140,7 +140,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
         `${name} has its machines`,
         async () => {
           const { reservation } = await ledger.getReservation({ owner: owner(name) });
-          const machines = reservation?.machines?.map(({ node }) => node ?? "") ?? [];
+          const machines = reservation?.machines.map(({ node }) => node) ?? [];
           return machines.length > 0 && machines;
         },
         { timeoutMs: 60_000 },

@@ -2,10 +2,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { createServer, request, type IncomingMessage, type ServerResponse } from "node:http";
-import { type AddressInfo, createServer as createListener } from "node:net";
+import { type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { until } from "@muster/testkit";
+import { freePort, until } from "@muster/testkit";
 
 const PROGRAM = (process.env["PATH"] ?? "")
   .split(":")
@@ -98,13 +98,4 @@ function describeStatuses(planned: readonly PlannedEvent[]): string {
   );
   const xmlns = "http://ec2.amazonaws.com/doc/2016-11-15/";
   return `<?xml version="1.0"?><DescribeInstanceStatusResponse xmlns="${xmlns}"><requestId>1</requestId><instanceStatusSet>${items.join("")}</instanceStatusSet></DescribeInstanceStatusResponse>`;
-}
-
-async function freePort(): Promise<number> {
-  const listener = createListener().listen(0, "127.0.0.1");
-  await once(listener, "listening");
-  const { port } = listener.address() as AddressInfo;
-  listener.close();
-  await once(listener, "close");
-  return port;
 }

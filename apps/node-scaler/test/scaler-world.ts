@@ -1,5 +1,6 @@
 import { throwFault } from "@muster/faults";
 import { labels } from "@muster/proto";
+import { modifyBy } from "@muster/store";
 import { makeRecords, type Records } from "../src/adapters/records.ts";
 import type { Phase, ScaledNode, TerminationCode } from "../src/domain/node.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
@@ -203,13 +204,14 @@ export class ScalerWorld {
       life.effectsLeft <= 0 ? Promise.reject(new Killed()) : Promise.resolve(value());
     const { bucket, view } = this.#store;
     const now = (): number => this.nowMs + life.skewMs;
+    const single: typeof bucket = {
+      get: (key) => look(() => view.get(key)),
+      create: (...args) => effect(() => bucket.create(...args)),
+      update: (...args) => effect(() => bucket.update(...args)),
+      delete: (...args) => effect(() => bucket.delete(...args)),
+    };
     const records = makeRecords({
-      bucket: {
-        get: (key) => look(() => view.get(key)),
-        create: (...args) => effect(() => bucket.create(...args)),
-        update: (...args) => effect(() => bucket.update(...args)),
-        delete: (...args) => effect(() => bucket.delete(...args)),
-      },
+      bucket: { ...single, modify: modifyBy(single) },
       view: { ...view, ageMs: () => this.viewAgeMs },
       unreadable: new Set(),
       now,

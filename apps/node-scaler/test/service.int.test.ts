@@ -83,8 +83,8 @@ describe("the node scaler, with the ledger and the watcher", () => {
     const held = await until("the node is claimed", async () =>
       (await liveNodes()).find(({ holder }) => holder?.id === "asked"),
     );
-    await world.nodes.terminateNode({ requestId: "t", name: held.name ?? "" });
-    await until("its machine is gone", () => !world.machines().includes(held.name ?? ""), {
+    await world.nodes.terminateNode({ requestId: "t", name: held.name });
+    await until("its machine is gone", () => !world.machines().includes(held.name), {
       timeoutMs: 60_000,
     });
     const missing = await world.nodes.terminateNode({ requestId: "u", name: "none" }).catch((error: unknown) => error);

@@ -6,7 +6,7 @@ import { endOf, type Order } from "@muster/leases";
 import { openView } from "@muster/store";
 import { sized, until } from "@muster/testkit";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
-import { aLease, anOrder } from "../src/domain/a-lease.ts";
+import { aLease, anOrder } from "../test/a-lease.ts";
 import { engineWorld, nowNs, NS_PER_MS } from "../test/engine-world.ts";
 import { toJsonOrder } from "../test/http-controller.ts";
 import { cpuMsOf } from "./leases.ts";

@@ -4,14 +4,11 @@ import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
 import type { ControllerAddress } from "./adapters/controller.ts";
 import { CLEANUP_MODES, type CleanupMode } from "./lead/cleaner.ts";
-import type { ZdbImage } from "./domain/build-zdb.ts";
-import type { Capacity } from "./domain/decide-admission.ts";
+import type { LeaseCluster, ZdbImage } from "./types/workload.ts";
+import type { Capacity } from "./domain/surroundings.ts";
 import type { OrderAges, OrderPolicy } from "./domain/decide-order.ts";
 import type { QuotaPolicy } from "./domain/decide-quota.ts";
-import type { TellPolicy } from "./domain/decide-telling.ts";
-import type { LeaseNodes } from "./domain/lease-nodes.ts";
-import type { DiskType } from "./domain/resource-units.ts";
-import type { PassPolicy } from "./lead/pass.ts";
+import type { EnginePolicy } from "./lead/engine.ts";
 
 export type Config = {
   readonly nats: NatsAccess;
@@ -45,36 +42,9 @@ export type ControllerConfig = {
   readonly pollMs: number;
 };
 
-export type KubeConfiguration = {
+export type KubeConfiguration = Omit<LeaseCluster, "objects" | "accessOf"> & {
   /** File; undefined: the pod's own account. */
   readonly kubeconfig: string | undefined;
-  /** Where what belongs to no network of a user lives. */
-  readonly namespace: string;
-  /** Where pods of containers and stores run. */
-  readonly nodes: LeaseNodes;
-  /** Undefined: the default class of the cluster. */
-  readonly storageClasses: Readonly<Record<DiskType, string | undefined>>;
-  /** Of leases of the type kubernetes. */
-  readonly slices: {
-    /** The ClusterRole that says what their accounts may do in their namespaces. */
-    readonly role: string;
-    /** Where users reach the API server; undefined: where the engine does. */
-    readonly url: string | undefined;
-  };
-  /** Undefined: leases of the type zdb fail. */
-  readonly zdb: ZdbImage | undefined;
-};
-
-/** `OrderAges`, as for orders: so long a lease that is over is remembered against them. */
-export type EnginePolicy = OrderAges & {
-  readonly pass: PassPolicy;
-  readonly tell: TellPolicy;
-  /** Calls of provisioners at once, and as many of decommissioners beside them: what hangs while it is made holds up no end. */
-  readonly parallel: number;
-  /** Of one call. */
-  readonly deadlineMs: number;
-  /** What is missing of an active lease is looked for about that often. */
-  readonly recheckMs: number;
 };
 
 const DAY_MS = 86_400_000;

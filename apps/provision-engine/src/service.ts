@@ -13,7 +13,7 @@ import { runEngine, type Lead } from "./lead/engine.ts";
 import { consumeOrders } from "./orders/order-stream.ts";
 import { pushStats } from "./push-stats.ts";
 import { takePolled } from "./orders/take-polled.ts";
-import { makeWorkloads } from "./workloads/make-workloads.ts";
+import { makeWorkloads } from "./types/workload-types.ts";
 
 /** Per method; most of them are long polls, which cost little while they wait. */
 const REQUESTS_AT_ONCE = 1024;
@@ -26,7 +26,7 @@ export async function run(
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
   await using cluster = config.kube && (await openClusterOf(context, config.kube, bus));
-  await using deps = await openDeps(context, bus, (nameOf) => workloads(bus, cluster, nameOf), cluster);
+  await using deps = await openDeps(context, bus, workloads, cluster);
   await using _served = await serveRequests(context, bus, deps);
   await using _orders = await consumeOrders({
     bus,

@@ -1,11 +1,10 @@
 import { kubeCalls, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { ObjectKind } from "../src/adapters/lease-objects.ts";
-import { KINDS } from "../src/adapters/object-kinds.ts";
+import { type ObjectKind, KINDS } from "../src/types/object-kinds.ts";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
-import { aLease } from "../src/domain/a-lease.ts";
-import { leaseLabels } from "../src/workloads/lease-labels.ts";
+import { aLease } from "./a-lease.ts";
+import { leaseLabels } from "../src/types/lease-names.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { engineWorld, LONG, nowNs, ready, type EngineWorld } from "./engine-world.ts";
 

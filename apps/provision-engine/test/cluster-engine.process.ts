@@ -1,7 +1,7 @@
 import { runService } from "@muster/service";
 import { readConfig } from "../src/config.ts";
 import { run } from "../src/service.ts";
-import { makeWorkloads } from "../src/workloads/make-workloads.ts";
+import { makeWorkloads } from "../src/types/workload-types.ts";
 import { spoil } from "./spoil.ts";
 
 /** An engine as it is, whose calls files in a directory spoil. */

@@ -7,7 +7,7 @@ import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
 import { informer, kubeCalls, listWatch, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { kubeControllers, until, whatControllersLack, type TestApiServer } from "@muster/testkit";
-import { KINDS } from "../src/adapters/object-kinds.ts";
+import { KINDS } from "../src/types/object-kinds.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import { limitToRights } from "./engine-rights.ts";
 import { engineWorld, LONG, ready, type EngineProcess, type EngineWorld } from "./engine-world.ts";

@@ -2,10 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { V1Namespace, V1NetworkPolicy, V1ResourceQuota, V1Secret, V1Service } from "@kubernetes/client-node";
 import { unlessFault, type KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
-import { KINDS } from "../src/adapters/object-kinds.ts";
-import { aLease } from "../src/domain/a-lease.ts";
-import { leaseLabels } from "../src/workloads/lease-labels.ts";
-import { leaseName, networkNamespace } from "../src/workloads/lease-place.ts";
+import { KINDS } from "../src/types/object-kinds.ts";
+import { aLease } from "./a-lease.ts";
+import { leaseLabels, leaseName, networkNamespace } from "../src/types/lease-names.ts";
 import { CLUSTERS, clusterWorld, type ClusterWorld, NO_ROOM } from "./cluster-world.ts";
 import {
   answersOf,
@@ -57,7 +56,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       return (await leaseOf(id))?.record?.result?.message ?? "";
     };
     const waitsFor = (id: string, what: string) =>
-      until(`${id} waits`, async () => (await leaseOf(id))?.waitingBecause?.includes(what), LONG);
+      until(`${id} waits`, async () => (await leaseOf(id))?.waitingBecause.includes(what), LONG);
     const gone = (id: string) =>
       until(`nothing of ${id} is there`, async () => (await world.left(id)).length === 0, LONG);
 

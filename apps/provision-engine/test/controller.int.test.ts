@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openController } from "../src/adapters/controller.ts";
 import { openHttpFeedback } from "../src/adapters/http-feedback.ts";
 import { httpPoll } from "../src/adapters/http-poll.ts";
-import { anOrder } from "../src/domain/a-lease.ts";
+import { anOrder } from "./a-lease.ts";
 import { httpController, toJsonOrder, type HttpController } from "./http-controller.ts";
 
 const never = new AbortController().signal;

@@ -2,10 +2,10 @@ import { kubeCalls, loadKube, type KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { openCrashWatch } from "../src/adapters/crash-watch.ts";
-import { KINDS } from "../src/adapters/object-kinds.ts";
-import { aLease } from "../src/domain/a-lease.ts";
-import { sliceNamespace } from "../src/domain/build-slice.ts";
-import { leaseLabels } from "../src/workloads/lease-labels.ts";
+import { KINDS } from "../src/types/object-kinds.ts";
+import { aLease } from "./a-lease.ts";
+import { sliceNamespace } from "../src/types/kubernetes.ts";
+import { leaseLabels } from "../src/types/lease-names.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { LONG } from "./engine-world.ts";
 

@@ -8,7 +8,7 @@ import { readSigner, sealText, type Signer } from "@muster/leases/keys";
 import { LeaseService, muster, streams, subjects } from "@muster/proto";
 import { natsServer, processEnv, type TestNats, until } from "@muster/testkit";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
-import { anOrder } from "../src/domain/a-lease.ts";
+import { anOrder } from "./a-lease.ts";
 
 const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 
@@ -186,7 +186,7 @@ export async function answersOf({ bus }: EngineWorld, id: string): Promise<muste
 export async function historyOf({ leases }: EngineWorld, id: string): Promise<(string | null | undefined)[]> {
   await until(
     `the history of ${id} is published`,
-    async () => (await leases.getLease({ id })).lease?.record?.outbox?.length === 0,
+    async () => (await leases.getLease({ id })).lease?.record?.outbox.length === 0,
     LONG,
   );
   const { events } = await leases.listLeaseHistory({ id, limit: 0, continue: "" });

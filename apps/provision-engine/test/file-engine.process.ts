@@ -4,7 +4,7 @@ import { runService } from "@muster/service";
 import { readConfig } from "../src/config.ts";
 import { originOf, type LeaseRecord } from "../src/domain/lease.ts";
 import { run } from "../src/service.ts";
-import type { Workload } from "../src/workloads/workload.ts";
+import type { Workload } from "../src/types/workload.ts";
 import { spoil } from "./spoil.ts";
 
 /** An engine whose debug workloads are files in a directory, in which files also spoil calls. */

@@ -85,7 +85,7 @@ it("serves what a controller lists, and tells it a signed result, and the end wh
   await received("1-1", "deleted");
   expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
   const { events } = await world.leases.listLeaseHistory({ id: "1-1", limit: 0, continue: "" });
-  const traces = events.map(({ traceparent }) => traceparent?.split("-")[1]);
+  const traces = events.map(({ traceparent }) => traceparent.split("-")[1]);
   expect(traces[0]).toMatch(/^[0-9a-f]{32}$/);
   expect(new Set(traces).size).toBe(1);
 });

@@ -1,12 +1,12 @@
 import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { leaseObjects, type ObjectKind } from "../src/adapters/lease-objects.ts";
+import { leaseObjects } from "../src/adapters/lease-objects.ts";
+import { type ObjectKind, KINDS } from "../src/types/object-kinds.ts";
 import { withLeaseRights } from "../src/adapters/lease-rights.ts";
 import { openLeftovers } from "../src/adapters/leftovers.ts";
-import { KINDS } from "../src/adapters/object-kinds.ts";
-import { aLease } from "../src/domain/a-lease.ts";
+import { aLease } from "./a-lease.ts";
 import { useKey } from "../src/domain/plan-cleanup.ts";
-import { leaseLabels } from "../src/workloads/lease-labels.ts";
+import { leaseLabels } from "../src/types/lease-names.ts";
 import { EMBEDDED } from "./api-servers.ts";
 
 const NAMESPACE = "net";

@@ -1,7 +1,7 @@
 import { streams } from "@muster/proto";
 import { expect, it } from "vitest";
 import { openHistory } from "../src/adapters/history.ts";
-import { aLease } from "../src/domain/a-lease.ts";
+import { aLease } from "./a-lease.ts";
 import { withEvent } from "../src/domain/transition-lease.ts";
 import { aUser, engineWorld, order, ready, signedOrder } from "./engine-world.ts";
 
@@ -32,7 +32,7 @@ it(
     const events: string[] = [];
     for (let page = "", isFirst = true; isFirst || page !== ""; isFirst = false) {
       const reply = await world.leases.listLeaseHistory({ id: "7-7", limit: 300, continue: page });
-      events.unshift(...reply.events.map(({ id }) => id ?? ""));
+      events.unshift(...reply.events.map(({ id }) => id));
       page = reply.continue;
     }
     expect(events).toEqual(told.outbox.map(({ id }) => id));

@@ -7,12 +7,12 @@ import { expect, it } from "vitest";
 import { NO_PODS } from "../src/adapters/crash-watch.ts";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import { readConfig } from "../src/config.ts";
-import { anOrder } from "../src/domain/a-lease.ts";
+import { anOrder } from "./a-lease.ts";
 import { runEngine } from "../src/lead/engine.ts";
 import { openHoldings } from "../src/holdings/holdings.ts";
 import { orderSecrets } from "../src/orders/order-secrets.ts";
 import { renew, takeOrder } from "../src/orders/requests.ts";
-import { DEBUG_WORKLOAD } from "../src/workloads/debug.ts";
+import { DEBUG_WORKLOAD } from "../src/types/debug.ts";
 import { aUser, ENGINE_KEY, engineSigner, LONG } from "./engine-world.ts";
 
 it("a lease that is renewed in its last nanosecond lasts until its new end, strictly, and is renewed no more after it", async () => {
@@ -35,7 +35,6 @@ it("a lease that is renewed in its last nanosecond lasts until its new end, stri
     digest,
     policy: config.order,
     quota: config.quota,
-    traceparent: () => "",
   };
   const stop = new AbortController();
   const engine = runEngine(

@@ -6,9 +6,11 @@ import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { leaseObjects, type LeaseObjects, type ObjectKind } from "../src/adapters/lease-objects.ts";
-import { aLease } from "../src/domain/a-lease.ts";
-import { leaseLabels } from "../src/workloads/lease-labels.ts";
+import { leaseObjects } from "../src/adapters/lease-objects.ts";
+import type { LeaseObjects } from "../src/types/workload.ts";
+import type { ObjectKind } from "../src/types/object-kinds.ts";
+import { aLease } from "./a-lease.ts";
+import { leaseLabels } from "../src/types/lease-names.ts";
 import { API_SERVERS } from "./api-servers.ts";
 
 const MAP: ObjectKind = { apiVersion: "v1", kind: "ConfigMap", plural: "configmaps" };

@@ -3,7 +3,7 @@ import { FaultError } from "@muster/faults";
 import { isOver } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { callPauses, type CallPauses } from "../src/lead/call-pauses.ts";
-import { aLease, anOrder } from "../src/domain/a-lease.ts";
+import { aLease, anOrder } from "./a-lease.ts";
 import { toReferenced } from "../src/domain/decide-take-over.ts";
 import { mayHold, originOf, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
 import { takeSnapshot } from "../src/domain/lease-snapshot.ts";
@@ -13,6 +13,7 @@ import { NO_UNITS } from "../src/domain/resource-units.ts";
 import { readDecision, writeDecision } from "../src/domain/stored-decision.ts";
 import { ALONE } from "../src/domain/surroundings.ts";
 import { transitionLease, withEvent, type LeaseChange } from "../src/domain/transition-lease.ts";
+import { readClaim } from "../src/types/workload-types.ts";
 import { passLease, type Outcome, type PassDeps, type PassPolicy, type Stored } from "../src/lead/pass.ts";
 
 const NS_PER_MS = 1_000_000n;
@@ -171,6 +172,7 @@ export function leaseWorld() {
         takeSnapshot(
           pauses.heldBack(record),
           {
+            claim: readClaim(record.order),
             isServed: true,
             around: { ...ALONE, held: NO_UNITS, capacity: {} },
             reference: referencedBy(record),

@@ -50,13 +50,13 @@ describe("an engine", () => {
       LONG,
     );
     const { id = "", type = "", message = "", dataJson, created, signature } = first?.result ?? {};
-    const data = new TextDecoder().decode(dataJson ?? undefined);
+    const data = new TextDecoder().decode(dataJson);
     expect(data).toBe('{"say":"hello"}');
-    const createdNs = nsFrom({ seconds: created?.seconds ?? 0, nanos: created?.nanos ?? 0 });
+    const createdNs = nsFrom(created ?? { seconds: 0, nanos: 0 });
     const content = buildResultBytes({
-      id: id ?? "",
-      type: type ?? "",
-      message: message ?? "",
+      id,
+      type,
+      message,
       data,
       createdNs,
       state: "ok",
@@ -105,8 +105,7 @@ describe("an engine", () => {
       requestId: "n",
       renewal: signedRenewal(user, "1-4", renewedNs, 2),
     });
-    const { seconds, nanos } = lease?.record?.expiresAt ?? {};
-    expect(nsFrom({ seconds: seconds ?? 0, nanos: nanos ?? 0 })).toBe(renewedNs);
+    expect(nsFrom(lease?.record?.expiresAt ?? { seconds: 0, nanos: 0 })).toBe(renewedNs);
     const old = signedRenewal(user, "1-4", renewedNs + NS_PER_MS, 1);
     await expect(world.leases.renewLease({ requestId: "o", renewal: old })).rejects.toThrow("sequence");
     const others = signedRenewal(aUser(), "1-4", renewedNs + NS_PER_MS, 3);

@@ -118,9 +118,9 @@ it("leases whole machines of a pool, waits in the ledger's queue for them, and g
   const leaseOf = async () => (await leases.getLease({ id: "5-4" })).lease;
   const nowHeld = async () => (await held()).find(({ owner }) => owner?.id === "5-4-1");
   await until("its result says so", async () => (await resultOf()).includes(`"${(await nowHeld())?.id ?? "?"}"`), LONG);
-  const node = (await nowHeld())?.machines?.[0]?.node ?? "";
+  const node = (await nowHeld())?.machines[0]?.node ?? "";
   await nodes.publish(node, { ready: false });
-  await until("it says that its node died", async () => (await leaseOf())?.waitingBecause?.includes(node), LONG);
+  await until("it says that its node died", async () => (await leaseOf())?.waitingBecause.includes(node), LONG);
   expect(await phase(world, "5-4")).toBe("ACTIVE");
   await nodes.publish(node);
   await until("all is well again", async () => (await leaseOf())?.waitingBecause === "", LONG);

@@ -3,7 +3,7 @@ import { streams, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
-import { aLease } from "../src/domain/a-lease.ts";
+import { aLease } from "./a-lease.ts";
 import { engineWorld, nowNs, NS_PER_MS, ready } from "./engine-world.ts";
 
 /** More than this takes as long as the machine takes: `MANY_ENDS=10000`. */

@@ -4,15 +4,9 @@ import { openBucket } from "@muster/store";
 import { natsServer, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openHistory } from "../src/adapters/history.ts";
-import {
-  makeRecords,
-  openLeases,
-  OUTBOX_MAX,
-  RECORD_BYTES_MAX,
-  USERS_BYTES_MAX,
-  type Records,
-} from "../src/adapters/records.ts";
-import { aLease } from "../src/domain/a-lease.ts";
+import { makeRecords, openLeases, OUTBOX_MAX, RECORD_BYTES_MAX, USERS_BYTES_MAX } from "../src/adapters/records.ts";
+import type { Records } from "../src/lead/records.ts";
+import { aLease } from "./a-lease.ts";
 import type { LeaseEvent } from "../src/domain/lease.ts";
 import { withEvent } from "../src/domain/transition-lease.ts";
 

@@ -3,11 +3,10 @@ import { loadAllYaml } from "@kubernetes/client-node";
 import { kubeCalls, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openCluster, type Cluster } from "../src/adapters/cluster.ts";
-import { clusterAccess } from "../src/adapters/cluster-access.ts";
+import { openCluster, type Cluster, clusterAccess } from "../src/adapters/cluster.ts";
 import { leaseObjects } from "../src/adapters/lease-objects.ts";
-import { KINDS } from "../src/adapters/object-kinds.ts";
-import { buildKubeconfig } from "../src/domain/build-slice.ts";
+import { KINDS } from "../src/types/object-kinds.ts";
+import { buildKubeconfig } from "../src/types/kubernetes.ts";
 import type { API_SERVERS } from "./api-servers.ts";
 
 const MANIFESTS = ["provision-engine.yaml", "slices.yaml"].map(

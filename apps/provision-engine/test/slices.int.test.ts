@@ -8,15 +8,13 @@ import { kubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { KINDS } from "../src/adapters/object-kinds.ts";
-import { aLease } from "../src/domain/a-lease.ts";
-import { sliceNamespace, SLICE_ACCOUNT } from "../src/domain/build-slice.ts";
-import { leaseLabels } from "../src/workloads/lease-labels.ts";
-import { networkNamespace } from "../src/workloads/lease-place.ts";
-import { kubernetesWorkload } from "../src/workloads/kubernetes.ts";
-import { networkWorkload } from "../src/workloads/network.ts";
-import type { Workload } from "../src/workloads/workload.ts";
-import { zdbWorkload } from "../src/workloads/zdb.ts";
+import { KINDS } from "../src/types/object-kinds.ts";
+import { aLease } from "./a-lease.ts";
+import { sliceNamespace, SLICE_ACCOUNT, kubernetesWorkload } from "../src/types/kubernetes.ts";
+import { leaseLabels, networkNamespace } from "../src/types/lease-names.ts";
+import { networkWorkload } from "../src/types/network.ts";
+import type { Workload } from "../src/types/workload.ts";
+import { zdbWorkload } from "../src/types/zdb.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import {
   aUser,
@@ -391,7 +389,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
         await reaches(id, "ACTIVE");
       }
       const { dataJson } = (await leases.getLease({ id: "5-1" })).lease?.record?.result ?? {};
-      const { kubeconfig } = read(new TextDecoder().decode(dataJson ?? undefined));
+      const { kubeconfig } = read(new TextDecoder().decode(dataJson));
       const place = { of: "result", id: "5-1", user: user.userId, field: "kubeconfig" } as const;
       const { users } = read(openText(user, String(kubeconfig), place)) as {
         readonly users: readonly { readonly user: { readonly token: string } }[];

@@ -2,7 +2,7 @@ import { DURATION_NS_MAX, type Order } from "@muster/leases";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
-import { aLease } from "../src/domain/a-lease.ts";
+import { aLease } from "./a-lease.ts";
 import type { LeaseRecord } from "../src/domain/lease.ts";
 import { answersOf, aUser, engineWorld, LONG, order, phase, reaches, ready, signedOrder } from "./engine-world.ts";
 
@@ -30,7 +30,7 @@ it("records of leases that are over lose their data at the next look, and their 
 
   await order(world, ended);
   await until("its end is told", async () => (await answersOf(world, "1-1")).length === 1, LONG);
-  expect((await answersOf(world, "1-1"))[0]).toMatchObject({ deleted: true, result: null });
+  expect((await answersOf(world, "1-1"))[0]).toMatchObject({ deleted: true, result: undefined });
   expect(await phase(world, "1-1")).toBe("ENDED");
   const forged = order(world, signedOrder(user, { id: "1-1", createdNs: ended.createdNs, data: '{"say":"other"}' }));
   await expect(forged).rejects.toMatchObject({ fault: { code: "already_exists" } });

@@ -3,9 +3,10 @@ import { buildOrderBytes } from "@muster/leases";
 import { digest, verifySignature } from "@muster/leases/keys";
 import { natsServer } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { makeRecords, openLeases, type Records } from "../src/adapters/records.ts";
+import { makeRecords, openLeases } from "../src/adapters/records.ts";
+import type { Records } from "../src/lead/records.ts";
 import { readConfig } from "../src/config.ts";
-import { aLease, anOrder } from "../src/domain/a-lease.ts";
+import { aLease, anOrder } from "./a-lease.ts";
 import { openHoldings } from "../src/holdings/holdings.ts";
 import { takeOrder, type RequestDeps } from "../src/orders/requests.ts";
 import { aUser, ENGINE_KEY } from "./engine-world.ts";
@@ -29,7 +30,6 @@ async function ordering(limits: { readonly leases: number }, between: (records: 
     digest,
     policy: config.order,
     quota: config.quota,
-    traceparent: () => "",
   };
   const signed = (id: string) => {
     const order = anOrder({ id, user: user.userId, createdNs: 1_000_000_000n, durationNs: 3_600_000_000_000n });

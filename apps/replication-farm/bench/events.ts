@@ -1,5 +1,5 @@
 import { sized } from "@muster/testkit";
-import { aRoll, aSet, aSpec } from "../src/domain/a-set.ts";
+import { aRoll, aSet, aSpec } from "../test/a-set.ts";
 import { passWorld, type PassWorld } from "../test/pass-world.ts";
 import { median } from "./median.ts";
 

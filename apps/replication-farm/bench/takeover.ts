@@ -27,7 +27,7 @@ export async function measureTakeover(): Promise<void> {
     if (victim === undefined) break;
     const owners = async (): Promise<Set<string>> => {
       const { sets } = await world.farms.listReplicaSets({}, { timeoutMs: 30_000 });
-      return new Set(sets.map(({ farm }) => farm ?? ""));
+      return new Set(sets.map(({ farm }) => farm));
     };
     const ownedBy = async (some: readonly FarmProcess[]): Promise<boolean> => {
       const names = [...(await owners())];

@@ -1,25 +1,10 @@
 import { pause } from "@muster/backoff";
-import type { Logger } from "@muster/service";
 import type { Session } from "@muster/store";
-import type { Pods } from "./adapters/pods.ts";
-import type { PoolScheduler } from "./adapters/pool-scheduler.ts";
-import type { World, WorldChange } from "./adapters/views.ts";
-import type { Child } from "./child.ts";
+import type { WorldChange } from "./adapters/views.ts";
 import { makeLook } from "./ownership.ts";
-import type { PassDeps } from "./pass.ts";
 import { sweep } from "./sweep.ts";
-
-export type FarmDeps = {
-  readonly pass: PassDeps;
-  readonly world: World;
-  readonly pods: Pick<Pods, "list" | "delete">;
-  readonly scheduler: Pick<PoolScheduler, "list" | "deallocate" | "onChange">;
-  readonly logger: Pick<Logger, "info" | "warn" | "error">;
-  /** Takes the installation of each pod of others that the sweep has met. */
-  readonly tellLeftAlone: (installations: readonly string[]) => void;
-  readonly resyncMs: number;
-  readonly sweepMs: number;
-};
+import { startPasses, type SetPasses } from "./set-passes.ts";
+import type { FarmDeps } from "./farm-deps.ts";
 
 export type Farm = {
   /** Owns sets for as long as the session lives. */
@@ -35,33 +20,37 @@ export function aboutFarm(rcSelector: string): { readonly rcSelector: string } {
 
 /** Shares the sets with all farms that live: each set has one owner, which makes passes over it. */
 export function makeFarm(deps: FarmDeps): Farm {
-  const children = new Map<string, Child>();
-  return { owned: () => children.size, run: (session) => runFarm(deps, session, children) };
+  let passes: SetPasses | undefined;
+  return {
+    owned: () => passes?.size ?? 0,
+    run: async (session) => {
+      passes = startPasses(deps.pass, { lead: session, resyncMs: deps.resyncMs });
+      try {
+        await runFarm(deps, session, passes);
+      } finally {
+        await passes.stop();
+      }
+    },
+  };
 }
 
-async function runFarm(deps: FarmDeps, session: Session, children: Map<string, Child>): Promise<void> {
-  const look = makeLook(deps, session, children);
-  const wakeAll = (): void => {
-    for (const child of children.values()) child.wake();
-  };
-  const wakeFor = (names: Iterable<string>): void => {
-    for (const name of names) children.get(name)?.wake();
-  };
+async function runFarm(deps: FarmDeps, session: Session, passes: SetPasses): Promise<void> {
+  const look = makeLook(deps, session, passes);
   const wake = (change: WorldChange): void => {
     switch (change.kind) {
       case "nodes":
-        wakeAll();
+        passes.wakeAll();
         break;
       case "foreign":
-        wakeFor(deps.world.setsOf(change.podId).map(({ name }) => name));
+        passes.wake(deps.world.setsOf(change.podId).map(({ name }) => name));
         break;
       case "pods":
-        wakeFor(deps.world.concernedBy(change.name));
+        passes.wake(deps.world.concernedBy(change.name));
         break;
       case "set":
       case "roll": {
         const names = deps.world.concernedBy(change.name);
-        wakeFor(names);
+        passes.wake(names);
         look(names);
       }
     }
@@ -71,8 +60,8 @@ async function runFarm(deps: FarmDeps, session: Session, children: Map<string, C
   stack.defer(deps.world.onChange(wake));
   stack.defer(
     deps.scheduler.onChange((set) => {
-      if (set === undefined) wakeAll();
-      else wakeFor([set]);
+      if (set === undefined) passes.wakeAll();
+      else passes.wake([set]);
     }),
   );
   look();
@@ -83,10 +72,5 @@ async function runFarm(deps: FarmDeps, session: Session, children: Map<string, C
       look();
     }
   };
-  try {
-    await Promise.all([alive(), sweep(deps, session)]);
-  } finally {
-    await Promise.all([...children.values()].map((child) => child.stop()));
-    children.clear();
-  }
+  await Promise.all([alive(), sweep(deps, session)]);
 }

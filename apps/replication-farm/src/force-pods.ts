@@ -1,7 +1,7 @@
 import { decideForce } from "@muster/health";
 import { podNameOf } from "./domain/replica-set.ts";
 import type { SetSnapshot } from "./domain/set-snapshot.ts";
-import type { Owned, PassDeps } from "./pass.ts";
+import type { Owned, PassDeps } from "./pass-deps.ts";
 
 /**
  * Removes the pods that have no place any more, and whose nodes will never tell of their end: a deleted set would be there for ever. The API server is asked only for those that are on their way

@@ -1,41 +1,39 @@
 import { pause } from "@muster/backoff";
 import type { Session } from "@muster/store";
 import type { World } from "./adapters/views.ts";
-import { startChild, type Child } from "./child.ts";
 import { readSelector } from "./domain/eligible-nodes.ts";
 import { planClaims, type LiveFarm, type OwnableSet } from "./domain/plan-claims.ts";
-import type { FarmDeps } from "./farm.ts";
+import type { FarmDeps } from "./farm-deps.ts";
+import type { SetPasses } from "./set-passes.ts";
 
-/** A set whose loop ended by a defect is taken up again after this. */
+/** A set whose passes ended by a defect is taken up again after this. */
 const DEFECT_PAUSE_MS = 10_000;
 
-export type OwnershipDeps = Pick<FarmDeps, "pass" | "logger" | "resyncMs"> & {
+export type OwnershipDeps = Pick<FarmDeps, "logger"> & {
   readonly world: Pick<World, "sets" | "set" | "rolls" | "roll">;
 };
 
 /**
- * Makes the sets that this farm owns those that it should, by what is seen at the moment of each look. `children`, the loops over them, is kept by it.
- * Returns the look at the sets and rolling updates of these names, or at all, which begins what is to be done and does not wait for it.
+ * Makes the sets that this farm owns those that it should, by what is seen at the moment of each look. Returns the look at the sets and rolling updates of these names, or at all, which begins what is to be done and does not wait for it.
  */
 export function makeLook(
   deps: OwnershipDeps,
   session: Session,
-  children: Map<string, Child>,
+  passes: Pick<SetPasses, "has" | "own" | "release">,
 ): (names?: Iterable<string>) => void {
   const { logger } = deps;
   const releasing = new Set<string>();
   /** Those under way; true: there was a look since it began, and what that saw may let the next one succeed. */
   const claims = new Map<string, boolean>();
-  /** Those whose loop ended by a defect a moment ago. */
+  /** Those whose passes ended by a defect a moment ago. */
   const defective = new Set<string>();
   const own = async (name: string): Promise<void> => {
     const lock = await session.lock(name);
     if (lock === undefined || !session.isHeld()) return;
-    const { isHeld, signal } = session;
-    const child = startChild(deps.pass, { name, fence: lock.token, isHeld, signal, resyncMs: deps.resyncMs });
-    children.set(name, child);
+    const { signal } = session;
+    const ended = passes.own(name, lock.token);
     logger.info({ set: name, fence: lock.token }, "a set is ours");
-    void child.done
+    void ended
       .catch((error: unknown) => {
         defective.add(name);
         void pause(DEFECT_PAUSE_MS, signal).then(() => {
@@ -45,7 +43,6 @@ export function makeLook(
         logger.error({ set: name, err: error }, "defect in the passes over a set");
       })
       .then(async () => {
-        children.delete(name);
         await session.unlock(lock);
         look([name]);
       })
@@ -68,13 +65,13 @@ export function makeLook(
   const release = async (name: string): Promise<void> => {
     if (releasing.has(name)) return;
     releasing.add(name);
-    // What follows the end of the loop gives the lock up.
-    await children.get(name)?.stop();
+    // What follows the end of the passes gives the lock up.
+    await passes.release(name);
     releasing.delete(name);
   };
   const look = (names?: Iterable<string>): void => {
     if (session.signal.aborted) return;
-    const sets = ownableSets(deps.world, session, children, names);
+    const sets = ownableSets(deps.world, session, passes, names);
     for (const step of planClaims(session.id, liveFarms(session), sets)) {
       const work = step.do === "claim" ? claim(step.set) : release(step.set);
       work.catch((error: unknown) => logger.warn({ set: step.set, err: error }, `${step.do} failed`));
@@ -87,14 +84,14 @@ export function makeLook(
 function ownableSets(
   world: OwnershipDeps["world"],
   session: Session,
-  children: ReadonlyMap<string, Child>,
+  passes: Pick<SetPasses, "has">,
   names: Iterable<string> | undefined,
 ): OwnableSet[] {
   const { locks } = session.view();
   const ownerOf = (name: string): string | undefined => {
-    if (children.has(name)) return session.id;
+    if (passes.has(name)) return session.id;
     const lock = locks.get(name);
-    // One of ours without a loop is on its way to be given up, or was taken by a request whose answer was late.
+    // One of ours without passes is on its way to be given up, or was taken by a request whose answer was late.
     return lock === undefined || lock.free || lock.session === session.id ? undefined : lock.session;
   };
   const labelsOf = (name: string): Labels | undefined => {

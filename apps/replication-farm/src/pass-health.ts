@@ -1,7 +1,7 @@
 import { podOf } from "./domain/places.ts";
 import type { ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod } from "./domain/set-snapshot.ts";
-import type { Owned } from "./pass.ts";
+import type { Owned } from "./pass-deps.ts";
 
 /** Nodes on which the set's pods have not been ready for `unhealthyMs`, as far as this farm has seen since it has the set. */
 export function findUnhealthy(

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { aRoll, aSet, aSpec } from "./domain/a-set.ts";
+import { aRoll, aSet, aSpec } from "../test/a-set.ts";
 import { findStuck } from "./pass-trouble.ts";
-import type { Owned } from "./pass.ts";
+import type { Owned } from "./pass-deps.ts";
 
 const WAIT = { do: "wait", because: "minimum-healthy" } as const;
 

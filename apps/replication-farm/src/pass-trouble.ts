@@ -1,7 +1,7 @@
 import type { ReplicaSet, Trouble } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
 import type { RollStep } from "./domain/plan-roll.ts";
-import type { Owned, PassDeps } from "./pass.ts";
+import type { Owned, PassDeps } from "./pass-deps.ts";
 
 /** Raises the alert of the trouble that a set has, on each pass: who could not be told hears of it again. Ends that of the one it had. */
 export function tellTrouble({ alerts }: Pick<PassDeps, "alerts">, before: ReplicaSet, after: ReplicaSet): void {

@@ -4,7 +4,7 @@ import { buildAudits } from "./domain/audit.ts";
 import type { AuditRecord, ReplicaSet } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
 import type { Audit, SetChange } from "./domain/set-plan.ts";
-import type { Owned, PassDeps } from "./pass.ts";
+import type { Owned, PassDeps } from "./pass-deps.ts";
 
 /** Writes a change in the trace of what was asked for. One that nobody asked for, as when a node was lost, begins a trace, to which belongs all that follows from it. */
 export function commit(

@@ -1,4 +1,3 @@
-import type { ForcePolicy } from "@muster/health";
 import { countAvailable, countHealthy } from "./domain/count-healthy.ts";
 import { nextAvailableAtMs } from "./domain/decide-available.ts";
 import { endOfLossMs } from "./domain/plan-machines.ts";
@@ -6,49 +5,16 @@ import { planRoll, type RolledSet, type RollStep } from "./domain/plan-roll.ts";
 import { planSet } from "./domain/plan-set.ts";
 import type { AuditRecord, ReplicaSet } from "./domain/replica-set.ts";
 import type { Roll } from "./domain/roll.ts";
-import type { SetPolicy, SetSnapshot } from "./domain/set-snapshot.ts";
-import type { Alerts } from "./adapters/alerts.ts";
-import type { AuditLog } from "./adapters/audit-log.ts";
-import type { Records, Stored } from "./adapters/records.ts";
-import type { World } from "./adapters/views.ts";
+import type { SetSnapshot, SetPolicy } from "./domain/set-snapshot.ts";
+import type { Stored } from "./adapters/records.ts";
 import { auditsOf, commit, publish, write } from "./pass-writes.ts";
 import { inChange, inTrace } from "./change-trace.ts";
 import { findUnhealthy, nextUnhealthyAtMs } from "./pass-health.ts";
 import { endGivenUp, findStuck, tellGivenUp, tellRollTrouble, tellTrouble, withMissingRoll } from "./pass-trouble.ts";
 import { forcePods } from "./force-pods.ts";
-import { beginSteps, finishSteps, podsOf, type Finished, type PodDeps, type PodsOwned } from "./pass-pods.ts";
-import { passMachines, sightMachines, type MachineDeps, type MachinesOwned } from "./pass-machines.ts";
-
-/** What the passes over sets need from outside. */
-export type PassDeps = PodDeps & {
-  readonly newId: () => string;
-  readonly sets: Records<ReplicaSet>;
-  readonly rolls: Records<Roll>;
-  readonly world: Pick<World, "nodesFor" | "podsOf" | "occupied" | "takenFrom" | "contestFor" | "roll">;
-  readonly auditLog: Pick<AuditLog, "publish">;
-  readonly scheduler: MachineDeps["scheduler"];
-  readonly templateHash: (set: ReplicaSet) => string;
-  /** What is known looks like the loss of everything. */
-  readonly failsafe: () => boolean;
-  readonly policy: SetPolicy;
-  readonly force: ForcePolicy;
-  /** What is not as it should be for so long is told. */
-  readonly unhealthyMs: number;
-  readonly alerts: Pick<Alerts, "raise" | "resolve">;
-};
-
-/** A set that a farm owns, and what is remembered of it as long as it does. */
-export type Owned = MachinesOwned &
-  PodsOwned & {
-    /** Since when the pod of each place that is not ready has not been so. */
-    readonly unreadySince: Map<number, number>;
-    /** What the rolling update of this name has been waiting for, and since when. */
-    rollWait: { readonly at: string; readonly sinceMs: number } | undefined;
-    /** When time alone may let the rolling update of this name go on. */
-    rollAtMs: number;
-    /** The traceparent of what was asked for last, once all of it was done: what comes after it nobody has asked for. */
-    doneUnder: string | undefined;
-  };
+import { beginSteps, finishSteps, podsOf, type Finished } from "./pass-pods.ts";
+import { passMachines, sightMachines } from "./pass-machines.ts";
+import type { Owned, PassDeps } from "./pass-deps.ts";
 
 /** `again`: something was written, and the next pass decides on it. `settled`: nothing is to be done until something changes, or until `atMs`. */
 export type Settled = { readonly is: "settled"; readonly atMs: number; readonly failed: boolean };

@@ -1,5 +1,7 @@
-import { faultOf, throwFault, type Fault } from "@muster/faults";
+import { retryOnConflict } from "@muster/backoff";
+import { throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
+import { traceparentOf } from "@muster/tracing";
 import type { AuditLog } from "./adapters/audit-log.ts";
 import type { Records, Stored } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
@@ -25,7 +27,6 @@ export type RequestDeps = {
   readonly now: () => number;
   readonly newId: () => string;
   /** Of the request in hand. */
-  readonly traceparent: () => string;
   readonly sets: Records<ReplicaSet>;
   readonly rolls: Records<Roll>;
   readonly world: Pick<
@@ -57,7 +58,6 @@ export type RequestDeps = {
 
 export type StoredSet = Stored<ReplicaSet>;
 
-const ATTEMPTS_MAX = 3;
 const LABELS_MAX = 64;
 const POOLS_NAMED_MAX = 5;
 
@@ -87,25 +87,21 @@ function requireReadable(name: string, found: Found): StoredSet {
 
 type Change = { readonly next: ReplicaSet; readonly audits: readonly Audit[] };
 
-/** Makes a change on the newest record, three times at most; one that changes nothing is not written. */
+/** Makes a change on the newest record; one that changes nothing is not written. */
 async function changeSet(
   deps: RequestDeps,
   { name, requestId }: Pick<Named, "name" | "requestId">,
   change: (set: ReplicaSet) => Change | undefined,
 ): Promise<StoredSet> {
-  for (let attempt = 1; ; attempt += 1) {
+  return retryOnConflict(`replica set ${name}`, async () => {
     const stored = await requireSet(deps, name);
     const wanted = change(stored.record);
-    if (wanted === undefined) return stored;
-    const traceparent = deps.traceparent();
+    if (wanted === undefined) return { unchanged: stored };
+    const traceparent = traceparentOf();
     const next = { ...wanted.next, requestId, traceparent };
     const audits = buildAudits(name, wanted.audits, { nowMs: deps.now(), traceparent, newId: deps.newId });
-    try {
-      return await deps.sets.change({ key: name, revision: stored.revision, next, audits });
-    } catch (error) {
-      if (faultOf(error)?.code !== "conflict" || attempt >= ATTEMPTS_MAX) throw error;
-    }
-  }
+    return { write: () => deps.sets.change({ key: name, revision: stored.revision, next, audits }) };
+  });
 }
 
 export type ApplyRequest = {
@@ -148,7 +144,7 @@ async function create(deps: RequestDeps, request: ApplyRequest, spec: ReplicaSet
 
 /** A set that was never there, with the audit of its making. */
 export function buildSet(deps: RequestDeps, { name, requestId, by }: Named, spec: ReplicaSetSpec): ReplicaSet {
-  const [nowMs, traceparent] = [deps.now(), deps.traceparent()];
+  const [nowMs, traceparent] = [deps.now(), traceparentOf()];
   const audit: Audit = { eventType: "CREATED", details: { ...summary(spec), ...byWhom(by) } };
   return {
     ...NEW_SET,
@@ -384,7 +380,7 @@ async function removeUnreadable(
   if (!force) refuse("record", `of ${name} cannot be read: ${unreadable}`);
   if (keepPods) refuse("keep_pods", `the record of ${name} cannot be read: its pods cannot be kept`);
   const audit: Audit = { eventType: "DELETED", details: { unreadable, ...byWhom(by) } };
-  const [nowMs, traceparent] = [deps.now(), deps.traceparent()];
+  const [nowMs, traceparent] = [deps.now(), traceparentOf()];
   // Before, because nothing may go without a trace, and there is no record that could carry it.
   await deps.auditLog.publish(buildAudits(name, [audit], { nowMs, traceparent, newId: deps.newId }));
   await deps.sets.remove(name, revision);

@@ -1,4 +1,6 @@
+import { retryOnConflict } from "@muster/backoff";
 import { faultOf, throwFault } from "@muster/faults";
+import { traceparentOf } from "@muster/tracing";
 import type { Readable } from "./adapters/messages.ts";
 import type { Stored } from "./adapters/records.ts";
 import {
@@ -35,7 +37,6 @@ export type CreateRollRequest = {
   readonly by: string;
 };
 
-const ATTEMPTS_MAX = 3;
 const DELAY_MS_MAX = 86_400_000;
 
 /** Begins to move from the old set to the new one, which is made first when a template comes along. The same request again finds what the first one made. */
@@ -79,7 +80,7 @@ export async function createRoll(deps: RequestDeps, request: CreateRollRequest):
     trouble: undefined,
     outbox: [],
     requestId,
-    traceparent: deps.traceparent(),
+    traceparent: traceparentOf(),
     by,
   };
   return { record: roll, revision: await deps.rolls.create(newSet, roll) };
@@ -160,24 +161,22 @@ const CHANGES: Readonly<Record<"PAUSE" | "RESUME" | "UNDO" | "REDO", AuditEvent>
 export async function changeRoll(deps: RequestDeps, request: ChangeRollRequest): Promise<Stored<Roll>> {
   const { requestId, id, change, minimum, by } = request;
   if (!isChange(change)) return refuse("change", `"${change}" is none: ${Object.keys(CHANGES).join(", ")} is needed`);
-  for (let attempt = 1; ; attempt += 1) {
+  return retryOnConflict(`rolling update ${id}`, async () => {
     const { record: roll, revision } = await requireRoll(deps, id);
-    if (roll.requestId === requestId) return { record: roll, revision };
+    if (roll.requestId === requestId) return { unchanged: { record: roll, revision } };
     const next = changed(roll, change, minimum ?? roll.minimum);
-    if (next === roll) return { record: roll, revision };
-    const traceparent = deps.traceparent();
+    if (next === roll) return { unchanged: { record: roll, revision } };
+    const traceparent = traceparentOf();
     const { oldSet, newSet } = next;
     const details = { roll_id: id, old: oldSet, new: newSet, minimum_replicas: next.minimum, ...byWhom(by) };
     const context = { nowMs: deps.now(), traceparent, newId: deps.newId };
     const audits = [oldSet, newSet].flatMap((set) =>
       buildAudits(set, [{ eventType: CHANGES[change], details }], context),
     );
-    try {
-      return await deps.rolls.change({ key: id, revision, next: { ...next, requestId, traceparent }, audits });
-    } catch (error) {
-      if (faultOf(error)?.code !== "conflict" || attempt >= ATTEMPTS_MAX) throw error;
-    }
-  }
+    return {
+      write: () => deps.rolls.change({ key: id, revision, next: { ...next, requestId, traceparent }, audits }),
+    };
+  });
 }
 
 function isChange(text: string): text is keyof typeof CHANGES {

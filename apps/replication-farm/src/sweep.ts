@@ -1,119 +1,128 @@
 import { pause } from "@muster/backoff";
 import { describeFault, faultOf } from "@muster/faults";
+import { sweepOwners, type SweepOptions } from "@muster/ledger-client";
+import { decideBrake, type Brake, type OwnedObject, type SweepStep } from "@muster/ledger-client/plan-sweep";
 import type { Session } from "@muster/store";
 import type { World } from "./adapters/views.ts";
-import { planReservationSweep } from "./domain/plan-allocation.ts";
-import { planSweep } from "./domain/plan-sweep.ts";
-import type { FarmDeps } from "./farm.ts";
-import type { PassDeps } from "./pass.ts";
+import { reservationStanding, type OwnedReservation } from "./domain/plan-allocation.ts";
+import { podStanding, type OwnedPod } from "./domain/plan-sweep.ts";
+import type { FarmDeps } from "./farm-deps.ts";
+import type { PassDeps } from "./pass-deps.ts";
 
 /** Of the lock of the one farm that sweeps. No set can have this name. */
 const SWEEP_LOCK = "_sweep";
+/** What is left over goes at the second sweep: its set may just have been made, or be on its way out with its pods. */
+const GRACE_MS = 0;
 
-/** Looks for pods and machines of sets that do not exist; one farm at a time. */
+/** Removes pods and machines of sets that do not exist; one farm at a time. */
 export async function sweep(deps: FarmDeps, session: Session): Promise<void> {
   const { pass, logger, sweepMs } = deps;
-  let suspects = NOBODY;
+  const left = { pods: new Map<string, number>(), machines: new Map<string, number>() };
+  const sweepOne = async <Item extends OwnedObject>(what: keyof typeof left, own: OwnSweep<Item>): Promise<void> => {
+    try {
+      const brake = (steps: readonly SweepStep<Item>[]): Promise<Brake | undefined> => brakeOn(deps, what, steps);
+      const swept = await sweepOwners({ ...own, brake, leftSince: left[what], graceMs: GRACE_MS, nowMs: pass.now });
+      if (swept.brake !== undefined) left[what].clear();
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined) throw error;
+      // What cannot be listed now is met for the first time later.
+      left[what].clear();
+      logger.warn({ reason: describeFault(fault) }, `looking for ${what} without a set failed`);
+    }
+  };
   for (;;) {
     await pause(sweepMs, session.signal);
     if (session.signal.aborted) return;
     const failsafe = pass.failsafe();
     if (failsafe) pass.tell.planned(SWEEP_LOCK, "wait", "failsafe");
     if (failsafe || (await session.lock(SWEEP_LOCK)) === undefined) {
-      suspects = NOBODY;
+      left.pods.clear();
+      left.machines.clear();
       continue;
     }
-    // What cannot be listed now is met for the first time later.
-    const attempt = async (what: string, look: () => Promise<ReadonlySet<string>>): Promise<ReadonlySet<string>> => {
-      try {
-        return await look();
-      } catch (error) {
-        const fault = faultOf(error);
-        if (fault === undefined) throw error;
-        logger.warn({ reason: describeFault(fault) }, `looking for ${what} without a set failed`);
-        return new Set();
+    await sweepOne("pods", podSweep(deps, session));
+    await sweepOne("machines", machineSweep(deps, session, left.machines));
+  }
+}
+
+type OwnSweep<Item extends OwnedObject> = Pick<SweepOptions<Item>, "observe" | "remove" | "report">;
+
+function podSweep({ pods, pass, logger, tellLeftAlone }: FarmDeps, session: Session): OwnSweep<OwnedPod> {
+  return {
+    observe: async () => {
+      const objects = await pods.list();
+      const uids = new Map<string, string | undefined>();
+      for (const name of new Set(objects.map(({ set }) => set))) {
+        const found = name === "" ? undefined : await pass.sets.get(name);
+        if (found !== undefined) uids.set(name, "record" in found ? found.record.uid : undefined);
       }
-    };
-    suspects = {
-      pods: await attempt("pods", () => sweepPods(deps, session, suspects.pods)),
-      machines: await attempt("machines", () => sweepMachines(deps, session, suspects.machines)),
-    };
-  }
+      const nowMs = pass.now();
+      return { objects, standingOf: (pod) => podStanding(pod, uids, nowMs, pass.force) };
+    },
+    remove: async (step) => {
+      const { pod, uid, set, deleting: force } = step.object;
+      if (!session.isHeld()) return { ...step, do: "suspect" };
+      logger.warn({ pod, uid, set, force }, "deleting a pod whose set does not exist");
+      pass.tell.planned(set, "delete", step.because);
+      await pods.delete(pod, uid, force);
+      return step;
+    },
+    report: { leftAlone: tellLeftAlone },
+  };
 }
 
-type Suspects = { readonly pods: ReadonlySet<string>; readonly machines: ReadonlySet<string> };
-
-const NOBODY: Suspects = { pods: new Set(), machines: new Set() };
-
-/** Returns those that are suspected now. */
-async function sweepPods(
-  deps: FarmDeps,
+/** Machines go after the pods that are on them. */
+function machineSweep(
+  { pods, pass, scheduler, logger }: FarmDeps,
   session: Session,
-  suspects: ReadonlySet<string>,
-): Promise<ReadonlySet<string>> {
-  const { pods, pass, logger } = deps;
-  const seen = await pods.list();
-  const names = new Set(seen.map(({ set }) => set));
-  const uids = new Map<string, string | undefined>();
-  for (const name of names) {
-    const found = name === "" ? undefined : await pass.sets.get(name);
-    if (found !== undefined) uids.set(name, "record" in found ? found.record.uid : undefined);
-  }
-  const plan = planSweep(seen, uids, suspects, pass.now(), pass.force);
-  deps.tellLeftAlone(plan.leftAlone);
-  if (await lookLost(deps, "pods", plan.suspects, plan.delete.length)) return NOBODY.pods;
-  for (const { pod, force } of plan.delete) {
-    if (!session.isHeld()) break;
-    logger.warn({ pod: pod.pod, uid: pod.uid, set: pod.set, force }, "deleting a pod whose set does not exist");
-    pass.tell.planned(pod.set, "delete", force ? "orphan-on-lost-node" : "orphan");
-    await pods.delete(pod.pod, pod.uid, force);
-  }
-  return plan.suspects;
+  leftSince: ReadonlyMap<string, number>,
+): OwnSweep<OwnedReservation & OwnedObject> {
+  return {
+    observe: async () => {
+      const objects = (await scheduler.list(session.signal)).map((owned) => ({ ...owned, uid: owned.reservation }));
+      const sets = new Set<string>();
+      for (const name of new Set(objects.map(({ set }) => set)))
+        if ((await pass.sets.get(name)) !== undefined) sets.add(name);
+      const isDue = objects.some(({ set, uid }) => !sets.has(set) && leftSince.has(uid));
+      const own = isDue ? (await pods.list()).filter(({ otherInstallation }) => otherInstallation === undefined) : [];
+      const withPods = new Set(own.map(({ set }) => set));
+      return { objects, standingOf: (owned) => reservationStanding(owned, { sets, withPods }) };
+    },
+    remove: async (step) => {
+      const { set, number, reservation } = step.object;
+      if (!session.isHeld()) return { ...step, do: "suspect" };
+      logger.warn({ set, number, reservation }, "releasing a machine whose set does not exist");
+      pass.tell.planned(set, "deallocate", step.because);
+      await scheduler.deallocate({ set, number, reservation });
+      return step;
+    },
+  };
 }
 
-/** As `sweepPods`. Machines go after the pods that are on them. */
-async function sweepMachines(
-  deps: FarmDeps,
-  session: Session,
-  suspects: ReadonlySet<string>,
-): Promise<ReadonlySet<string>> {
-  const { pods, pass, scheduler, logger } = deps;
-  const seen = await scheduler.list(session.signal);
-  const sets = new Set<string>();
-  for (const name of new Set(seen.map(({ set }) => set))) if ((await pass.sets.get(name)) !== undefined) sets.add(name);
-  const orphaned = seen.some(({ set, reservation }) => !sets.has(set) && suspects.has(reservation));
-  const own = orphaned ? (await pods.list()).filter(({ otherInstallation }) => otherInstallation === undefined) : [];
-  const withPods = new Set(own.map(({ set }) => set));
-  const plan = planReservationSweep(seen, { sets, withPods }, suspects);
-  if (await lookLost(deps, "machines", plan.suspects, plan.deallocate.length)) return NOBODY.machines;
-  for (const owned of plan.deallocate) {
-    if (!session.isHeld()) break;
-    logger.warn({ ...owned }, "giving back a machine whose set does not exist");
-    pass.tell.planned(owned.set, "deallocate", "orphan");
-    await scheduler.deallocate(owned);
-  }
-  return plan.suspects;
-}
-
-/** A record goes after all that its set has, so that things to be removed, and no record at all, mean that the records were lost: that is told, and nothing is removed. */
-async function lookLost(
+/** A record goes after all that its set has, so that things to be removed, and no record at all, mean that the records were lost: that raises an alert, and nothing is removed. */
+async function brakeOn(
   { pass, world }: FarmDeps,
-  what: keyof Suspects,
-  suspects: ReadonlySet<string>,
-  due: number,
-): Promise<boolean> {
+  what: "pods" | "machines",
+  steps: readonly SweepStep<OwnedObject>[],
+): Promise<Brake | undefined> {
   const incidentKey = `no-sets-for-${what}`;
-  if (suspects.size === 0) pass.alerts.resolve(incidentKey);
-  if (due === 0 || (await isAnyStored(pass, world))) return false;
+  const left = steps.filter((step) => step.do !== "keep").length;
+  if (left === 0) pass.alerts.resolve(incidentKey);
+  if (!steps.some((step) => step.do === "remove")) return undefined;
+  const owners = (await isAnyStored(pass, world)) ? 1 : 0;
+  const counts = { left, olderThanStore: 0, found: steps.length, owners, owner: "replica set", confirmed: 0 };
+  const brake = decideBrake(counts, { mostObjects: Number.POSITIVE_INFINITY, mostPercent: 100 });
+  if (brake === undefined) return undefined;
   pass.tell.planned(SWEEP_LOCK, "wait", incidentKey);
   pass.alerts.raise({
     incidentKey,
     description: `there are ${what} of replica sets, and no replica set: this farm removes none of them until there is one`,
     urgency: "HIGH",
-    details: { found: suspects.size },
+    details: { found: left },
     replicaSet: "",
   });
-  return true;
+  return brake;
 }
 
 /** What is followed may be behind: one that is stored has to be found there. */

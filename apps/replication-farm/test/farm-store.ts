@@ -4,7 +4,7 @@ import { buckets } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { setCodec, type Readable } from "../src/adapters/messages.ts";
-import { aSet } from "../src/domain/a-set.ts";
+import { aSet } from "./a-set.ts";
 import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
 import { templateOf, type FarmWorld } from "./farm-world.ts";
 

@@ -148,7 +148,7 @@ export function settledAt(world: FarmWorld, name: string, count: number): Promis
     `${name} has ${count} healthy replicas`,
     async () => {
       const { set } = await world.farms.getReplicaSet({ name }, { timeoutMs: 5000 });
-      const isThere = set?.record?.placements?.length === count && set.healthy === count && !set.record.transfer;
+      const isThere = set?.record?.placements.length === count && set.healthy === count && !set.record.transfer;
       return isThere ? set : undefined;
     },
     { timeoutMs: 45_000, everyMs: 100 },
@@ -179,7 +179,7 @@ export async function alerted({ bus }: FarmWorld, incident: string): Promise<voi
 
 /** The events of the set's trail, the oldest first, once all of them are on their stream. */
 export async function auditsOf({ farms }: FarmWorld, name: string): Promise<(string | null | undefined)[]> {
-  const isTold = async (): Promise<boolean> => (await farms.getReplicaSet({ name })).set?.record?.outbox?.length === 0;
+  const isTold = async (): Promise<boolean> => (await farms.getReplicaSet({ name })).set?.record?.outbox.length === 0;
   await until(`all audits of ${name} are published`, isTold);
   return (await farms.listAudit({ name })).records.map(({ eventType }) => eventType);
 }

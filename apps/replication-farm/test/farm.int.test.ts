@@ -103,7 +103,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
     });
     await until("the outbox is empty", async () => {
       const { set } = await world.farms.getReplicaSet({ name: "quiet" });
-      return set?.record?.outbox?.length === 0;
+      return set?.record?.outbox.length === 0;
     });
     const before = await sequences();
     // Each of these wakes every set, which looks at its nodes anew.
@@ -138,7 +138,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
   it.skipIf(skip)("are handed over at once by a farm that is told to stop", async () => {
     const patient = await world.startFarm({ FARM_SESSION_TTL_MS: "600000" });
     const owns = async (farm: FarmProcess) =>
-      (await world.farms.listReplicaSets({})).sets.filter((each) => each.farm?.includes(`-${farm.pid}-`)).length > 0;
+      (await world.farms.listReplicaSets({})).sets.filter((each) => each.farm.includes(`-${farm.pid}-`)).length > 0;
     // Which farm prefers a set is said by a hash of both names.
     let made = 0;
     await until(
@@ -153,7 +153,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
     await patient.stop();
     await until("others own them all", async () =>
       (await world.farms.listReplicaSets({})).sets.every(
-        ({ farm }) => farm !== "" && !farm?.includes(`-${patient.pid}-`),
+        ({ farm }) => farm !== "" && !farm.includes(`-${patient.pid}-`),
       ),
     );
   });

@@ -1,7 +1,7 @@
 import { buckets } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { aRoll, aSpec, placedOn } from "../src/domain/a-set.ts";
+import { aRoll, aSpec, placedOn } from "./a-set.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
 const OTHERS = 200;

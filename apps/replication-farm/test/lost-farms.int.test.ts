@@ -8,7 +8,7 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
 import { rollCodec, type Readable } from "../src/adapters/messages.ts";
-import { aRoll } from "../src/domain/a-set.ts";
+import { aRoll } from "./a-set.ts";
 import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
 import { farmWorld, templateOf, type FarmProcess, type FarmWorld } from "./farm-world.ts";
 
@@ -169,7 +169,7 @@ describe("farms that are lost", () => {
     );
     const owner = await until("one of them owns it, and says so", async () => {
       const { set } = await world.farms.getReplicaSet({ name: "kept" }, { timeoutMs: 2000 });
-      return farms.find(({ pid }) => set?.farm?.includes(`-${pid}-`));
+      return farms.find(({ pid }) => set?.farm.includes(`-${pid}-`));
     });
     const before = { set: await store.set("kept"), audits: await auditsThere() };
     await owner.kill();
@@ -192,7 +192,7 @@ describe("farms that are lost", () => {
         `${sharers.length} farms share all sets`,
         async () => {
           const { sets } = await world.farms.listReplicaSets({}, { timeoutMs: 2000 });
-          const owners = sets.map(({ farm }) => sharers.find(({ pid }) => farm?.includes(`-${pid}-`))?.pid);
+          const owners = sets.map(({ farm }) => sharers.find(({ pid }) => farm.includes(`-${pid}-`))?.pid);
           return (
             owners.length >= names.length && !owners.includes(undefined) && new Set(owners).size === sharers.length
           );

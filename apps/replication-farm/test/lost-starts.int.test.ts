@@ -93,9 +93,7 @@ describe.each(API_SERVERS)("a node that is lost before the pod for it starts, un
             const { set } = await world.farms.getReplicaSet({ name: stays });
             const [replica] = set?.replicas ?? [];
             return (
-              replica?.node === `n-${index}` &&
-              replica.eligible === false &&
-              (harm !== "gone" || replica.reason === "NODE_GONE")
+              replica?.node === `n-${index}` && !replica.eligible && (harm !== "gone" || replica.reason === "NODE_GONE")
             );
           },
           PATIENT,

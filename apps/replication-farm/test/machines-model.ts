@@ -175,6 +175,7 @@ export class MachinesModel {
           check(revision);
           this.#record = undefined;
         }),
+      modify: () => Promise.reject(new Error("farms write revisions that they have read")),
       watch: () => {
         throw new Error("nobody watches this");
       },

@@ -1,12 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aSet, aSpec } from "../src/domain/a-set.ts";
-import { planReservationSweep } from "../src/domain/plan-allocation.ts";
+import { aSet, aSpec } from "./a-set.ts";
 import { machineOwnerOf } from "../src/domain/plan-machines.ts";
-import { planSweep } from "../src/domain/plan-sweep.ts";
 import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
 import { MachinesModel, POOL, SET } from "./machines-model.ts";
 import { livePods, modelFarm, NODE_LOST_MS, type Fate, type ModelFarm } from "./model-farm.ts";
+import { sweepPods, sweepReservations } from "./sweep-plans.ts";
 
 const NODES = 4;
 const ROUND_MS = 5000;
@@ -167,7 +166,7 @@ class Run {
     if (model.ledgerAway) return;
     const uids = new Map(model.set === undefined ? [] : [[SET, model.set.uid]]);
     const force = { nodeLostMs: NODE_LOST_MS };
-    const pods = planSweep(livePods(model), uids, this.#suspects.pods, model.nowMs, force);
+    const pods = sweepPods(livePods(model), uids, this.#suspects.pods, model.nowMs, force);
     for (const { pod, force: forced } of pods.delete) model.deletePod(pod.pod, pod.uid, forced);
     const reserved = [...model.ownReservations()].map(([number, { reservation }]) => ({
       set: SET,
@@ -176,7 +175,7 @@ class Run {
     }));
     const withPods = new Set(livePods(model).map(({ set }) => set));
     const sets = new Set(uids.keys());
-    const machines = planReservationSweep(reserved, { sets, withPods }, this.#suspects.machines);
+    const machines = sweepReservations(reserved, { sets, withPods }, this.#suspects.machines);
     for (const { reservation } of machines.deallocate) model.unreserve(reservation);
     this.#suspects = { pods: pods.suspects, machines: machines.suspects };
   }

@@ -1,5 +1,4 @@
-import { once } from "node:events";
-import { createServer, type AddressInfo } from "node:net";
+import { freePort } from "@muster/testkit";
 import type { FarmProcess, FarmWorld } from "./farm-world.ts";
 
 /** A farm whose metrics tell a test what it does while nothing is to be seen of it elsewhere. */
@@ -32,14 +31,4 @@ export async function startMeteredFarm(
         .filter(({ labels }) => labels.includes('do="wait"') && labels.includes(`because="${because}"`))
         .reduce((sum, { value }) => sum + value, 0),
   };
-}
-
-/** Somebody else may take it before the farm does: then that one fails to start, and says so. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }

@@ -1,11 +1,12 @@
 import { faultOf } from "@muster/faults";
 import { makeRecords } from "../src/adapters/records.ts";
-import { newOwned } from "../src/child.ts";
+import { newOwned } from "../src/set-passes.ts";
 import { findNodes, readSelector } from "../src/domain/eligible-nodes.ts";
 import { machineOwnerOf } from "../src/domain/plan-machines.ts";
 import type { OwnedPod } from "../src/domain/plan-sweep.ts";
 import type { MachineSight, SetPolicy } from "../src/domain/set-snapshot.ts";
-import { passSet, type PassDeps } from "../src/pass.ts";
+import { passSet } from "../src/pass.ts";
+import type { PassDeps } from "../src/pass-deps.ts";
 import { SET, type MachinesModel } from "./machines-model.ts";
 
 export const POLICY: SetPolicy = {

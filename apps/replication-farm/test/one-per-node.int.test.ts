@@ -85,7 +85,7 @@ describe.each(API_SERVERS)("one pod of a pod id a node on $title", { timeout: 18
       "the next pod is not placed",
       async () => {
         const { set } = await world.farms.getReplicaSet({ name: "bare" });
-        return set?.replicas?.[0]?.message?.includes("anti-affinity");
+        return set?.replicas[0]?.message.includes("anti-affinity");
       },
       PATIENT,
     );

@@ -1,6 +1,6 @@
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { aSpec, placedOn } from "../src/domain/a-set.ts";
+import { aSpec, placedOn } from "./a-set.ts";
 import type { ReplicaSetSpec } from "../src/domain/replica-set.ts";
 import { apply, enable, remove, type RequestDeps } from "../src/requests.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
@@ -17,7 +17,6 @@ beforeAll(async () => {
     // Of a farm whose clock is behind.
     now: () => SET_MADE_AT_MS - 1000,
     newId: () => crypto.randomUUID(),
-    traceparent: () => "",
     sets,
     rolls,
     world: world.world,

@@ -2,7 +2,7 @@ import { buckets } from "@muster/proto";
 import { openBucket, withSessions, type Session } from "@muster/store";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aSet } from "../src/domain/a-set.ts";
+import { aSet } from "./a-set.ts";
 import { aboutFarm, makeFarm, type Farm } from "../src/farm.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 

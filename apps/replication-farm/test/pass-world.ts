@@ -6,11 +6,12 @@ import { openAuditLog } from "../src/adapters/audit-log.ts";
 import { rollCodec, setCodec } from "../src/adapters/messages.ts";
 import { makeRecords, openRecords, type Records } from "../src/adapters/records.ts";
 import { openWorld, type World } from "../src/adapters/views.ts";
-import { POLICY } from "../src/domain/a-set.ts";
+import { POLICY } from "./a-set.ts";
 import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { Roll } from "../src/domain/roll.ts";
-import { newOwned } from "../src/child.ts";
-import { passSet, type Owned, type PassDeps, type Passed } from "../src/pass.ts";
+import { newOwned } from "../src/set-passes.ts";
+import { passSet, type Passed } from "../src/pass.ts";
+import type { Owned, PassDeps } from "../src/pass-deps.ts";
 
 const wire = muster.watch.v1;
 
@@ -22,9 +23,9 @@ export type PassWorld = AsyncDisposable & {
   readonly world: World;
   readonly sets: Records<ReplicaSet>;
   readonly rolls: Records<Roll>;
-  putNode(name: string, state?: Partial<muster.watch.v1.NodeState.$Properties>): Promise<void>;
+  putNode(name: string, state?: Partial<muster.watch.v1.NodeState>): Promise<void>;
   /** The pod of one of the set's places. */
-  putPod(set: ReplicaSet, ordinal: number, state?: Partial<muster.watch.v1.PodState.$Properties>): Promise<void>;
+  putPod(set: ReplicaSet, ordinal: number, state?: Partial<muster.watch.v1.PodState>): Promise<void>;
   /** Says that all nodes are known. */
   complete(): Promise<void>;
   /** One pass by the owner of the set, who remembers what the passes before it did. */

@@ -1,8 +1,8 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aSet, aSpec } from "../src/domain/a-set.ts";
+import { aSet, aSpec } from "./a-set.ts";
 import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
-import type { PassDeps } from "../src/pass.ts";
+import type { PassDeps } from "../src/pass-deps.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
 const GROUP = 5;

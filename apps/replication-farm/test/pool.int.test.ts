@@ -5,7 +5,7 @@ import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { setCodec } from "../src/adapters/messages.ts";
 import { makeRecords, openRecords } from "../src/adapters/records.ts";
-import { aSet, aSpec } from "../src/domain/a-set.ts";
+import { aSet, aSpec } from "./a-set.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import {
   farmWorld,
@@ -39,7 +39,7 @@ describe("replica sets on machines of a pool", () => {
   const record = async (name: string) => (await world.farms.getReplicaSet({ name }, { timeoutMs: 5000 })).set?.record;
   const reserved = async () => {
     const { reservations } = await ledger.listReservations({ ownerKind: "replica-set" }, { timeoutMs: 5000 });
-    return reservations.map(({ owner, machines }) => ({ id: owner?.id ?? "", node: machines?.[0]?.node ?? "" }));
+    return reservations.map(({ owner, machines }) => ({ id: owner?.id ?? "", node: machines[0]?.node ?? "" }));
   };
   const nodesHeld = async () => (await reserved()).map(({ node }) => node).toSorted();
   const reserveForJob = (id: string, size: number) =>
@@ -150,7 +150,7 @@ describe("replica sets on machines of a pool", () => {
       PATIENT,
     );
     expect(waiting.record?.trouble?.message).toBe("it is waiting for a machine of pool n: POOL_AVAILABILITY");
-    const owner = farms.find(({ pid }) => waiting.farm?.includes(`-${pid}-`));
+    const owner = farms.find(({ pid }) => waiting.farm.includes(`-${pid}-`));
     expect(owner, "the owner is one of ours").toBeDefined();
     await owner?.kill();
     farms = [...farms.filter((farm) => farm !== owner), await world.startFarm({ FARM_RESYNC_MS: "2000" })];
@@ -222,7 +222,7 @@ describe("replica sets on machines of a pool", () => {
         const { rolls } = await world.farms.listRolls({});
         const roll = rolls.find(({ record: of }) => of?.id === "new");
         if (roll?.record?.phase === muster.farm.v1.RollPhase.ROLL_PHASE_RUNNING)
-          healthy.push((roll.oldHealthy ?? 0) + (roll.newHealthy ?? 0));
+          healthy.push(roll.oldHealthy + roll.newHealthy);
         return roll === undefined;
       },
       { timeoutMs: 55_000, everyMs: 50 },

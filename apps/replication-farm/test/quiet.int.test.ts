@@ -1,7 +1,7 @@
 import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aPlacement, aRoll, aSet, aSpec, aTransfer, placedOn } from "../src/domain/a-set.ts";
+import { aPlacement, aRoll, aSet, aSpec, aTransfer, placedOn } from "./a-set.ts";
 import type { ReplicaSet, TroubleCode } from "../src/domain/replica-set.ts";
 import type { Roll } from "../src/domain/roll.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";

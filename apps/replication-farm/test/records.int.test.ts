@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openAuditLog } from "../src/adapters/audit-log.ts";
 import { setCodec } from "../src/adapters/messages.ts";
 import { makeRecords, openRecords, type Records } from "../src/adapters/records.ts";
-import { aSet } from "../src/domain/a-set.ts";
+import { aSet } from "./a-set.ts";
 import { buildAudits, OUTBOX_MAX } from "../src/domain/audit.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 

@@ -74,8 +74,8 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     await settledOn("witness", "n-1");
     const { set: waiting } = await farms.getReplicaSet({ name: "held" });
     expect(nodesOf(waiting ?? {})).toEqual(["n-0"]);
-    expect(waiting?.record?.transfer).toBeNull();
-    expect(waiting?.replicas?.[0]).toMatchObject({ node: "n-0", eligible: false });
+    expect(waiting?.record?.transfer).toBeUndefined();
+    expect(waiting?.replicas[0]).toMatchObject({ node: "n-0", eligible: false });
 
     await farms.holdTransfers({ requestId: "h3", name: "held", hold: false });
     await settledOn("held", "n-1");
@@ -98,7 +98,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
       const { records } = await farms.listAudit({ name: "asked" });
       const moves = records
         .filter(({ eventType }) => eventType === "NODE_TRANSFER_COMPLETION")
-        .map(({ eventDetails }) => JSON.parse(eventDetails ?? "") as object);
+        .map(({ eventDetails }) => JSON.parse(eventDetails) as object);
       expect(moves).toMatchObject([
         { old_node: "n-0", new_node: "n-1" },
         { old_node: "n-1", new_node: "n-2" },
@@ -249,11 +249,11 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
       "the farm has seen the deletion",
       async () => {
         const { set } = await farms.getReplicaSet({ name: "off" });
-        return set?.replicas?.[0]?.reason === "NO_POD" ? set : undefined;
+        return set?.replicas[0]?.reason === "NO_POD" ? set : undefined;
       },
       PATIENT,
     );
-    expect(replicas?.[0]?.message).toMatch(/set is disabled/);
+    expect(replicas[0]?.message).toMatch(/set is disabled/);
     // An audit follows the pass that saw the deletion.
     await farms.scaleReplicaSet({ requestId: "s3", name: "off", replicasDesired: 3 });
     await farms.scaleReplicaSet({ requestId: "s4", name: "off", replicasDesired: 2 });

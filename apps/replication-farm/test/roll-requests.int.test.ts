@@ -2,7 +2,7 @@ import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { makeHandlers } from "../src/adapters/handlers.ts";
-import { aRoll, aSpec, placedOn } from "../src/domain/a-set.ts";
+import { aRoll, aSpec, placedOn } from "./a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 import {
   apply,
@@ -21,7 +21,6 @@ function requestDeps({ sets, rolls, world }: PassWorld): RequestDeps {
   return {
     now: () => 1,
     newId: () => crypto.randomUUID(),
-    traceparent: () => "",
     sets,
     rolls,
     world,

@@ -1,8 +1,8 @@
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { aRoll, aSpec, placedOn } from "../src/domain/a-set.ts";
+import { aRoll, aSpec, placedOn } from "./a-set.ts";
 import type { AuditRecord, ReplicaSet } from "../src/domain/replica-set.ts";
-import { newOwned } from "../src/child.ts";
+import { newOwned } from "../src/set-passes.ts";
 import { passSet } from "../src/pass.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 

@@ -3,7 +3,7 @@ import { openBucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { rollCodec } from "../src/adapters/messages.ts";
-import { aPlacement } from "../src/domain/a-set.ts";
+import { aPlacement } from "./a-set.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
 import { alerted, farmWorld, ready, templateOf, type FarmWorld } from "./farm-world.ts";

@@ -1,15 +1,15 @@
 import { performance } from "node:perf_hooks";
 import { sized } from "@muster/testkit";
 import { readConfig } from "../src/config.ts";
-import { buildDemand } from "../src/domain/build-demand.ts";
-import type { ReservationRequest } from "../src/domain/check-request.ts";
-import { decideRelease } from "../src/domain/decide-release.ts";
-import { decideReservation } from "../src/domain/decide-reservation.ts";
-import { emptyLedger } from "../src/domain/ledger.ts";
-import { buildMachines } from "../src/domain/machines.ts";
-import { eventOf, planGrants } from "../src/domain/plan-grants.ts";
-import { idOf } from "../src/domain/reservation.ts";
-import { evolveWorld, type World } from "../src/domain/world.ts";
+import { buildDemand } from "../src/domain/decisions/build-demand.ts";
+import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
+import { decideRelease } from "../src/domain/decisions/decide-release.ts";
+import { decideReservation } from "../src/domain/decisions/decide-reservation.ts";
+import { emptyLedger } from "../src/domain/ledger/ledger.ts";
+import { buildMachines } from "../src/domain/ledger/machines.ts";
+import { eventOf, planGrants } from "../src/domain/decisions/plan-grants.ts";
+import { idOf } from "../src/domain/ledger/reservation.ts";
+import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 import { needs } from "../test/managers.ts";
 
 const POOLS = 20;

@@ -53,7 +53,7 @@ async function compare(server: TestNats, bus: NatsBus, serviceCpuMs: () => numbe
     const { reservation } = await reservations.reserve({ owner: owner(worker, turn), needs: needs("pool") });
     const release = { owner: owner(worker, turn), reservationId: reservation?.id ?? "" };
     const { released } = await reservations.unreserve(release);
-    if (reservation?.machines?.length !== 1 || !released) throw new Error("a reservation was not granted and released");
+    if (reservation?.machines.length !== 1 || !released) throw new Error("a reservation was not granted and released");
   };
 
   const sample = await reservations.reserve({ owner: owner(0, 0), needs: needs("pool") });

@@ -1,6 +1,6 @@
 import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { readEnv } from "@muster/service";
-import type { ReservationPolicy } from "./domain/decide-reservation.ts";
+import type { ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
 
 export type Config = {
   readonly nats: NatsAccess;

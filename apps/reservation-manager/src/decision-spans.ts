@@ -1,13 +1,13 @@
 import { SpanStatusCode, trace, type Span } from "@opentelemetry/api";
 import { faultOf, reasonOf, type Fault } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
-import type { LimitVerdict } from "./domain/decide-limit.ts";
-import type { ReleaseVerdict } from "./domain/decide-release.ts";
-import type { Verdict } from "./domain/decide-reservation.ts";
-import type { WaitReason } from "./domain/explain-waiting.ts";
-import type { Settlement } from "./domain/plan-settlement.ts";
+import type { LimitVerdict } from "./domain/decisions/decide-limit.ts";
+import type { ReleaseVerdict } from "./domain/decisions/decide-release.ts";
+import type { Verdict } from "./domain/decisions/decide-reservation.ts";
+import type { WaitReason } from "./domain/decisions/explain-waiting.ts";
+import type { Settlement } from "./domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
-import { idOf, type Reservation } from "./domain/reservation.ts";
+import { idOf, type Reservation } from "./domain/ledger/reservation.ts";
 
 const TRACER = "@muster/reservation-manager";
 

@@ -2,8 +2,8 @@ import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { memoryLog, type MemoryLog } from "../test/memory-log.ts";
 import { nodeOf, ownerOf, policy, requestOf } from "../test/random-world.ts";
-import type { NodeFacts } from "./domain/machines.ts";
-import type { ReservationPolicy } from "./domain/decide-reservation.ts";
+import type { NodeFacts } from "./domain/ledger/machines.ts";
+import type { ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
 import { LedgerKeeper } from "./service.ts";
 
 function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog(), more: Partial<ReservationPolicy> = {}) {

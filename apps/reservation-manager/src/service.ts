@@ -9,17 +9,18 @@ import {
   showSteps,
   type DecisionOutcome,
 } from "./decision-spans.ts";
-import { buildDemand, type DemandList, type DemandRequest } from "./domain/build-demand.ts";
-import { buildExplanation, type Explanation } from "./domain/build-explanation.ts";
-import { checkLimit, checkOwner, checkRelease, type ReservationRequest } from "./domain/check-request.ts";
-import { decideLimit, type LimitRequest, type LimitVerdict } from "./domain/decide-limit.ts";
-import { decideRelease, type ReleaseRequest, type ReleaseVerdict } from "./domain/decide-release.ts";
-import { decideReservation, type ReservationPolicy } from "./domain/decide-reservation.ts";
-import { explainWaiting, type WaitReason } from "./domain/explain-waiting.ts";
-import { findHold } from "./domain/fit.ts";
-import { knownReservation, limitOf, reservationOf, type Ledger, type LedgerEvent } from "./domain/ledger.ts";
-import { buildMachinePage, type MachinePage, type MachinePageRequest } from "./domain/list-machines.ts";
-import { buildPage, type PageRequest } from "./domain/list-page.ts";
+import { buildDemand, type DemandList, type DemandRequest } from "./domain/decisions/build-demand.ts";
+import { buildExplanation } from "./domain/decisions/build-explanation.ts";
+import type { Explanation } from "./domain/decisions/explanation.ts";
+import { checkLimit, checkOwner, checkRelease, type ReservationRequest } from "./domain/decisions/check-request.ts";
+import { decideLimit, type LimitRequest, type LimitVerdict } from "./domain/decisions/decide-limit.ts";
+import { decideRelease, type ReleaseRequest, type ReleaseVerdict } from "./domain/decisions/decide-release.ts";
+import { decideReservation, type ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
+import { explainWaiting, type WaitReason } from "./domain/decisions/explain-waiting.ts";
+import { findHold } from "./domain/decisions/fit.ts";
+import { knownReservation, limitOf, reservationOf, type Ledger, type LedgerEvent } from "./domain/ledger/ledger.ts";
+import { buildMachinePage, type MachinePage, type MachinePageRequest } from "./domain/decisions/list-machines.ts";
+import { buildPage, type PageRequest } from "./domain/decisions/list-page.ts";
 import {
   buildMachines,
   withCompleteness,
@@ -30,11 +31,11 @@ import {
   type NodeFacts,
   type PoolScaling,
   type PoolState,
-} from "./domain/machines.ts";
-import { settleGrants, type Settlement } from "./domain/plan-settlement.ts";
+} from "./domain/ledger/machines.ts";
+import { settleGrants, type Settlement } from "./domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
-import type { Reservation } from "./domain/reservation.ts";
-import { evolveWorld, type World } from "./domain/world.ts";
+import type { Reservation } from "./domain/ledger/reservation.ts";
+import { evolveWorld, type World } from "./domain/ledger/world.ts";
 
 /** What the ledger's keeper needs from outside. */
 export type LedgerDeps = {

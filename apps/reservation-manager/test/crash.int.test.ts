@@ -41,7 +41,7 @@ async function stored(bus: NatsBus, stream: string): Promise<number> {
 /** Owner and state of every reservation there is. */
 async function listed(bus: NatsBus): Promise<unknown[]> {
   const { reservations } = await persist(() => reservationsOf(bus).listReservations({}, { timeoutMs: 20_000 }));
-  return reservations.map((one) => [one.id, one.owner?.id, one.machines?.map(({ node }) => node)]);
+  return reservations.map((one) => [one.id, one.owner?.id, one.machines.map(({ node }) => node)]);
 }
 
 it("killed with a request received and nothing written: the request has left no trace, and asked again it is granted once", async () => {

@@ -47,7 +47,7 @@ it("tells what waits for machines in queue order, and what every node of a pool 
     complete: true,
   });
   const second = await reservations.listMachines({ pool: "a", limit: 2, continue: first.continue });
-  expect(second).toMatchObject({ machines: [{ node: "a3", standing: "FREE", holder: null }], continue: "" });
+  expect(second).toMatchObject({ machines: [{ node: "a3", standing: "FREE", holder: undefined }], continue: "" });
   const { machines } = await reservations.listMachines({});
   expect(machines.map(({ node }) => node)).toEqual(["a1", "a2", "a3", "b1"]);
   expect(manager.errors).toEqual([]);

@@ -27,9 +27,9 @@ async function leaderOf(managers: readonly ManagerProcess[], leads = 0): Promise
 class Claims {
   readonly byNode = new Map<string, string>();
 
-  add(ownerId: string, machines: readonly { node?: string | null }[]): void {
+  add(ownerId: string, machines: readonly { readonly node: string }[]): void {
     for (const { node } of machines) {
-      if (node === undefined || node === null) throw new Error(`${ownerId} was given a machine without a name`);
+      if (node === "") throw new Error(`${ownerId} was given a machine without a name`);
       const other = this.byNode.get(node);
       if (other !== undefined && other !== ownerId) throw new Error(`${node} belongs to ${other} and ${ownerId}`);
       this.byNode.set(node, ownerId);
@@ -64,8 +64,8 @@ async function oneOwner(id: string, turns: readonly Turn[], storm: Storm): Promi
     reservationId = reservation?.id ?? "none";
     expect(reservationId).toBe(reply.reservation?.id);
     if (reservation?.state !== GRANTED) continue;
-    expect(reservation.machines?.map(({ pool }) => pool)).toEqual(pools);
-    claims.add(id, reservation.machines ?? []);
+    expect(reservation.machines.map(({ pool }) => pool)).toEqual(pools);
+    claims.add(id, reservation.machines);
     storm.grants += 1;
   }
 }
@@ -108,13 +108,13 @@ it("lets exactly one replica decide at a time: no machine has two owners and not
   const { reservations: listed } = await persist(() => reservations.listReservations({}));
   const held = new Map<string, string>();
   for (const { owner: holder, machines } of listed)
-    for (const { node } of machines ?? []) {
-      expect(held.has(node ?? "")).toBe(false);
-      held.set(node ?? "", holder?.id ?? "");
+    for (const { node } of machines) {
+      expect(held.has(node)).toBe(false);
+      held.set(node, holder?.id ?? "");
     }
   for (const [node, holder] of storm.claims.byNode) expect([node, held.get(node)]).toEqual([node, holder]);
   for (const { available, held: inPool, capacity } of (await reservations.listPools({})).pools)
-    expect((available ?? 0) + (inPool ?? 0)).toBe(capacity);
+    expect(available + inPool).toBe(capacity);
   for (const manager of [...managers, third]) expect(manager.errors).toEqual([]);
 });
 
@@ -246,8 +246,8 @@ it("has on disk whatever it answered when the leader is killed with 256 requests
   for (let from = "", more = true; more;) {
     const page = await persist(() => reservations.listReservations({ continue: from }, { timeoutMs: 20_000 }));
     for (const { id, owner: of, machines } of page.reservations) {
-      known.set(of?.id ?? "", id ?? "");
-      held.push(...(machines ?? []).map(({ node }) => node ?? ""));
+      known.set(of?.id ?? "", id);
+      held.push(...machines.map(({ node }) => node));
     }
     from = page.continue;
     more = from !== "";
@@ -307,7 +307,7 @@ it("ends as it began when NATS was away for a minute, here a second with limits 
     await persist(() => reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true }));
   const listed = async () => {
     const { reservations: all } = await persist(() => reservations.listReservations({}, { timeoutMs: 20_000 }));
-    return all.map(({ id, owner: of, machines }) => [id, of?.id, machines?.map(({ node }) => node)]);
+    return all.map(({ id, owner: of, machines }) => [id, of?.id, machines.map(({ node }) => node)]);
   };
   await until("two are granted", async () => {
     await nodes.complete();
@@ -326,7 +326,7 @@ it("ends as it began when NATS was away for a minute, here a second with limits 
   await nodes.complete();
   await until("the machine is given on", async () => {
     const { reservation: next } = await persist(() => reservations.getReservation({ owner: owner("z") }));
-    return next?.machines?.[0]?.node === "a0";
+    return next?.machines[0]?.node === "a0";
   });
   expect([...first.errors, ...second.errors]).toEqual([]);
 });

@@ -4,8 +4,8 @@ import { openBucket, openLog, type Log } from "@muster/store";
 import { until } from "@muster/testkit";
 import { entryCodec } from "../src/adapters/messages.ts";
 import { snapshotCodec } from "../src/adapters/snapshot-codec.ts";
-import { emptyLedger, evolve, restoreLedger, type Ledger, type LedgerEvent } from "../src/domain/ledger.ts";
-import { finish } from "../src/domain/steps.ts";
+import { emptyLedger, evolve, restoreLedger, type Ledger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
+import { finish } from "../src/domain/ledger/steps.ts";
 import { needsOf, ownerOf } from "./random-world.ts";
 
 const POOLS = 20;

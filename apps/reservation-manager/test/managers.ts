@@ -102,7 +102,7 @@ export async function persist<Result>(call: () => Promise<Result>): Promise<Resu
 
 /** Writes nodes as the watcher does. */
 export type NodeWriter = {
-  put(name: string, pool: string, more?: Partial<muster.watch.v1.NodeState.$Properties>): Promise<void>;
+  put(name: string, pool: string, more?: Partial<muster.watch.v1.NodeState>): Promise<void>;
   remove(name: string): Promise<void>;
   /** Sets the mark that all nodes are there; done once by every `nodeWriter` that is not told otherwise. */
   complete(atMs?: number): Promise<void>;

@@ -1,6 +1,6 @@
 import { FaultError } from "@muster/faults";
 import type { Log } from "@muster/store";
-import { emptyLedger, evolve, type Ledger, type LedgerEvent } from "../src/domain/ledger.ts";
+import { emptyLedger, evolve, type Ledger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
 
 /** A log in memory whose writes the test finishes or fails. */
 export type MemoryLog = Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit"> & {

@@ -1,5 +1,5 @@
-import type { ReservationRequest } from "../src/domain/check-request.ts";
-import type { NodeFacts, PoolScaling } from "../src/domain/machines.ts";
+import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
+import type { NodeFacts, PoolScaling } from "../src/domain/ledger/machines.ts";
 import { policy, type Operation } from "./random-world.ts";
 
 /** One reservation as somebody with pencil and paper would keep it. */

@@ -137,7 +137,7 @@ it("has pools that come from live nodes and follow them all the time: those that
   await nodes.put("a2", "a");
   await until("the waiting request is granted", async () => {
     const { reservation } = await reservations.getReservation({ owner: owner("y") });
-    return reservation?.machines?.[0]?.node === "a2";
+    return reservation?.machines[0]?.node === "a2";
   });
   await nodes.remove("a2");
   await poolBecomes("a lost node does not count", { available: 0, capacity: 1, held: 1 });

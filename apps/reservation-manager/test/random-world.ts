@@ -1,9 +1,9 @@
 import fc from "fast-check";
-import type { ReservationRequest } from "../src/domain/check-request.ts";
-import { decideLimit } from "../src/domain/decide-limit.ts";
-import { decideRelease, type ReleaseRequest } from "../src/domain/decide-release.ts";
-import { decideReservation, type ReservationPolicy, type Verdict } from "../src/domain/decide-reservation.ts";
-import { emptyLedger, type LedgerEvent } from "../src/domain/ledger.ts";
+import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
+import { decideLimit } from "../src/domain/decisions/decide-limit.ts";
+import { decideRelease, type ReleaseRequest } from "../src/domain/decisions/decide-release.ts";
+import { decideReservation, type ReservationPolicy, type Verdict } from "../src/domain/decisions/decide-reservation.ts";
+import { emptyLedger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
 import {
   buildMachines,
   withNode,
@@ -11,11 +11,11 @@ import {
   withScaling,
   type NodeFacts,
   type PoolScaling,
-} from "../src/domain/machines.ts";
-import { settleGrants } from "../src/domain/plan-settlement.ts";
+} from "../src/domain/ledger/machines.ts";
+import { settleGrants } from "../src/domain/decisions/plan-settlement.ts";
 import { isSameOwner, type Owner } from "@muster/names";
-import { idOf, type Need } from "../src/domain/reservation.ts";
-import { evolveWorld, type World } from "../src/domain/world.ts";
+import { idOf, type Need } from "../src/domain/ledger/reservation.ts";
+import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 
 /** One thing that may happen to a reservation manager. */
 export type Operation =

@@ -139,7 +139,7 @@ it("gives an owner several machines of one pool, a different one for each compon
   const reserve = (id: string, ...pools: string[]) =>
     reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true }, { timeoutMs: 20_000 });
   const first = (await reserve("x", "a", "a", "a")).reservation;
-  expect(first?.machines?.map(({ component, node }) => [component, node])).toEqual([
+  expect(first?.machines.map(({ component, node }) => [component, node])).toEqual([
     ["c0", "a1"],
     ["c1", "a2"],
     ["c2", "a3"],
@@ -151,7 +151,7 @@ it("gives an owner several machines of one pool, a different one for each compon
 
   await reservations.unreserve({ owner: owner("x"), reservationId: first?.id ?? "" });
   const { reservation: granted } = await reservations.getReservation({ owner: owner("y") });
-  expect(granted?.machines?.map(({ node }) => node)).toEqual(["a1", "a2", "a3"]);
+  expect(granted?.machines.map(({ node }) => node)).toEqual(["a1", "a2", "a3"]);
   expect((await reservations.listPools({})).pools).toMatchObject([{ available: 0, held: 5, waiting: 0 }]);
   expect(manager.errors).toEqual([]);
 });
@@ -268,7 +268,7 @@ it("writes requests together that arrive together, and can trace every held mach
   expect(entries).toBeGreaterThan(0);
   expect(entries).toBeLessThan(names.length / 2);
   const { reservations: listed } = await reservations.listReservations({ ownerKind: "session" });
-  const owners = new Map(listed.flatMap((one) => (one.machines ?? []).map(({ node }) => [node, one.owner?.id])));
+  const owners = new Map(listed.flatMap((one) => one.machines.map(({ node }) => [node, one.owner?.id])));
   expect([...owners.keys()].sort()).toEqual([...names].sort());
   expect(new Set(owners.values()).size).toBe(names.length);
 });

@@ -42,9 +42,9 @@ it.each([
 });
 
 it.each([300, 15_000, 600_000])(
-  "trusts a record for moments only when silence lasts %i ms, because a message may have been due again before it was read",
-  (ackWaitMs) => {
-    const { trustRecordMs } = readConfig({ SESSION_ACK_WAIT_MS: String(ackWaitMs) }).session;
+  "trusts a record for moments only when a lead lasts %i ms after its last renewal",
+  (lockTtlMs) => {
+    const { trustRecordMs } = readConfig({ SESSION_LOCK_TTL_MS: String(lockTtlMs) }).session;
     expect(trustRecordMs).toBeGreaterThan(0);
     expect(trustRecordMs).toBeLessThanOrEqual(100);
   },

@@ -22,7 +22,12 @@ export type Config = {
   readonly executorsMax: number;
   /** How long a machine may be not ready, cordoned or tainted before a component that has not started gets another one. */
   readonly machineLostMs: number;
-  readonly queue: { readonly inFlightMost: number; readonly ackWaitMs: number; readonly failuresMost: number };
+  /** Another replica leads once the leader was silent for this long. */
+  readonly lockTtlMs: number;
+  /** Sessions that have a pass at the same time. */
+  readonly workers: number;
+  /** A session that fails this often by a defect ends as INTERNAL_ERROR. */
+  readonly failuresMax: number;
   readonly limits: SubmitLimits;
   readonly defaults: SessionDefaults;
   readonly session: SessionPolicy;
@@ -42,10 +47,7 @@ const DAY_MS = 86_400_000;
 export const LOGS_MOST_MS = 60_000;
 /** Of all logs that one process reads at the same time; a single log may be larger. */
 const LOGS_READ_BYTES_MAX = 64 * 2 ** 20;
-/**
- * For the steps of one pass, and not longer: a message may have waited unread in a process that was stopped until it was due again, so that another executor takes over
- * however fresh the record is.
- */
+/** For the steps of one round, and not longer: a process that was stopped may have lost its lead meanwhile. */
 const TRUST_RECORD_MS = 100;
 /** Room for new sessions ends here, so that those that are there can still be written. */
 const STORED_BYTES_MOST = 0.8 * SESSIONS_BYTES;
@@ -53,7 +55,7 @@ const STORED_BYTES_MOST = 0.8 * SESSIONS_BYTES;
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   return readEnv(env, (read) => {
-    const ackWaitMs = read.integer("SESSION_ACK_WAIT_MS", { fallback: 15_000, min: 300, max: 600_000 });
+    const lockTtlMs = read.integer("SESSION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 });
     const perContainerBytes = read.integer("SESSION_LOG_LIMIT_BYTES", { fallback: 2 ** 20, min: 1024, max: 2 ** 28 });
     const nodeLostMs = read.integer("SESSION_NODE_LOST_MS", { fallback: 300_000, min: 0, max: DAY_MS });
     return {
@@ -67,11 +69,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       },
       executorsMax: read.integer("SESSION_EXECUTORS", { fallback: 1, min: 0, max: 100_000 }),
       machineLostMs: read.integer("SESSION_MACHINE_LOST_MS", { fallback: 30_000, min: 0, max: DAY_MS }),
-      queue: {
-        inFlightMost: read.integer("SESSION_IN_FLIGHT", { fallback: 1000, min: 1, max: 100_000 }),
-        ackWaitMs,
-        failuresMost: read.integer("SESSION_FAILURES", { fallback: 5, min: 1, max: 1000 }),
-      },
+      lockTtlMs,
+      workers: read.integer("SESSION_WORKERS", { fallback: 64, min: 1, max: 1000 }),
+      failuresMax: read.integer("SESSION_FAILURES", { fallback: 5, min: 1, max: 1000 }),
       limits: {
         unfinishedMost: read.integer("SESSION_UNFINISHED", { fallback: 10_000, min: 1, max: 1_000_000 }),
         storedBytesMost: STORED_BYTES_MOST,
@@ -100,7 +100,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         lookAgainMs: read.integer("SESSION_LOOK_AGAIN_MS", { fallback: 1000, min: 50, max: 60_000 }),
         nodeLostMs,
         replacementWaitMs: read.integer("SESSION_REPLACEMENT_WAIT_MS", { fallback: 120_000, min: 0, max: DAY_MS }),
-        trustRecordMs: Math.min(TRUST_RECORD_MS, ackWaitMs / 2),
+        trustRecordMs: Math.min(TRUST_RECORD_MS, lockTtlMs / 2),
       },
       sweep: {
         everyMs: read.integer("SESSION_SWEEP_MS", { fallback: 30_000, min: 100, max: DAY_MS }),

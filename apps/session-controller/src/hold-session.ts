@@ -1,103 +1,86 @@
-import type { Turns } from "@muster/backoff";
-import { describeFault, faultOf } from "@muster/faults";
+import { backoffMs, pause, retryOnConflict } from "@muster/backoff";
+import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import { phaseOf, planBroken } from "./domain/plan-session.ts";
 import { isFinished, podName, type SessionRecord } from "./domain/session.ts";
 import type { ReservationSeen, SessionPolicy } from "./domain/snapshot.ts";
 import { transitionRecord, transitionTakeOver, type Outcome } from "./domain/transition-record.ts";
-import type { ExecutorDeps, Stored } from "./executor.ts";
-
-/** A session that this executor has, as far as it knows. */
-export type Held = {
-  record: SessionRecord;
-  revision: number;
-  /** On the monotonic clock: the session was ours at this moment. */
-  oursAtMs: number;
-  /** A check of that which is under way; the steps of one pass share it. */
-  checking: Promise<void> | undefined;
-};
+import { RETRY, type Held } from "./run.ts";
+import type { SessionDeps, Stored } from "./session-deps.ts";
 
 /** Thrown when the record turns out to belong to somebody else. */
 export class Lost extends Error {}
 
+/** Writes in a row that writes of users may precede. */
+const CONFLICTS_MAX = 20;
 /** Executors in a row that a session may end without getting any further. */
 const ATTEMPTS_MAX = 5;
 /** A process runs one session at a time of those that may have ended this many executors, so that its own end counts for one of them. */
 const SUSPECT_ATTEMPTS = 2;
-/** A suspect that has not ended its executor by then leaves its turn to the next one. */
-const SUSPECT_MS_MAX = 10_000;
 
 /**
- * Raises the epoch, so that the executor before can no longer write. Undefined: the session does not exist, or the signal came first. A session that has ended too
- * many executors is ended here. `turn` receives the turn of a suspect, which lasts until it is disposed.
+ * Makes our token the epoch, so that the executor before can no longer write; a session that is ours already is taken as it is. A session that has ended too many
+ * executors is ended here. "suspect": the session may have ended its executors, and `mayTry` refused. "lost": a later leader has it.
  */
 export async function takeOver(
-  deps: ExecutorDeps,
-  { name, uid }: { readonly name: string; readonly uid: string },
-  turn: DisposableStack,
-  signal: AbortSignal,
-): Promise<Held | "unreadable" | undefined> {
-  let isAlone = false;
-  while (!signal.aborted) {
+  deps: SessionDeps,
+  name: string,
+  mayTry: () => boolean,
+): Promise<Held | "unreadable" | "gone" | "lost" | "suspect"> {
+  return retryOnConflict<Held | "unreadable" | "gone" | "lost" | "suspect">(`session ${name}`, async () => {
     const oursAtMs = deps.monotonicMs();
     const stored = await loadReadable(deps, name);
-    if (stored === "unreadable") return stored;
-    if (stored?.record.uid !== uid) return undefined;
-    if (isFinished(stored.record)) return { ...stored, oursAtMs, checking: undefined };
-    if (stored.record.attempts >= SUSPECT_ATTEMPTS && !isAlone) {
-      isAlone = await takeSuspectTurn(deps.suspects, turn, signal);
-      continue;
-    }
+    if (stored === "unreadable") return { unchanged: stored };
+    if (stored === undefined) return { unchanged: "gone" };
+    const held = { ...stored, oursAtMs, checking: undefined };
+    if (isFinished(stored.record)) return { unchanged: held };
+    if (stored.record.epoch > deps.token) return { unchanged: "lost" };
+    if (stored.record.attempts >= SUSPECT_ATTEMPTS && !mayTry()) return { unchanged: "suspect" };
+    if (stored.record.epoch === deps.token) return { unchanged: held };
     const record = takenOver(deps, stored.record);
-    try {
-      const revision = await deps.save(record, stored.revision);
-      const { epoch, attempts } = record;
-      deps.logger.info({ session: name, epoch, attempts, phase: phaseOf(record) }, "session taken over");
-      return { record, revision, oursAtMs, checking: undefined };
-    } catch (error) {
-      if (faultOf(error)?.code !== "conflict") throw error;
-    }
-  }
-  return undefined;
+    return {
+      write: async () => {
+        const revision = await deps.save(record, stored.revision);
+        const { epoch, attempts } = record;
+        deps.logger.info({ session: name, epoch, attempts, phase: phaseOf(record) }, "session taken over");
+        return { ...held, record, revision };
+      },
+    };
+  });
 }
 
-function takenOver({ logger, executor, now }: ExecutorDeps, record: SessionRecord): SessionRecord {
-  const ours = transitionTakeOver(record, executor);
+function takenOver(deps: SessionDeps, record: SessionRecord): SessionRecord {
+  const { logger, now } = deps;
+  const ours = transitionTakeOver(record, deps);
   if (record.attempts < ATTEMPTS_MAX) return ours;
   const reason = `it ended its controller ${record.attempts} times in a row`;
   logger.error({ session: record.name, reason }, "session cannot be run");
   return transitionRecord(ours, planBroken(ours, reason, now()));
 }
 
-/** False: the signal came first. */
-async function takeSuspectTurn(suspects: Turns, turn: DisposableStack, signal: AbortSignal): Promise<boolean> {
-  const begun = Promise.withResolvers<boolean>();
-  const over = Promise.withResolvers<undefined>();
-  const begin = (): Promise<undefined> => {
-    begun.resolve(true);
-    return over.promise;
-  };
-  suspects(begin, signal).catch(() => begun.resolve(false));
-  const isOurs = await begun.promise;
-  const end = (): void => over.resolve(undefined);
-  const timer = setTimeout(end, SUSPECT_MS_MAX);
-  turn.defer(() => {
-    clearTimeout(timer);
-    end();
-  });
-  return isOurs;
-}
+/** How often a process tries to write that a session has not ended it. */
+const HAND_BACKS_MAX = 30;
 
-/** Notes that the session has not ended this executor. Where that cannot be written, it counts as if it had. */
-export async function handBack(deps: ExecutorDeps, held: Held): Promise<void> {
-  if (held.record.attempts === 0) return;
-  try {
-    await remember(deps, held, [{ do: "hand-back" }]);
-  } catch (error) {
-    deps.logger.warn({ session: held.record.name, err: error }, "the session was not handed back");
+/**
+ * Writes that the session has not ended this executor, whoever runs it now: a process that lost its lead while NATS was away lives, and its successor counted it.
+ * Retries for some minutes; where it cannot be written by then, the executor counts as ended. Never rejects.
+ */
+export async function handBack(deps: SessionDeps, { record: { name, uid, attempts } }: Held): Promise<void> {
+  for (let attempt = 1; attempts > 0 && attempt <= HAND_BACKS_MAX; attempt += 1) {
+    try {
+      const stored = await deps.load(name);
+      if (stored?.record.uid !== uid || stored.record.attempts === 0 || isFinished(stored.record)) return;
+      await deps.save(transitionRecord(stored.record, { do: "hand-back" }), stored.revision);
+      return;
+    } catch (error) {
+      const fault = faultOf(error);
+      deps.logger.warn({ session: name, err: error }, "the session was not handed back");
+      if (fault === undefined || !(isRetryable(fault) || fault.code === "conflict")) return;
+      await pause(backoffMs(attempt, RETRY));
+    }
   }
 }
 
-async function loadReadable(deps: ExecutorDeps, name: string): Promise<Stored | "unreadable" | undefined> {
+async function loadReadable(deps: SessionDeps, name: string): Promise<Stored | "unreadable" | undefined> {
   try {
     return await deps.load(name);
   } catch (error) {
@@ -111,7 +94,7 @@ async function loadReadable(deps: ExecutorDeps, name: string): Promise<Stored | 
  * A process that was stopped for a while may have been replaced, and its machines given to somebody else, without its noticing; so it looks before it touches
  * the world. A request that was already on its way when the process stopped cannot be called back: `takeBack` and the sweep remove what it makes.
  */
-export async function ensureOurs(deps: ExecutorDeps, policy: SessionPolicy, held: Held): Promise<void> {
+export async function ensureOurs(deps: SessionDeps, policy: SessionPolicy, held: Held): Promise<void> {
   if (deps.monotonicMs() - held.oursAtMs <= policy.trustRecordMs) return;
   held.checking ??= reload(deps, held).finally(() => {
     held.checking = undefined;
@@ -119,14 +102,11 @@ export async function ensureOurs(deps: ExecutorDeps, policy: SessionPolicy, held
   await held.checking;
 }
 
-/** Writes in a row that users' writes may precede. */
-const CONFLICTS_MAX = 20;
-
 /**
  * Writes the outcomes into the record. When a user's write came first they go onto that; when another executor's did, the session is lost. Rejects where the store
  * refuses the write or does not answer; whether the write happened is then unknown, and the record has to be read before the next one.
  */
-export async function remember(deps: ExecutorDeps, held: Held, outcomes: readonly Outcome[]): Promise<void> {
+export async function remember(deps: SessionDeps, held: Held, outcomes: readonly Outcome[]): Promise<void> {
   for (let attempt = 1; outcomes.length > 0; attempt += 1) {
     const next = outcomes.reduce(transitionRecord, held.record);
     const oursAtMs = deps.monotonicMs();
@@ -143,7 +123,7 @@ export async function remember(deps: ExecutorDeps, held: Held, outcomes: readonl
 }
 
 /** Reads the record again; throws Lost when it is not ours any more. */
-export async function reload(deps: ExecutorDeps, held: Held): Promise<void> {
+export async function reload(deps: SessionDeps, held: Held): Promise<void> {
   const oursAtMs = deps.monotonicMs();
   const stored = await deps.load(held.record.name);
   if (!isStillOurs(held, stored)) throw new Lost();
@@ -162,7 +142,7 @@ function isStillOurs({ record }: Held, stored: Stored | undefined): stored is St
  * removed here. Should this fail, the sweep removes it.
  */
 export async function takeBack(
-  deps: ExecutorDeps,
+  deps: SessionDeps,
   { record }: Held,
   made: { readonly outcomes: readonly Outcome[]; readonly reservation: ReservationSeen },
 ): Promise<void> {

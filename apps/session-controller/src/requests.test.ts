@@ -1,18 +1,20 @@
 import { FaultError, faultOf } from "@muster/faults";
+import { NOTHING_ASKED } from "@muster/ledger-client";
+import { modifyBy } from "@muster/store";
 import { beforeEach, describe, expect, it } from "vitest";
 import { draft, record, running, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
-import type { Stored } from "./executor.ts";
-import { cancel, explained, list, readLog, remove, submit, watch, type RequestDeps } from "./requests.ts";
-import { createWakeups } from "./wakeups.ts";
+import { makeFollowers } from "./followers.ts";
+import { cancel, explain, explained, list, readLog, remove, submit, watch, type RequestDeps } from "./requests.ts";
+import type { Stored } from "./session-deps.ts";
 
 const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
-const POLICY = { defaults: DEFAULTS, limits: { unfinishedMost: 2, storedBytesMost: 1000 }, inFlightMost: 7 };
+const POLICY = { defaults: DEFAULTS, limits: { unfinishedMost: 2, storedBytesMost: 1000 } };
 const never = new AbortController().signal;
 
 let stored: Map<string, Stored>;
 let did: string[];
-const wakeups = createWakeups();
+const followers = makeFollowers();
 
 beforeEach(() => {
   stored = new Map();
@@ -24,34 +26,43 @@ function put(value: SessionRecord, revision = 1): void {
 }
 
 function deps(more: Partial<RequestDeps> = {}): RequestDeps {
+  const { load = (name: string) => Promise.resolve(stored.get(name)) } = more;
   return {
     now: () => START_MS,
     newUid: () => "u-new",
     traceparent: () => "00-trace",
-    load: (name) => Promise.resolve(stored.get(name)),
+    load,
     create: async (value) => {
       await Promise.resolve();
       if (stored.has(value.name)) throw new FaultError({ code: "already_exists", kind: "key", id: value.name });
       put(value);
       return 1;
     },
-    save: async (value, revision) => {
-      await Promise.resolve();
-      const actualRevision = stored.get(value.name)?.revision ?? 0;
-      if (actualRevision !== revision) {
-        throw new FaultError({ code: "conflict", id: value.name, expectedRevision: revision, actualRevision });
-      }
-      put(value, revision + 1);
-      return revision + 1;
-    },
-    enqueue: (value, occasion) => Promise.resolve(void did.push(`enqueue ${value.name} ${occasion}`)),
+    modify: modifyBy<SessionRecord, SessionRecord>({
+      get: async (key) => {
+        const found = await load(key);
+        return found && { key, value: found.record, revision: found.revision };
+      },
+      create: () => Promise.reject(new Error("a request creates no other session")),
+      update: async (key, value, revision) => {
+        await Promise.resolve();
+        const actualRevision = stored.get(key)?.revision ?? 0;
+        if (actualRevision !== revision) {
+          throw new FaultError({ code: "conflict", id: key, expectedRevision: revision, actualRevision });
+        }
+        put(value, revision + 1);
+        return revision + 1;
+      },
+      delete: () => Promise.reject(new Error("a request deletes by `forget`")),
+    }),
     occupancy: () => ({ unfinished: 0, storedBytes: 0 }),
     explain: () => Promise.resolve(undefined),
+    askMachines: () => Promise.resolve(NOTHING_ASKED),
     announce: (value, from) => Promise.resolve(void did.push(`announce ${value.name} from ${from}`)),
     finished: (value) => void did.push(`count ${value.name}`),
     forget: ({ record: { name } }) => Promise.resolve(void stored.delete(name)),
     namesAfter: (name) => [...stored.keys()].filter((key) => key > name).sort(),
-    wake: (name) => wakeups.follow(name),
+    follow: (name) => followers.follow(name),
     keptLog: (_name, { offset }) =>
       Promise.resolve({ bytes: Buffer.from("kept"), nextOffset: offset + 4, complete: true, truncated: false }),
     followedLog: (_name, _range, waitMs) => Promise.resolve(Buffer.from(`after ${waitMs}`)),
@@ -73,14 +84,12 @@ describe("submit", () => {
     expect(made).toMatchObject({ uid: "u-new", traceparent: "00-trace", epoch: 0 });
     expect(made.events).toEqual([{ kind: "QUEUE", atMs: START_MS, description: "submitted", reason: "" }]);
     expect(stored.get("bench")?.record).toBe(made);
-    expect(did).toEqual(["enqueue bench submitted"]);
   });
 
-  it("gives the same request the same session, and queues it once more should that have failed", async () => {
+  it("gives the same request the same session", async () => {
     await submit(deps(), POLICY, request);
     const again = await submit(deps({ newUid: () => "u-other" }), POLICY, request);
     expect(again.record.uid).toBe("u-new");
-    expect(did).toEqual(["enqueue bench submitted", "enqueue bench submitted"]);
   });
 
   it.each([
@@ -112,7 +121,7 @@ describe("submit", () => {
 
   it("says from the beginning what the session waits for", async () => {
     const { record: made } = await submit(deps(), POLICY, request);
-    expect(made.waitingBecause).toBe("no executor has looked at it yet; they look at 7 sessions at once");
+    expect(made.waitingBecause).toBe("the session controller has not taken it yet");
   });
 
   it("needs a request id", async () => {
@@ -142,12 +151,6 @@ describe("cancel", () => {
   it("leaves the ending of a session that runs to whoever runs it", async () => {
     put(running());
     expect((await cancel(deps(), "bench")).record).toMatchObject({ cancelRequested: true, finishedAtMs: 0 });
-  });
-
-  it("queues the session, which may be one that waits without an executor", async () => {
-    put(record({ reservationId: "r-1" }));
-    await cancel(deps(), "bench");
-    expect(did).toEqual(["enqueue bench cancelled"]);
   });
 
   it("changes nothing about a session that is over", async () => {
@@ -239,7 +242,7 @@ describe("watch", () => {
     put(running(), 5);
     const watching = watch(deps(), { name: "bench", afterRevision: 5, waitMs: 30_000 }, never);
     put(running({ cancelRequested: true }), 6);
-    wakeups.recordChanged("bench", 6);
+    followers.changed("bench", 6);
     expect((await watching).revision).toBe(6);
   });
 
@@ -313,5 +316,31 @@ describe("remove", () => {
     put(finished);
     expect(await faultFrom(remove(deps(), { name: "bench", uid: "u-earlier" }))).toMatchObject({ code: "not_found" });
     expect(stored.has("bench")).toBe(true);
+  });
+});
+
+describe("explaining a session", () => {
+  it("names the ledger's reason, and that the ledger could not be asked", async () => {
+    put(record());
+    const away = deps({
+      askMachines: () => Promise.resolve({ ...NOTHING_ASKED, ledgerTrouble: "no replica of it answers" }),
+    });
+    expect(await explain(away, "bench")).toMatchObject({
+      kind: "session",
+      name: "bench",
+      phase: "QUEUE",
+      isOver: false,
+      reasons: [{ code: "NOT_TAKEN_YET" }, { code: "LEDGER_AWAY" }],
+    });
+  });
+
+  it("asks nobody about a session that is over", async () => {
+    put(record({ events: [{ kind: "DONE", atMs: 7, description: "", reason: "" }], finishedAtMs: 7 }));
+    const refused = deps({ askMachines: () => Promise.reject(new Error("asked")) });
+    expect(await explain(refused, "bench")).toMatchObject({
+      isOver: true,
+      sinceMs: 7,
+      reasons: [{ code: "FINISHED" }],
+    });
   });
 });

@@ -1,15 +1,18 @@
 import { faultOf, throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
 import { MAIN_CONTAINER } from "@muster/session-limits";
+import type { Bucket } from "@muster/store";
+import { explanationMessage, NOTHING_ASKED, type AskedMachines } from "@muster/ledger-client";
+import { explainSession, phaseOf } from "./domain/explain-session.ts";
 import { explainReason } from "./domain/explain-wait.ts";
 import { buildRecord, isFinished, isInQueue, type SessionRecord } from "./domain/session.ts";
 import type { WaitReason } from "./domain/snapshot.ts";
 import { transitionCancel } from "./domain/transition-record.ts";
 import { checkRequestId, validateSession, type SessionDefaults, type SessionDraft } from "./domain/validate-session.ts";
-import type { Stored } from "./executor.ts";
-import type { Waker } from "./wakeups.ts";
+import type { Follower } from "./followers.ts";
+import type { Stored } from "./session-deps.ts";
 
-/** What answering users needs from outside. All but `now`, `newUid`, `traceparent`, `names` and `wake` reject with FaultError. */
+/** What answering users needs from outside. All but `now`, `newUid`, `traceparent`, `names` and `follow` reject with FaultError. */
 export type RequestDeps = {
   readonly now: () => number;
   readonly newUid: () => string;
@@ -17,13 +20,13 @@ export type RequestDeps = {
   readonly load: (name: string) => Promise<Stored | undefined>;
   /** already_exists when there is one of that name. */
   readonly create: (record: SessionRecord) => Promise<number>;
-  readonly save: (record: SessionRecord, revision: number) => Promise<number>;
-  /** Puts the session into the queue of executors, once for each occasion. What fails is repaired by the sweep. */
-  readonly enqueue: (record: SessionRecord, occasion: "submitted" | "cancelled") => Promise<void>;
+  readonly modify: Bucket<SessionRecord>["modify"];
   /** What all sessions take up, as far as this replica has heard. */
   readonly occupancy: () => { readonly unfinished: number; readonly storedBytes: number };
   /** Why the ledger lets the session wait, or would, as of now; undefined when it does not, or cannot be had. Never rejects for want of the ledger. */
   readonly explain: (record: SessionRecord) => Promise<WaitReason | undefined>;
+  /** What the ledger and the node-scaler answer about its machines. Never rejects with FaultError. */
+  readonly askMachines: (record: SessionRecord) => Promise<AskedMachines>;
   readonly announce: (record: SessionRecord, from: number) => Promise<void>;
   /** Counts a session that a request has finished. */
   readonly finished: (record: SessionRecord) => void;
@@ -31,7 +34,7 @@ export type RequestDeps = {
   readonly forget: (stored: Stored) => Promise<void>;
   /** Names of all sessions after this one, in order. */
   readonly namesAfter: (name: string) => readonly string[];
-  readonly wake: (name: string) => Waker;
+  readonly follow: (name: string) => Follower;
   readonly keptLog: (name: LogName, range: LogRange) => Promise<LogPart>;
   readonly liveLog: (name: LogName, range: LogRange, signal: AbortSignal) => Promise<Uint8Array>;
   /** What comes at the offset, waited for so long. */
@@ -57,7 +60,6 @@ const LOAD_AT_ONCE = 32;
 const WATCH_MOST_MS = 30_000;
 const LOG_BYTES_MOST = 256 * 1024;
 const LOG_WAIT_MOST_MS = 30_000;
-const CANCEL_ATTEMPTS = 20;
 
 export type Submission = { readonly requestId: string; readonly name: string; readonly draft: SessionDraft };
 
@@ -68,12 +70,7 @@ export type SubmitLimits = {
   readonly storedBytesMost: number;
 };
 
-export type SubmitPolicy = {
-  readonly defaults: SessionDefaults;
-  readonly limits: SubmitLimits;
-  /** Sessions that are looked at at once, for the explanation of a wait. */
-  readonly inFlightMost: number;
-};
+export type SubmitPolicy = { readonly defaults: SessionDefaults; readonly limits: SubmitLimits };
 
 /** Whoever is refused because there are too many sessions may try again after this time. */
 const FULL_RETRY_MS = 10_000;
@@ -81,7 +78,7 @@ const FULL_RETRY_MS = 10_000;
 /** Accepts a session or says what is wrong with it. Accepted means stored: nothing that happens afterwards loses it. */
 export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: Submission): Promise<Stored> {
   const { requestId, name, draft } = request;
-  const { defaults, limits, inFlightMost } = policy;
+  const { defaults, limits } = policy;
   refuse(checkRequestId(requestId));
   const validated = validateSession(name, draft, defaults);
   if (!validated.ok) return throwFault(validated.fault);
@@ -92,14 +89,12 @@ export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: S
     spec: validated.spec,
     traceparent: deps.traceparent(),
     nowMs: deps.now(),
-    waitingBecause: `no executor has looked at it yet; they look at ${inFlightMost} sessions at once`,
+    waitingBecause: "the session controller has not taken it yet",
   });
   const full = checkRoom(deps.occupancy(), limits);
   try {
     if (full !== undefined && (await deps.load(name)) === undefined) throwFault(full);
-    const revision = await deps.create(record);
-    await deps.enqueue(record, "submitted");
-    return { record, revision };
+    return { record, revision: await deps.create(record) };
   } catch (error) {
     if (faultOf(error)?.code !== "already_exists") throw error;
     return repeated(deps, name, requestId, error);
@@ -121,10 +116,7 @@ function checkRoom(
 /** The same request again gets the session that the first one made; another one gets no second session of the name. */
 async function repeated(deps: RequestDeps, name: string, requestId: string, cause: unknown): Promise<Stored> {
   const stored = await deps.load(name);
-  if (stored?.record.requestId === requestId) {
-    if (!isFinished(stored.record)) await deps.enqueue(stored.record, "submitted");
-    return stored;
-  }
+  if (stored?.record.requestId === requestId) return stored;
   const over = stored !== undefined && isFinished(stored.record);
   const doing = over ? "choose another name, or delete the finished session" : "choose another name";
   return throwFault({ code: "already_exists", kind: "session", id: name }, { cause, doing });
@@ -146,19 +138,29 @@ export async function explained(
   return { record: { ...record, waitingBecause: explainReason(because) }, revision, waitingCode: because.code };
 }
 
+/** Why the session is in its phase, as of now. */
+export async function explain(deps: RequestDeps, name: string): Promise<ReturnType<typeof explanationMessage>> {
+  const { record, waitingCode = "" } = await explained(deps, await get(deps, name));
+  const isOver = isFinished(record);
+  const asked = isOver ? NOTHING_ASKED : await deps.askMachines(record);
+  const reason = explainSession(record, waitingCode, asked.seen);
+  const sinceMs = record.events.at(-1)?.atMs ?? record.createdAtMs;
+  return explanationMessage({ kind: "session", name, phase: phaseOf(record), sinceMs, isOver }, reason, asked);
+}
+
 /** Answers once the session differs from the revision, or when the wait is over. */
 export async function watch(
   deps: RequestDeps,
   request: { readonly name: string; readonly afterRevision: number; readonly waitMs: number },
   signal: AbortSignal,
 ): Promise<Stored> {
-  using waker = deps.wake(checkedName(request.name));
+  using follower = deps.follow(checkedName(request.name));
   const endMs = deps.now() + Math.min(request.waitMs, WATCH_MOST_MS);
   for (;;) {
     const stored = await get(deps, request.name);
     const restMs = endMs - deps.now();
     if (stored.revision !== request.afterRevision || restMs <= 0 || signal.aborted) return stored;
-    await waker.wait({ ms: restMs, knownRevision: stored.revision, signal });
+    await follower.wait({ ms: restMs, knownRevision: stored.revision, signal });
   }
 }
 
@@ -186,26 +188,16 @@ export async function list(
 
 /** Asks a session to end. A finished one stays as it is. */
 export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
-  for (let attempt = 1; ; attempt += 1) {
-    const stored = await get(deps, name);
-    const { record, revision } = stored;
-    if (isFinished(record) || record.cancelRequested) {
-      // An earlier attempt may have been stored and then not announced.
-      if (wasNeverRun(record)) await announceAll(deps, record);
-      return stored;
-    }
-    const next = transitionCancel(record, deps.now());
-    try {
-      const written = { record: next, revision: await deps.save(next, revision) };
-      if (isFinished(next)) {
-        deps.finished(next);
-        await announceAll(deps, next);
-      } else await deps.enqueue(next, "cancelled");
-      return written;
-    } catch (error) {
-      if (faultOf(error)?.code !== "conflict" || attempt >= CANCEL_ATTEMPTS) throw error;
-    }
-  }
+  const { kind, entry } = await deps.modify(checkedName(name), (record) => {
+    if (record === undefined || isFinished(record) || record.cancelRequested) return { kind: "unchanged" };
+    return { kind: "put", value: transitionCancel(record, deps.now()) };
+  });
+  if (entry === undefined) return throwFault({ code: "not_found", kind: "session", id: name });
+  const { value: record, revision } = entry;
+  if (kind === "put" && isFinished(record)) deps.finished(record);
+  // Also when unchanged: an earlier attempt may have been stored and then not announced.
+  if (wasNeverRun(record)) await announceAll(deps, record);
+  return { record, revision };
 }
 
 /** Deletes a finished session and its kept logs before its ttl. Nothing that still has pods or machines is deleted: the record is how they are found. */

@@ -1,21 +1,17 @@
-import { connectService, consumeEvents, serve, type Handlers } from "@muster/bus";
-import { muster, SessionService, streams, subjects } from "@muster/proto";
+import { connectService, serve, type Handlers } from "@muster/bus";
+import { SessionService, type muster } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { lead } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { draftOf, sessionMessage } from "./adapters/messages.ts";
 import type { Config } from "./config.ts";
-import { executeMessage } from "./execute-message.ts";
-import { cancel, explained, get, list, readLog, remove, submit, watch } from "./requests.ts";
-import { sweepForever } from "./sweep.ts";
+import { leadSessions } from "./lead-sessions.ts";
+import { cancel, explain, explained, get, list, readLog, remove, submit, watch } from "./requests.ts";
 
-/** Replicas that use one name share the queue of sessions. */
-const CONSUMER = "session-executors";
 /** Per method; most of them are long polls, which cost little while they wait. */
 const REQUESTS_AT_ONCE = 2048;
-const SWEEP_LOCK_TTL_MS = 10_000;
 
-/** Answers users, runs sessions, and sweeps, until the signal. Sessions in hand go to another replica at once. */
+/** Answers users; the replica that leads runs all sessions, and sweeps. Until the signal. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
@@ -28,39 +24,29 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       logger.error({ method, err: error }, "defect");
     },
   });
-  await using _consumer = await consumeEvents(
-    bus,
-    {
-      stream: streams.sessionCommands.name,
-      durable: CONSUMER,
-      subject: subjects.anyRunSession,
-      maxInFlight: config.queue.inFlightMost,
-      ackWaitMs: config.queue.ackWaitMs,
-      area: "session",
-      signal,
-      onRetry: ({ subject, error, delayMs }) => {
-        logger.warn({ subject, err: error, delayMs }, "session handed back after an error");
-      },
-    },
-    muster.session.v1.RunSession,
-    (message, delivery) => deps.metrics.inHand(() => executeMessage(deps.executor, config, message, delivery, signal)),
-  );
   context.readyWhen("views", deps.staleness);
   await lead(
     bus.connection,
-    { lock: "session-sweep", holder: instance, ttlMs: SWEEP_LOCK_TTL_MS, signal },
-    (leadership) => sweepForever(deps.sweep, config.sweep, leadership.signal),
+    {
+      lock: "session-controller",
+      holder: instance,
+      ttlMs: config.lockTtlMs,
+      signal,
+      onChange: (state) => logger.info({ state }, "leadership of the sessions"),
+      onProblem: (error) => logger.warn({ err: error }, "the lead of the sessions is free, and cannot be taken"),
+    },
+    (leadership) => leadSessions(deps, config, { logger, leadership, stop: signal }),
   );
 }
 
 function handlers(deps: Deps, config: Config): Handlers<typeof SessionService> {
   const { requests } = deps;
-  const { defaults, limits, queue } = config;
-  const submitPolicy = { defaults, limits, inFlightMost: queue.inFlightMost };
+  const { defaults, limits } = config;
   return {
     submitSession: async ({ requestId, name, spec }) =>
-      reply(await submit(requests, submitPolicy, { requestId, name, draft: draftOf(spec) })),
+      reply(await submit(requests, { defaults, limits }, { requestId, name, draft: draftOf(spec) })),
     getSession: async ({ name }) => reply(await explained(requests, await get(requests, name))),
+    explainSession: async ({ name }) => ({ explanation: await explain(requests, name) }),
     watchSession: async (request, { signal }) =>
       reply(await explained(requests, await watch(requests, request, signal))),
     listSessions: async ({ limit, continue: after }) => {

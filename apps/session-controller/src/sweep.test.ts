@@ -4,6 +4,7 @@ import { silent } from "../test/fake-world.ts";
 import { record, running, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import { digestOf } from "./domain/plan-sweep.ts";
+import { replacementPrefix } from "./domain/replacement-owner.ts";
 import { sweep, sweepForever, type SweepDeps } from "./sweep.ts";
 
 const never = new AbortController().signal;
@@ -12,6 +13,7 @@ const NOW = START_MS + 1_000_000;
 const verdict = { kind: "DONE", atMs: START_MS, description: "", reason: "" } as const;
 const over = { verdict, finishedAtMs: START_MS, logsCollected: true } as const;
 const pod = {
+  kind: "pod",
   pod: "bench-driver",
   uid: "p-1",
   session: "bench",
@@ -20,7 +22,7 @@ const pod = {
   deleting: false,
   overdueOn: undefined,
   createdAtMs: START_MS,
-};
+} as const;
 
 /** A world whose list of sessions may lag behind what is stored. */
 function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {}, listed = stored) {
@@ -30,19 +32,16 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
     now: () => NOW,
     logger: silent,
     rest: () => Promise.resolve(true),
-    listPods: () => Promise.resolve([]),
-    listReservations: () => Promise.resolve([]),
-    listReplacements: () => Promise.resolve([]),
+    listObjects: () => Promise.resolve([]),
     releaseReplacement: () => Promise.resolve(),
-    sessions: () => (listed === undefined ? [] : [digestOf(listed)]),
-    changes: () => 0,
+    digests: () => (listed === undefined ? [] : [digestOf(listed)]),
     load: () => Promise.resolve(now === undefined ? undefined : { record: now, revision: 1 }),
     save: (record) => {
       now = record;
       did.push("save");
       return Promise.resolve(2);
     },
-    run: (name) => Promise.resolve(void did.push(`run ${name}`)),
+    wake: (name) => void did.push(`wake ${name}`),
     deletePod: (name) => Promise.resolve(void did.push(`delete ${name}`)),
     limitSessions: () => Promise.resolve(),
     tellLeftAlone: (installations) => {
@@ -58,7 +57,7 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
 describe("sweep", () => {
   it("leaves alone what another installation has made, and tells whose that is", async () => {
     const foreign = { ...pod, otherInstallation: "muster-2" };
-    const { deps, did } = world(undefined, { listPods: () => Promise.resolve([foreign, { ...pod, uid: "p-2" }]) });
+    const { deps, did } = world(undefined, { listObjects: () => Promise.resolve([foreign, { ...pod, uid: "p-2" }]) });
     await sweep(deps, POLICY, never);
     expect(did).toEqual(["leave muster-2", "delete bench-driver"]);
   });
@@ -76,20 +75,10 @@ describe("sweep", () => {
     expect(did).toContain("release bench r-1");
   });
 
-  it("removes what is left over first, and then has several sessions run concurrently", async () => {
-    const names = ["a", "b", "c"];
-    const all = Promise.withResolvers<undefined>();
-    const { deps, did } = world(undefined, {
-      sessions: () => names.map((name) => digestOf({ ...running(), name })),
-      listPods: () => Promise.resolve([pod]),
-      run: async (name) => {
-        did.push(`run ${name}`);
-        if (did.length === 1 + names.length) all.resolve(undefined);
-        await all.promise;
-      },
-    });
+  it("wakes a session that the ledger no longer has in its queue", async () => {
+    const { deps, did } = world(record({ reservationId: "r-1" }));
     await sweep(deps, POLICY, never);
-    expect(did).toEqual(["delete bench-driver", "run a", "run b", "run c"]);
+    expect(did).toEqual(["wake bench"]);
   });
 
   it("finishes the clean-up of a session whose executor gave up on it", async () => {
@@ -100,9 +89,23 @@ describe("sweep", () => {
   });
 
   it("leaves the pod of a session alone that the list does not show yet", async () => {
-    const { deps, did } = world(running(), { listPods: () => Promise.resolve([pod]), sessions: () => [] });
+    const { deps, did } = world(running(), { listObjects: () => Promise.resolve([pod]), digests: () => [] });
     await sweep(deps, POLICY, never);
     expect(did).toEqual([]);
+  });
+
+  it("releases a replacement whose session the list does not show yet only when that session released its machines", async () => {
+    const ownerId = `${replacementPrefix(running())}-0`;
+    const replacement = { kind: "replacement", uid: "r-9", ownerId, session: "bench", createdAtMs: START_MS } as const;
+    for (const released of [false, true]) {
+      const { deps, did } = world(running({ ...over, released }), {
+        listObjects: () => Promise.resolve([replacement]),
+        releaseReplacement: (id, uid) => Promise.resolve(void did.push(`release ${id} ${uid}`)),
+        digests: () => [],
+      });
+      await sweep(deps, POLICY, never);
+      expect(did).toEqual(released ? [`release ${ownerId} r-9`] : []);
+    }
   });
 
   it("forgets nothing that was made anew under an old name", async () => {
@@ -115,91 +118,62 @@ describe("sweep", () => {
   it("releases nothing by what it knew of an earlier session of the name", async () => {
     const listed = running({ ...over, podsDeleted: true });
     const newer = { ...listed, uid: "u-2" };
-    const { deps, did } = world(newer, { sessions: () => [digestOf(listed)] });
+    const { deps, did } = world(newer, { digests: () => [digestOf(listed)] });
     await sweep(deps, POLICY, never);
     expect(did).toEqual([]);
     const unknown = world(newer, {
-      sessions: () => [],
-      listReservations: () => Promise.resolve([{ id: "r-2", session: "bench", createdAtMs: START_MS, granted: true }]),
+      digests: () => [],
+      listObjects: () =>
+        Promise.resolve([{ kind: "reservation", uid: "r-2", session: "bench", createdAtMs: START_MS, granted: true }]),
     });
     await sweep(unknown.deps, POLICY, never);
     expect(unknown.did).toEqual([]);
   });
 
-  it("has unfinished sessions run, and touches nothing else, while the API server is away", async () => {
+  it("touches nothing while the API server is away", async () => {
     const away = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));
-    const live = world(running(), { listPods: away });
-    await sweep(live.deps, POLICY, never);
-    expect(live.did).toEqual(["run bench"]);
-    const finished = world(running(over), { listPods: away });
-    await sweep(finished.deps, POLICY, never);
-    expect(finished.did).toEqual([]);
+    for (const listed of [running(), running(over), record({ reservationId: "r-1" })]) {
+      const { deps, did } = world(listed, { listObjects: away });
+      await sweep(deps, POLICY, never);
+      expect(did).toEqual([]);
+    }
   });
 
   it("goes on with the other steps when one fails", async () => {
     const away = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));
-    const { deps, did } = world(running(), {
-      listPods: () => Promise.resolve([{ ...pod, ownerUid: "u-0" }]),
-      run: away,
+    const { deps, did } = world(running(over), {
+      listObjects: () => Promise.resolve([{ ...pod, session: "another", ownerUid: "u-0" }]),
+      deletePod: away,
     });
     await sweep(deps, POLICY, never);
-    expect(did).toEqual(["delete bench-driver"]);
+    expect(did).toEqual(["save", "release bench r-1", "save"]);
   });
 
   it("goes on with the other sessions when the record of one cannot be read", async () => {
     const unreadable = () => Promise.reject(new FaultError({ code: "internal", operation: "reading session bench" }));
     const { deps, did } = world(running(over), {
       load: unreadable,
-      sessions: () => [digestOf(running(over)), digestOf(running({ name: "other" }))],
+      digests: () => [digestOf(running(over)), digestOf(record({ name: "other", reservationId: "r-2" }))],
     });
     await sweep(deps, POLICY, never);
-    expect(did).toEqual(["run other"]);
+    expect(did).toEqual(["wake other"]);
   });
 
-  it("looks at no session between two sweeps while nothing changes and no time in a queue ends", async () => {
-    const waiting = record({ reservationId: "r-1" });
+  it("rests between two sweeps for the given time, or until the pod of a session that is over changes", async () => {
     const stop = new AbortController();
-    const list = [digestOf(waiting)];
-    let nowMs = START_MS;
-    let looks = 0;
-    let rests = 0;
-    const { deps, did } = world(waiting, {
-      now: () => nowMs,
-      listReservations: () => Promise.resolve([{ id: "r-1", session: "bench", createdAtMs: START_MS, granted: false }]),
-      sessions: () => {
-        looks += 1;
-        return list;
-      },
-      rest: () => {
-        rests += 1;
-        nowMs += 1000;
-        if (rests === 50) stop.abort();
-        return Promise.resolve(false);
-      },
-    });
-    await sweepForever(deps, { ...POLICY, everyMs: 100_000 }, stop.signal);
-    // One for the sweep, one for when the next time in a queue ends.
-    expect(looks).toBeLessThanOrEqual(2);
-    expect(did).toEqual([]);
-  });
-
-  it("has a session run within a second of the end of its time in the queue, without a sweep", async () => {
-    const waiting = record({ reservationId: "r-1" });
-    const stop = new AbortController();
-    let nowMs = START_MS;
-    const { deps, did } = world(waiting, {
-      now: () => nowMs,
-      listReservations: () => Promise.resolve([{ id: "r-1", session: "bench", createdAtMs: START_MS, granted: false }]),
+    const rests: number[] = [];
+    let sweeps = 0;
+    const { deps } = world(undefined, {
+      limitSessions: () => Promise.resolve(void (sweeps += 1)),
       rest: (ms) => {
-        expect(ms).toBeLessThanOrEqual(1000);
-        if (did.length > 0) stop.abort();
-        nowMs += waiting.spec.queueTimeoutMs / 2;
-        return Promise.resolve(false);
+        rests.push(ms);
+        if (rests.length === 3) stop.abort();
+        return Promise.resolve(true);
       },
     });
-    await sweepForever(deps, { ...POLICY, everyMs: 10 * waiting.spec.queueTimeoutMs }, stop.signal);
-    expect(did).toEqual(["run bench"]);
+    await sweepForever(deps, { ...POLICY, everyMs: 10 }, stop.signal);
+    expect({ rests, sweeps }).toEqual({ rests: [0, 0, 0], sweeps: 3 });
   });
 });

@@ -1,12 +1,11 @@
-import { takeTurns } from "@muster/backoff";
 import { FaultError } from "@muster/faults";
 import type { Logger } from "@muster/service";
+import { ROOT_CONTEXT } from "@opentelemetry/api";
 import { buildRecord, podName, type SessionRecord, type SessionSpec } from "../src/domain/session.ts";
 import type { LivePod } from "../src/domain/snapshot.ts";
 import { hasEnded, type PodSeen } from "../src/domain/summarise-components.ts";
 import { transitionCancel } from "../src/domain/transition-record.ts";
-import type { Acted, ExecutorDeps, Stored } from "../src/executor.ts";
-import { createWakeups } from "../src/wakeups.ts";
+import type { Acted, RunEnd, SessionDeps, Stored } from "../src/session-deps.ts";
 import { livePod, spec as sampleSpec, START_MS } from "./samples.ts";
 
 /** Thrown where a process dies. */
@@ -22,13 +21,18 @@ export const silent: Logger = {
 
 type FakePod = PodSeen & { alive: boolean; deleting: boolean };
 
+export type Hint = "record" | "pods" | "granted";
+
 /** A store, a ledger and a cluster that work at once; what happens to the pods is decided by `behave`. */
 export function fakeWorld(
   options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen>; restMsMax?: number } = {},
 ) {
   const { spec = sampleSpec(), behave = succeedDriver, restMsMax = Infinity } = options;
   const made: string[] = [];
-  const wakeups = createWakeups();
+  const listeners = new Set<(hint: Hint) => void>();
+  const hint = (which: Hint): void => {
+    for (const hear of listeners) hear(which);
+  };
   const first = buildRecord({
     name: "bench",
     uid: "u-1",
@@ -41,8 +45,13 @@ export function fakeWorld(
   let stored: Stored = { record: first, revision: 1 };
   const pods = new Map<string, FakePod>();
   const calls: string[] = [];
-  const failures = new Map<string, number>();
-  const suspects = takeTurns(1);
+  const left: RunEnd[] = [];
+  const tokens = new Map<string, number>();
+  let lastToken = 0;
+  const nextToken = (): number => (lastToken += 1);
+  /** Executors lead one after the other. */
+  const tokenOf = (executor: string): number => tokens.get(executor) ?? (tokens.set(executor, nextToken()), lastToken);
+  const stoodDown: string[] = [];
   const published = new Map<number, string>();
   const counted: string[] = [];
   const state = {
@@ -80,7 +89,7 @@ export function fakeWorld(
       });
     }
     stored = { record, revision: revision + 1 };
-    wakeups.recordChanged(record.name, stored.revision);
+    hint("record");
     return stored.revision;
   };
 
@@ -100,24 +109,23 @@ export function fakeWorld(
       };
       const rest = { reason: "", message: "", deleted: false, exitCode: undefined };
       pods.set(name, { ...seen, ...rest, ...behave(component), alive: true, deleting: false });
-      wakeups.podChanged("bench");
+      hint("pods");
     }
     return { got: "outcome", outcome: { do: "pod-created", component, uid, node: there?.node ?? node } };
   };
 
-  const deps = (executor: string): ExecutorDeps => ({
+  const deps = (executor: string): Omit<SessionDeps, "wake"> => ({
     now: () => state.nowMs,
     monotonicMs: () => state.monotonicMs,
     executor,
+    token: tokenOf(executor),
+    standDown: () => void stoodDown.push(executor),
     logger: silent,
     load: () => at("load", () => stored),
     save: (record, revision) => at("save", () => write(record, revision)),
-    wake: (name) => {
-      const waker = wakeups.open(name);
-      return { ...waker, wait: (wait) => waker.wait({ ...wait, ms: Math.min(wait.ms, restMsMax) }) };
-    },
-    enqueue: () => at("enqueue", () => undefined),
-    pods: () => [...pods.values()],
+    newestRevision: () => stored.revision,
+    // Watchers publish that a pod is gone before the API server lists it no more.
+    pods: () => [...pods.values()].map((pod) => ({ ...pod, deleted: pod.deleting })),
     podsFresh: () => state.podsFresh,
     nodesLost: () => new Map(),
     nodesUsable: () => new Set(),
@@ -177,9 +185,8 @@ export function fakeWorld(
           });
         }
       }),
-    failures,
-    suspects,
-    span: (_record, _phase, work) => work(),
+    left: (_name, end) => void left.push(end),
+    span: (_record, phase) => ({ name: phase, parent: ROOT_CONTEXT, attributes: {} }),
   });
 
   return {
@@ -192,14 +199,23 @@ export function fakeWorld(
     published,
     /** Events that an executor counted as its own. */
     counted,
-    wakeups,
+    /** How executors have left the session, in order. */
+    left,
+    hint,
+    /** Calls for each hint, until the returned function is called. */
+    onHint: (hear: (hint: Hint) => void) => {
+      listeners.add(hear);
+      return () => listeners.delete(hear);
+    },
+    /** The longest pause between two passes. */
+    restMsMax,
     /** Somebody else's write. */
     write: (record: SessionRecord) => write(record, stored.revision),
-    session: { name: "bench", uid: "u-1", letGo: () => at("let go", () => undefined) },
     record: () => stored.record,
+    stoodDown,
     cancel: () => write(transitionCancel(stored.record, state.nowMs), stored.revision),
     takeAway: (more: Partial<SessionRecord> = {}) =>
-      write({ ...stored.record, epoch: stored.record.epoch + 1, executor: "another", ...more }, stored.revision),
+      write({ ...stored.record, epoch: nextToken(), executor: "another", ...more }, stored.revision),
   };
 }
 

@@ -70,7 +70,7 @@ describe("a session whose watcher is frozen (SIGSTOP) for all of its time", () =
     await submit(world, "unknowable", [scripted("driver", "driver", "serve")], LIMITED);
     await until("the driver's pod is stored", async () => {
       const { session } = await storedRecord(world, "unknowable");
-      return session?.components?.[0]?.podUid !== "";
+      return session?.components[0]?.podUid !== "";
     });
     await faulty.goAway(600_000);
     const session = await finished(world, "unknowable");

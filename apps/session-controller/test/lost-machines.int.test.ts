@@ -40,7 +40,7 @@ describe("a machine that is lost between the grant and the start of its componen
 
   async function nodeOf(name: string, component: string): Promise<string> {
     const { session } = await storedRecord(world, name);
-    return session?.components?.find((each) => each.name === component)?.node ?? "";
+    return session?.components.find((each) => each.name === component)?.node ?? "";
   }
 
   /** Submits a session whose server waits for its place, and so its driver for its pod. */
@@ -50,7 +50,7 @@ describe("a machine that is lost between the grant and the start of its componen
     await submit(world, name, [driver, scripted("server-0", "server", "serve")], { killAfterMs: 1000 });
     await until(`${name} has its server's pod`, async () => {
       const { session } = await storedRecord(world, name);
-      return (session?.components?.find((each) => each.name === "server-0")?.podUid ?? "") !== "";
+      return (session?.components.find((each) => each.name === "server-0")?.podUid ?? "") !== "";
     });
   }
 

@@ -42,10 +42,10 @@ describe("a session whose pod loses its node", () => {
   async function serverNode(name: string): Promise<string> {
     const { components } = await until(`${name} runs`, async () => {
       const { session } = await world.sessions.getSession({ name });
-      return eventsOf(session ?? {}).includes("RUN") ? (session ?? {}) : undefined;
+      return session && eventsOf(session).includes("RUN") && session;
     });
     world.cluster.held.add(`${name}-server-0`);
-    return components?.find((component) => component.name === "server-0")?.node ?? "";
+    return components.find((component) => component.name === "server-0")?.node ?? "";
   }
 
   async function setReady(name: string, status: "True" | "Unknown"): Promise<void> {
@@ -116,7 +116,7 @@ describe("a session whose pod loses its node", () => {
     await submit(world, "waits", pair("exit", "0"), SPEC);
     await until("it waits for the one executor", async () => {
       const { session: waiting } = await world.sessions.getSession({ name: "waits" });
-      return waiting?.waitingBecause?.startsWith("as many sessions as SESSION_EXECUTORS allows are running");
+      return waiting?.waitingBecause.startsWith("as many sessions as SESSION_EXECUTORS allows are running");
     });
     world.cluster.held.clear();
     expect(eventsOf(await finished(world, "waits"))).toEqual([...RAN, "DONE"]);

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
+import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
@@ -50,12 +51,14 @@ describe("while NATS or the API server is away", () => {
   });
 
   async function session(name: string) {
-    return (await world.sessions.getSession({ name }, { timeoutMs: 10_000 })).session ?? {};
+    return (
+      (await world.sessions.getSession({ name }, { timeoutMs: 10_000 })).session ?? muster.session.v1.Session.create()
+    );
   }
 
   async function saysWhatIsAway(name: string): Promise<void> {
     await until(`${name} says what is away`, async () =>
-      (await session(name)).waitingBecause?.startsWith("kubernetes is not available"),
+      (await session(name)).waitingBecause.startsWith("kubernetes is not available"),
     );
   }
 

@@ -35,7 +35,7 @@ it(
       "the session cannot be run: it ended its controller 5 times in a row",
     );
     const { session: beside } = await world.sessions.getSession({ name: "beside" });
-    expect(beside?.components?.[0]?.state).toBe("READY");
+    expect(beside?.components[0]?.state).toBe("READY");
     await world.sessions.cancelSession({ requestId: "c", name: "beside" });
     expect(eventsOf(await finished(world, "beside"))).toEqual([...RAN, "CANCELLED"]);
     await expectNothingLeft(world);

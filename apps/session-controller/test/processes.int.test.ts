@@ -125,7 +125,7 @@ for (const server of API_SERVERS) {
 
     it("tells all of it in one trace, from the submission to the last pod deleted and into the pods", async () => {
       const { session } = await world.sessions.getSession({ name: "traffic" });
-      const traceId = session?.traceparent?.split("-")[1] ?? "none";
+      const traceId = session?.traceparent.split("-")[1] ?? "none";
       const names = await until("the release has arrived", () => {
         const inTrace = collector.spans.filter((span) => span.traceId === traceId).map(({ name }) => name);
         return inTrace.includes("release") && inTrace.includes("run") && inTrace;

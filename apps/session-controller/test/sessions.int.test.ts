@@ -1,4 +1,4 @@
-import { labels, muster, subjects } from "@muster/proto";
+import { labels, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { faultOf } from "@muster/faults";
 import { API_SERVERS } from "./api-servers.ts";
@@ -194,13 +194,13 @@ for (const server of API_SERVERS) {
 
     it("answers a long poll when the session changes, and lists sessions page by page", async () => {
       const { sessions } = await world.sessions.listSessions({});
-      const names = sessions.map(({ name }) => name ?? "");
+      const names = sessions.map(({ name }) => name);
       expect(names).toEqual([...names].sort());
       const paged: string[] = [];
       let next = "";
       do {
         const page = await world.sessions.listSessions({ limit: 2, continue: next });
-        paged.push(...page.sessions.map(({ name }) => name ?? ""));
+        paged.push(...page.sessions.map(({ name }) => name));
         next = page.continue;
       } while (next !== "");
       expect(paged).toEqual(names);
@@ -275,12 +275,7 @@ for (const server of API_SERVERS) {
         code: "not_found",
         kind: "component",
       });
-      await world.bus.publish(subjects.runSession("garbage"), garbage, { messageId: "garbage" });
-      await world.bus.publish(
-        subjects.runSession("nobody"),
-        muster.session.v1.RunSession.encode({ name: "nobody", uid: "u" }).finish(),
-        { messageId: "nobody" },
-      );
+      await world.bus.publish(subjects.reservationGranted("session", "garbage"), garbage, { messageId: "garbage" });
       await submit(world, "after-garbage", [scripted("driver", "driver", "exit", "0")]);
       expect(eventsOf(await finished(world, "after-garbage"))).toEqual([...RAN, "DONE"]);
     });

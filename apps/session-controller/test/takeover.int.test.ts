@@ -72,14 +72,14 @@ describe("taking over", () => {
   );
 
   it("hands a running session over at once when a controller is told to stop", async () => {
-    const first = await world.startController({ SESSION_ACK_WAIT_MS: "60000", SESSION_SWEEP_MS: "60000" });
+    const first = await world.startController({ SESSION_LOCK_TTL_MS: "60000", SESSION_SWEEP_MS: "60000" });
     await submit(world, "handed", trio("serve"));
     await sawEvent(world, "handed", "RUN");
     await first.stop();
-    const second = await world.startController({ SESSION_ACK_WAIT_MS: "60000", SESSION_SWEEP_MS: "60000" });
+    const second = await world.startController({ SESSION_LOCK_TTL_MS: "60000", SESSION_SWEEP_MS: "60000" });
     await world.sessions.cancelSession({ requestId: "c", name: "handed" });
     expect(eventsOf(await finished(world, "handed"))).toEqual([...RAN, "CANCELLED"]);
-    await second.kill();
+    await second.stop();
   });
 
   it("accepts and keeps sessions while the bus goes away and comes back", async () => {

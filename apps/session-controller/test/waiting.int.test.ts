@@ -1,7 +1,7 @@
 import { faultOf } from "@muster/faults";
-import { buckets, muster, subjects } from "@muster/proto";
+import { buckets, type muster } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { until } from "@muster/testkit";
+import { freePort, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
@@ -20,7 +20,7 @@ import {
 
 const POOLS = { drivers: 1, workers: 1 };
 /** Fewer places than there are sessions that wait, and no sweep that would help. */
-const CROWDED = { SESSION_IN_FLIGHT: "2", SESSION_EXECUTORS: "0", SESSION_SWEEP_MS: "86400000" };
+const CROWDED = { SESSION_WORKERS: "2", SESSION_EXECUTORS: "0", SESSION_SWEEP_MS: "86400000" };
 
 describe("more sessions than executors have places", () => {
   let world: SessionWorld<ScriptedCluster>;
@@ -52,6 +52,12 @@ describe("more sessions than executors have places", () => {
     await submit(world, "impatient", [scripted("driver", "driver", "serve")], { queueTimeoutMs: 4000 });
     for (const name of [...waiting, "impatient"]) await waitsAtLedger(name);
     expect((await session("w-4")).waitingBecause).toContain("4 requests are ahead");
+    const { explanation } = await world.sessions.explainSession({ name: "w-4" });
+    expect(explanation).toMatchObject({
+      ...{ kind: "session", name: "w-4", phase: "QUEUE", isOver: false },
+      reasons: [{ code: "POOL_AVAILABILITY" }],
+      reservation: { place: { ahead: 4 }, pools: [{ pool: "drivers", holders: [{ owner: { id: "runs" } }] }] },
+    });
 
     await world.sessions.cancelSession({ requestId: "c", name: "w-1" });
     expect(eventsOf(await finished(world, "w-1"))).toEqual(["QUEUE", "CANCELLED"]);
@@ -93,7 +99,7 @@ describe("more sessions than executors have places", () => {
   });
 
   it("every one of many sessions at once comes to its end", async () => {
-    const controller = await world.startController({ ...CROWDED, SESSION_IN_FLIGHT: "3" });
+    const controller = await world.startController({ ...CROWDED, SESSION_WORKERS: "3" });
     const names = Array.from({ length: 15 }, (_, index) => `crowd-${index}`);
     await Promise.all(names.map((name) => submit(world, name, [scripted("driver", "driver", "flash", "0")])));
     for (const name of names) expect(eventsOf(await finished(world, name))).toEqual([...RAN, "DONE"]);
@@ -183,18 +189,15 @@ describe("more sessions than executors have places", () => {
     await controller.stop();
   });
 
-  it("a record that cannot be read stops nobody, and its message is put where people look", async () => {
+  it("a record that cannot be read stops no other session, and /readyz reports it", async () => {
     const bytes = { encode: (value: Uint8Array) => value, decode: (value: Uint8Array) => value };
     const records = await openBucket(world.bus.connection, { name: buckets.sessions, codec: bytes });
     const revision = await records.create("broken", Buffer.from("ffffffffffffff", "hex"));
-    const dead: string[] = [];
-    await using _listening = await world.bus.listen(subjects.dead("session"), ({ payload }) => {
-      dead.push(muster.session.v1.RunSession.decode(payload).name);
-    });
-    const controller = await world.startController({ SESSION_SWEEP_MS: "100" });
-    const run = muster.session.v1.RunSession.encode({ name: "broken", uid: "u" }).finish();
-    await world.bus.publish(subjects.runSession("broken"), run, { messageId: "broken" });
-    await until("the message is dead", () => dead.includes("broken"));
+    const port = await freePort();
+    const address = `127.0.0.1:${port}`;
+    const controller = await world.startController({ SESSION_SWEEP_MS: "100", MUSTER_HTTP_ADDR: address });
+    const readiness = async (): Promise<string> => (await fetch(`http://${address}/readyz?verbose`)).text();
+    await until("the service notes it", async () => (await readiness()).includes("stored and not readable: broken"));
     await submit(world, "sound", [scripted("driver", "driver", "flash", "0")], { ttlMs: 1000 });
     expect(eventsOf(await finished(world, "sound"))).toEqual([...RAN, "DONE"]);
     await until("the sweep has forgotten it", async () => {

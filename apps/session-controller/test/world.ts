@@ -14,7 +14,7 @@ export type Controller = {
   readonly pid: number;
   /** SIGKILL: nothing is said to anybody. */
   kill(): Promise<void>;
-  /** SIGTERM: what is in hand is handed over. */
+  /** SIGTERM: sessions in progress are handed back. */
   stop(): Promise<void>;
 };
 
@@ -100,7 +100,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
     startController: async (env = {}) => {
       const before = await replicas();
       const child = await start("session-controller", {
-        SESSION_ACK_WAIT_MS: "900",
+        SESSION_LOCK_TTL_MS: "900",
         SESSION_SWEEP_MS: "300",
         SESSION_KILL_AFTER_MS: "1000",
         SESSION_LOOK_AGAIN_MS: "100",

@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import { expect, it } from "vitest";
-import { retryDelayMs } from "./delivery.ts";
+import { describe, expect, it } from "vitest";
+import { deliver, deliveryOf, retryDelayMs, type Endings } from "./delivery.ts";
 
 it("waits a second after the first attempt and doubles up to a minute", () => {
   expect([1, 2, 3, 4, 5, 6, 7, 8, 1000].map(retryDelayMs)).toEqual([
@@ -17,4 +17,79 @@ it("never waits shorter after a later attempt, and never longer than a minute", 
       expect(later).toBeLessThanOrEqual(60_000);
     }),
   );
+});
+
+/** A delivery, and what reached the bus below. */
+function delivered(more: Partial<Endings> = {}) {
+  const calls: string[] = [];
+  const note = (call: string) => {
+    calls.push(call);
+  };
+  const message = { subject: "s.a", payload: new Uint8Array(), headers: new Map<string, string>() };
+  const delivery = deliveryOf(message, 7, 2, {
+    ack: () => {
+      note("ack");
+      return Promise.resolve();
+    },
+    working: () => {
+      note("working");
+    },
+    retry: (delayMs) => {
+      note(`retry ${String(delayMs)}`);
+    },
+    giveUp: (reason) => {
+      note(`give up: ${reason}`);
+    },
+    ...more,
+  });
+  return { delivery, calls };
+}
+
+describe("a delivery", () => {
+  it("carries its message, sequence and attempt", () => {
+    expect(delivered().delivery).toMatchObject({ subject: "s.a", sequence: 7, attempt: 2 });
+  });
+
+  it.each<[string, (delivery: ReturnType<typeof deliveryOf>) => unknown]>([
+    ["ack", (delivery) => delivery.ack()],
+    ["retry 5", (delivery) => delivery.retry(5)],
+    ["give up: why", (delivery) => delivery.giveUp("why")],
+  ])("ends once: nothing follows %s", async (call, end) => {
+    const { delivery, calls } = delivered();
+    delivery.working();
+    await end(delivery);
+    await delivery.ack();
+    delivery.working();
+    delivery.retry(9);
+    delivery.giveUp("late");
+    expect(calls).toEqual(["working", call]);
+  });
+
+  it("has not ended when its acknowledgement failed", async () => {
+    const { delivery, calls } = delivered({ ack: () => Promise.reject(new Error("away")) });
+    await expect(delivery.ack()).rejects.toThrow("away");
+    delivery.working();
+    delivery.retry(5);
+    expect(calls).toEqual(["working", "retry 5"]);
+  });
+
+  it("is delivered again, and reported, when its handler throws", async () => {
+    const { delivery, calls } = delivered();
+    const error = new Error("handler");
+    const reports: unknown[] = [];
+    await deliver(
+      delivery,
+      () => Promise.reject(error),
+      (report) => reports.push(report),
+    );
+    expect(calls).toEqual(["retry 2000"]);
+    expect(reports).toEqual([{ subject: "s.a", sequence: 7, attempt: 2, delayMs: 2000, error }]);
+    await expect(deliver(delivered().delivery, () => Promise.reject(error), undefined)).resolves.toBeUndefined();
+  });
+
+  it("is left to a handler that succeeds", async () => {
+    const { delivery, calls } = delivered();
+    await deliver(delivery, () => Promise.resolve(), undefined);
+    expect(calls).toEqual([]);
+  });
 });

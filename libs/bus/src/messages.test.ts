@@ -2,7 +2,16 @@ import { WIRE_CODE, type Fault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeFault, encodeFault, faultFromProto, faultToProto } from "./messages.ts";
+import {
+  decodeFault,
+  encodeFault,
+  encodeMessage,
+  faultFromProto,
+  faultOfCode,
+  faultToProto,
+  ownDefaults,
+  tryDecode,
+} from "./messages.ts";
 import { faultOfReply, header, replyOf, replyOfFault, timeoutOf } from "./wire-headers.ts";
 
 const text = fc.string({ unit: "binary", maxLength: 40 }).filter((value) => value.isWellFormed());
@@ -104,4 +113,37 @@ describe("the timeout header", () => {
     const headers = new Map(value === undefined ? [] : [[header.timeout, value]]);
     expect(timeoutOf(headers, 5000)).toBe(expected);
   });
+});
+
+it.each<[number, Fault]>([
+  [1, { code: "cancelled", operation: "text" }],
+  [3, { code: "invalid_request", field: "some_reason", reason: "text" }],
+  [4, { code: "deadline_exceeded", operation: "text", timeoutMs: 0 }],
+  [5, { code: "not_found", kind: "some_reason", id: "text" }],
+  [6, { code: "already_exists", kind: "some_reason", id: "text" }],
+  [8, { code: "limit_exceeded", what: "text", limit: 0, retryAfterMs: 0 }],
+  [9, { code: "invalid_request", field: "some_reason", reason: "text" }],
+  [10, { code: "conflict", id: "text", expectedRevision: 0, actualRevision: 0 }],
+  [11, { code: "invalid_request", field: "some_reason", reason: "text" }],
+  [14, { code: "unavailable", dependency: "text", retryAfterMs: 0 }],
+  [13, { code: "internal", operation: "text" }],
+])("the status number %d has a plain fault", (code, fault) => {
+  expect(faultOfCode(code, "SOME_REASON", "text")).toEqual(fault);
+});
+
+it("a status number without a text is described by its reason, and without one by itself", () => {
+  expect(faultOfCode(1, "REASON", "")).toEqual({ code: "cancelled", operation: "REASON" });
+  expect(faultOfCode(1, "", "")).toEqual({ code: "cancelled", operation: "status 1" });
+});
+
+it("a message is decoded as it was encoded, and has its defaults as its own once they are asked for", () => {
+  const { Fault: WireFault } = muster.common.v1;
+  const bytes = encodeMessage(WireFault, { code: 5, notFound: { kind: "pod" } });
+  const decoded = tryDecode(WireFault, bytes);
+  expect(decoded).toMatchObject({ code: 5, notFound: { kind: "pod", id: "" } });
+  expect({ ...decoded }).not.toHaveProperty("reason");
+  ownDefaults(decoded!);
+  const own = { ...decoded, notFound: { ...decoded?.notFound } };
+  expect(own).toMatchObject({ code: 5, reason: "", message: "", notFound: { kind: "pod", id: "" } });
+  expect(Object.values(own).some((value) => typeof value === "function")).toBe(false);
 });

@@ -1,92 +1,72 @@
 import { assertNever, describeFault, reasonOf, WIRE_CODE, type Fault } from "@muster/faults";
 import { muster, type AnyMessageType, type MessageOf, type PropertiesOf } from "@muster/proto";
 
-type WireFault = InstanceType<typeof muster.common.v1.Fault>;
-type FaultDetail = Omit<muster.common.v1.Fault.$Properties, "code" | "reason" | "message">;
+type WireFault = muster.common.v1.Fault;
+type WireProperties = muster.common.v1.Fault.$Properties;
 
 const WireFault = muster.common.v1.Fault;
 
 /** The fault as it crosses the wire: number, stable word and text for those who do not know the detail. */
-export function faultToProto(fault: Fault): WireFault {
-  return WireFault.create({
+export function faultToProto(fault: Fault): WireProperties {
+  return {
     code: WIRE_CODE[fault.code],
     reason: reasonOf(fault),
     message: describeFault(fault),
     ...detailOf(fault),
-  });
+  };
 }
 
 /** The fault that arrived. A detail that this process does not know becomes the plainest fault of the same gRPC number, so a newer peer is still understood. */
 export function faultFromProto(wire: WireFault): Fault {
   switch (wire.detail) {
     case "invalidRequest":
-      return {
-        code: "invalid_request",
-        field: wire.invalidRequest?.field ?? "",
-        reason: wire.invalidRequest?.reason ?? "",
-      };
+      return { code: "invalid_request", field: wire.invalidRequest.field, reason: wire.invalidRequest.reason };
     case "notFound":
-      return { code: "not_found", kind: wire.notFound?.kind ?? "", id: wire.notFound?.id ?? "" };
+      return { code: "not_found", kind: wire.notFound.kind, id: wire.notFound.id };
     case "alreadyExists":
-      return { code: "already_exists", kind: wire.alreadyExists?.kind ?? "", id: wire.alreadyExists?.id ?? "" };
-    case "conflict":
-      return {
-        code: "conflict",
-        id: wire.conflict?.id ?? "",
-        expectedRevision: wire.conflict?.expectedRevision ?? 0,
-        actualRevision: wire.conflict?.actualRevision ?? 0,
-      };
-    case "poolUnknown": {
-      const { pool = "", known = [] } = wire.poolUnknown ?? {};
-      return { code: "pool_unknown", pool: pool ?? "", ...(known && known.length > 0 && { known }) };
+      return { code: "already_exists", kind: wire.alreadyExists.kind, id: wire.alreadyExists.id };
+    case "conflict": {
+      const { id, expectedRevision, actualRevision } = wire.conflict;
+      return { code: "conflict", id, expectedRevision, actualRevision };
     }
-    case "poolCapacity":
-      return {
-        code: "pool_capacity",
-        pool: wire.poolCapacity?.pool ?? "",
-        requested: wire.poolCapacity?.requested ?? 0,
-        capacity: wire.poolCapacity?.capacity ?? 0,
-      };
-    case "poolAvailability":
-      return {
-        code: "pool_availability",
-        pool: wire.poolAvailability?.pool ?? "",
-        requested: wire.poolAvailability?.requested ?? 0,
-        available: wire.poolAvailability?.available ?? 0,
-      };
-    case "limitExceeded":
-      return {
-        code: "limit_exceeded",
-        what: wire.limitExceeded?.what ?? "",
-        limit: wire.limitExceeded?.limit ?? 0,
-        retryAfterMs: wire.limitExceeded?.retryAfterMs ?? 0,
-      };
+    case "poolUnknown": {
+      const { pool, known } = wire.poolUnknown;
+      return { code: "pool_unknown", pool, ...(known.length > 0 && { known }) };
+    }
+    case "poolCapacity": {
+      const { pool, requested, capacity } = wire.poolCapacity;
+      return { code: "pool_capacity", pool, requested, capacity };
+    }
+    case "poolAvailability": {
+      const { pool, requested, available } = wire.poolAvailability;
+      return { code: "pool_availability", pool, requested, available };
+    }
+    case "limitExceeded": {
+      const { what, limit, retryAfterMs } = wire.limitExceeded;
+      return { code: "limit_exceeded", what, limit, retryAfterMs };
+    }
     case "unavailable":
       return {
         code: "unavailable",
-        dependency: wire.unavailable?.dependency ?? "",
-        retryAfterMs: wire.unavailable?.retryAfterMs ?? 0,
+        dependency: wire.unavailable.dependency,
+        retryAfterMs: wire.unavailable.retryAfterMs,
       };
-    case "deadlineExceeded":
-      return {
-        code: "deadline_exceeded",
-        operation: wire.deadlineExceeded?.operation ?? "",
-        timeoutMs: wire.deadlineExceeded?.timeoutMs ?? 0,
-      };
+    case "deadlineExceeded": {
+      const { operation, timeoutMs } = wire.deadlineExceeded;
+      return { code: "deadline_exceeded", operation, timeoutMs };
+    }
     case "cancelled":
-      return { code: "cancelled", operation: wire.cancelled?.operation ?? "" };
+      return { code: "cancelled", operation: wire.cancelled.operation };
     case "internal":
-      return { code: "internal", operation: wire.internal?.operation ?? "" };
-    case "reservationDiffers":
-      return {
-        code: "reservation_differs",
-        ownerKind: wire.reservationDiffers?.owner?.kind ?? "",
-        ownerId: wire.reservationDiffers?.owner?.id ?? "",
-      };
+      return { code: "internal", operation: wire.internal.operation };
+    case "reservationDiffers": {
+      const { owner } = wire.reservationDiffers;
+      return { code: "reservation_differs", ownerKind: owner?.kind ?? "", ownerId: owner?.id ?? "" };
+    }
     case undefined:
       return faultOfCode(wire.code, wire.reason, wire.message);
     default:
-      return assertNever(wire.detail);
+      return assertNever(wire);
   }
 }
 
@@ -161,7 +141,7 @@ export function typeName(type: AnyMessageType): string {
   return type.getTypeUrl("").slice(1);
 }
 
-function detailOf(fault: Fault): FaultDetail {
+function detailOf(fault: Fault): WireProperties {
   switch (fault.code) {
     case "invalid_request":
       return { invalidRequest: { field: fault.field, reason: fault.reason } };
@@ -178,7 +158,7 @@ function detailOf(fault: Fault): FaultDetail {
         },
       };
     case "pool_unknown":
-      return { poolUnknown: { pool: fault.pool, known: [...(fault.known ?? [])] } };
+      return { poolUnknown: { pool: fault.pool, known: fault.known } };
     case "pool_capacity":
       return { poolCapacity: { pool: fault.pool, requested: fault.requested, capacity: fault.capacity } };
     case "pool_availability":

@@ -1,8 +1,8 @@
-import { FaultError, type FaultCode } from "@muster/faults";
+import { FaultError, type Fault, type FaultCode } from "@muster/faults";
 import { errors } from "@nats-io/nats-core";
 import { JetStreamApiError } from "@nats-io/jetstream";
 import { expect, it } from "vitest";
-import { natsError, natsFault } from "./nats-fault.ts";
+import { apiCodeOf, isNoResponders, JS_ERROR, NATS_AWAY, natsError, natsFault } from "./nats-fault.ts";
 
 const refused = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
 const noResponders = new errors.NoRespondersError("a.b");
@@ -43,4 +43,56 @@ it("leaves faults as they are and keeps what was thrown as the cause", () => {
     fault: { code: "deadline_exceeded", operation: "b", timeoutMs: 7 },
     cause,
   });
+});
+
+const named = (name: string, more: object = {}): Error => Object.assign(new Error("text"), { name, ...more });
+const stream = (kind: string): Fault => ({ code: "not_found", kind, id: "trying" });
+const invalid = (reason: string): Fault => ({ code: "invalid_request", field: "trying", reason });
+const full: Fault = { code: "limit_exceeded", what: "stream storage (text)", limit: 0, retryAfterMs: 500 };
+const conflict: Fault = { code: "conflict", id: "trying", expectedRevision: 0, actualRevision: 0 };
+
+it.each<[string, unknown, Fault]>([
+  ["no responders", named("NoResponders"), NATS_AWAY],
+  ["JetStream that is not enabled", named("JetStreamNotEnabled"), NATS_AWAY],
+  ["a connection error", named("ConnectionError"), NATS_AWAY],
+  ["a permission violation", named("PermissionViolationError"), NATS_AWAY],
+  ["an expired user", named("UserAuthenticationExpiredError"), NATS_AWAY],
+  ["an invalid name", named("InvalidNameError"), invalid("text")],
+  ["a missing stream", api(JS_ERROR.streamNotFound, 404), stream("stream")],
+  ["a missing consumer", api(JS_ERROR.consumerNotFound, 404), stream("consumer")],
+  ["a missing stream, by its class", named("StreamNotFoundError", { code: 10059 }), stream("stream")],
+  ["a missing consumer, by its class", named("ConsumerNotFoundError", { code: 10014 }), stream("consumer")],
+  ["another missing object", api(1, 404), stream("jetstream object")],
+  ["a last sequence that has moved, of unknown number", api(JS_ERROR.wrongLastSequenceUnknown, 400), conflict],
+  ["a last sequence that has moved", api(JS_ERROR.wrongLastSequence, 400), conflict],
+  ["a full store", api(JS_ERROR.storageInsufficient, 503), full],
+  ["a store that failed", api(JS_ERROR.storeFailed, 503), full],
+  ["a request timeout of JetStream", api(1, 408), NATS_AWAY],
+  ["the first status of a server error", api(1, 500), NATS_AWAY],
+  ["the last status before it", api(1, 499), { code: "internal", operation: "trying" }],
+  ["a status of no meaning", named("JetStreamApiError"), { code: "internal", operation: "trying" }],
+  ["a system error", named("Error", { code: "ECONNRESET" }), NATS_AWAY],
+  ["another code", named("Error", { code: "RESET" }), { code: "internal", operation: "trying" }],
+  ["a number as code", named("Error", { code: 5 }), { code: "internal", operation: "trying" }],
+  ["an object that is no error", { code: "ECONNRESET" }, { code: "internal", operation: "trying" }],
+  ["a timeout", named("TimeoutError"), { code: "deadline_exceeded", operation: "trying", timeoutMs: 0 }],
+])("%s has a fault with all its fields", (_what, error, fault) => {
+  expect(natsFault(error, { operation: "trying" })).toEqual(fault);
+});
+
+it("has the number only of an error that carries one", () => {
+  expect(apiCodeOf(api(10059, 404))).toBe(10059);
+  expect(apiCodeOf(named("JetStreamApiError", { code: "10059" }))).toBeUndefined();
+  expect(apiCodeOf(named("JetStreamApiError"))).toBeUndefined();
+  expect(apiCodeOf({ code: 10059 })).toBeUndefined();
+  expect(apiCodeOf(undefined)).toBeUndefined();
+});
+
+it("finds no responders in an error or in the cause of a request error", () => {
+  expect(isNoResponders(named("NoResponders"))).toBe(true);
+  expect(isNoResponders(named("RequestError", { cause: named("NoResponders") }))).toBe(true);
+  expect(isNoResponders(named("RequestError", { cause: named("Other") }))).toBe(false);
+  expect(isNoResponders(named("RequestError"))).toBe(false);
+  expect(isNoResponders(named("Other", { cause: named("NoResponders") }))).toBe(false);
+  expect(isNoResponders({ name: "NoResponders" })).toBe(false);
 });

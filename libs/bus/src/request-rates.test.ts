@@ -95,6 +95,22 @@ describe("more users than are told apart", () => {
   });
 });
 
+it("gives the place of another user to the very request that found it", () => {
+  const users = new RequestRates({ perSecond: 0.01, burst: 1 });
+  for (let n = 0; n < USERS_MAX; n += 1) users.take(`user-${n}`, 0);
+  users.take(undefined, 99_999);
+  expect(users.take(undefined, 100_000)).toMatchObject({ user: OTHERS });
+  expect(users.take("later", 100_000)).toBeUndefined();
+});
+
+it("keeps a user whose bucket is not full, however long ago a refusal was reported", () => {
+  const users = new RequestRates({ perSecond: 0.001, burst: 1 });
+  for (let n = 0; n < USERS_MAX; n += 1) for (let times = 0; times < 2; times += 1) users.take(`user-${n}`, 0);
+  users.take("late", 900_000);
+  expect(users.take("late", 900_000)).toMatchObject({ user: OTHERS });
+  expect(users.take("user-0", 900_000)).toMatchObject({ user: "user-0" });
+});
+
 it("asks to be told of a user at the first refusal, and again after a minute with the number of those between", () => {
   const users = new RequestRates({ perSecond: 0.001, burst: 1 });
   users.take("cli", 0);

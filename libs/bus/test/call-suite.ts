@@ -56,7 +56,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       const asked: unknown[] = [];
       await using _service = await served({
         reserve: (request) => {
-          asked.push({ ...request, ...(request.owner !== null && { owner: { ...request.owner } }) });
+          asked.push({ ...request, ...(request.owner !== undefined && { owner: { ...request.owner } }) });
           return Promise.resolve({});
         },
       });

@@ -81,7 +81,7 @@ it("is not shown any more when it has stopped", async () => {
 });
 
 it("keeps each stream as its retention says", async () => {
-  for (const stream of [streams.events, streams.sessionCommands, streams.dead]) await bus.ensureStream(stream);
+  for (const stream of [streams.events, streams.leaseOrders, streams.dead]) await bus.ensureStream(stream);
   const jsm = await jetstreamManager(bus.connection);
   const configOf = async (name: string): Promise<unknown> => (await jsm.streams.info(name)).config;
   expect(await configOf(streams.events.name)).toMatchObject({
@@ -91,18 +91,18 @@ it("keeps each stream as its retention says", async () => {
     max_age: 7 * 24 * 3600 * 1e9,
     max_bytes: 256 * 1024 * 1024,
   });
-  expect(await configOf(streams.sessionCommands.name)).toMatchObject({
+  expect(await configOf(streams.leaseOrders.name)).toMatchObject({
     retention: "workqueue",
     storage: "file",
     discard: "new",
     max_msgs_per_subject: 1,
     discard_new_per_subject: true,
-    max_bytes: 32 * 1024 * 1024,
+    max_bytes: 64 * 1024 * 1024,
   });
 });
 
 it("gives every stream a limit of bytes, so that none takes the room of the others", () => {
-  for (const stream of [streams.events, streams.sessionCommands, streams.leaseOrders, streams.audit, streams.dead])
+  for (const stream of [streams.events, streams.leaseOrders, streams.audit, streams.dead])
     expect(buildStreamConfig(stream).max_bytes, stream.name).toBeGreaterThan(0);
 });
 

@@ -1,6 +1,7 @@
 /** Follows the pods of the server in one of the ways that are compared, and tells its parent what so many changes took. Run by events.ts. */
 import { CoreV1Api, KubeConfig, makeInformer, type V1Pod } from "@kubernetes/client-node";
-import { informer, listWatch, runController, workQueue } from "../src/index.ts";
+import { runController, workQueue } from "@muster/controller";
+import { informer, listWatch } from "../src/index.ts";
 import type { ReaderResult } from "./events.ts";
 
 const [variant = "", server = "", count = ""] = process.argv.slice(2);

@@ -1,23 +1,11 @@
 /**
  * A complete controller: for each ConfigMap with the label `example.com/mirror: "yes"` there is a Secret of the same name with the same data.
- * Any number of replicas may run; one leads. Run: node libs/kube/examples/mirror-secrets.ts KUBECONFIG
+ * It runs as one replica, because it has no leader election. Run: node libs/kube/examples/mirror-secrets.ts KUBECONFIG
  */
 import { isDeepStrictEqual } from "node:util";
 import type { KubeConfig, V1ConfigMap, V1Secret } from "@kubernetes/client-node";
-import {
-  eventRecorder,
-  informer,
-  kubeCalls,
-  keyOf,
-  leaderElection,
-  listWatch,
-  loadKube,
-  runController,
-  workQueue,
-  type KubeCalls,
-  type Lead,
-  type Reconcile,
-} from "../src/index.ts";
+import { runController, workQueue, type Reconcile } from "@muster/controller";
+import { eventRecorder, informer, kubeCalls, keyOf, listWatch, loadKube } from "../src/index.ts";
 
 const NAME = "mirror-secrets";
 const labels = { "example.com/mirror": "yes" };
@@ -26,13 +14,6 @@ const log = (text: string): boolean => process.stderr.write(`${text}\n`);
 
 async function mirrorSecrets(config: KubeConfig, stop: AbortSignal): Promise<void> {
   await using calls = kubeCalls(config);
-  log("a candidate for the lead");
-  const lease = { namespace: "default", name: NAME };
-  const lead = (term: Lead): Promise<void> => mirror(config, calls, stop, term);
-  await leaderElection({ calls, lease, stop, lead, onError: (error) => log(`the lease: ${String(error)}`) });
-}
-
-async function mirror(config: KubeConfig, calls: KubeCalls, stop: AbortSignal, term: Lead): Promise<void> {
   await using events = eventRecorder({ calls, component: NAME });
   await using maps = informer({
     source: listWatch<V1ConfigMap>(config, "/api/v1/configmaps", { labelSelector }),
@@ -78,7 +59,6 @@ async function mirror(config: KubeConfig, calls: KubeCalls, stop: AbortSignal, t
     synced: [maps.synced, secrets.synced],
     resync: { keys: () => [...maps.list(), ...secrets.list()].map(keyOf) },
     stop,
-    abort: term.signal,
     onError: (error, key, failures) => log(`${key} failed ${failures} times: ${String(error)}`),
   });
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { makeCache } from "./cache.ts";
+import { keyOf, makeCache } from "./cache.ts";
 
 type Thing = {
   readonly metadata: { readonly name: string; readonly uid: string; readonly resourceVersion: string };
@@ -152,4 +152,56 @@ it("finds under every value exactly what a search through everything finds, afte
     }),
     { numRuns: 300 },
   );
+});
+
+describe("a cache", () => {
+  const kept = (name: string, owners: readonly string[]): Kept => ({ name, owners });
+
+  it("has what was put, until it is removed", () => {
+    const { cache } = indexedCache();
+    cache.put(thing("a", ["x"]));
+    expect(cache.get("a")).toEqual(kept("a", ["x"]));
+    expect(cache.get("b")).toBeUndefined();
+    expect(cache.remove(thing("a", []))).toEqual([{ key: "a", before: kept("a", ["x"]), after: undefined }]);
+    expect(cache.get("a")).toBeUndefined();
+    expect(cache.remove(thing("a", []))).toEqual([]);
+  });
+
+  it("reports one change of the same object, and an end and a beginning of another one of its name", () => {
+    const { cache } = indexedCache();
+    expect(cache.put(thing("a", ["x"]))).toEqual([{ key: "a", before: undefined, after: kept("a", ["x"]) }]);
+    const same = thing("a", ["y"]);
+    expect(cache.put(same)).toEqual([{ key: "a", before: kept("a", ["x"]), after: kept("a", ["y"]) }]);
+    expect(cache.put(same)).toEqual([]);
+    expect(cache.put(thing("a", ["z"], "other"))).toEqual([
+      { key: "a", before: kept("a", ["y"]), after: undefined },
+      { key: "a", before: undefined, after: kept("a", ["z"]) },
+    ]);
+  });
+
+  it("drops what a list does not have, and nothing else", () => {
+    const { cache } = indexedCache();
+    const [a, b] = [thing("a", ["x"]), thing("b", ["x"])];
+    cache.put(a);
+    cache.put(b);
+    const list = cache.replace();
+    list.add([b]);
+    list.add([thing("c", [])]);
+    expect(list.finish()).toEqual([
+      { key: "a", before: kept("a", ["x"]), after: undefined },
+      { key: "c", before: undefined, after: kept("c", []) },
+    ]);
+    expect(cache.list().map(({ name }) => name)).toEqual(["b", "c"]);
+  });
+
+  it("has no index that it was not given", () => {
+    expect(() => indexedCache().cache.byIndex("none", "x")).toThrow("no index none");
+  });
+});
+
+it("names an object by its namespace and name, and refuses one without a name", () => {
+  expect(keyOf({ metadata: { name: "a" } })).toBe("a");
+  expect(keyOf({ metadata: { name: "a", namespace: "ns" } })).toBe("ns/a");
+  for (const metadata of [undefined, {}, { name: "" }, { namespace: "ns" }])
+    expect(() => keyOf({ kind: "Pod", ...(metadata && { metadata }) })).toThrow("an object without a name: Pod");
 });

@@ -1,4 +1,4 @@
-import { tokenBucket } from "./rate-limiter.ts";
+import { tokenBucket } from "@muster/controller";
 import { recentMap } from "./recent-map.ts";
 
 /** What an event is about. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { settled, virtualClock } from "../test/virtual-clock.ts";
+import { settled, virtualClock } from "@muster/testkit";
 import type { EventTarget } from "./event-correlation.ts";
 import { eventRecorder, type EventRecorderOptions } from "./event-recorder.ts";
 import { KubeError } from "./kube-error.ts";

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { pauseBy, systemClock, type Clock } from "@muster/backoff";
+import { workQueue } from "@muster/controller";
 import { isRetryable } from "@muster/faults";
-import { pauseBy, systemClock, type Clock } from "./clock.ts";
 import {
   DEFAULT_EVENT_LIMITS,
   eventCorrelation,
@@ -12,7 +13,6 @@ import {
 import type { KubeCalls } from "./kube-calls.ts";
 import { kubeFault } from "./kube-fault.ts";
 import type { KubeObject } from "./list-watch.ts";
-import { workQueue } from "./work-queue.ts";
 
 /** Writes events that `kubectl describe` and `kubectl events` show. Disposing writes what still waits, for a limited time. */
 export type EventRecorder = AsyncDisposable & {

@@ -84,3 +84,63 @@ function refusal(body: object): ApiException<unknown> {
 function abortBecause(cause: Error): Error {
   return Object.assign(new Error("The operation was aborted", { cause }), { name: "AbortError", code: "ABORT_ERR" });
 }
+
+it.each([
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "ECONNABORTED",
+  "EPIPE",
+  "ETIMEDOUT",
+  "EHOSTUNREACH",
+  "EHOSTDOWN",
+  "ENETUNREACH",
+  "ENETDOWN",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EPROTO",
+  "ERR_STREAM_PREMATURE_CLOSE",
+  "ERR_SSL_WRONG_VERSION_NUMBER",
+  "ERR_TLS_CERT_ALTNAME_INVALID",
+  "CERT_HAS_EXPIRED",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+])("takes the network's %s for an API server that is away", (code) => {
+  expect(kubeFault(Object.assign(new Error("x"), { code }))).toEqual({
+    code: "unavailable",
+    dependency: "kubernetes",
+    retryAfterMs: 1000,
+  });
+});
+
+it.each<[string, number, unknown, Fault]>([
+  ["a conflict without details", 409, {}, { code: "conflict", id: "object", expectedRevision: 0, actualRevision: 0 }],
+  ["no message", 400, {}, { code: "invalid_request", field: "request", reason: "refused with status 400" }],
+  [
+    "an empty message",
+    400,
+    { message: "" },
+    { code: "invalid_request", field: "request", reason: "refused with status 400" },
+  ],
+  [
+    "a message that is no text",
+    400,
+    { message: 5 },
+    { code: "invalid_request", field: "request", reason: "refused with status 400" },
+  ],
+  ["empty details", 404, { details: { kind: "", name: "" } }, { code: "not_found", kind: "object", id: "" }],
+  [
+    "causes that are no list",
+    422,
+    { message: "m", details: { causes: {} } },
+    { code: "invalid_request", field: "request", reason: "m" },
+  ],
+  ["the status of a request timeout", 408, {}, { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 }],
+  ["the last status", 599, {}, { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 }],
+])("reads %s", (_title, code, body, fault) => {
+  expect(kubeFault(new ApiException(code, "", body, {}))).toEqual(fault);
+});
+
+it.each([399, 600])("sees no refusal in the status %d", (code) => {
+  expect(kubeFault(new ApiException(code, "", {}, {}))).toBeUndefined();
+});

@@ -1,5 +1,5 @@
 import { request as httpRequest, type IncomingMessage } from "node:http";
-import { request as httpsRequest, type RequestOptions } from "node:https";
+import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from "node:https";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import { answered } from "./credential.ts";
@@ -17,13 +17,15 @@ export type Query = Readonly<Record<string, string | number | boolean | undefine
 
 /**
  * Sends one GET with client-node's connection and credentials and resolves with the answer once its header says 200. Rejects with KubeError for any other
- * status, with the error of the network, or with the signal's reason. node:http and not fetch: client-node makes a new connection pool for each fetch.
+ * status, with the error of the network, or with the signal's reason. node:http and not fetch: client-node makes a new connection pool for each fetch. `agents`: for short
+ * answers, whose connections are kept for the next; a watch has one of its own.
  */
 export async function openGet(
   config: KubeConfig,
   path: string,
   query: Query,
   signal: AbortSignal,
+  agents?: SharedAgents,
 ): Promise<IncomingMessage> {
   const cluster = config.getCurrentCluster();
   if (cluster === null) {
@@ -35,10 +37,30 @@ export async function openGet(
   }
   const options: RequestOptions = { method: "GET", headers: { accept: "application/json" }, signal };
   await config.applyToHTTPSOptions(options);
+  if (options.agent instanceof HttpsAgent) options.agent = agents?.of(config, options.agent) ?? options.agent;
   const response = await send(url, options);
   answered(config, response.statusCode ?? 0);
   if (response.statusCode !== 200) throw await readError(path, response);
   return response;
+}
+
+/** Connections are made with new credentials this often, in case client certificates are renewed. */
+const AGENT_KEPT_MS = 5 * 60_000;
+
+/** Agents whose connections are kept open and shared, one for each configuration. */
+export type SharedAgents = { of(config: KubeConfig, fresh: HttpsAgent): HttpsAgent };
+
+export function sharedAgents(nowMs: () => number = () => performance.now()): SharedAgents {
+  const kept = new WeakMap<KubeConfig, { readonly agent: HttpsAgent; readonly madeAtMs: number }>();
+  return {
+    of: (config, fresh) => {
+      const known = kept.get(config);
+      if (known !== undefined && nowMs() - known.madeAtMs < AGENT_KEPT_MS) return known.agent;
+      const agent = new HttpsAgent({ ...fresh.options, keepAlive: true });
+      kept.set(config, { agent, madeAtMs: nowMs() });
+      return agent;
+    },
+  };
 }
 
 function send(url: URL, options: RequestOptions): Promise<IncomingMessage> {

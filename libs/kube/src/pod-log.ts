@@ -1,13 +1,16 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { FaultError } from "@muster/faults";
 import { kubeFault } from "./kube-fault.ts";
-import { openGet, type Query } from "./kube-http.ts";
+import { openGet, sharedAgents, type Query } from "./kube-http.ts";
 
 /** What the container of a pod has written. */
 export type PodLog = { readonly namespace: string; readonly pod: string; readonly container: string };
 
 /** Offsets count bytes from the first one that the container has written. */
 export type LogRange = { readonly offset: number; readonly limitBytes: number };
+
+/** A handshake costs more than a short log. */
+const agents = sharedAgents();
 
 /** Opens the log as a stream; `tailLines`, `limitBytes` and the like are the API server's own. Rejects with FaultError, and so does the stream. */
 export async function* openPodLog(
@@ -19,7 +22,7 @@ export async function* openPodLog(
   const { namespace, pod, container } = log;
   try {
     const path = `/api/v1/namespaces/${namespace}/pods/${pod}/log`;
-    const response = await openGet(config, path, { container, ...query }, signal);
+    const response = await openGet(config, path, { container, ...query }, signal, agents);
     yield* response as AsyncIterable<Uint8Array>;
   } catch (error) {
     const fault = kubeFault(error);

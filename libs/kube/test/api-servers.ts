@@ -22,7 +22,7 @@ export function apiServers(): readonly ApiServerCase[] {
   }));
 }
 
-const EMBEDDED = join(import.meta.dirname, "../../devcluster/src/main.ts");
+const EMBEDDED = join(import.meta.dirname, "../../../tools/devcluster/src/main.ts");
 
 /** A process of its own, and not an import: the embedded API server is built on this library. */
 async function startEmbedded({ directory }: { readonly directory: string }) {

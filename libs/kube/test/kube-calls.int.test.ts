@@ -1,12 +1,11 @@
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { V1ConfigMap, V1Node } from "@kubernetes/client-node";
-import { until } from "@muster/testkit";
+import { settled, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { kubeCalls, kubeFault, type KubeCalls } from "../src/index.ts";
 import { apiServers, type TestApiServer } from "./api-servers.ts";
 import { page, refuse, scriptedServer, thing, type Answer } from "./scripted-server.ts";
-import { settled } from "./virtual-clock.ts";
 
 const maps = { apiVersion: "v1", plural: "configmaps", namespace: "default" };
 const things = { apiVersion: "muster.dev/v1", plural: "things", namespace: "ns" };

@@ -49,11 +49,6 @@ export function buildLegacyOrderBytes(order: Pick<Order, "engine" | "user" | "ty
   return new TextEncoder().encode(order.engine + order.user + order.type + order.data);
 }
 
-/** What the original's nodes sign of a result: without id, type and time. */
-export function buildLegacyResultBytes({ state, message, data }: Pick<Result, "state" | "message" | "data">) {
-  return new Uint8Array([STATE_NUMBER[state], ...new TextEncoder().encode(message + data)]);
-}
-
 /**
  * A domain, so that no signature serves another purpose, then every field, each as its length in four bytes (big-endian) and its bytes, so that no two contents
  * have the same bytes. Numbers are decimal text, times are nanoseconds since 1970, an absent text is empty.

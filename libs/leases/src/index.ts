@@ -1,12 +1,11 @@
 export {
   buildEndBytes,
   buildLegacyOrderBytes,
-  buildLegacyResultBytes,
   buildOrderBytes,
   buildRenewalBytes,
   buildResultBytes,
 } from "./build-signed-bytes.ts";
-export { filesystemName, isLeaseId, splitId, workloadIdFromFilesystem } from "./lease-ids.ts";
+export { isLeaseId, splitId } from "./lease-ids.ts";
 export {
   DURATION_NS_MAX,
   durationOf,

@@ -1,6 +1,6 @@
 import { faultOf } from "@muster/faults";
 import { expect, it } from "vitest";
-import { filesystemName, isLeaseId, splitId, workloadIdFromFilesystem } from "./lease-ids.ts";
+import { isLeaseId, splitId } from "./lease-ids.ts";
 
 const faultFrom = (attempt: () => unknown): unknown => {
   try {
@@ -30,13 +30,4 @@ it.each([
 ])("says which half of %j is wrong", (id, reason) => {
   expect(faultFrom(() => splitId(id))).toEqual({ code: "invalid_request", field: "id", reason });
   expect(isLeaseId(id)).toBe(false);
-});
-
-it("finds the reservation in the name of a file system", () => {
-  expect(filesystemName({ id: "12-3" })).toBe("12-3");
-  expect(workloadIdFromFilesystem("12-3")).toBe(12n);
-  expect(workloadIdFromFilesystem("12")).toBe(12n);
-  const reason = 'the beginning of "fcvms" is no unsigned 64-bit number: "fcvms"';
-  const fault = faultFrom(() => workloadIdFromFilesystem("fcvms"));
-  expect(fault).toEqual({ code: "invalid_request", field: "id", reason });
 });

@@ -23,16 +23,6 @@ export function isLeaseId(id: string): boolean {
   }
 }
 
-/** Name of the file system of a lease: its id. */
-export function filesystemName(order: { readonly id: string }): string {
-  return order.id;
-}
-
-/** The number before the first hyphen of a file system's name. Throws FaultError invalid_request where there is none. */
-export function workloadIdFromFilesystem(filesystem: string): bigint {
-  return uint64("the beginning", filesystem, filesystem.split("-", 1)[0] ?? "");
-}
-
 function uint64(part: string, whole: string, text: string): bigint {
   const value = DECIMAL.test(text) ? BigInt(text) : undefined;
   if (value !== undefined && value <= UINT64_MAX) return value;

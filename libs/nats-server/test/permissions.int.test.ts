@@ -91,9 +91,10 @@ it.each([
 
 it("gives each lock to those who stand for it, beside the one that keeps the bucket", () => {
   const writers = (lock: string): NatsUserName[] => usersWho("publish", `$KV.${buckets.locks}.${lock}`);
-  expect(writers("session-sweep")).toEqual(["reservation-manager", "session-controller"]);
+  expect(writers("session-controller")).toEqual(["reservation-manager", "session-controller"]);
   expect(writers("node-scaler")).toEqual(["node-scaler", "reservation-manager"]);
   expect(writers("provision-engine.main")).toEqual(["provision-engine", "reservation-manager"]);
+  expect(writers("job-controller")).toEqual(["job-controller", "reservation-manager"]);
   expect(writers("reservation-manager")).toEqual(["reservation-manager"]);
 });
 
@@ -109,7 +110,7 @@ it.each([
   ["muster.log.reservation", ["reservation-manager"]],
   [subjects.reservationGranted("session", "a"), ["reservation-manager"]],
   [subjects.sessionEventRecorded("a"), ["session-controller"]],
-  [subjects.runSession("a"), ["cli", "session-controller"]],
+  [subjects.orderLease("main", "a"), ["cli"]],
   [subjects.farmAlerted("a"), ["replication-farm"]],
   [subjects.farmAudited("a"), ["replication-farm"]],
   [subjects.leaseAnswered("a"), ["provision-engine"]],

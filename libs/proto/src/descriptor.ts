@@ -2,13 +2,25 @@ import type { Reader, Writer } from "protobufjs/minimal.js";
 
 /** The static side of a generated message class: what is needed to send and receive one. */
 export type MessageType<Message, Properties = Message> = {
-  new (properties?: Properties): Message;
-  create(properties?: Properties): Message;
+  new (parts?: PartsOf<Message>): Message;
+  create(parts?: PartsOf<Message>): Message;
   encode(message: Properties, writer?: Writer): Writer;
   decode(reader: Reader | Uint8Array, length?: number): Message;
   toObject(message: Message, options?: object): Record<string, unknown>;
   getTypeUrl(prefix?: string): string;
 };
+
+/** Fields that are left out have their defaults; those of a message in a field are not filled in. */
+type PartsOf<Message> = { readonly [Field in keyof Message]?: Message[Field] | undefined };
+
+/** The fields of a `oneof`. At most one is present: the one that `Name` names. */
+export type OneOf<Name extends string, Fields> = OneOfPart<Name, Fields, keyof Fields | undefined>;
+
+type OneOfPart<Name extends string, Fields, Present> = Present extends unknown
+  ? { readonly [Key in Name]: Present } & {
+      readonly [Key in keyof Fields]: Key extends Present ? Fields[Key] : undefined;
+    }
+  : never;
 
 // The generated classes do not share a base; variance makes `unknown` unusable for "any message type".
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
@@ -36,5 +48,5 @@ export type ServiceDescriptor = {
 
 /** What a message decodes to. */
 export type MessageOf<Type extends AnyMessageType> = InstanceType<Type>;
-/** What a message may be made from: every field optional. */
+/** What a message may be written from: every field optional. */
 export type PropertiesOf<Type extends AnyMessageType> = Parameters<Type["encode"]>[0];

@@ -6,11 +6,14 @@ export type {
   PropertiesOf,
   ServiceDescriptor,
 } from "./descriptor.ts";
+export { capitalizeNames, lowercaseNames } from "./enum-table.ts";
+export type { EnumTable } from "./enum-table.ts";
 export { annotations, labels, schedulingGates, taints } from "./labels.ts";
 export { leaseServiceOf } from "./lease-service-of.ts";
 export type { LeaseServiceOfEngine } from "./lease-service-of.ts";
 export { serviceNames } from "./service-names.ts";
 export { bucketKeys, buckets, streams, subjects } from "./subjects.ts";
+export { enums } from "../generated/enums.ts";
 export { muster } from "../generated/messages.js";
 export {
   FarmService,

@@ -5,7 +5,6 @@ import { streams, subjects } from "./subjects.ts";
 const builders = {
   cancel: subjects.cancel,
   dead: subjects.dead,
-  runSession: subjects.runSession,
   sessionEventRecorded: subjects.sessionEventRecorded,
   orderLease: (key: string) => subjects.orderLease("main", key),
   orderLeaseOf: (key: string) => subjects.orderLease(key, "1-1"),
@@ -39,7 +38,6 @@ it("binds every event and command to exactly one stream", () => {
     subjects.reservationGranted("session", "a"),
     subjects.reservationReleased("session", "a"),
     subjects.sessionEventRecorded("a"),
-    subjects.runSession("a"),
     subjects.orderLease("a", "1-1"),
     subjects.leaseAnswered("a"),
     subjects.leaseAudited("a"),

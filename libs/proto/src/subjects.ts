@@ -30,10 +30,6 @@ export const subjects = {
   sessionEventRecorded: (session: string) => `muster.evt.session.${token(session)}.recorded`,
   /** muster.evt.session.*.recorded */
   anySessionEventRecorded: "muster.evt.session.*.recorded",
-  /** muster.cmd.session.<session>.run */
-  runSession: (session: string) => `muster.cmd.session.${token(session)}.run`,
-  /** muster.cmd.session.*.run */
-  anyRunSession: "muster.cmd.session.*.run",
   /** muster.evt.farm.<incident>.alerted */
   farmAlerted: (incident: string) => `muster.evt.farm.${token(incident)}.alerted`,
   /** muster.audit.farm.<replica set>: what was done to a replica set. */
@@ -59,13 +55,6 @@ export const subjects = {
 /** Streams, each with the subjects it binds. Events are kept by limits, commands until they are acknowledged. */
 export const streams = {
   events: { name: "MUSTER_EVENTS", subjects: ["muster.evt.>"], retention: "limits" },
-  sessionCommands: {
-    name: "MUSTER_SESSION_COMMANDS",
-    subjects: ["muster.cmd.session.*.run"],
-    retention: "workqueue",
-    // Names of sessions: more than the bucket of sessions has room for. Beyond it a submission is refused, and nothing that is queued goes.
-    maxBytes: 32 * 1024 * 1024,
-  },
   leaseOrders: {
     name: "MUSTER_LEASE_ORDERS",
     subjects: ["muster.cmd.lease.*.*.order"],

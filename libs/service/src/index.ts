@@ -2,6 +2,7 @@ export { readEnv } from "./env.ts";
 export type { EnvReader } from "./env.ts";
 export type { Logger } from "./logger.ts";
 export { runService } from "./run-service.ts";
+export type { ReadyCheck } from "./status-server.ts";
 export type { ServiceContext, ServiceDefinition } from "./run-service.ts";
 export { tellLeftAlone } from "./tell-left-alone.ts";
 export { VERSION } from "./version.ts";

@@ -244,7 +244,7 @@ type Api = {
 };
 
 const API = JSON.parse(
-  readFileSync(join(import.meta.dirname, "../../devcluster/schemas/kubernetes.json"), "utf8"),
+  readFileSync(join(import.meta.dirname, "../../../tools/devcluster/schemas/kubernetes.json"), "utf8"),
 ) as Readonly<Record<string, Api>>;
 
 /** The schema that another one refers to. */

@@ -8,7 +8,6 @@ import {
 import { nanos, PermissionViolationError, type NatsConnection } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
 import { replicasConfig, replicasRefused } from "@muster/jetstream";
-import type { BucketConfig } from "./bucket.ts";
 import { jetStreamCode, JETSTREAM, toFault } from "./jetstream-fault.ts";
 
 export const MAX_VALUE_BYTES = 512 * 1024;
@@ -18,13 +17,21 @@ export const HEADER_BYTES = 1024;
 /** Marks of deleted keys vanish after this. A watch that was interrupted for longer compares keys and needs no marks. */
 export const DELETE_MARK_TTL_MS = 3_600_000;
 
-type Limits = Pick<BucketConfig<unknown>, "name" | "maxBytes" | "maxValueBytes" | "ttlMs">;
+export type BucketLimits = {
+  readonly name: string;
+  /** Largest value in bytes; default 512 KiB. */
+  readonly maxValueBytes?: number;
+  /** Size of the whole bucket in bytes; default 256 MiB. */
+  readonly maxBytes?: number;
+  /** Entries vanish this long after their last write; default never. */
+  readonly ttlMs?: number;
+};
 
 /** Makes the stream behind a bucket, or sets the limits that are given on the one that is there. Resolves with how many bytes it may have; undefined: any number. */
 export async function ensureBucket(
   connection: NatsConnection,
   manager: JetStreamManager,
-  config: Limits,
+  config: BucketLimits,
   stream: string,
 ): Promise<number | undefined> {
   const doing = `opening bucket ${config.name}`;

@@ -7,24 +7,24 @@ import {
 } from "@nats-io/jetstream";
 import { Empty, headers, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
 import { FaultError, throwFault } from "@muster/faults";
-import { DELETE_MARK_TTL_MS, ensureBucket, HEADER_BYTES, MAX_BYTES, MAX_VALUE_BYTES } from "./bucket-stream.ts";
+import {
+  DELETE_MARK_TTL_MS,
+  ensureBucket,
+  HEADER_BYTES,
+  MAX_BYTES,
+  MAX_VALUE_BYTES,
+  type BucketLimits,
+} from "./bucket-stream.ts";
 import type { Codec } from "./codec.ts";
 import { ask } from "./connection-events.ts";
 import { isFull, isServerFull, isWrongSequence, serverFull, toFault } from "./jetstream-fault.ts";
 import { compareKeys, validFilter, validKey } from "./keys.ts";
+import { modifyBy, type Modify, type SingleKey } from "./modify.ts";
 import { orderedPass } from "./ordered.ts";
 import { type Fill, showFill } from "./show-fill.ts";
 import { observed } from "./telemetry.ts";
 import { unlessUnstored } from "./unstored.ts";
-import { watchBucket } from "./watch.ts";
-
-export type Entry<Value> = { readonly key: string; readonly value: Value; readonly revision: number };
-
-export type Change<Value> =
-  | { readonly kind: "put"; readonly entry: Entry<Value> }
-  | { readonly kind: "delete"; readonly key: string; readonly revision: number }
-  /** Everything that was there when the watch began has been told. */
-  | { readonly kind: "synced" };
+import { watchBucket, type Change, type Entry } from "./watch.ts";
 
 export type WatchOptions = {
   readonly filter?: string;
@@ -49,23 +49,18 @@ export type Bucket<Value, Input = Value> = {
   update(key: string, value: Input, expectedRevision: number): Promise<number>;
   /** Deletes the key if it still has this revision; conflict otherwise. */
   delete(key: string, expectedRevision: number): Promise<void>;
+  /** As `Modify` states. */
+  modify(...of: Parameters<Modify<Value, Input>>): ReturnType<Modify<Value, Input>>;
   /** Entries whose key matches, in key order. `filter` has the form of a subject: `session.*.>`; all by default. */
   list(filter?: string): Promise<Entry<Value>[]>;
   /** First what is there, then "synced", then every later change, in order per key, until the signal. Survives reconnects without a gap, and once it has caught up also refusals (a limit, a permission). */
   watch(options: WatchOptions): AsyncIterable<Change<Value>>;
 };
 
-export type BucketConfig<Value, Input = Value> = {
-  readonly name: string;
+export type BucketConfig<Value, Input = Value> = BucketLimits & {
   readonly codec: Codec<Value, Input>;
-  /** Largest value in bytes; default 512 KiB. */
-  readonly maxValueBytes?: number;
-  /** Size of the whole bucket in bytes; default 256 MiB. */
-  readonly maxBytes?: number;
   /** After what time a write is worth another try that the full bucket has refused; default 0: somebody has to delete first. */
   readonly fullRetryAfterMs?: number;
-  /** Entries vanish this long after their last write; default never. */
-  readonly ttlMs?: number;
   /** Time for one request to the server; default 5000. */
   readonly timeoutMs?: number;
   /**
@@ -114,13 +109,17 @@ export async function openBucket<Value, Input>(
   };
   await ensure();
   showFill(connection, name, () => bucketFill(connection, name, LOOK_MS));
-  return {
-    name,
+  const single: SingleKey<Value, Input> = {
     get: (key) => observed("get", name, () => get(opened, key)),
     create: (key, value) => observed("create", name, () => create(opened, key, value)),
     update: (key, value, expectedRevision) =>
       observed("update", name, () => update(opened, key, value, expectedRevision)),
     delete: (key, expectedRevision) => observed("delete", name, () => remove(opened, key, expectedRevision)),
+  };
+  return {
+    name,
+    ...single,
+    modify: modifyBy(single),
     list: (filter = ">") => observed("list", name, () => list(opened, filter)),
     watch: (options) =>
       watchBucket(connection, {

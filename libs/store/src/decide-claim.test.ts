@@ -94,7 +94,18 @@ describe("what stands in the bucket", () => {
 
   it("is somebody unknown, or nobody, where nobody understands it", () => {
     const unknown = { holder: "unknown", ttlMs: 1000, about: undefined };
-    const values = [undefined, null, 3, [], {}, { holder: "a", ttlMs: 0, about: {} }, { holder: "a", ttlMs: 5 }];
+    const values = [
+      undefined,
+      null,
+      3,
+      [],
+      {},
+      { holder: "a", ttlMs: 0, about: {} },
+      { holder: "a", ttlMs: 5 },
+      { holder: 1, ttlMs: 5, about: {} },
+      { holder: "a", ttlMs: "5", about: {} },
+      { holder: "a", ttlMs: 5, about: [] },
+    ];
     for (const value of values) {
       expect(readSession(value, 1000)).toEqual(unknown);
       expect(readClaim(value)).toBeUndefined();

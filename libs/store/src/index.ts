@@ -1,7 +1,10 @@
 export type { Codec, ListCodec } from "./codec.ts";
-export { protoCodec } from "./codec.ts";
+export { jsonText, protoCodec } from "./codec.ts";
 export { bucketFill, bucketMadeMs, bucketRevision, openBucket } from "./bucket.ts";
-export type { Bucket, BucketConfig, Change, Entry, WatchOptions } from "./bucket.ts";
+export type { Bucket, BucketConfig, WatchOptions } from "./bucket.ts";
+export type { Change, Entry } from "./watch.ts";
+export { modifyBy } from "./modify.ts";
+export type { Modification, Modified } from "./modify.ts";
 export { installationOf } from "./installation.ts";
 export { openView } from "./view.ts";
 export type { View, ViewOptions, Watchable } from "./view.ts";
@@ -14,4 +17,4 @@ export type { SessionLock } from "./claim-locks.ts";
 export type { About } from "./decide-claim.ts";
 export { openLog } from "./log.ts";
 export type { SnapshotCodec } from "./log-snapshots.ts";
-export type { Decision, Log, LogConfig } from "./log.ts";
+export type { Decision, Log, LogConfig } from "./log-writer.ts";

@@ -1,10 +1,65 @@
 import type { NatsConnection } from "@nats-io/nats-core";
 import { FaultError, throwFault } from "@muster/faults";
-import type { ListCodec } from "./codec.ts";
-import type { Decision, Log, LogConfig } from "./log.ts";
-import type { Snapshot, Snapshots } from "./log-snapshots.ts";
+import type { ListCodec, Codec } from "./codec.ts";
+import type { Snapshot, Snapshots, SnapshotCodec } from "./log-snapshots.ts";
 import type { Appended, LogStream } from "./log-stream.ts";
 import { planBatch } from "./plan-batch.ts";
+
+/** What a decision wants to be remembered, and what to answer once it is. */
+export type Decision<Event, Result> = { readonly events: readonly Event[]; readonly result: Result };
+
+/**
+ * An event-sourced log with one writer. A decision sees the state after every decision before it, also those still on their way to disk; its answer is given
+ * only when its events are on disk. Decisions that wait while a write is under way go together in the next one. A writer that was deposed cannot write: its
+ * append names the sequence it believes to be the last, and is refused.
+ */
+export type Log<State, Event> = AsyncDisposable & {
+  /** The state of what is on disk. Never mutated: each write makes a new one or `evolve` does so. */
+  readonly state: State;
+  /** Sequence of the last entry on disk; 0 when empty. */
+  readonly sequence: number;
+  /**
+   * Decides and remembers. `decide` must be pure and fast; throwing a FaultError rejects this call alone. Rejects with FaultError unavailable when the entry
+   * could not be written or this writer is deposed (then nothing was remembered, or the answer is unknown: ask again with the same request id), and
+   * limit_exceeded when too many decisions wait, or the events of this one are larger than an entry may be. A decision without events, or that
+   * throws, is answered once everything that it has seen is on disk.
+   */
+  transact<Result>(decide: (state: State) => Decision<Event, Result>): Promise<Result>;
+  /** Aborted when this writer is deposed or the log is disposed: stop deciding, open again if still the leader. */
+  readonly deposed: AbortSignal;
+  /** Told after events are on disk, in order, with the state after them. */
+  onCommit(listener: (events: readonly Event[], state: State) => void): void;
+};
+
+export type LogConfig<State, Event> = {
+  readonly stream: { readonly name: string; readonly subject: string };
+  /** One entry of the log holds the events of one or more decisions. With `join` each decision is encoded once, without it again with those that go beside it. */
+  readonly events: ListCodec<Event>;
+  readonly snapshots: {
+    readonly bucket: string;
+    readonly key: string;
+    readonly codec: Codec<State> | SnapshotCodec<State>;
+    /** Entries between snapshots; default 1000. */
+    readonly everyEntries?: number;
+    /** Entries before the last snapshot that are kept; older ones are dropped. Default: twice everyEntries. Infinity keeps all. */
+    readonly keepEntries?: number;
+  };
+  readonly initial: State;
+  /** Pure: the state after one event. */
+  readonly evolve: (state: State, event: Event) => State;
+  /** Fencing token of the lead under which we write; goes into each entry's header. */
+  readonly token: number;
+  /** Decisions that may wait at once; default 10000. */
+  readonly maxWaiting?: number;
+  /** Largest entry in bytes; default 512 KiB, at most what the server takes. One decision must fit. */
+  readonly maxEntryBytes?: number;
+  /** The signal of the lead under which we write: once aborted, the log is deposed. */
+  readonly signal?: AbortSignal;
+  /** That of the lead: asked before each decision and each write, so that a process which was frozen past its lead writes nothing any more. */
+  readonly isHeld?: () => boolean;
+  /** Told about a snapshot that could not be written; it is tried again later. By default a process warning. */
+  readonly onProblem?: (problem: Error) => void;
+};
 
 export type LogWriterParts<State, Event> = {
   readonly config: LogConfig<State, Event>;

@@ -47,3 +47,14 @@ it("rejects with the failure after what is in it", async () => {
   expect(await mailbox.take()).toBe(1);
   await expect(mailbox.take()).rejects.toThrow("lost");
 });
+
+it("wakes who waits for an item or for the failure", async () => {
+  const box = openMailbox<number>();
+  const first = box.take();
+  box.put(1);
+  await expect(first).resolves.toBe(1);
+  const second = box.take();
+  box.fail(new Error("first"));
+  box.fail(new Error("second"));
+  await expect(second).rejects.toThrow("first");
+});

@@ -1,4 +1,5 @@
-import type { Bucket, Change } from "./bucket.ts";
+import type { Bucket } from "./bucket.ts";
+import type { Change } from "./watch.ts";
 import {
   nameOfKey,
   readClaim,

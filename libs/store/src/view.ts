@@ -1,5 +1,6 @@
 import { faultOf } from "@muster/faults";
-import type { Change, Entry, WatchOptions } from "./bucket.ts";
+import type { Change, Entry } from "./watch.ts";
+import type { WatchOptions } from "./bucket.ts";
 import { compareKeys } from "./keys.ts";
 import { callListener } from "./listeners.ts";
 import { SILENCE_MS } from "./ordered.ts";

@@ -1,10 +1,17 @@
 import type { NatsConnection } from "@nats-io/nats-core";
 import { faultOf } from "@muster/faults";
 import { backoffMs, pause } from "@muster/backoff";
-import type { Change, Entry } from "./bucket.ts";
 import { connectionUp, RETRY } from "./connection-events.ts";
 import { isRefusal, JETSTREAM, jetStreamCode, toFault, unavailable } from "./jetstream-fault.ts";
 import { orderedPass, type StreamMessage } from "./ordered.ts";
+
+export type Entry<Value> = { readonly key: string; readonly value: Value; readonly revision: number };
+
+export type Change<Value> =
+  | { readonly kind: "put"; readonly entry: Entry<Value> }
+  | { readonly kind: "delete"; readonly key: string; readonly revision: number }
+  /** Everything that was there when the watch began has been told. */
+  | { readonly kind: "synced" };
 
 export type WatchTarget<Value> = {
   readonly name: string;

@@ -1,8 +1,10 @@
 import { jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/nats-core";
+import { throwFault } from "@muster/faults";
 import { natsServer, until, type TestNats } from "@muster/testkit";
+import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openBucket, type Bucket, type BucketConfig, type Change } from "../src/index.ts";
+import { modifyBy, openBucket, type Bucket, type BucketConfig, type Change, type Modification } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
 
 type Machine = { readonly name: string; readonly gpus?: number };
@@ -204,6 +206,95 @@ describe("values that do not decode", () => {
     expect((await bucket.list()).map(({ key }) => key)).toEqual(["good"]);
     expect(reported).toEqual(Array(2).fill(`decoding ${bucket.name}/bad at revision ${bad + 1}`));
     await expect(bucket.get("bad")).rejects.toThrow(`decoding ${bucket.name}/bad at revision ${bad + 1}`);
+  });
+});
+
+describe("modifying", () => {
+  const put = (name: string) => () => ({ kind: "put", value: { name } }) as const;
+  const known = { key: "a", value: { name: "stale" }, revision: 1 };
+
+  it.each<[string, string | undefined, Modification<Machine>, string | undefined]>([
+    ["creates a key that does not exist", undefined, { kind: "put", value: { name: "new" } }, "new"],
+    ["replaces a value", "old", { kind: "put", value: { name: "new" } }, "new"],
+    ["deletes a key", "old", { kind: "delete" }, undefined],
+    ["leaves a value", "old", { kind: "unchanged" }, "old"],
+    ["leaves a key that does not exist", undefined, { kind: "unchanged" }, undefined],
+    ["has nothing to delete where no key exists", undefined, { kind: "delete" }, undefined],
+  ])("%s", async (_what, before, modification, after) => {
+    const bucket = await machines();
+    if (before !== undefined) await bucket.create("a", { name: before });
+    const decided: (string | undefined)[] = [];
+    const { entry } = await bucket.modify("a", (current) => {
+      decided.push(current?.name);
+      return modification;
+    });
+    expect(decided).toEqual([before]);
+    expect(await bucket.get("a")).toEqual(entry);
+    expect(entry?.value.name).toBe(after);
+  });
+
+  it("creates a key again after it was deleted", async () => {
+    const bucket = await machines();
+    await bucket.delete("a", await bucket.create("a", { name: "first" }));
+    const second = { name: "second" };
+    expect(await bucket.modify("a", put("second"))).toMatchObject({ kind: "put", entry: { value: second } });
+  });
+
+  it("decides on a known entry without reading, and reads once that is stale", async () => {
+    const bucket = await machines();
+    await bucket.create("other", { name: "so that no revision is as the known one" });
+    await bucket.create("a", { name: "stored" });
+    const decided: (string | undefined)[] = [];
+    const decide = (current: Machine | undefined): Modification<Machine> => {
+      decided.push(current?.name);
+      return { kind: "put", value: { name: `after ${current?.name ?? "nothing"}` } };
+    };
+    await bucket.modify("a", decide, known);
+    expect(decided).toEqual(["stale", "stored"]);
+    expect((await bucket.get("a"))?.value.name).toBe("after stored");
+    expect(await bucket.modify("a", () => ({ kind: "unchanged" }), known)).toEqual({ kind: "unchanged", entry: known });
+  });
+
+  it("rejects with what `decide` throws, a conflict included, and asks once", async () => {
+    const bucket = await machines();
+    const fault = { code: "conflict", id: "the caller's", expectedRevision: 1, actualRevision: 2 } as const;
+    const asked = { count: 0 };
+    const refused = bucket.modify("a", () => {
+      asked.count += 1;
+      return throwFault(fault);
+    });
+    await expect(refused).rejects.toMatchObject({ fault });
+    expect(asked.count).toBe(1);
+  });
+
+  it("names the key when other writers always come first", async () => {
+    const bucket = await machines();
+    await bucket.create("a", { name: "0" });
+    const conflict = { code: "conflict", id: "a", expectedRevision: 1, actualRevision: 0 } as const;
+    const modify = modifyBy<Machine, Machine>({ ...bucket, update: () => throwFault(conflict) });
+    const lost = "changing a: other writers came first 20 times";
+    await expect(modify("a", put("never"))).rejects.toThrow(lost);
+  });
+
+  it("loses no modification of concurrent writers", async () => {
+    const bucket = await machines();
+    const additionsOfWriters = fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 1, maxLength: 12 });
+    await fc.assert(
+      fc.asyncProperty(additionsOfWriters, async (additions) => {
+        const key = freshName("sum");
+        // A sum of 0 has no key: writers create and delete it, too.
+        const add = (addition: number) =>
+          bucket.modify(key, (current) => {
+            const gpus = (current?.gpus ?? 0) + addition;
+            if (addition === 0) return { kind: "unchanged" };
+            return gpus === 0 ? { kind: "delete" } : { kind: "put", value: { name: "sum", gpus } };
+          });
+        await Promise.all(additions.map(add));
+        const sum = additions.reduce((total, addition) => total + addition, 0);
+        expect((await bucket.get(key))?.value.gpus ?? 0).toBe(sum);
+      }),
+      { numRuns: 25 },
+    );
   });
 });
 

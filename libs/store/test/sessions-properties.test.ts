@@ -54,6 +54,7 @@ class Wire {
       delete: async (key, revision) => {
         await this.ask(() => replace(key, undefined, revision));
       },
+      modify: () => Promise.reject(new Error("not needed")),
       list: () => Promise.reject(new Error("not needed")),
       watch: ({ signal }) => this.watch(signal),
     };

@@ -18,3 +18,6 @@ export { apiServers } from "./api-servers.ts";
 export type { ApiServerCase, StartEmbedded, TestApiServer } from "./api-servers.ts";
 export { certificateAuthority, signedCertificate } from "./certificates.ts";
 export type { Certificate } from "./certificates.ts";
+export { settled, virtualClock } from "./virtual-clock.ts";
+export type { VirtualClock } from "./virtual-clock.ts";
+export { freePort, freePorts } from "./free-ports.ts";

@@ -4,10 +4,10 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
 import { get } from "node:https";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { spawnGuarded } from "@muster/nats-server";
+import { freePorts } from "./free-ports.ts";
 import { type Certificate, certificateAuthority, signedCertificate } from "./certificates.ts";
 import { until } from "./until.ts";
 
@@ -217,22 +217,6 @@ function statusOf(url: string, { token, ca }: { readonly token: string; readonly
       resolve(0);
     });
   });
-}
-
-/** Ports that nobody listened on just now; held together, so that they differ. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
-  const ports: number[] = [];
-  for (const server of servers) {
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    ports.push((server.address() as AddressInfo).port);
-  }
-  for (const server of servers) {
-    server.close();
-    await once(server, "close");
-  }
-  return ports;
 }
 
 function renderKubeconfig(server: string, ca: string, token: string): string {

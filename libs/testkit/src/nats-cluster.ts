@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, nkeyAuthenticator, type NatsConnection } from "@nats-io/transport-node";
 import { findNatsServer, makeNkey, NATS_USERS, type NatsUserName, startNatsServer } from "@muster/nats-server";
+import { freePorts } from "./free-ports.ts";
 import { certificateAuthority, signedCertificate } from "./certificates.ts";
 import { until } from "./until.ts";
 
@@ -100,18 +100,4 @@ async function secure(directory: string) {
       inboxPrefix: `_INBOX.${user}`,
     }),
   };
-}
-
-/** Ports that nobody has at this moment; all are held until the last is found, so that they differ. */
-async function freePorts(count: number): Promise<number[]> {
-  const holders = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const holder = createServer();
-      await new Promise<void>((resolve) => holder.listen(0, "127.0.0.1", resolve));
-      return holder;
-    }),
-  );
-  const ports = holders.map((holder) => (holder.address() as AddressInfo).port);
-  await Promise.all(holders.map((holder) => new Promise((resolve) => holder.close(resolve))));
-  return ports;
 }

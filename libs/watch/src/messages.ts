@@ -1,16 +1,6 @@
-import type { Health } from "@muster/health";
-import { muster } from "@muster/proto";
+import { enums, muster } from "@muster/proto";
 import { protoCodec } from "@muster/store";
 import type { PodWatchEvent } from "./pod-watch-event.ts";
-
-const { Health: WireHealth } = muster.health.v1;
-
-const HEALTH = new Map<number, Health>([
-  [WireHealth.HEALTH_READY, "READY"],
-  [WireHealth.HEALTH_NOT_READY, "NOT_READY"],
-  [WireHealth.HEALTH_SUCCEEDED, "SUCCEEDED"],
-  [WireHealth.HEALTH_FAILED, "FAILED"],
-]);
 
 const wire = protoCodec(muster.watch.v1.PodState);
 
@@ -30,10 +20,10 @@ function eventOf(state: muster.watch.v1.PodState): PodWatchEvent {
     uid,
     podIp,
     node,
-    health: HEALTH.get(state.health) ?? "UNKNOWN",
+    health: enums.Health.nameOf(state.health) ?? "UNKNOWN",
     error: error === "" ? undefined : error,
     reason,
-    exitCode: state.exitCode ?? undefined,
+    exitCode: state.exitCode,
     deleting,
     deleted,
     observedAtMs,

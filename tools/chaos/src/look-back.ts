@@ -27,9 +27,9 @@ export async function awaitNothingLeft(
   const end = performance.now() + limitMs;
   for (;;) {
     const left = await whatIsLeft(world, { pools, jobs }, signal);
-    const isClean =
-      left.commands === 0 &&
-      [left.pods, left.jobs, left.objects, left.reservations, left.machines].every((each) => each.length === 0);
+    const isClean = [left.pods, left.jobs, left.objects, left.reservations, left.machines].every(
+      (each) => each.length === 0,
+    );
     if (isClean || performance.now() > end) return left;
     await sleep(LOOK_EVERY_MS, undefined, { signal });
   }
@@ -45,12 +45,11 @@ async function whatIsLeft(world: World, { pools, jobs }: Expected, signal: Abort
     pods: podsToGo(pods.present(), jobs, world.jobs.isThere),
     jobs: jobsToGo(jobs, world.jobs.isThere),
     objects: await objectsLeft(world, jobs, signal),
-    reservations: reservations.map(({ owner, id }) => `${id ?? ""} of ${owner?.id ?? ""}`),
+    reservations: reservations.map(({ owner, id }) => `${id} of ${owner?.id ?? ""}`),
     machines: Object.entries(pools).flatMap(([name, nodes]) => {
       const { available = 0, held = 0, unusable = 0 } = seen.get(name) ?? {};
       return available === nodes ? [] : [`${name}: ${available} of ${nodes} free, ${held} held, ${unusable} unusable`];
     }),
-    commands: (await bus.streamState(streams.sessionCommands.name))?.messages ?? 0,
     deadLetters: letters.map(({ area, subject, reason }) => `${area} ${subject}: ${reason}`),
     locks: [],
   };

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ApiServerKind } from "./api-server-process.ts";
-import { judgeRun, type Finding } from "./domain/judge-run.ts";
+import { judgeRun } from "./domain/judge-run.ts";
+import type { Finding } from "./domain/finding.ts";
 import type { FaultSeen, Observed, Outage, PodDeletion } from "./domain/observed.ts";
 import { type Fault, planFaults } from "./domain/plan-faults.ts";
 import { type JobShape, planJobs } from "./domain/plan-jobs.ts";

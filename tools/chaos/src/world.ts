@@ -55,8 +55,6 @@ export const ACK_WAIT_MS = 2000;
 const IMAGE_GRACE_MS = 3000;
 const LEASE_EVERY_MS = 1000;
 const POOLS_TIMEOUT_MS = 30_000;
-/** Longer than the frozen leaders of most faults are silent, and shorter than those of some. */
-const JOB_LEASE_MS = 3000;
 
 export async function startWorld(options: WorldOptions): Promise<World> {
   const { directory, seed, pools, signal } = options;
@@ -150,13 +148,13 @@ function startServices(
     },
     env: {
       RESERVATION_LOCK_TTL_MS: String(LOCK_TTL_MS),
-      SESSION_ACK_WAIT_MS: String(ACK_WAIT_MS),
+      SESSION_LOCK_TTL_MS: String(LOCK_TTL_MS),
       SESSION_SWEEP_MS: "1000",
       SESSION_LEAK_AGE_MS: "3000",
       SESSION_LOOK_AGAIN_MS: "200",
       SESSION_EXECUTORS: String(executors),
       WATCHER_START_GRACE_MS: String(IMAGE_GRACE_MS),
-      JOB_LEASE_MS: String(JOB_LEASE_MS),
+      JOB_LOCK_TTL_MS: String(LOCK_TTL_MS),
       JOB_SYNC_PERIOD_MS: "2000",
       JOB_REFRESH_MS: "1000",
       JOB_DISCOVER_MS: "2000",

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { client, connectNats, type Client } from "@muster/bus";
 import { SessionService, type muster } from "@muster/proto";
 import { startChild } from "../src/child.ts";
-import { ROOT, startStack, type Stack, type StackOptions } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
+import { startStack, type Stack, type StackOptions } from "../src/stack.ts";
 
 export type Spec = muster.session.v1.SessionSpec.$Properties;
 
@@ -13,6 +14,8 @@ export type BenchStack = AsyncDisposable & {
   readonly sessions: Client<typeof SessionService>;
   /** Resident memory of each process of the stack, in MiB by its name. */
   memory(): Promise<ReadonlyMap<string, number>>;
+  /** Processor time that each process of the stack has used, in seconds by its name. */
+  processorTime(): Promise<ReadonlyMap<string, number>>;
 };
 
 /** A stack with one replica of each service on an embedded cluster, each a process of its own. */
@@ -31,7 +34,7 @@ export async function benchStack(options: {
   const pools = Object.entries(options.pools).map(([name, nodes]) => `${name}=${nodes}`);
   const cluster = startChild({
     name: "devcluster",
-    entry: join(ROOT, "libs/devcluster/src/main.ts"),
+    entry: join(ROOT, "tools/devcluster/src/main.ts"),
     args: [
       ...["--directory", join(directory, "cluster"), "--kubeconfig", kubeconfig, "--pools", pools.join(",")],
       ...(options.simulated ? ["--simulated"] : []),
@@ -59,6 +62,7 @@ export async function benchStack(options: {
     stack,
     sessions: client(bus, SessionService),
     memory: async () => new Map(await Promise.all(processes.map(residentMiB))),
+    processorTime: async () => new Map(await Promise.all(processes.map(processorSeconds))),
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }
@@ -70,6 +74,16 @@ function pidOf(replica: Stack["replicas"][number]): { name: string; pid: number 
 async function residentMiB({ name, pid }: { name: string; pid: number }): Promise<[string, number]> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   return [name, Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) / 1024];
+}
+
+/** Linux counts in hundredths of a second, whatever the kernel's own tick is. */
+const TICKS_PER_SECOND = 100;
+
+async function processorSeconds({ name, pid }: { name: string; pid: number }): Promise<[string, number]> {
+  const stat = await readFile(`/proc/${pid}/stat`, "utf8");
+  // The name of the program, in brackets, may have spaces; user and system time are the 12th and 13th field after it.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return [name, (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND];
 }
 
 export function percentile(values: readonly number[], share: number): number {

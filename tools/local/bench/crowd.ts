@@ -18,6 +18,7 @@ type Session = muster.session.v1.Session.$Properties;
 export async function crowd(): Promise<void> {
   await using world = await benchStack({ pools: { drivers: DRIVERS, workers: WORKERS }, simulated: true });
   const before = await world.memory();
+  const usedBefore = await world.processorTime();
   const startMs = performance.now();
   await submitAll(world);
   const submittedMs = performance.now() - startMs;
@@ -25,6 +26,7 @@ export async function crowd(): Promise<void> {
   const ended = await followAll(world, startMs, peak);
   const wholeMs = performance.now() - startMs;
   const after = await world.memory();
+  const used = await world.processorTime();
   const rounds = Math.ceil(SESSIONS / Math.min(DRIVERS, Math.floor(WORKERS / WORKERS_EACH)));
   console.log(`crowd: ${SESSIONS} sessions of ${1 + WORKERS_EACH} pods over ${DRIVERS + WORKERS} simulated nodes`);
   console.log(
@@ -34,10 +36,11 @@ export async function crowd(): Promise<void> {
     `  the machines alone need ${seconds(rounds * RUN_MS)} (${rounds} rounds of ${RUN_MS} ms): ratio ${((rounds * RUN_MS) / wholeMs).toFixed(2)}`,
   );
   reportOrder(ended);
-  console.log("  memory, MiB:            before    peak   after");
+  console.log("  memory, MiB:            before    peak   after   processor, s");
   for (const [name, mib] of before) {
     const row = [mib, peak.get(name) ?? 0, after.get(name) ?? 0].map((value) => value.toFixed(0).padStart(8)).join("");
-    console.log(`  ${name.padEnd(20)} ${row}`);
+    const seconds = (used.get(name) ?? 0) - (usedBefore.get(name) ?? 0);
+    console.log(`  ${name.padEnd(20)} ${row} ${seconds.toFixed(1).padStart(14)}`);
   }
 }
 

@@ -5,7 +5,7 @@ import { parse, stringify } from "yaml";
 
 /** Pools of the embedded cluster that grow with what is asked of them. */
 export type Elastic = {
-  /** Options of the small cloud that machines come from: see the README of libs/devcluster. */
+  /** Options of the small cloud that machines come from: see the README of tools/devcluster. */
   readonly machines: NonNullable<DevClusterOptions["machines"]>;
   /** As in the file of pools of the node-scaler, without their provider. */
   readonly pools: readonly (Readonly<Record<string, unknown>> & { readonly name: string; readonly max: number })[];

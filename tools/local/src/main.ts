@@ -5,7 +5,8 @@ import { join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { faultOf } from "@muster/faults";
 import { ELASTIC, POOLS } from "./elastic.ts";
-import { ROOT, type Stack, startStack } from "./stack.ts";
+import { ROOT } from "./root.ts";
+import { type Stack, startStack } from "./stack.ts";
 
 const HELP = `Starts Muster on this machine, runs an example session, prints its result, and stops everything.
 

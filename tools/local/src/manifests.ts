@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { KubeCalls, KubeObject, KubeResource } from "@muster/kube";
 import { parseAllDocuments } from "yaml";
-import { ROOT } from "./stack.ts";
+import { ROOT } from "./root.ts";
 
 /** The objects of a file of the repository, or of one with an absolute name. */
 export async function readManifests(file: string): Promise<readonly KubeObject[]> {

@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { client, connectNats } from "@muster/bus";
 import { endLeftovers, machineNodesOf, machinesOf } from "@muster/devcluster";
 import { throwFault } from "@muster/faults";
@@ -14,9 +13,7 @@ import { installDefinitions, installLeaseRole, jobsAreInstalled } from "./defini
 import { type Cloud, type Elastic, readCloud, readPoolsFile, writeMachinesFile, writePoolsFile } from "./elastic.ts";
 import { onlyOne } from "./only-one.ts";
 import { someNats, type NamedNats, type NatsVariables as Env, type StackNats } from "./stack-nats.ts";
-
-/** Root of the repository. */
-export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../../..");
+import { ROOT } from "./root.ts";
 
 export type StackOptions = {
   /** Everything the stack writes is kept here; emptied at start. */
@@ -173,7 +170,7 @@ async function startCluster(
   const pools = Object.entries(options.pools).map(([name, nodes]) => `${name}=${nodes}`);
   const child = startChild({
     name: "devcluster",
-    entry: join(ROOT, "libs/devcluster/src/main.ts"),
+    entry: join(ROOT, "tools/devcluster/src/main.ts"),
     args: [
       "--directory",
       join(options.directory, "cluster"),
@@ -252,9 +249,7 @@ async function poolsSeen(options: StackOptions, nats: StackNats): Promise<void> 
   const end = performance.now() + POOLS_TIMEOUT_MS;
   for (;;) {
     const { pools } = await ledger.listPools({}, { timeoutMs: READY_TIMEOUT_MS, signal: options.signal });
-    const seen = new Map(
-      pools.map(({ name, capacity = 0, elasticMax = 0 }) => [name, Math.max(capacity ?? 0, elasticMax ?? 0)]),
-    );
+    const seen = new Map(pools.map(({ name, capacity, elasticMax }) => [name, Math.max(capacity, elasticMax)]));
     const usable = [...seen.values()].every((machines) => machines > 0);
     const complete = usable && Object.entries(wanted).every(([pool, nodes]) => (seen.get(pool) ?? 0) >= nodes);
     if ((complete && seen.size > 0) || performance.now() > end) {

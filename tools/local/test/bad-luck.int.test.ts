@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { serviceReady, type Child } from "../src/child.ts";
-import { ROOT, type Replica } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
+import type { Replica } from "../src/stack.ts";
 import { startLuckyWorld, type LuckyWorld } from "./lucky-world.ts";
 
 const LONG = { timeoutMs: 120_000, everyMs: 100 };

@@ -8,7 +8,7 @@ import { type ServiceName, SERVICES } from "@muster/repo/services";
 import { kubeApiServer, kubeAssets, processEnv, type TestKubeApiServer } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { grantAccess } from "../src/cluster-access.ts";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import { CHART, given, helm, helmMissing, render } from "./helm.ts";
 
 const assets = kubeAssets();

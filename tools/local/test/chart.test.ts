@@ -11,7 +11,7 @@ import { OPT_IN, SERVICES } from "@muster/repo/services";
 import { certificateAuthority, processEnv, signedCertificate } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import { CHART, given, helm, helmMissing, render } from "./helm.ts";
 
 type RulesFile = { readonly groups: readonly { readonly rules: readonly { alert: string; expr: string }[] }[] };

@@ -8,7 +8,7 @@ import { STANDARD } from "@muster/repo/services";
 import { kubeApiServer, kubeAssets, processEnv, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { prepare } from "../src/containers/setup/prepare.ts";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 
 const assets = kubeAssets();
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };

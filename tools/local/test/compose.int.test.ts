@@ -5,7 +5,7 @@ import { makeNkey } from "@muster/nats-server";
 import { SERVICES } from "@muster/repo/services";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import { composeStack, type ComposeStack, whatContainersLack } from "./containers.ts";
 import { type Ended, muster } from "./muster-run.ts";
 import { linesWith, secretsOfKubeconfig } from "./spoken.ts";

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { processEnv } from "@muster/testkit";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 
 const run = promisify(execFile);
 const LISTS = [

@@ -7,7 +7,7 @@ import { apiServers } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { installDefinitions } from "../src/definitions.ts";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 
 const RESOURCE = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 const DIRECTORY = join(ROOT, "deploy/crds");

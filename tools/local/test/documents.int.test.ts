@@ -4,7 +4,7 @@ import { kubeCalls, loadKube, unlessMissing, type KubeObject } from "@muster/kub
 import { commandsOf, until, type DocumentedCommand } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import { muster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
@@ -20,6 +20,7 @@ const PAGES: readonly (readonly [page: string, steps: "all" | "blocks"])[] = [
 /** Commands that do not run here, and why. */
 const NOT_RUN: readonly (readonly [command: RegExp, because: string])[] = [
   [/^npm (?:start|test|ci)\b/, "installs, tests or starts a stack, as CI and start.int.test.ts do"],
+  [/^npm (?:run archive|install -g)$/, "packs and installs the command, as its own start.int.test.ts does"],
   [/^npm run images$/, "builds images, as the tests of the containers do"],
   [/^docker compose /, "needs Docker, as the tests of the containers do"],
   [/^kubectl\b/, "is another program; definitions.int.test.ts applies the same files"],

@@ -68,9 +68,9 @@ describe("a pinned replica set on an elastic pool", { timeout: 500_000 }, () => 
       async () => {
         const { set } = await farms.getReplicaSet({ name }, { timeoutMs: 5000 });
         const { reservations } = await world.ledger.listReservations({ ownerKind: "replica-set" });
-        const own = reservations.filter(({ owner }) => owner?.id?.startsWith(`${name}--`));
-        const reserved = own.map(({ machines }) => machines?.[0]?.node ?? "").toSorted();
-        const nodes = set?.record?.placements?.map(({ node }) => node ?? "") ?? [];
+        const own = reservations.filter(({ owner }) => owner?.id.startsWith(`${name}--`));
+        const reserved = own.map(({ machines }) => machines[0]?.node ?? "").toSorted();
+        const nodes = set?.record?.placements.map(({ node }) => node) ?? [];
         return set?.healthy === replicas && nodes.length === replicas && reserved.join() === nodes.join();
       },
       PATIENT,

@@ -2,7 +2,7 @@ import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import { muster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { certificateAuthority, signedCertificate } from "@muster/testkit";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import type { ClusterTools } from "./cluster-tools.ts";
 import { type NatsForMuster, SYSTEM } from "./installed-world.ts";
 

@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import type { KubeObject } from "@muster/kube";
 import { processEnv } from "@muster/testkit";
 import { parseAllDocuments } from "yaml";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 
 export const CHART = join(ROOT, "deploy/helm/muster");
 /** An installation with everything in it is some hundred kilobytes of text. */

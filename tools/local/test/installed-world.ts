@@ -3,7 +3,7 @@ import { chmod } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { type NatsAccess, readNatsAccess } from "@muster/bus";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import { clusterTools, type ClusterTools } from "./cluster-tools.ts";
 import { CHART, helm } from "./helm.ts";
 import { natsDisk } from "./nats-disk.ts";

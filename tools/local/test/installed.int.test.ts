@@ -262,7 +262,7 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
       "secret/muster-nats-tls",
       "secret/muster-provision-engine",
     ]);
-    expect(await left(WORK)).toEqual(["lease.coordination.k8s.io/muster-job-controller"]);
+    expect(await left(WORK)).toEqual([]);
     const wide = await world.kubectl("get clusterroles,clusterrolebindings,validatingadmissionpolicies,crds -o name");
     const ours = wide.split("\n").filter((name) => /muster/.test(name));
     expect(ours).toEqual(["customresourcedefinition.apiextensions.k8s.io/jobs.muster.dev"]);

@@ -57,10 +57,10 @@ for (const { name, start } of MAKERS) {
 
     it("makes a node, and ends it: cordoned, its pods evicted, and gone", { timeout: 180_000 }, async () => {
       const first = await until("a node stands by", available, PATIENCE);
-      const node = first.kubernetesNode ?? "";
+      const node = first.kubernetesNode;
       await world.calls.create(PODS, podOn(node));
       await until("its pod runs", async () => (await phaseOf(world, "guest")) === "Running", PATIENCE);
-      await world.nodes.terminateNode({ requestId: "end", name: first.name ?? "" });
+      await world.nodes.terminateNode({ requestId: "end", name: first.name });
       await until("the pod was evicted", async () => (await phaseOf(world, "guest")) !== "Running", PATIENCE);
       await until("the node is gone", async () => !(await nodeNames(world)).includes(node), PATIENCE);
       const next = await until("another one stands by", available, PATIENCE);

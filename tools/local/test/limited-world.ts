@@ -9,7 +9,7 @@ import { JobService, NodeService, ReservationService, SessionService } from "@mu
 import { SERVICES } from "@muster/repo/services";
 import { natsServer, processEnv, until } from "@muster/testkit";
 import { serviceReady, startChild } from "../src/child.ts";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import { applyAll, readManifests, resourceOf } from "../src/manifests.ts";
 import { grantAccess } from "../src/cluster-access.ts";
 
@@ -96,7 +96,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   const ledger = client(bus, ReservationService);
   await until("the ledger has heard of the nodes", async () => {
     const { pools } = await ledger.listPools({});
-    return pools.some(({ capacity }) => (capacity ?? 0) > 0);
+    return pools.some(({ capacity }) => capacity > 0);
   });
   const all = starting.move();
   const podsOf = async ({ metadata }: JobObject): Promise<readonly V1Pod[]> => {

@@ -101,7 +101,7 @@ for (const { on, skip, whole, start } of CLUSTERS) {
           `${name} is finished`,
           async () => {
             const reply = await world.sessions.getSession({ name });
-            const present = muster.session.v1.Session.create(reply.session ?? {});
+            const present = reply.session ?? muster.session.v1.Session.create();
             return present.finishedAtMs > 0 && present;
           },
           { timeoutMs: 60_000, everyMs: 100 },

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join, resolve } from "node:path";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import type { World } from "./stack-world.ts";
 
 /** Runs `muster run` on a file, from the root of the repository, against the stack; returns what it printed and how it ended. */

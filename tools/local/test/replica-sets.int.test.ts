@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import { muster, type Ended } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 

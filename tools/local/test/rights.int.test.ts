@@ -69,7 +69,6 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
     "services default": "get list watch create patch delete",
     "poddisruptionbudgets.policy default": "get list watch create patch delete",
     "events default": "list create patch",
-    "leases.coordination.k8s.io default": "create",
     "jobs.muster.dev default": "get list watch create patch delete",
     "jobs/status.muster.dev default": "patch",
     "jobs/finalizers.muster.dev default": "update",
@@ -172,17 +171,6 @@ describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, a
 
   it.each(Object.entries(MAY))("%s: exactly what stands in the table", { timeout: 120_000 }, async (service, may) => {
     expect(await matrixOf(calls, service, RESOURCES)).toEqual(may);
-  });
-
-  it("job-controller: of all leases of leaders only its own", async () => {
-    const lease = { group: "coordination.k8s.io", resource: "leases", namespace: "default" };
-    const ask = (name: string, verb: string) => isAllowed(calls, "job-controller", { ...lease, verb, name });
-    expect(await Promise.all(["get", "update", "delete"].map((verb) => ask("muster-job-controller", verb)))).toEqual([
-      true,
-      true,
-      false,
-    ]);
-    expect(await Promise.all(["get", "update"].map((verb) => ask("another", verb)))).toEqual([false, false]);
   });
 
   it("nobody else: an account without a role may do none of it", { timeout: 120_000 }, async () => {

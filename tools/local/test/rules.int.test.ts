@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import { freePorts, whatContainersLack } from "./containers.ts";
 
 const IMAGE = "prom/prometheus:v2.42.0";

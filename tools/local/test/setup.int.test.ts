@@ -14,7 +14,7 @@ import { findNatsServer } from "@muster/nats-server";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { prepare } from "../src/containers/setup/prepare.ts";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import { freePorts } from "./containers.ts";
 
 const DAY_MS = 86_400_000;

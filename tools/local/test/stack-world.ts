@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { KubeConfig, type V1Pod } from "@kubernetes/client-node";
 import { client, type Client, connectNats } from "@muster/bus";
 import { informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
-import { labels, muster, ReservationService, SessionService } from "@muster/proto";
+import { enums, labels, muster, ReservationService, SessionService } from "@muster/proto";
 import { processEnv, until } from "@muster/testkit";
 import { applyAll, readManifests } from "../src/manifests.ts";
 import { expectQuietLogs } from "./spoken.ts";
 import { type Stack, type StackOptions, startStack } from "../src/stack.ts";
 
-const { ComponentKind, SessionEventKind } = muster.session.v1;
+const { ComponentKind } = muster.session.v1;
 type Session = muster.session.v1.Session;
 
 const real = process.env["MUSTER_E2E_KUBECONFIG"];
@@ -46,7 +46,7 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
       signal: new AbortController().signal,
       onProgress: (line) => progress.push(line),
       ...options,
-      env: { RESERVATION_LOCK_TTL_MS: "1000", SESSION_ACK_WAIT_MS: "2000", SESSION_SWEEP_MS: "1000", ...options.env },
+      env: { RESERVATION_LOCK_TTL_MS: "1000", SESSION_LOCK_TTL_MS: "2000", SESSION_SWEEP_MS: "1000", ...options.env },
     }),
   );
   const bus = starting.use(await connectNats({ ...stack.nats, name: "test" }));
@@ -150,7 +150,7 @@ export function untilSession(
     `${name} ${what}`,
     async () => {
       const { session } = await world.sessions.getSession({ name }, { timeoutMs: 2000 });
-      const present = muster.session.v1.Session.create(session ?? {});
+      const present = session ?? muster.session.v1.Session.create();
       return holds(present) && present;
     },
     { timeoutMs: 50_000, everyMs: 50 },
@@ -158,7 +158,7 @@ export function untilSession(
 }
 
 export const eventNames = (session: Session): string[] =>
-  session.events.map(({ kind }) => (SessionEventKind[kind ?? 0] ?? "").replace("SESSION_EVENT_KIND_", ""));
+  session.events.map(({ kind }) => enums.SessionEventKind.nameOf(kind) ?? "");
 
 export const isFinished = (session: Session): boolean => session.finishedAtMs > 0;
 

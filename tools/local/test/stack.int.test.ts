@@ -89,7 +89,7 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
         const [found] = await letters.list({ area, after });
         return found ?? false;
       });
-    const spoilt = { session: subjects.runSession("spoilt"), lease: subjects.orderLease("main", "spoilt") };
+    const spoilt = { lease: subjects.orderLease("main", "spoilt") };
     for (const [area, subject] of Object.entries(spoilt)) {
       await bus.publish(subject, new TextEncoder().encode("spoilt"), { messageId: subject });
       const { id } = await letterOf(area, 0);

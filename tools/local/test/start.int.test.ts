@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { processEnv, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 
 let directory: string;
 let mark: string;

@@ -141,7 +141,7 @@ type Writes = {
 };
 
 function writesOf(bus: NatsBus, { prefix, ...taken }: What): Readonly<Record<Kind, Writes>> {
-  const isOurs = (name: string | null | undefined): name is string => name?.startsWith(`${prefix}-`) === true;
+  const isOurs = (name: string | undefined): name is string => name?.startsWith(`${prefix}-`) === true;
   const farms = client(bus, FarmService);
   const sessions = client(bus, SessionService);
   const listed = async () => (await sessions.listSessions({}, PATIENT)).sessions;
@@ -160,7 +160,7 @@ function writesOf(bus: NatsBus, { prefix, ...taken }: What): Readonly<Record<Kin
         const requests = names.map((name) => ({ requestId: `end-${name}`, name }));
         await Promise.all(requests.map((request) => sessions.cancelSession(request, PATIENT)));
         await until("they have all ended", async () =>
-          (await listed()).every(({ name, finishedAtMs }) => !isOurs(name) || (finishedAtMs ?? 0) > 0),
+          (await listed()).every(({ name, finishedAtMs }) => !isOurs(name) || finishedAtMs > 0),
         );
       },
     },

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { dirname, join } from "node:path";
 import { type OtlpCollector, otlpCollector, processEnv, type ReceivedSpan, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { ROOT } from "../src/stack.ts";
+import { ROOT } from "../src/root.ts";
 import { muster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 

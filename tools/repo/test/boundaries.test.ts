@@ -25,7 +25,7 @@ it.each([
   {
     title: "a tool that imports an app though only the simulator may",
     file: "tools/chaos/src/planted-g.ts",
-    text: 'import { runSession } from "@muster/session-controller/executor";\nvoid runSession;\n',
+    text: 'import { planGrants } from "@muster/reservation-manager/plan-grants";\nvoid planGrants;\n',
     rule: "@nx/enforce-module-boundaries",
   },
   {
@@ -53,10 +53,46 @@ it.each([
     rule: "no-restricted-imports",
   },
   {
+    title: "the ledger that imports a decision",
+    file: "apps/reservation-manager/src/domain/ledger/planted-i.ts",
+    text: 'import { planGrants } from "../decisions/plan-grants.ts";\nvoid planGrants;\n',
+    rule: "no-restricted-imports",
+  },
+  {
+    title: "a part of the members of jobs that imports an adapter",
+    file: "apps/job-controller/src/members/planted-j.ts",
+    text: 'import { fenced } from "../adapters/fence.ts";\nvoid fenced;\n',
+    rule: "no-restricted-imports",
+  },
+  {
     title: "a decision that reads the clock",
     file: "apps/watcher/src/domain/planted-e.ts",
     text: "export const nowMs = Date.now();\n",
     rule: "no-restricted-properties",
+  },
+  {
+    title: "a folder of an app that imports an adapter",
+    file: "apps/provision-engine/src/lead/planted-i.ts",
+    text: 'import type { Deps } from "../adapters/deps.ts";\nexport type Planted = Deps;\n',
+    rule: "no-restricted-imports",
+  },
+  {
+    title: "an adapter that imports the program",
+    file: "apps/provision-engine/src/adapters/planted-j.ts",
+    text: 'import "../main.ts";\n',
+    rule: "no-restricted-imports",
+  },
+  {
+    title: "a type of workload that imports the folder that calls it",
+    file: "apps/provision-engine/src/types/planted-k.ts",
+    text: 'import type { Records } from "../lead/records.ts";\nexport type Planted = Records;\n',
+    rule: "no-restricted-imports",
+  },
+  {
+    title: "a type of workload that calls the cluster by itself",
+    file: "apps/provision-engine/src/types/planted-l.ts",
+    text: 'import { kubeCalls } from "@muster/kube";\nvoid kubeCalls;\n',
+    rule: "@typescript-eslint/no-restricted-imports",
   },
   {
     title: "a product file that uses the test kit",

@@ -1,6 +1,6 @@
 import { mayHold, originOf, type LeaseRecord, type Phase } from "@muster/provision-engine/lease";
 import { sumHeldUnits } from "@muster/provision-engine/count-leases";
-import { leaseOfOwner, OWNER_KIND } from "@muster/provision-engine/lease-owner";
+import { leaseOfOwner, OWNER_KIND } from "@muster/provision-engine/machine";
 import { recordCodec } from "@muster/provision-engine/messages";
 import { muster, streams, subjects } from "@muster/proto";
 import { idOf } from "@muster/reservation-manager/reservation";

@@ -7,7 +7,7 @@ import { readSigner, type Signer } from "@muster/leases/keys";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { LeaseService, muster, subjects } from "@muster/proto";
 import { simBus } from "./sim-bus.ts";
-import type { Process } from "./virtual-time.ts";
+import type { Process } from "./task-queue.ts";
 import type { World } from "./world.ts";
 
 /** What somebody wants of a lease, and when, in milliseconds after the start of the simulation or after the order. */

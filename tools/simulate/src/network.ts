@@ -1,6 +1,7 @@
 import { describeFault, FaultError, faultOf } from "@muster/faults";
 import type { Trace } from "./trace.ts";
-import type { Process, VirtualTime } from "./virtual-time.ts";
+import type { Process } from "./task-queue.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 import { countFault, drawDelayMs, meets, type Dependency, type Weather } from "./weather.ts";
 
 /** The way between processes and what they depend on. */

@@ -1,5 +1,5 @@
 import { workOf, type LedgerFact, type Observed, type Outage, type PodSeen } from "@muster/chaos/observed";
-import { labels, muster, subjects } from "@muster/proto";
+import { enums, labels, muster, subjects } from "@muster/proto";
 import { idOf, type Reservation } from "@muster/reservation-manager/reservation";
 import { emptyLedger, evolve } from "@muster/reservation-manager/ledger";
 import { entryCodec } from "@muster/reservation-manager/messages";
@@ -16,7 +16,7 @@ export function observeWorld(world: World, diary: Diary, outages: readonly Outag
   const pods = new Map<string, PodSeen>();
   const ledger: LedgerFact[] = [];
   watchPods(world, pods);
-  watchLedger(world, ledger);
+  const held = watchLedger(world, ledger);
   return {
     observed: () => ({
       sessions: new Map([...world.sessions.entries].map(([name, { bytes }]) => [name, sessionOf(bytes)])),
@@ -30,7 +30,7 @@ export function observeWorld(world: World, diary: Diary, outages: readonly Outag
       podDeletions: [],
       // Trouble is everywhere in a simulation, so that no session is undisturbed.
       faults: [{ id: "weather", text: "the weather", fromMs: world.startMs, toMs: Number.MAX_SAFE_INTEGER }],
-      left: leftOf(world),
+      left: leftOf(world, held),
     }),
   };
 }
@@ -66,21 +66,29 @@ function phaseOf({ status }: KubeObject): string {
   return status !== undefined && "phase" in status ? (status.phase ?? "") : "";
 }
 
-function watchLedger(world: World, ledger: LedgerFact[]): void {
+/** Returns the reservations that have not ended, also those of a log that no ledger can be restored from. */
+function watchLedger(world: World, ledger: LedgerFact[]): ReadonlyMap<number, Reservation> {
   const owners = new Map<number, Reservation>();
+  const held = new Map<number, Reservation>();
   world.ledger.onEntry.push((events) => {
     for (const event of events) {
-      if (event.kind === "requested") owners.set(event.reservation.sequence, event.reservation);
+      if (event.kind === "requested") {
+        owners.set(event.reservation.sequence, event.reservation);
+        held.set(event.reservation.sequence, event.reservation);
+      }
       if (event.kind === "granted") {
         const { sequence, machines, atMs } = event;
         const nodes = machines.map(({ node }) => node);
         const work = workOf(owners.get(sequence)?.owner.id ?? "");
         ledger.push({ fact: "granted", atMs, reservation: idOf(sequence), work, nodes });
       }
-      if (event.kind === "released")
+      if (event.kind === "released") {
+        held.delete(event.sequence);
         ledger.push({ fact: "ended", atMs: event.atMs, reservation: idOf(event.sequence) });
+      }
     }
   });
+  return held;
 }
 
 function sessionOf(bytes: Uint8Array) {
@@ -96,7 +104,7 @@ function publishedOf(world: World): ReadonlyMap<string, ReadonlySet<string>> {
     if (message === undefined) return published;
     const { name, event } = muster.session.v1.SessionEventRecorded.decode(message.payload);
     const kinds = published.get(name) ?? new Set();
-    kinds.add(muster.session.v1.SessionEventKind[event?.kind ?? 0]?.replace("SESSION_EVENT_KIND_", "") ?? "");
+    kinds.add(enums.SessionEventKind.nameOf(event?.kind) ?? "");
     published.set(name, kinds);
     from = message.sequence + 1;
   }
@@ -107,18 +115,15 @@ export function ledgerOf(world: Pick<World, "ledger">) {
   return world.ledger.entries.flatMap(({ bytes }) => entryCodec.decode(bytes)).reduce(evolve, emptyLedger);
 }
 
-function leftOf(world: World): Observed["left"] {
+function leftOf(world: World, held: ReadonlyMap<number, Reservation>): Observed["left"] {
   const { streams } = world.bus.memory;
   return {
     pods: [...world.cluster.pods.keys()],
     jobs: [],
     objects: [],
-    reservations: [...ledgerOf(world).reservations.values()].map(
-      ({ owner, sequence }) => `${idOf(sequence)} of ${owner.id}`,
-    ),
+    reservations: [...held.values()].map(({ owner, sequence }) => `${idOf(sequence)} of ${owner.id}`),
     machines: [],
-    commands: streams.get(STREAMS[1].name)?.state().messages ?? 0,
-    deadLetters: (streams.get(STREAMS[2].name)?.state().messages ?? 0) > 0 ? ["a dead letter"] : [],
+    deadLetters: (streams.get(STREAMS[1].name)?.state().messages ?? 0) > 0 ? ["a dead letter"] : [],
     locks: [],
   };
 }

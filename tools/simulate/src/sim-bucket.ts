@@ -1,7 +1,8 @@
-import type { Bucket, Change, Codec, Entry, WatchOptions } from "@muster/store";
+import { modifyBy, type Bucket, type Change, type Codec, type Entry, type WatchOptions } from "@muster/store";
 import { throwFault } from "@muster/faults";
 import type { Network } from "./network.ts";
-import type { Process, VirtualTime } from "./virtual-time.ts";
+import type { Process } from "./task-queue.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 
 type Kept = { readonly bytes: Uint8Array; readonly revision: number };
 type Told = { readonly key: string; readonly kept: Kept | undefined; readonly revision: number };
@@ -49,8 +50,7 @@ export function simBucket<Value, Input = Value>(
     value: codec.decode(bytes),
     revision,
   });
-  return {
-    name: world.name,
+  const single: Pick<Bucket<Value, Input>, "get" | "create" | "update" | "delete"> = {
     get: async (key) => {
       const kept = await call(`get ${key}`, () => world.entries.get(key));
       return kept === undefined ? undefined : entry(key, kept);
@@ -68,6 +68,11 @@ export function simBucket<Value, Input = Value>(
         expect(world, key, expected);
         write(world, key, undefined);
       }),
+  };
+  return {
+    name: world.name,
+    ...single,
+    modify: modifyBy(single),
     list: async () => {
       const all = await call("list", () => [...world.entries]);
       return all.map(([key, kept]) => entry(key, kept));

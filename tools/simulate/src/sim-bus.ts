@@ -10,7 +10,8 @@ import {
 import { FaultError } from "@muster/faults";
 import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
-import type { Process, VirtualTime } from "./virtual-time.ts";
+import type { Process } from "./task-queue.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 import { meets, type Weather } from "./weather.ts";
 
 type Responder = { readonly process: Process; readonly endpoint: Endpoint };

@@ -2,7 +2,8 @@ import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import type { Informer } from "@muster/kube";
 import type { Cluster, KubeChange, KubeKind } from "./cluster.ts";
 import type { Network } from "./network.ts";
-import type { Process, VirtualTime } from "./virtual-time.ts";
+import type { Process } from "./task-queue.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 
 export type Followed<Kept> = Pick<
   Informer<Kept>,

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Leadership } from "@muster/store";
 import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
-import type { Process, VirtualTime } from "./virtual-time.ts";
+import type { Process } from "./task-queue.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 import { countFault, type Weather } from "./weather.ts";
 
 /** A lock as the bucket of locks has it: the token grows with each holder. */
@@ -64,6 +65,8 @@ async function hold(
   work: (leadership: Leadership) => Promise<void>,
 ): Promise<void> {
   const lost = new AbortController();
+  const end = (): void => lost.abort();
+  signal.addEventListener("abort", end, { once: true });
   let heldUntilMs = sentAtMs + ttlMs;
   const renewal = setInterval(() => {
     const atMs = time.nowMs;
@@ -88,9 +91,10 @@ async function hold(
     return !lost.signal.aborted;
   };
   try {
-    await work({ token, signal: AbortSignal.any([signal, lost.signal]), isHeld });
+    await work({ token, signal: lost.signal, isHeld });
   } finally {
     clearInterval(renewal);
     clearInterval(look);
+    signal.removeEventListener("abort", end);
   }
 }

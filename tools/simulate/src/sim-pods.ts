@@ -50,6 +50,7 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
     ofAllSessions: async () => {
       const pods = await network.call("api-server", "list pods of all sessions", () => ownedBy(cluster));
       return pods.map((pod) => ({
+        kind: "pod",
         pod: pod.metadata?.name ?? "",
         uid: pod.metadata?.uid ?? "",
         session: pod.metadata?.labels?.[labels.owner] ?? "",
@@ -86,7 +87,7 @@ function ownedBy(cluster: Cluster, session?: string): V1Pod[] {
 }
 
 /** A container's log is what it left as its message. */
-export function simPodLogs({ network, cluster }: Pick<World, "network" | "cluster">): ActDeps["podLogs"] {
+export function simPodLogs({ network, cluster }: Pick<World, "network" | "cluster">): ActDeps["reading"]["logs"] {
   const read = (pod: string): Promise<Uint8Array> =>
     network.call("api-server", `read log ${pod}`, () => {
       const there = cluster.pods.get(pod);

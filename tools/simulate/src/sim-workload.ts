@@ -1,25 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { throwFault } from "@muster/faults";
 import { originOf } from "@muster/provision-engine/lease";
-import type { Leftovers } from "@muster/provision-engine/leftovers";
+import type { Leftovers } from "@muster/provision-engine/cleaner";
 import type { Workload } from "@muster/provision-engine/workload";
 import type { World } from "./world.ts";
-
-/** What a run of a lease has in the cluster. */
-export type LeaseThing = {
-  readonly uid: string;
-  readonly lease: string;
-  readonly run: number;
-  readonly madeMs: number;
-};
-
-export type LeaseThings = {
-  /** By lease and run. */
-  readonly made: Map<string, LeaseThing>;
-  uids: number;
-  /** Told of each that was not there before. */
-  readonly onMake: ((thing: LeaseThing) => void)[];
-};
 
 const MAKING_MS_MOST = 3000;
 const FAILS = 0.1;

@@ -5,7 +5,7 @@ import { watchLeases, leaseOf } from "./lease-checks.ts";
 import { DURATION_MS_MOST, drawLeases, LEASE_MACHINES, LEASE_POOL, startLeaseUsers } from "./lease-users.ts";
 import { unleash } from "./nemesis.ts";
 import { runProvisionEngine, type TamperEngine } from "./replicas/provision-engine.ts";
-import { makeStarter, type Replica, type Role } from "./replicas/replica.ts";
+import { endReplica, makeStarter, type Replica, type Role } from "./replicas/replica.ts";
 import { runManager } from "./replicas/reservation-manager.ts";
 import { runWatcher, type Interruptible } from "./replicas/watcher.ts";
 import type { Simulation } from "./simulate.ts";
@@ -72,6 +72,8 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
     });
   // After a violation the history may be one that cannot be.
   if (isFine()) checks.judge();
+  // Signals of processes that live would keep the world in memory.
+  for (const replica of replicas) endReplica(world, replica);
   const records = wishes.flatMap(({ id }) => leaseOf(world, id) ?? []);
   return {
     of: "leases",

@@ -110,6 +110,8 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   if (violations.length === 0) violations.push(...world.defects.map((found) => defectOf(world, found)));
   // After a violation the history may be one that cannot be.
   if (violations.length === 0) violations.push(...judge(world, shapes, observer.observed()));
+  // Signals of processes that live would keep the world in memory.
+  for (const replica of replicas) endReplica(world, replica);
   const records = [...world.sessions.entries.values()].map(({ bytes }) => decodeRecord(bytes));
   return {
     of: "sessions",

@@ -1,4 +1,22 @@
-import type { Task } from "./virtual-time.ts";
+/** What is simulated as one process: its timers and the answers to its calls are its own, and end or wait with it. */
+export type Process = {
+  readonly name: string;
+  alive: boolean;
+  /** Nothing of it goes on before this moment. */
+  frozenUntilMs: number;
+  /** What its wall clock is ahead of virtual time. */
+  clockOffsetMs: number;
+};
+
+/** Something that happens at a moment of virtual time. */
+export type Task = {
+  atMs: number;
+  order: number;
+  /** Undefined: the world outside all processes. */
+  readonly owner: Process | undefined;
+  readonly run: () => void;
+  over: boolean;
+};
 
 /** Tasks by their time, and by their order at the same time. A binary heap. */
 export class TaskQueue {

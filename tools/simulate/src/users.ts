@@ -6,7 +6,7 @@ import { recordCodec } from "@muster/session-controller/messages";
 import { cancel, submit, type RequestDeps, type Submission } from "@muster/session-controller/requests";
 import { eventOf, isFinished, type SessionRecord } from "@muster/session-controller/session";
 import { CONFIG, type Desks } from "./replicas/session-controller.ts";
-import type { Process } from "./virtual-time.ts";
+import type { Process } from "./task-queue.ts";
 import type { World } from "./world.ts";
 
 /** What users were told. */
@@ -65,7 +65,7 @@ async function insist(
     name,
     draft: { scenarioJson: "", ttlMs: 0, workerPort: 0, ...draftOf(shape) },
   };
-  const policy = { defaults: CONFIG.defaults, limits: CONFIG.limits, inFlightMost: CONFIG.queue.inFlightMost };
+  const policy = { defaults: CONFIG.defaults, limits: CONFIG.limits };
   const work = (desk: RequestDeps): Promise<unknown> =>
     what === "submit" ? submit(desk, policy, submission) : cancel(desk, name);
   for (;;) {

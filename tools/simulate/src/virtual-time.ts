@@ -1,25 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { TaskQueue } from "./task-queue.ts";
-
-/** What is simulated as one process: its timers and the answers to its calls are its own, and end or wait with it. */
-export type Process = {
-  readonly name: string;
-  alive: boolean;
-  /** Nothing of it goes on before this moment. */
-  frozenUntilMs: number;
-  /** What its wall clock is ahead of virtual time. */
-  clockOffsetMs: number;
-};
-
-/** Something that happens at a moment of virtual time. */
-export type Task = {
-  atMs: number;
-  order: number;
-  /** Undefined: the world outside all processes. */
-  readonly owner: Process | undefined;
-  readonly run: () => void;
-  over: boolean;
-};
+import { TaskQueue, type Process, type Task } from "./task-queue.ts";
 
 type Running = { readonly time: VirtualTime; readonly process: Process | undefined };
 

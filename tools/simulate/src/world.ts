@@ -11,10 +11,26 @@ import type { BusWorld } from "./sim-bus.ts";
 import { makeBucketWorld, type BucketWorld } from "./sim-bucket.ts";
 import type { LockWorld } from "./sim-lead.ts";
 import type { LogWorld } from "./sim-log.ts";
-import type { LeaseThings } from "./sim-workload.ts";
 import { makeTrace, type Trace } from "./trace.ts";
-import { VirtualTime, type Process } from "./virtual-time.ts";
+import { VirtualTime } from "./virtual-time.ts";
+import type { Process } from "./task-queue.ts";
 import { makeWeather, type Weather } from "./weather.ts";
+
+/** What a run of a lease has in the cluster. */
+export type LeaseThing = {
+  readonly uid: string;
+  readonly lease: string;
+  readonly run: number;
+  readonly madeMs: number;
+};
+
+export type LeaseThings = {
+  /** By lease and run. */
+  readonly made: Map<string, LeaseThing>;
+  uids: number;
+  /** Told of each that was not there before. */
+  readonly onMake: ((thing: LeaseThing) => void)[];
+};
 
 /** Everything outside the replicas. */
 export type World = {
@@ -33,7 +49,7 @@ export type World = {
   readonly nodeStates: BucketWorld;
   readonly ledger: LogWorld;
   readonly ledgerLock: LockWorld;
-  readonly sweepLock: LockWorld;
+  readonly sessionLock: LockWorld;
   readonly leases: BucketWorld;
   readonly leaseLock: LockWorld;
   readonly things: LeaseThings;
@@ -82,7 +98,7 @@ export function makeWorld(seed: number, shapes: readonly Shape[]): World {
     nodeStates: makeBucketWorld(buckets.nodes),
     ledger: { entries: [], fenced: true, onEntry: [] },
     ledgerLock: lock("reservation-manager"),
-    sweepLock: lock("session-sweep"),
+    sessionLock: lock("session-controller"),
     leases: makeBucketWorld(buckets.leases),
     leaseLock: lock("provision-engine"),
     things: { made: new Map(), uids: 0, onMake: [] },
@@ -100,7 +116,7 @@ export function watchedBuckets({ sessions, podStates, nodeStates, leases }: Worl
 }
 
 /** Streams that hold what the services say to each other. */
-export const STREAMS = [streams.events, streams.sessionCommands, streams.dead] as const;
+export const STREAMS = [streams.events, streams.dead] as const;
 
 /** The log of one process goes into the trace; errors are defects until somebody says otherwise. */
 export function traceLogger({ trace, defects }: World, process: Process): Logger {

@@ -1,6 +1,6 @@
 import { deadLetters, type Bus, type DeadLetter as BusDeadLetter } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import { muster } from "@muster/proto";
+import { muster, type AnyMessageType } from "@muster/proto";
 import type { DeadLetter } from "../domain/build-dead-letters.ts";
 
 /** What the command does with dead letters; each call rejects with FaultError. */
@@ -41,18 +41,17 @@ function readable({
 function decoded(type: string, payload: Uint8Array): unknown {
   const message = MESSAGES.get(type);
   try {
-    if (message !== undefined) return message.decode(payload).toJSON();
+    if (message !== undefined)
+      return message.toObject(message.decode(payload), { longs: String, bytes: String, enums: String });
   } catch {
     // Shown as it is.
   }
   return Buffer.from(payload).toString("base64");
 }
 
-type Decoder = { decode(bytes: Uint8Array): { toJSON(): unknown } };
-
 /** What travels as an event or a command, and so can become a dead letter. */
-const MESSAGES = new Map<string, Decoder>([
-  ["muster.session.v1.RunSession", muster.session.v1.RunSession],
+const MESSAGES = new Map<string, AnyMessageType>([
+  ["muster.provision.v1.Order", muster.provision.v1.Order],
   ["muster.session.v1.SessionEventRecorded", muster.session.v1.SessionEventRecorded],
   ["muster.reservation.v1.ReservationGranted", muster.reservation.v1.ReservationGranted],
 ]);

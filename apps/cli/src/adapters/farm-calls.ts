@@ -62,16 +62,12 @@ export function farmCalls({ bus, stop }: Link): FarmCalls {
   const farms = client(bus, FarmService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const again = (): { requestId: string; by: string } => ({ requestId: crypto.randomUUID(), by: caller() });
-  const setOf = ({ set }: { set?: Parameters<typeof setFromMessage>[0] | null }): ReplicaSet =>
-    setFromMessage(set ?? {});
-  const rollOf = ({ roll }: { roll?: Parameters<typeof rollFromMessage>[0] | null }): Roll =>
-    rollFromMessage(roll ?? {});
   return {
     apply: async ({ name, spec }, how) => {
       const reply = await farms.applyReplicaSet({ ...again(), name, spec: setSpecToMessage(spec), ...how }, options);
-      return { set: setOf(reply), outcome: outcomeOf(reply.outcome) };
+      return { set: setFromMessage(reply.set), outcome: outcomeOf(reply.outcome) };
     },
-    get: async (name) => setOf(await farms.getReplicaSet({ name }, options)),
+    get: async (name) => setFromMessage((await farms.getReplicaSet({ name }, options)).set),
     list: () =>
       readPages(async (page) => {
         const reply = await farms.listReplicaSets({ continue: page }, options);
@@ -79,40 +75,40 @@ export function farmCalls({ bus, stop }: Link): FarmCalls {
       }),
     unreadable: async () =>
       (await farms.listReplicaSets({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).unreadable.map(
-        ({ name, because }) => ({
-          name: name ?? "",
-          because: because ?? "",
-        }),
+        ({ name, because }) => ({ name, because }),
       ),
     explain: async (name) => explainedFromMessage(await farms.explainReplicaSet({ name }, options)),
     scale: async (name, replicasDesired, expected) => {
-      const request = { ...again(), name, replicasDesired, ...(expected !== undefined && { expected }) };
-      return setOf(await farms.scaleReplicaSet(request, options));
+      const { set } = await farms.scaleReplicaSet({ ...again(), name, replicasDesired, expected }, options);
+      return setFromMessage(set);
     },
-    enable: async (name, enabled) => setOf(await farms.enableReplicaSet({ ...again(), name, enabled }, options)),
+    enable: async (name, enabled) =>
+      setFromMessage((await farms.enableReplicaSet({ ...again(), name, enabled }, options)).set),
     delete: async (name, how) => {
       const { set } = await farms.deleteReplicaSet({ ...again(), name, ...how }, options);
-      return set ? setFromMessage(set) : undefined;
+      return set && setFromMessage(set);
     },
     transfer: async (name, node, newNode) =>
-      setOf(await farms.transferNode({ ...again(), name, node, newNode }, options)),
-    hold: async (name, hold) =>
-      setOf(await farms.holdTransfers({ ...again(), name, hold: hold !== undefined, ...hold }, options)),
+      setFromMessage((await farms.transferNode({ ...again(), name, node, newNode }, options)).set),
+    hold: async (name, hold) => {
+      const request = { ...again(), name, hold: hold !== undefined, ...hold };
+      return setFromMessage((await farms.holdTransfers(request, options)).set);
+    },
     audit: async (name, limit) => (await farms.listAudit({ name, limit }, options)).records.map(auditFromMessage),
     roll: async ({ oldSet, newSet, spec, replicas, minimum, leaveOld, delayMs }) => {
       const request = {
         ...again(),
         oldSet,
         newSet,
-        ...(spec !== undefined && { spec: setSpecToMessage(spec) }),
-        ...(replicas !== undefined && { replicasDesired: replicas }),
+        spec: spec && setSpecToMessage(spec),
+        replicasDesired: replicas,
         minimumReplicas: minimum,
         leaveOld,
         rollDelayMs: delayMs,
       };
-      return rollOf(await farms.createRoll(request, options));
+      return rollFromMessage((await farms.createRoll(request, options)).roll);
     },
-    getRoll: async (id) => rollOf(await farms.getRoll({ id }, options)),
+    getRoll: async (id) => rollFromMessage((await farms.getRoll({ id }, options)).roll),
     rolls: () =>
       readPages(async (page) => {
         const reply = await farms.listRolls({ continue: page }, options);
@@ -123,9 +119,9 @@ export function farmCalls({ bus, stop }: Link): FarmCalls {
         ...again(),
         id,
         change,
-        ...(minimum !== undefined && { minimumReplicas: minimum }),
+        minimumReplicas: minimum,
       };
-      return rollOf(await farms.changeRoll(request, options));
+      return rollFromMessage((await farms.changeRoll(request, options)).roll);
     },
   };
 }

@@ -7,8 +7,8 @@ type Signal = (typeof SIGNALS)[number];
  * The signals that ask this process to end. Until a command looks at the interrupts, nobody would heed them, as while a key is read from a pipe that nobody writes to: so long
  * they end the process at once, as those of any process do.
  *
- * One that was started by another Node (`bin/muster.mjs`) may hear of the same signal twice: from whoever sent it to the whole group, and by a message from that
- * Node, which passes on all that it hears. So of each signal the larger count is the true one.
+ * A parent with a channel (`npm start`) may deliver the same signal twice: the terminal sends it to the whole group, and the parent passes it on by a message. So of
+ * each signal the larger count is the true one.
  */
 export function listenForInterrupts(): Interrupts {
   const first = new AbortController();

@@ -1,7 +1,7 @@
 import { client } from "@muster/bus";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
-import { LeaseService, muster } from "@muster/proto";
+import { enums, LeaseService } from "@muster/proto";
 import type { CleanupState, EngineLoad, UnreadableLease } from "../domain/build-lease-checks.ts";
 import type { Cleanup } from "../domain/build-cleanup-view.ts";
 import type { EngineIdentity } from "../domain/lease-engine.ts";
@@ -14,7 +14,6 @@ import {
   engineLoadFromMessage,
   leaseEventFromMessage,
   leaseFromMessage,
-  PHASE_TO_WIRE,
   scheduleFromMessage,
 } from "./lease-messages.ts";
 
@@ -65,12 +64,10 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
   const leases = client(bus, LeaseService);
   const options = { timeoutMs, signal: stop };
   const again = (): { requestId: string } => ({ requestId: crypto.randomUUID() });
-  const leaseOf = ({ lease }: { lease?: muster.provision.v1.Lease.$Properties | null }): Lease =>
-    leaseFromMessage(lease ?? {});
   return {
     order: async (order) => {
       const reply = await leases.orderLease({ ...again(), order: toWireOrder(order) }, options);
-      return { lease: leaseOf(reply), outcome: outcomeOf(reply.outcome) };
+      return { lease: leaseFromMessage(reply.lease), outcome: outcomeOf(reply.outcome) };
     },
     checkOrder: async (order) => {
       const asked = { order: toWireOrder(order), dryRun: true, skipForesight: true };
@@ -80,11 +77,12 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
       const asked = { order: toWireOrder(order), before: asManyAsFit(before).map(toWireOrder), dryRun: true };
       const reply = await leases.orderLease({ ...again(), ...asked }, options);
       const { refusedBecause } = reply;
-      return { lease: leaseOf(reply), outcome: outcomeOf(reply.outcome), refusedBecause };
+      return { lease: leaseFromMessage(reply.lease), outcome: outcomeOf(reply.outcome), refusedBecause };
     },
     renew: async (renewal) =>
-      leaseOf(await leases.renewLease({ ...again(), renewal: toWireRenewal(renewal) }, options)),
-    end: async (request) => leaseOf(await leases.endLease({ ...again(), end: toWireEnd(request) }, options)),
+      leaseFromMessage((await leases.renewLease({ ...again(), renewal: toWireRenewal(renewal) }, options)).lease),
+    end: async (request) =>
+      leaseFromMessage((await leases.endLease({ ...again(), end: toWireEnd(request) }, options)).lease),
     engine: async (engine) => engineFromMessage(await leases.getEngine({ engine }, options)),
     load: async (engine) => engineLoadFromMessage(await leases.getCounters({ engine }, options)),
     cleanupState: async (engine) => {
@@ -96,18 +94,15 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
       const request = { ...again(), engine, dryRun, confirm };
       return cleanupFromMessage(await leases.cleanupResources(request, { ...options, timeoutMs: CLEANUP_TIMEOUT_MS }));
     },
-    get: async (id) => leaseOf(await leases.getLease({ id }, options)),
+    get: async (id) => leaseFromMessage((await leases.getLease({ id }, options)).lease),
     list: ({ user = "", type = "", phase }) =>
       readPages(async (page) => {
-        const wanted = PHASE_TO_WIRE.get(phase ?? "") ?? muster.provision.v1.LeasePhase.LEASE_PHASE_UNSPECIFIED;
-        const reply = await leases.listLeases({ continue: page, user, type, phase: wanted }, options);
+        const query = { continue: page, user, type, phase: enums.LeasePhase.numberOf(phase ?? "") };
+        const reply = await leases.listLeases(query, options);
         return { items: reply.leases.map(leaseFromMessage), next: reply.continue };
       }),
     unreadable: async () =>
-      (await leases.listLeases({ limit: 1 }, options)).unreadable.map(({ id, because }) => ({
-        id: id ?? "",
-        because: because ?? "",
-      })),
+      (await leases.listLeases({ limit: 1 }, options)).unreadable.map(({ id, because }) => ({ id, because })),
     history: async (id, limit) => {
       let events: LeaseEvent[] = [];
       let page = "";

@@ -42,7 +42,7 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
     poolsNow: () => pools(STATUS_TIMEOUT_MS),
     reservation: async (kind, id) => {
       const { reservation } = await reservations.getReservation({ owner: { kind, id } }, options);
-      return reservationFromMessage(reservation ?? {});
+      return reservationFromMessage(reservation);
     },
     reservations: () =>
       readPages(async (page) => {
@@ -59,7 +59,7 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
     kindsTrouble: async () => {
       const reply = await jobs.listJobs({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop });
       const { kindsGone: gone, kindsRefused: refused, namespace, jobsElsewhere, moreElsewhere: isMore } = reply;
-      const names = jobsElsewhere.map((job) => [job.namespace, job.kind?.toLowerCase(), job.name].join("/"));
+      const names = jobsElsewhere.map((job) => [job.namespace, job.kind.toLowerCase(), job.name].join("/"));
       return { gone, refused, namespace, elsewhere: { jobs: names, isMore, isRefused: reply.elsewhereRefused } };
     },
     jobs: () =>

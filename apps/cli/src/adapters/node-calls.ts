@@ -30,7 +30,7 @@ export function nodeCalls({ bus, stop }: Link): NodeCalls {
     dump: async () => dumpFromMessage(await nodes.dumpNodes({}, options)),
     terminate: async (name, requestedBy) => {
       const { node } = await nodes.terminateNode({ requestId: crypto.randomUUID(), name, requestedBy }, options);
-      return nodeFromMessage(node ?? {});
+      return nodeFromMessage(node);
     },
   };
 }

@@ -1,5 +1,4 @@
 import { faultOf, unlessMissing } from "@muster/faults";
-import { mayOccupy } from "@muster/names";
 import { demandScaling, scalerDump } from "../adapters/node-calls.ts";
 import type { MusterServices } from "../adapters/muster-services.ts";
 import type { Cli, Connected } from "../cli.ts";
@@ -17,12 +16,9 @@ import { buildRecord } from "../domain/build-record.ts";
 import {
   buildExplanation,
   buildOwnerExplanation,
+  explanationRecord,
   explainOwner,
-  explainPodsLeft,
   waitsForNodes,
-  withGoneHolders,
-  type Explanation,
-  type PodLeft,
 } from "../domain/build-explanation.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { isLeaseWord, LEASE_NOUN } from "../domain/lease-document.ts";
@@ -33,7 +29,7 @@ import { readOwner } from "../domain/owner.ts";
 import { isSetWord, SET_NOUN } from "../domain/replica-set.ts";
 import type { Pool, ReservationExplanation } from "../domain/reservation.ts";
 import type { DemandScaling } from "../domain/scaled-node.ts";
-import { isFinished, phaseOf, type Work } from "../domain/work.ts";
+import { isFinished, phaseOf } from "../domain/work.ts";
 import type { Kind, Link } from "../kinds/kind.ts";
 import { findKind, type Target } from "../kinds/kinds.ts";
 import { askOfName, kindOfName } from "./find-work.ts";
@@ -211,60 +207,18 @@ async function explainLeaseOrOwner(
 }
 
 async function explainWork(cli: Cli, connected: Connected, kind: Kind, name: string, format: Format): Promise<void> {
-  const work = await workOrOwner(connected, kind, name);
-  if (work !== undefined && "code" in work) {
-    const { code, message, next } = work;
-    print(cli.io, format, {
-      table: () => [`${kind.noun} ${name}: ${code}`, `  ${message}`, ...(next === "" ? [] : [`next: ${next}`])],
-      data: () => buildRecord({ [kind.noun]: name, ...work }),
-    });
-    return;
-  }
-  if (work === undefined) {
-    await explainReservation(cli, connected, { kind: kind.noun, id: name }, format);
-    return;
-  }
-  const reservation = isFinished(work) ? undefined : await reservationOf(connected.services, work);
-  const scaling = await scalingFor(connected.link, reservation);
-  const explanation = withGoneHolders(
-    kind.explain(work, reservation),
-    reservation,
-    await leftInTheWay(cli, connected, reservation),
-  );
-  print(cli.io, format, {
-    table: (style) => buildExplanation({ work, explanation, reservation, scaling }, cli.now(), style),
-    data: () => buildRecord({ [work.kind]: name, phase: phaseOf(work), ...explanation, reservation, scaling }),
-  });
-}
-
-/**
- * Undefined where there is no work of this name, but an owner in the ledger: it knows some kinds by ids that differ from their names. An explanation where the work is gone
- * and something keeps its machines.
- */
-async function workOrOwner(connected: Connected, kind: Kind, name: string): Promise<Work | Explanation | undefined> {
   try {
-    return await kind.calls(connected.link).get(name);
+    const explained = await kind.explain(connected.link, name);
+    print(cli.io, format, {
+      table: (style) => buildExplanation(explained, cli.now(), style),
+      data: () => explanationRecord(explained),
+    });
   } catch (error) {
-    if (faultOf(error)?.code !== "not_found" || kind.podsLeft === undefined) throw error;
-    const left = await kind.podsLeft(connected.link);
-    const gone = explainPodsLeft(left.filter((each) => each.name === name || each.owner.endsWith(`/${name}`)));
-    if (gone !== undefined) return gone;
-    if ((await explanationOf(connected.services, kind.noun, name)) === undefined) throw error;
-    return undefined;
+    if (faultOf(error)?.code !== "not_found" || kind.hasOwnerIds !== true) throw error;
+    const reservation = await explanationOf(connected.services, kind.noun, name);
+    if (reservation === undefined) throw error;
+    await printReservation(cli, connected, { kind: kind.noun, id: name }, { reservation, format });
   }
-}
-
-/** Of kinds that have machines which this reservation waits for; none of those whose service does not answer. */
-async function leftInTheWay(
-  { kinds }: Cli,
-  { link }: Connected,
-  reservation: ReservationExplanation | undefined,
-): Promise<readonly PodLeft[]> {
-  if (reservation === undefined || reservation.code === "") return [];
-  const holders = reservation.pools.flatMap((pool) => pool.holders.map(({ owner }) => owner));
-  const asked = kinds.filter(({ noun }) => holders.some((owner) => owner.startsWith(`${noun}/`)));
-  const left = await Promise.all(asked.map(({ podsLeft }) => unlessFault(podsLeft?.(link))));
-  return left.flatMap((each) => each ?? []);
 }
 
 /** Undefined in place of a fault. */
@@ -275,16 +229,6 @@ async function unlessFault<Answer>(answer: Promise<Answer> | undefined): Promise
     if (faultOf(error) === undefined) throw error;
     return undefined;
   }
-}
-
-/** The reservation that says most: that of the work, and once that is granted one for a part of it that still waits. */
-async function reservationOf(services: MusterServices, work: Work): Promise<ReservationExplanation | undefined> {
-  const whole = await explanationOf(services, work.owner.kind, work.owner.id);
-  if (whole?.code !== "") return whole;
-  const waiting = (await services.reservations()).find(
-    ({ ownerKind: kind, ownerId: id, state }) => state === "waiting" && mayOccupy(work.owner, { kind, id }),
-  );
-  return waiting === undefined ? whole : ((await explanationOf(services, waiting.ownerKind, waiting.ownerId)) ?? whole);
 }
 
 async function explainReservation(

@@ -1,11 +1,10 @@
 import { memoryBus, serve, type Handlers } from "@muster/bus";
 import { makeSigner } from "@muster/leases/keys";
 import { toWireOrder } from "@muster/leases/wire";
-import { LeaseService } from "@muster/proto";
+import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
-import { PHASE_TO_WIRE } from "../adapters/lease-messages.ts";
 import type { Cli } from "../cli.ts";
-import { aLease } from "../domain/a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import type { Lease } from "../domain/lease.ts";
 import { endLease } from "./leases.ts";
 
@@ -24,7 +23,7 @@ async function ending(force: boolean) {
   const out: string[] = [];
   await using bus = memoryBus();
   const toWire = (each: Lease) => ({
-    record: { order: toWireOrder(each.order), phase: PHASE_TO_WIRE.get(each.phase) },
+    record: { order: toWireOrder(each.order), phase: enums.LeasePhase.numberOf(each.phase) },
     revision: 1,
   });
   const handlers = {

@@ -8,18 +8,24 @@ const LOOK_EVERY_MS = 1000;
 /** How a look ended: enough was seen, it does not exist (any more), its time is over, or somebody has had enough. */
 export type Watched<Seen> = { readonly last: Seen; readonly end: "enough" | "gone" | "timeout" | "interrupted" };
 
-/** Looks at something again and again until that is enough. */
+/** How the next state is read; a long poll answers once the state differs from the one seen, so it needs no pause. */
+export type Look<Seen> = {
+  readonly look: (seen: Seen, stop: AbortSignal) => Promise<Seen>;
+  readonly isLongPoll?: boolean;
+};
+
+/** Reads the state of an object until it is enough. */
 export async function lookUntil<Seen>(
   cli: Cli,
   connected: Connected,
   {
     start,
     look,
+    isLongPoll = false,
     isEnough,
     timeoutMs,
-  }: {
+  }: Look<Seen> & {
     readonly start: Seen;
-    readonly look: () => Promise<Seen>;
     readonly isEnough: (seen: Seen) => boolean;
     readonly timeoutMs: number | undefined;
   },
@@ -32,8 +38,9 @@ export async function lookUntil<Seen>(
   let last = start;
   try {
     while (!isEnough(last)) {
-      await cli.pause(LOOK_EVERY_MS, stop);
-      const seen = stop.aborted ? undefined : await contact.ask("look", look, stop);
+      const before = last;
+      if (!isLongPoll) await cli.pause(LOOK_EVERY_MS, stop);
+      const seen = stop.aborted ? undefined : await contact.ask("look", () => look(before, stop), stop);
       if (seen === undefined) return { last, end: cli.interrupts.first.aborted ? "interrupted" : "timeout" };
       last = seen;
     }

@@ -3,10 +3,10 @@ import { throwFault, type Fault } from "@muster/faults";
 import type { Order } from "@muster/leases";
 import { makeSigner, openText, sealText } from "@muster/leases/keys";
 import { toOrder, toWireOrder } from "@muster/leases/wire";
-import { LeaseService } from "@muster/proto";
+import { LeaseService, muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import type { Cli, Connected } from "../cli.ts";
-import { aLease } from "../domain/a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
 import { checkOrders, sendOrders } from "./order-leases.ts";
 import { openResult, sealData } from "./seal-order.ts";
@@ -27,9 +27,15 @@ async function sendingAs(
   const before: string[][] = [];
   await using bus = memoryBus();
   const handlers = {
-    orderLease: ({ order, before: sooner }: { readonly order?: object | null; readonly before: { id?: string }[] }) => {
+    orderLease: ({
+      order,
+      before: sooner,
+    }: {
+      readonly order?: muster.provision.v1.Order;
+      readonly before: { id?: string }[];
+    }) => {
       before.push(sooner.map(({ id }) => id ?? ""));
-      const decoded = toOrder(order ?? {});
+      const decoded = toOrder(order ?? muster.provision.v1.Order.create());
       const taken = { ...decoded, signature: new Uint8Array(decoded.signature) };
       came.push(taken);
       const answer = answers[came.length - 1] ?? "taken";

@@ -12,7 +12,6 @@ import {
 } from "../domain/build-set-views.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { checkWish, type Wish } from "../domain/decide-wait.ts";
 import { decideSetWait, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { buildSetExplanation, explainSet } from "../domain/explain-set.ts";
 import { phaseOfSet, SET_NOUN, UNREADABLE, type ExplainedSet, type ReplicaSet } from "../domain/replica-set.ts";
@@ -20,6 +19,7 @@ import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
 import { askOfSet } from "./farm-questions.ts";
 import { print, type Format } from "./output.ts";
 import { lookUntil } from "./look-until.ts";
+import { findUnlessDeleted, waitFor, type Waited, type WaitOptions } from "./wait.ts";
 
 /** `muster get replica-sets [NAME]` */
 export async function getSets(cli: Cli, name: string | undefined, format: Format): Promise<ExitCode> {
@@ -189,38 +189,21 @@ export async function auditSet(
   return EXIT.ok;
 }
 
-export type SetWait = { readonly wish: Wish; readonly timeoutMs: number; readonly output: Format };
-
 /** `muster wait replica-set/NAME --for WISH` */
-export async function waitForSet(cli: Cli, name: string, { wish, timeoutMs, output }: SetWait): Promise<ExitCode> {
-  const wrong = checkWish(wish, { noun: SET_NOUN, conditions: SET_CONDITIONS });
-  if (wrong !== undefined) throw new CommandError(EXIT.usage, wrong.message, { hint: wrong.hint });
-  const met = [`${SET_NOUN}/${name} condition met`];
-  await using connected = await cli.connect();
-  const farms = farmCalls(connected.link);
-  const start =
-    wish.for === "delete"
-      ? await unlessMissing(farms.get(name))
-      : await askOfSet(connected, name, (asked) => asked.get(name));
-  if (start === undefined) {
-    if (output === "table") cli.io.out(met);
-    return EXIT.ok;
-  }
-  const isAnother = ({ uid }: ReplicaSet): boolean => uid !== start.uid;
-  const { last, end } = await lookUntil(cli, connected, {
-    start,
-    look: () => farms.get(name),
-    isEnough: (set) => isAnother(set) || decideSetWait(set, wish) !== "open",
-    timeoutMs,
-  });
-  if (end === "interrupted") return EXIT.interrupted;
-  const deleted = end === "gone" || isAnother(last);
-  const isMet = wish.for === "delete" ? deleted : !deleted && decideSetWait(last, wish) === "met";
-  if (isMet || output !== "table") print(cli.io, output, { table: () => met, data: () => recordOf(last) });
-  if (isMet) return EXIT.ok;
-  const wished = wish.for === "delete" ? "deletion" : `condition ${wish.type}${wish.is ? "" : "=false"}`;
-  if (end === "timeout") throw timedOut(last, wished, timeoutMs);
-  throw new CommandError(EXIT.failed, `${SET_NOUN} ${name} was deleted before it met ${wished}`);
+export function waitForSet(cli: Cli, name: string, options: WaitOptions): Promise<ExitCode> {
+  const waited: Waited<ReplicaSet> = {
+    noun: SET_NOUN,
+    conditions: SET_CONDITIONS,
+    nameOf: () => name,
+    find: (connected, wish) => askOfSet(connected, name, (farms) => findUnlessDeleted(wish, farms.get(name))),
+    look: ({ link }) => ({ look: () => farmCalls(link).get(name) }),
+    isAnother: ({ uid }, start) => uid !== start.uid,
+    decide: decideSetWait,
+    record: recordOf,
+    describe: describeSetState,
+    explained: () => `${SET_NOUN}/${name}`,
+  };
+  return waitFor(cli, waited, options);
 }
 
 /** Waits until the set has all replicas, and they are ready; throws CommandError when that takes too long. */
@@ -260,10 +243,14 @@ export async function followSet(
 }
 
 function timedOut(set: ReplicaSet, what: string, timeoutMs: number): CommandError {
-  const now = `${SET_NOUN} ${set.name} is ${phaseOfSet(set)}: ${describeCounts(set)}`;
+  const now = describeSetState(set);
   return new CommandError(EXIT.failed, `timed out after ${formatDuration(timeoutMs)} waiting for ${what}: ${now}`, {
     hint: `\`muster explain ${SET_NOUN}/${set.name}\` says why`,
   });
+}
+
+function describeSetState(set: ReplicaSet): string {
+  return `${SET_NOUN} ${set.name} is ${phaseOfSet(set)}: ${describeCounts(set)}`;
 }
 
 /** What others have written, such as the template, keeps its names. */

@@ -5,15 +5,15 @@ import { CommandError } from "../command-error.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { adviseRoll, buildRollLine, buildRollTable, describeCounts, describeRoll } from "../domain/build-set-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { checkWish, type Wish } from "../domain/decide-wait.ts";
+import type { Wish } from "../domain/decide-wait.ts";
 import { decideRolled, decideRollEnd, decideRollWait, ROLL_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { nearestName } from "@muster/documents";
 import { isSettled, SET_NOUN, type ReplicaSet, type Roll } from "../domain/replica-set.ts";
 import { readOneSet } from "./apply.ts";
 import { askOfSet } from "./farm-questions.ts";
 import { print, type Format } from "./output.ts";
-import type { SetWait } from "./replica-sets.ts";
 import { lookUntil } from "./look-until.ts";
+import { waitFor, type Waited, type WaitOptions } from "./wait.ts";
 
 const NEAR_LENGTH_MIN = 3;
 /** For pods that a roll did not need to be ready: longer than one takes that is well. */
@@ -212,27 +212,20 @@ async function untilRolled(
 }
 
 /** `muster wait roll/NAME --for WISH`; one that is over is complete, and deleted. */
-export async function waitForRoll(cli: Cli, name: string, { wish, timeoutMs, output }: SetWait): Promise<ExitCode> {
-  const wrong = checkWish(wish, { noun: "roll", conditions: ROLL_CONDITIONS });
-  if (wrong !== undefined) throw new CommandError(EXIT.usage, wrong.message, { hint: wrong.hint });
-  await using connected = await cli.connect();
-  const farms = farmCalls(connected.link);
-  const start = await findRoll(connected, name);
-  const { last, end } = await lookUntil(cli, connected, {
-    start,
-    look: () => farms.getRoll(start.id),
-    isEnough: (roll) => decideRollWait(roll, wish) !== "open",
-    timeoutMs,
-  });
-  if (end === "interrupted") return EXIT.interrupted;
-  const isMet = end === "enough" || (end === "gone" && (await isMetByEnd(farms, { start, last, wish })));
-  const met = [`roll/${start.id} condition met`];
-  if (isMet || output !== "table") print(cli.io, output, { table: () => met, data: () => buildRecord(last) });
-  if (isMet) return EXIT.ok;
-  const how = end === "timeout" ? `timed out after ${formatDuration(timeoutMs)}` : "it is over";
-  throw new CommandError(EXIT.failed, `${how} and the condition was not met: ${buildRollLine(last)}`, {
-    hint: `\`muster explain ${SET_NOUN}/${last.newSet}\` says why`,
-  });
+export function waitForRoll(cli: Cli, name: string, options: WaitOptions): Promise<ExitCode> {
+  const waited: Waited<Roll> = {
+    noun: "roll",
+    conditions: ROLL_CONDITIONS,
+    nameOf: (roll) => roll?.id ?? name,
+    find: (connected) => findRoll(connected, name),
+    look: ({ link }, { id }) => ({ look: () => farmCalls(link).getRoll(id) }),
+    decide: decideRollWait,
+    isMetByDeletion: ({ link }, start, last, wish) => isMetByEnd(farmCalls(link), { start, last, wish }),
+    record: buildRecord,
+    describe: buildRollLine,
+    explained: ({ newSet }) => `${SET_NOUN}/${newSet}`,
+  };
+  return waitFor(cli, waited, options);
 }
 
 async function isMetByEnd(

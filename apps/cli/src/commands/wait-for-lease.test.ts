@@ -1,10 +1,9 @@
 import { memoryBus, serve, type Handlers } from "@muster/bus";
 import { toWireOrder } from "@muster/leases/wire";
-import { LeaseService } from "@muster/proto";
+import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
-import { PHASE_TO_WIRE } from "../adapters/lease-messages.ts";
 import type { Cli } from "../cli.ts";
-import { aLease } from "../domain/a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import { readWish } from "../domain/decide-wait.ts";
 import { waitForLease } from "./wait-for-lease.ts";
 
@@ -15,7 +14,7 @@ async function waiting(phase: string, cause: string, wish: string) {
   await using bus = memoryBus();
   const record = {
     order: toWireOrder(aLease().order),
-    phase: PHASE_TO_WIRE.get(phase),
+    phase: enums.LeasePhase.numberOf(phase),
     ending: { cause, message: "" },
   };
   const handlers = {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import { arrangeLeases } from "./arrange-leases.ts";
 
 const lease = (id: string, phase: string) =>

@@ -1,3 +1,4 @@
+import { buildRecord } from "./build-record.ts";
 import { formatElapsed } from "./duration.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
@@ -5,7 +6,6 @@ import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { PoolExplanation, ReservationExplanation } from "./reservation.ts";
 import type { DemandScaling } from "./scaled-node.ts";
-import { isFinished, phaseOf, type Work } from "./work.ts";
 
 /** Why something is where it is: a stable word, one sentence, and what can be done. */
 export type Explanation = {
@@ -31,63 +31,62 @@ export function waitsForNodes({ code, pools }: ReservationExplanation): boolean 
   return code !== "" && code !== "CONCURRENCY_LIMIT" && pools.some(({ elasticMax }) => elasticMax > 0);
 }
 
-/** A pod that has outlived its work, and keeps a machine: `owner` is `KIND/ID` of the ledger, `pod` is `NAMESPACE/NAME`, `node` is empty while it has none. */
-export type PodLeft = { readonly owner: string; readonly name: string; readonly pod: string; readonly node: string };
-
-/** Why machines are held for work that is gone; undefined where no pod is left of it. */
-export function explainPodsLeft(left: readonly PodLeft[]): Explanation | undefined {
-  if (left.length === 0) return undefined;
-  const places = left.map(({ pod, node }) => `pod ${pod} is still on ${node === "" ? "its way to a machine" : node}`);
-  const message = `its job is gone; ${plain(places.join(", "))}: delete it`;
-  return { code: "JOB_GONE", message, next: deletionOf(left) };
-}
-
-/** The explanation of who waits, and which of those that have the machines are gone: their pods are for people to delete. */
-export function withGoneHolders(
-  explanation: Explanation,
-  reservation: ReservationExplanation | undefined,
-  left: readonly PodLeft[],
-): Explanation {
-  const holders = reservation?.pools.flatMap((pool) => pool.holders.map(({ owner }) => owner)) ?? [];
-  // What it has by a single member has an id of its own.
-  const inTheWay = left.filter(({ owner }) => holders.some((each) => each === owner || each.startsWith(`${owner}--`)));
-  if (reservation === undefined || reservation.code === "" || inTheWay.length === 0) return explanation;
-  const gone = inTheWay.map(({ owner, pod }) => `${owner} is gone, and its pod ${pod} still keeps a machine`);
-  const next = [deletionOf(inTheWay), explanation.next].filter((part) => part !== "").join("; ");
-  return { ...explanation, message: `${explanation.message}; ${plain(gone.join(", "))}`, next };
-}
-
-function deletionOf(left: readonly PodLeft[]): string {
-  return plain(left.map(({ pod }) => `kubectl delete pod -n ${pod.replace("/", " ")}`).join("; "));
-}
-
 export function because(code: string, message: string): Explanation {
   return { code, message, next: "" };
 }
 
+/** An explanation as the service that decides gives it. */
+export type Explained = {
+  /** Noun of its kind. */
+  readonly kind: string;
+  readonly name: string;
+  /** Empty: it is gone. */
+  readonly phase: string;
+  readonly sinceMs: number;
+  readonly isOver: boolean;
+  /** The one that decides. */
+  readonly reason: Explanation;
+  /** What could not be found out, and the like. */
+  readonly more: readonly Explanation[];
+  readonly reservation: ReservationExplanation | undefined;
+  readonly scaling: DemandScaling | undefined;
+};
+
 /** The explanation for people: the sentence, then who has what of each pool that it waits for. */
-export function buildExplanation(
-  explained: {
-    readonly work: Work;
-    readonly explanation: Explanation;
-    readonly reservation: ReservationExplanation | undefined;
-    readonly scaling: DemandScaling | undefined;
-  },
-  nowMs: number,
-  style: TableStyle,
-): string[] {
-  const { work, explanation, reservation, scaling } = explained;
-  const { code, message, next } = explanation;
-  const phase = phaseOf(work);
-  const since = work.events.at(-1)?.atMs ?? work.createdAtMs;
-  const state = `${paint(phase, colourOf(phase), style.colours)} ${isFinished(work) ? "since" : "for"} ${formatElapsed(nowMs - since, work.resolution)}`;
+export function buildExplanation(explained: Explained, nowMs: number, style: TableStyle): string[] {
+  const { kind, name, phase, sinceMs, isOver, reason, more, reservation, scaling } = explained;
+  // The API server keeps whole seconds.
+  const resolution = sinceMs % 1000 === 0 ? "seconds" : "exact";
+  // What is gone has no phase.
+  const state =
+    phase === ""
+      ? ""
+      : ` ${paint(phase, colourOf(phase), style.colours)} ${isOver ? "since" : "for"} ${formatElapsed(nowMs - sinceMs, resolution)}`;
   return [
-    `${work.kind} ${work.name} ${state}: ${code}`,
-    `  ${message}`,
+    `${kind} ${name}${state}: ${reason.code}`,
+    `  ${plain(reason.message)}`,
     ...scalingLines(scaling, reservation?.pools ?? [], nowMs),
-    ...(next === "" ? [] : [`next: ${next}`]),
-    ...(reservation === undefined || isFinished(work) ? [] : buildReservationPart(reservation, nowMs, style)),
+    ...nextLine(reason),
+    ...more.flatMap((each) => [`${each.code}: ${plain(each.message)}`, ...nextLine(each)]),
+    ...(reservation === undefined ? [] : buildReservationPart(reservation, nowMs, style)),
   ];
+}
+
+function nextLine({ next }: Explanation): readonly string[] {
+  return next === "" ? [] : [`next: ${plain(next)}`];
+}
+
+/** The same for programs. */
+export function explanationRecord(explained: Explained): Record<string, unknown> {
+  const { kind, name, phase, reason, more, reservation, scaling } = explained;
+  return buildRecord({
+    [kind]: name,
+    ...(phase !== "" && { phase }),
+    ...reason,
+    ...(more.length > 0 && { more }),
+    reservation,
+    scaling,
+  });
 }
 
 function scalingLines(

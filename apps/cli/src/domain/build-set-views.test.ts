@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aReplicaSet } from "./a-replica-set.ts";
+import { aReplicaSet } from "../../test/a-replica-set.ts";
 import { buildSetDescription, buildSetTable } from "./build-set-views.ts";
 
 const STYLE = { columns: 200, colours: false };

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aReplica, aReplicaSet, aRollOf } from "./a-replica-set.ts";
+import { aReplica, aReplicaSet, aRollOf } from "../../test/a-replica-set.ts";
 import { decideRolled, decideRollEnd, decideRollWait, decideSetWait } from "./decide-set-wait.ts";
 import type { WaitVerdict, Wish } from "./decide-wait.ts";
 import type { ReplicaSet, Roll } from "./replica-set.ts";

@@ -1,6 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { session } from "../../test/session-fixture.ts";
-import { checkWish, decideWait, describeUnmet, readWish, type WaitVerdict, type Wish } from "./decide-wait.ts";
+import {
+  checkWish,
+  decideWait,
+  describeUnmet,
+  describeWork,
+  readWish,
+  type Unmet,
+  type WaitVerdict,
+  type Wish,
+} from "./decide-wait.ts";
 import type { Work } from "./work.ts";
 
 const QUEUED = session(["QUEUE"]);
@@ -9,6 +18,9 @@ const DONE = session(["QUEUE", "RUN", "DONE"]);
 function job(outcome: Work["outcome"], conditions: Work["conditions"]): Work {
   return { ...session([]), kind: "job", outcome, conditions };
 }
+
+const unmet = (work: Work, ...rest: [wish: Wish, how: Unmet, timeoutMs: number]): string =>
+  describeUnmet({ named: `${work.kind} ${work.name}`, state: describeWork(work) }, ...rest);
 
 const RUNS = job(undefined, [{ type: "Running", isTrue: true }]);
 const ENDED = job("success", [
@@ -61,22 +73,22 @@ describe("a wait in vain", () => {
   const failed = { phase: "FAILED", atMs: 0, reason: "PodFailed", description: "exit code 3" };
 
   it("says how the work ended", () => {
-    expect(describeUnmet({ ...FAILED, events: [failed] }, wish, "never", 0)).toBe(
+    expect(unmet({ ...FAILED, events: [failed] }, wish, "never", 0)).toBe(
       "condition Succeeded can no longer be met: job echo is FAILED: PodFailed: exit code 3",
     );
   });
 
   it("says for how long, and what the work waits for itself", () => {
     const waits = { ...QUEUED, waitingBecause: "pool workers has 0 machines free" };
-    expect(describeUnmet(waits, readWish("condition=DONE=false")!, "open", 300_000)).toBe(
+    expect(unmet(waits, readWish("condition=DONE=false")!, "open", 300_000)).toBe(
       "timed out after 5m waiting for condition DONE=false: session echo is QUEUE: pool workers has 0 machines free",
     );
-    expect(describeUnmet(RUNS, { for: "delete" }, "open", 1500)).toBe(
+    expect(unmet(RUNS, { for: "delete" }, "open", 1500)).toBe(
       "timed out after 1s500ms waiting for deletion: job echo is UNKNOWN",
     );
   });
 
   it("says that somebody has deleted the work", () => {
-    expect(describeUnmet(RUNS, wish, "deleted", 0)).toBe("job echo was deleted before it met condition Succeeded");
+    expect(unmet(RUNS, wish, "deleted", 0)).toBe("job echo was deleted before it met condition Succeeded");
   });
 });

@@ -39,17 +39,29 @@ export function decideWait(work: Work, wish: Wish): WaitVerdict {
   return isFinished(work) ? "never" : "open";
 }
 
-/** Why a wait was in vain, and how the work is now, for people. `open`: its time, this many milliseconds, is over. */
-export function describeUnmet(work: Work, wish: Wish, how: WaitVerdict | "deleted", timeoutMs: number): string {
+/** Why a wait ends without its wish: `open` is a timeout, `never` a state that excludes the wish. */
+export type Unmet = Exclude<WaitVerdict, "met"> | "deleted";
+
+/** Why a wait was in vain, for people; `state` is a sentence about the object as it is now. */
+export function describeUnmet(
+  { named, state }: { readonly named: string; readonly state: string },
+  wish: Wish,
+  how: Unmet,
+  timeoutMs: number,
+): string {
   const wished = wish.for === "delete" ? "deletion" : `condition ${wish.type}${wish.is ? "" : "=false"}`;
-  const named = `${work.kind} ${work.name}`;
   if (how === "deleted") return `${named} was deleted before it met ${wished}`;
+  return how === "never"
+    ? `${wished} can no longer be met: ${state}`
+    : `timed out after ${formatDuration(timeoutMs)} waiting for ${wished}: ${state}`;
+}
+
+/** The state of work, and its reason. */
+export function describeWork(work: Work): string {
   const last = work.events.at(-1);
   const said = isFinished(work) ? [last?.reason, last?.description] : [work.waitingBecause || last?.description];
-  const now = [`${named} is ${phaseOf(work)}`, ...said.filter((each) => each !== undefined && each !== "")].join(": ");
-  return how === "never"
-    ? `${wished} can no longer be met: ${now}`
-    : `timed out after ${formatDuration(timeoutMs)} waiting for ${wished}: ${now}`;
+  const parts = [`${work.kind} ${work.name} is ${phaseOf(work)}`, ...said];
+  return parts.filter((each) => each !== undefined && each !== "").join(": ");
 }
 
 /** As in kubectl, no matter how letters are written. */

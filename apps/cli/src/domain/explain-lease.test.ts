@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import { buildLeaseChecks, type EngineLoad, type SeenEngine } from "./build-lease-checks.ts";
 import { explainLease } from "./explain-lease.ts";
 import { decideLeaseCondition, LEASE_PHASES, type Lease } from "./lease.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aReplica, aReplicaSet, aRollOf } from "./a-replica-set.ts";
+import { aReplica, aReplicaSet, aRollOf } from "../../test/a-replica-set.ts";
 import { buildSetExplanation, explainSet } from "./explain-set.ts";
 import type { ExplainedSet, NodeVerdict, ReplicaSet, Trouble } from "./replica-set.ts";
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import { findLeaseUsers } from "./find-lease-users.ts";
 import type { Lease } from "./lease.ts";
 

@@ -10,7 +10,7 @@ import {
 import { digest, readSigner, verifySignature } from "@muster/leases/keys";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import { buildLeaseDescription } from "./build-lease-views.ts";
 import { buildLeaseRecord, readLeaseRecord } from "./lease-record.ts";
 import type { Lease, SignedLease } from "./lease.ts";

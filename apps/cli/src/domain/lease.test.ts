@@ -1,7 +1,7 @@
 import { buildOrderBytes, DURATION_NS_MAX } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import { buildLeaseDescription, buildLeaseHistory, buildLeaseTable } from "./build-lease-views.ts";
 import { buildLeaseId, buildRenewal, decideLeaseWait, LEASE_PHASES, planOrder, type Lease } from "./lease.ts";
 import type { LeaseDocument } from "./lease-document.ts";

@@ -3,10 +3,12 @@ import { client, type Bus } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import { API_GROUP } from "@muster/names";
 import { JobService } from "@muster/proto";
+import { askExplanation } from "../adapters/ask-explanation.ts";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
+import { explainedFromMessage } from "../adapters/explanation-messages.ts";
 import { jobEventFromMessage, jobFromMessage, toldEventFrom } from "../adapters/messages.ts";
 import type { Schema } from "../domain/build-session-schema.ts";
-import { explainJob } from "../domain/explain-job.ts";
+import type { Explained } from "../domain/build-explanation.ts";
 import { continueJob, JOB_CONDITIONS, recallPhases, timeSubmission } from "../domain/job-phases.ts";
 import { namespaceOf, nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
@@ -55,14 +57,8 @@ function buildJobKind(word: Word): Kind {
     conditions: JOB_CONDITIONS,
     goneBy: (name) =>
       `\`kubectl delete ${noun}s.${own ? API_GROUP : "kubeflow.org"} ${name}\` takes it away, or its ttlSecondsAfterFinished does`,
-    explain: explainJob,
-    podsLeft: async ({ bus, stop }) => {
-      const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-      const { podsLeft } = await client(bus, JobService).listJobs({ limit: 1 }, options);
-      return podsLeft.map(({ ownerId, job, pod, node }) => {
-        return { owner: `${OWN.toLowerCase()}/${ownerId ?? ""}`, name: job ?? "", pod: pod ?? "", node: node ?? "" };
-      });
-    },
+    hasOwnerIds: true,
+    explain: (link, name) => explain(word, link, name),
   };
 }
 
@@ -79,7 +75,7 @@ async function check(
   const manifestJson = JSON.stringify(nameManifest(manifest, name, namespace));
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const { problems, warnings } = await client(bus, JobService).checkJob({ manifestJson }, options);
-  return { problems: problems.map(({ field, reason }) => ({ field: field ?? "", reason: reason ?? "" })), warnings };
+  return { problems: problems.map(({ field, reason }) => ({ field, reason })), warnings };
 }
 
 async function submit(
@@ -92,9 +88,21 @@ async function submit(
   const sentMs = Date.now();
   const reply = await client(bus, JobService).submitJob({ requestId, manifestJson }, options);
   return {
-    ...timeSubmission(workOf(reply), sentMs),
+    ...timeSubmission(jobFromMessage(reply.job), sentMs),
     warnings: reply.warnings.map((message) => ({ code: "MANIFEST", message })),
   };
+}
+
+async function explain(word: Word, { bus, stop, namespace = "" }: Link, name: string): Promise<Explained> {
+  const jobs = client(bus, JobService);
+  const ask = <Reply>(question: (key: Key) => Promise<Reply>): Promise<Reply> =>
+    word === OWN ? askAny({ name, namespace }, question) : question({ kind: word, name, namespace });
+  const { explanation } = await askExplanation(
+    { service: "job-controller", area: JobService.area, stop },
+    (options) => ask((key) => jobs.explainJob({ key }, options)),
+    (options) => ask((key) => jobs.getJob({ key }, options)),
+  );
+  return explainedFromMessage(explanation);
 }
 
 function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
@@ -106,11 +114,11 @@ function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
   const ask = <Reply>(name: string, question: (key: Key) => Promise<Reply>): Promise<Reply> =>
     word === OWN ? askAny({ name, namespace }, question) : question({ kind: word, name, namespace });
   return {
-    get: async (name) => workOf(await ask(name, (key) => jobs.getJob({ key }, options))),
+    get: async (name) => jobFromMessage((await ask(name, (key) => jobs.getJob({ key }, options))).job),
     after: async (seen, signal) => {
       const request = { key: keyOf(seen), afterRevision: String(seen.revision), waitMs: LONG_POLL_MS };
       const reply = await jobs.watchJob(request, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
-      return continueJob(seen, workOf(reply), Date.now());
+      return continueJob(seen, jobFromMessage(reply.job), Date.now());
     },
     list: async () => {
       const all = await readPages(async (page) => {
@@ -123,8 +131,10 @@ function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
       const { events } = await jobs.listJobEvents({ key: keyOf(seen) }, options);
       return recallPhases(seen, events.map(toldEventFrom));
     },
-    cancel: async (name) =>
-      workOf(await ask(name, (key) => jobs.cancelJob({ requestId: crypto.randomUUID(), key }, options))),
+    cancel: async (name) => {
+      const cancelled = ask(name, (key) => jobs.cancelJob({ requestId: crypto.randomUUID(), key }, options));
+      return jobFromMessage((await cancelled).job);
+    },
     log: async (name, component, from, { signal, follow, container = "" } = { signal: stop, follow: false }) => {
       const timeoutMs = follow ? LONG_POLL_TIMEOUT_MS : CALL_TIMEOUT_MS;
       const { chunk, nextOffset, complete, truncated, run, pod } = await ask(name, (key) =>
@@ -200,8 +210,4 @@ async function watch(
       await sleep(ASK_AGAIN_MS, undefined, { signal }).catch(() => undefined);
     }
   }
-}
-
-function workOf(reply: { job?: Parameters<typeof jobFromMessage>[0] | null }): Work {
-  return jobFromMessage(reply.job ?? {});
 }

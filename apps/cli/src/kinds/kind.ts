@@ -1,9 +1,8 @@
 import type { Bus } from "@muster/bus";
 import type { LogChunk, LogPlace } from "../adapters/messages.ts";
-import type { Explanation, PodLeft } from "../domain/build-explanation.ts";
+import type { Explained } from "../domain/build-explanation.ts";
 import type { Schema } from "../domain/build-session-schema.ts";
 import type { Finding } from "@muster/documents";
-import type { ReservationExplanation } from "../domain/reservation.ts";
 import type { Work, WorkEvent } from "../domain/work.ts";
 
 /** All that the commands need to know of one kind of work. What differs between kinds stands in its file, and nowhere else. */
@@ -26,10 +25,10 @@ export type Kind = {
   readonly remove?: (link: Link, work: Work) => Promise<void>;
   /** What takes one that is over away, and frees its name, for people. */
   readonly goneBy: (name: string) => string;
-  /** Why it is where it is. `reservation` is undefined where the ledger holds none for it. */
-  readonly explain: (work: Work, reservation: ReservationExplanation | undefined) => Explanation;
-  /** Pods that keep machines for work that is gone. Absent: it never happens. */
-  readonly podsLeft?: (link: Link) => Promise<readonly PodLeft[]>;
+  /** The ledger knows it by ids that differ from its names, and `explain` takes these, too. Absent: they are the same. */
+  readonly hasOwnerIds?: true;
+  /** Why it is in its phase: its service decides that. */
+  readonly explain: (link: Link, name: string) => Promise<Explained>;
 };
 
 /** Where services are asked; the signal gives up whatever is being asked. */

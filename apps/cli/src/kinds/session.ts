@@ -2,9 +2,10 @@ import { client } from "@muster/bus";
 import { unlessMissing } from "@muster/faults";
 import { muster, SessionService, subjects } from "@muster/proto";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
+import { askExplanation } from "../adapters/ask-explanation.ts";
+import { explainedFromMessage } from "../adapters/explanation-messages.ts";
 import { sessionFromMessage, specToMessage } from "../adapters/messages.ts";
 import { buildSessionSchema } from "../domain/build-session-schema.ts";
-import { explainSession } from "../domain/explain-session.ts";
 import { readSessionDocument } from "../domain/read-session-document.ts";
 import { buildDocument } from "../domain/session-document.ts";
 import { PHASES } from "../domain/session-phases.ts";
@@ -27,7 +28,7 @@ export const SESSION: Kind = {
       const { bus, stop } = withoutNamespace(link);
       const message = { ...request, spec: specToMessage(spec) };
       const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-      return workOf(await client(bus, SessionService).submitSession(message, options));
+      return sessionFromMessage((await client(bus, SessionService).submitSession(message, options)).session);
     };
     return { ok: true, draft: { name, document: buildDocument(read.document), submit } };
   },
@@ -40,7 +41,15 @@ export const SESSION: Kind = {
     await unlessMissing(client(bus, SessionService).deleteSession(request, options));
   },
   goneBy: (name) => `\`muster delete session/${name}\` deletes it before its spec.ttl is over`,
-  explain: explainSession,
+  explain: async ({ bus, stop }, name) => {
+    const sessions = client(bus, SessionService);
+    const { explanation } = await askExplanation(
+      { service: "session-controller", area: SessionService.area, stop },
+      (options) => sessions.explainSession({ name }, options),
+      (options) => sessions.getSession({ name }, options),
+    );
+    return explainedFromMessage(explanation);
+  },
 };
 
 /** Throws CommandError where a namespace is named: it would be ignored. */
@@ -56,17 +65,21 @@ function sessionCalls(link: Link): WorkCalls {
   const sessions = client(bus, SessionService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   return {
-    get: async (name) => workOf(await sessions.getSession({ name }, options)),
+    get: async (name) => sessionFromMessage((await sessions.getSession({ name }, options)).session),
     after: async ({ name, revision }, signal) => {
       const request = { name, afterRevision: Number(revision), waitMs: LONG_POLL_MS };
-      return workOf(await sessions.watchSession(request, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal }));
+      const reply = await sessions.watchSession(request, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
+      return sessionFromMessage(reply.session);
     },
     list: () =>
       readPages(async (page) => {
         const reply = await sessions.listSessions({ continue: page }, options);
         return { items: reply.sessions.map(sessionFromMessage), next: reply.continue };
       }),
-    cancel: async (name) => workOf(await sessions.cancelSession({ requestId: crypto.randomUUID(), name }, options)),
+    cancel: async (name) => {
+      const reply = await sessions.cancelSession({ requestId: crypto.randomUUID(), name }, options);
+      return sessionFromMessage(reply.session);
+    },
     log: async (name, component, { offset }, { signal, follow, container = "" } = { signal: stop, follow: false }) => {
       const request = { name, component, container, offset, waitMs: follow ? LONG_POLL_MS : 0 };
       const timeoutMs = follow ? LONG_POLL_TIMEOUT_MS : CALL_TIMEOUT_MS;
@@ -78,8 +91,4 @@ function sessionCalls(link: Link): WorkCalls {
         listener(muster.session.v1.SessionEventRecorded.decode(payload).name);
       }),
   };
-}
-
-function workOf(reply: { session?: Parameters<typeof sessionFromMessage>[0] | null }): Work {
-  return sessionFromMessage(reply.session ?? {});
 }

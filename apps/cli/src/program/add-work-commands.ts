@@ -3,25 +3,18 @@ import { InvalidArgumentError, Option, type Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { events } from "../commands/events.ts";
-import { cancelWork, describeWork, explain, getPools, getReservations, getWork } from "../commands/get.ts";
-import { setNameOf } from "../commands/farm-questions.ts";
+import { cancelWork, explain, getPools } from "../commands/get.ts";
 import { logs } from "../commands/logs.ts";
 import { leaseIdOf } from "../commands/lease-questions.ts";
 import { EVENTS_DEFAULT, showHistory } from "../commands/lease-history.ts";
-import { getLeases } from "../commands/leases.ts";
 import { nameOf, resourceArgument, type Resource } from "../commands/resource-argument.ts";
-import { describeSet, getSets, waitForSet } from "../commands/replica-sets.ts";
-import { showRoll, waitForRoll } from "../commands/rolls.ts";
 import { run } from "../commands/run.ts";
-import { waitForLease } from "../commands/wait-for-lease.ts";
-import { wait, type WaitOptions } from "../commands/wait.ts";
-import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { EXIT } from "../domain/decide-exit.ts";
 import { readWish, type Wish } from "../domain/decide-wait.ts";
 import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { isLeaseWord, LEASE_NOUN } from "../domain/lease-document.ts";
-import { isRollWord, isSetWord } from "../domain/replica-set.ts";
-import { findKind } from "../kinds/kinds.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
+import { resourceOf } from "./resources.ts";
 
 /** How one is named where no kind stands before. */
 const TARGET = "name of the session; of a job job/NAME, or by its kind: tfjob/NAME";
@@ -92,16 +85,9 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
       `\n\`jobs\` are those of all kinds.\n\nExamples:\n  muster get sessions\n  muster get jobs\n  muster get session http-benchmark-x7k2p -o yaml\n  muster get job/training\n  muster get rs\n  muster get leases\n  muster get replica-set web -o yaml\n  muster get reservations -o json`,
     )
     .action(
-      answer((resource: Resource, second: string | undefined, { output }: OutputOption) => {
-        const name = nameOf(resource, second);
-        if (isSetWord(resource.word)) return getSets(cli, name, output);
-        if (isRollWord(resource.word)) return showRoll(cli, name, { follow: false, timeoutMs: undefined, output });
-        if (isLeaseWord(resource.word))
-          return getLeases(cli, { id: name === undefined ? undefined : leaseIdOf(name), ...ANY_LEASE, output });
-        const kind = findKind(cli.kinds, resource.word);
-        if (kind !== undefined) return getWork(cli, { kind, name }, output);
-        return resource.word.startsWith("pool") ? getPools(cli, name, output) : getReservations(cli, name, output);
-      }),
+      answer((resource: Resource, second: string | undefined, { output }: OutputOption) =>
+        resourceOf(cli, resource.word).get(cli, nameOf(resource, second), output),
+      ),
     );
   program
     .command("describe")
@@ -117,9 +103,7 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
       answer((resource: Resource, second: string | undefined, { output }: OutputOption) => {
         const name = nameOf(resource, second);
         if (name === undefined) throw new CommandError(EXIT.usage, `the name of the ${resource.word} is missing`);
-        if (isSetWord(resource.word)) return describeSet(cli, name, output);
-        if (isLeaseWord(resource.word)) return getLeases(cli, { id: leaseIdOf(name), ...ANY_LEASE, output });
-        return describeWork(cli, findKind(cli.kinds, resource.word) ?? cli.kinds[0], name, output);
+        return resourceOf(cli, resource.word).describe(cli, name, output);
       }),
     );
   program
@@ -133,7 +117,7 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     .description("List the leases; the same as `get leases`.")
     .addOption(outputOption())
     .addHelpText("after", `\nExamples:\n  muster leases`)
-    .action(answer(({ output }: OutputOption) => getLeases(cli, { id: undefined, ...ANY_LEASE, output })));
+    .action(answer(({ output }: OutputOption) => resourceOf(cli, LEASE_NOUN).get(cli, undefined, output)));
   program
     .command("cancel")
     .description("End a session or job. One that is over already stays as it is.")
@@ -242,27 +226,15 @@ Examples:
     )
     .action(
       answer((name: string, { for: wish, timeout, output }: Options) =>
-        waitForAny(cli, name, { wish, timeoutMs: timeout, output }),
+        resourceOf(cli, wordOf(name)).wait(cli, name, { wish, timeoutMs: timeout, output }),
       ),
     );
-}
-
-function waitForAny(cli: Cli, text: string, options: WaitOptions): Promise<ExitCode> {
-  const word = wordOf(text);
-  if (isLeaseWord(word)) return waitForLease(cli, leaseIdOf(text), options);
-  if (isSetWord(word)) return waitForSet(cli, setNameOf(text), options);
-  return isRollWord(word) ? waitForRoll(cli, setNameOf(text), options) : wait(cli, text, options);
 }
 
 /** What stands before the slash; empty where there is none. */
 function wordOf(text: string): string {
   return text.slice(0, Math.max(0, text.indexOf("/")));
 }
-
-const ANY_LEASE = {
-  ...{ mine: false, all: false, phases: [] },
-  ...{ keyFile: undefined, secret: undefined, type: undefined },
-} as const;
 
 /** As long as kubectl waits when nothing is said. */
 const WAIT_MS = 30_000;

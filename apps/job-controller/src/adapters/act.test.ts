@@ -1,5 +1,6 @@
-import { recheckDeletionTimestamp, type JobObject } from "@muster/kube";
 import { expect, it } from "vitest";
+import type { JobObject } from "../domain/ownership.ts";
+import { recheckDeletionTimestamp } from "../members/claim-members.ts";
 import { act, type ActDeps, type Acting } from "./act.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { JobRow } from "./read-job.ts";
@@ -19,7 +20,7 @@ async function isCreatedWhere(found: JobObject | undefined): Promise<boolean> {
   // Nothing else of the runtime is reached before the answer.
   const controller = {
     recheckDeletionTimestamp: (job: JobObject) => recheckDeletionTimestamp(job, read),
-    get podControl(): never {
+    createPods(): never {
       created.push("pod");
       throw new Error("a pod is created");
     },
@@ -29,7 +30,7 @@ async function isCreatedWhere(found: JobObject | undefined): Promise<boolean> {
     job: { metadata: METADATA, spec: { replicas: [] }, traceparent: "" } as unknown as JobRow,
     seen: { snapshot: {} } as Acting["seen"],
     signal: new AbortController().signal,
-    holds: () => true,
+    isHeld: () => true,
   };
   await expect(act({} as ActDeps, acting, STEP)).rejects.toThrow(/train/);
   return created.length > 0;

@@ -1,21 +1,14 @@
-import type { V1Pod } from "@kubernetes/client-node";
 import { assertNever, describeFault, FaultError, type Fault } from "@muster/faults";
-import {
-  createMembers,
-  genExpectationPodsKey,
-  genExpectationServicesKey,
-  kubeFault,
-  type ChangeReport,
-  type KubeCalls,
-  type KubeObject,
-  type KubeResource,
-} from "@muster/kube";
+import { kubeFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
 import { buildPod } from "../domain/build-pod.ts";
 import { buildService } from "../domain/build-service.ts";
+import { jobLabels } from "../domain/member-labels.ts";
 import type { MemberPolicy } from "../domain/member-metadata.ts";
+import { ownerReference } from "../domain/ownership.ts";
 import { groupKindOf } from "../domain/plan-group.ts";
 import type { JobStep } from "../domain/plan-steps.ts";
 import type { JobPolicy } from "../domain/snapshot.ts";
+import type { ChangeReport } from "../members/change-members.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import { fenced, type Fence } from "./fence.ts";
@@ -37,7 +30,7 @@ export type Acting = {
   readonly seen: Observation;
   readonly signal: AbortSignal;
   /** Asked before each step, and before each pod. */
-  readonly holds: Fence;
+  readonly isHeld: Fence;
 };
 
 /**
@@ -45,10 +38,10 @@ export type Acting = {
  * done, and then the pass is made again.
  */
 export function act(deps: ActDeps, acting: Acting, step: JobStep): Promise<void> {
-  return fenced(acting.holds, actNow)(deps, acting, step);
+  return fenced(acting.isHeld, actNow)(deps, acting, step);
 }
 
-async function actNow(deps: ActDeps, { runtime, job, seen, signal, holds }: Acting, step: JobStep): Promise<void> {
+async function actNow(deps: ActDeps, { runtime, job, seen, signal, isHeld }: Acting, step: JobStep): Promise<void> {
   const { controller } = runtime;
   const { uid, name } = job.metadata;
   switch (step.do) {
@@ -59,7 +52,7 @@ async function actNow(deps: ActDeps, { runtime, job, seen, signal, holds }: Acti
     case "create-companions":
       return createCompanions(deps, { runtime, job, seen }, step.names);
     case "create-pods":
-      return createPods(deps, { runtime, job, seen, signal, holds }, step);
+      return createPods(deps, { runtime, job, seen, signal, isHeld }, step);
     case "delete-pod": {
       const pod = seen.pods.get(step.uid);
       if (pod !== undefined) settle(await controller.deletePods(job, step.type, [pod], signal));
@@ -68,19 +61,19 @@ async function actNow(deps: ActDeps, { runtime, job, seen, signal, holds }: Acti
     case "force-pod":
       return forcePod(deps, job, step);
     case "create-service":
-      return createService(deps, { runtime, job, seen, signal, holds }, step.service);
+      return createService(deps, { runtime, job, seen, signal, isHeld }, step.service);
     case "delete-service": {
       const service = seen.services.get(step.service);
       if (service === undefined) return;
-      const outcome = await controller.serviceControl.deleteService(job, service);
+      const outcome = await controller.deleteService(job, service);
       if (outcome.did === "refused") throw new FaultError(outcome.fault);
       return;
     }
     case "sync-budget":
-      await controller.syncPdb(job, step.minAvailable, { isAbsent: step.because === "missing" });
+      await controller.syncBudget(job, step.minAvailable, step.because === "missing");
       return;
     case "delete-budget":
-      await controller.deletePdb(job);
+      await controller.deleteBudget(job);
       return;
     case "sync-group": {
       const kind = podGroupKind(step.apiVersion);
@@ -104,7 +97,7 @@ async function actNow(deps: ActDeps, { runtime, job, seen, signal, holds }: Acti
 
 async function createPods(
   deps: ActDeps,
-  { runtime, job, seen, signal, holds }: Acting,
+  { runtime, job, seen, signal, isHeld }: Acting,
   { pods, attempt }: Extract<JobStep, { do: "create-pods" }>,
 ): Promise<void> {
   const { kind, controller } = runtime;
@@ -113,7 +106,6 @@ async function createPods(
   // A view that does not know yet that the job was deleted sees the garbage collector take its pods, and would create each of them again.
   await controller.recheckDeletionTimestamp(job)();
   const mark = podGroupKind(groupKindOf(seen.snapshot, deps.policy))?.mark(metadata.name);
-  const create = fenced(holds, (pod: V1Pod) => controller.podControl.createPod(job, pod));
   for (const type of new Set(pods.map((pod) => pod.type))) {
     const manifests = pods
       .filter((pod) => pod.type === type)
@@ -121,8 +113,7 @@ async function createPods(
         const member = { type, index };
         return toPod(buildPod({ kind, job: metadata, spec, member, node, attempt, mark, traceparent }, deps.policy));
       });
-    const accounting = { expectations: controller.expectations, key: genExpectationPodsKey(metadata.uid, type) };
-    settle(await createMembers(manifests, create, accounting, signal));
+    settle(await controller.createPods(job, type, manifests, { signal, isHeld }));
   }
 }
 
@@ -154,28 +145,21 @@ async function createService(deps: ActDeps, { runtime, job, seen, signal }: Acti
   if (owner === undefined || "problems" in spec) return;
   const service = toService(buildService({ kind, job: metadata, spec }, owner, deps.policy.keys));
   if (owner === "job") {
-    // There is one of it, and its name says so: it needs no account.
-    const outcome = await controller.serviceControl.createService(job, service);
+    const outcome = await controller.createService(job, service);
     if (outcome.did === "refused") throw new FaultError(outcome.fault);
     return;
   }
-  const accounting = {
-    expectations: controller.expectations,
-    key: genExpectationServicesKey(metadata.uid, owner.type),
-  };
-  settle(
-    await createMembers([service], (each) => controller.serviceControl.createService(job, each), accounting, signal),
-  );
+  settle(await controller.createMemberService(job, owner.type, service, signal));
 }
 
 async function createCompanions(
   deps: ActDeps,
-  { runtime, job, seen }: Omit<Acting, "signal" | "holds">,
+  { runtime, job, seen }: Omit<Acting, "signal" | "isHeld">,
   names: readonly string[],
 ): Promise<void> {
-  const { namespace, name } = job.metadata;
-  const ownerReferences = [{ ...runtime.controller.genOwnerReference(job) }];
-  const labels = runtime.controller.genLabels(name);
+  const { namespace } = job.metadata;
+  const ownerReferences = [ownerReference(runtime.kind, job.metadata)];
+  const labels = jobLabels(runtime.kind.labelKeys, job.metadata);
   for (const each of names) {
     const companion = seen.companions.get(each);
     if (companion === undefined) continue;
@@ -202,7 +186,7 @@ async function createOwned(
     const there = await calls.get(resource, name);
     const isOurs = there.metadata?.ownerReferences?.some(({ uid }) => uid === job.metadata.uid) === true;
     if (isOurs) return;
-    warn(job, `FailedCreate${object.kind ?? ""}`, `Error creating: ${name}: one of that name belongs to somebody else`);
+    warn(job, `FailedCreate${object.kind ?? ""}`, `Error creating: ${name}: one of that name belongs to another owner`);
     throw new FaultError(fault);
   }
 }

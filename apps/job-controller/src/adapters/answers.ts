@@ -2,6 +2,8 @@ import { EventEmitter } from "node:events";
 import { backoffMs, pause } from "@muster/backoff";
 import type { Handlers } from "@muster/bus";
 import { FaultError, throwFault } from "@muster/faults";
+import type { ExplainCalls } from "@muster/ledger-client";
+import type { PodLeft } from "@muster/ledger-client/explanation";
 import { kubeFault, type KubeCalls, type KubeResource, unlessMissing } from "@muster/kube";
 import { annotations, type JobService, muster } from "@muster/proto";
 import { traceparentOf } from "@muster/tracing";
@@ -25,9 +27,10 @@ import {
   type RequestDeps,
 } from "../requests.ts";
 import type { Elsewhere } from "./elsewhere.ts";
+import { explainAnswer } from "./explain-answer.ts";
 import { jobMessage, revisionOf } from "./job-messages.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
-import type { Machines } from "./machines.ts";
+import { OWNER_KIND, type Machines } from "./machines.ts";
 import type { MemberLogs } from "./member-log.ts";
 import { readEvents } from "./read-events.ts";
 import { readJob, versionOf, type JobResource, type JobRow } from "./read-job.ts";
@@ -37,6 +40,8 @@ import { untilRung } from "./until-rung.ts";
 import type { World } from "./world.ts";
 
 export type AnswerDeps = {
+  /** What an explanation asks of other services. */
+  readonly asking: Pick<ExplainCalls, "reservations" | "nodes">;
   readonly elsewhere: Pick<Elsewhere, "unserved" | "isRefused" | "isCut">;
   readonly logs: MemberLogs;
   readonly config: Config;
@@ -75,11 +80,9 @@ export function answers(
   const bell = new EventEmitter();
   bell.setMaxListeners(0);
   const requests = requestDeps(deps, bell);
-  const keyOf = (key: muster.job.v1.JobKey.$Properties | null | undefined): JobKey => ({
-    kind: key?.kind ?? "",
-    name: key?.name ?? "",
-    namespace: key?.namespace ?? "",
-  });
+  const keyOf = (key = muster.job.v1.JobKey.create()): JobKey => {
+    return { kind: key.kind, name: key.name, namespace: key.namespace };
+  };
   const reply = ({ view }: Found<View>): { job: muster.job.v1.Job.$Properties } => ({ job: view.message() });
   const whole = ({ view }: Found<View>): { job: muster.job.v1.Job.$Properties } => ({
     job: { ...view.message(), manifestJson: JSON.stringify(view.job.resource) },
@@ -90,15 +93,21 @@ export function answers(
     changed: (ownerId) => bell.emit(ownerId),
     submitJob: async (request) => {
       const { found, warnings } = await submit(requests, request);
-      return { ...whole(found), warnings: [...warnings] };
+      return { ...whole(found), warnings };
     },
     checkJob: async ({ manifestJson }) => {
       const { problems, warnings } = await check(requests, manifestJson);
-      return { problems: problems.map(({ field, reason }) => ({ field, reason })), warnings: [...warnings] };
+      return { problems, warnings };
     },
     getJob: async ({ key }, { signal }) => {
       refuseEarly();
       return whole(await get(requests, keyOf(key), signal));
+    },
+    explainJob: async ({ key }, { signal }) => {
+      refuseEarly();
+      const podsLeft = () => Promise.resolve(podsLeftOf(deps));
+      const find = async (): Promise<View> => (await get(requests, keyOf(key), signal)).view;
+      return { explanation: await explainAnswer({ ...deps.asking, podsLeft }, keyOf(key), find) };
     },
     watchJob: async ({ key, afterRevision, waitMs }, { signal }) => {
       refuseEarly();
@@ -111,7 +120,9 @@ export function answers(
         continue: next,
         kindsGone: [...deps.kindsGone()],
         kindsRefused: deps.kindsRefused().map(({ kind }) => kind),
-        podsLeft: podsLeftMessage(deps),
+        podsLeft: podsLeftOf(deps).map(({ owner, name, pod, node }) => {
+          return { ownerId: owner.slice(OWNER_KIND.length + 1), job: name, pod, node };
+        }),
         ...elsewhereMessage(deps),
       });
     },
@@ -248,9 +259,11 @@ function placeOf({ group, version, plural }: Kind, namespace: string): KubeResou
   return { apiVersion: `${group}/${version}`, plural, namespace };
 }
 
-function podsLeftMessage({ machines, world, runtimes, config }: AnswerDeps): muster.job.v1.PodLeft.$Properties[] {
+function podsLeftOf({ machines, world, runtimes, config }: AnswerDeps): PodLeft[] {
   const left = podsLeft({ machines, world, runtimes: runtimes() }).slice(0, PODS_LEFT_MOST);
-  return left.map(({ ownerId, job, pod, node }) => ({ ownerId, job, pod: `${config.kube.namespace}/${pod}`, node }));
+  return left.map(({ ownerId, job: name, pod, node }) => {
+    return { owner: `${OWNER_KIND}/${ownerId}`, name, pod: `${config.kube.namespace}/${pod}`, node };
+  });
 }
 
 function elsewhereMessage({ elsewhere, config }: AnswerDeps): Partial<muster.job.v1.ListJobsReply.$Properties> {

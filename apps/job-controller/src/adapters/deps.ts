@@ -1,21 +1,23 @@
 import { client, type NatsBus } from "@muster/bus";
-import { eventRecorder, kubeCalls, loadServiceKube, type KubeCalls, type RecordEvent } from "@muster/kube";
+import { eventRecorder, kubeCalls, loadServiceKube, type KubeCalls } from "@muster/kube";
+import { explainCalls, openLedgerClient } from "@muster/ledger-client";
 import { labels, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { installationOf } from "@muster/store";
 import { openNodes } from "@muster/watch";
 import type { Config } from "../config.ts";
+import { ownerIdOfUnit } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
+import { jobKey } from "../domain/ownership.ts";
 import { answers } from "./answers.ts";
 import type { JobElsewhere } from "../domain/plan-elsewhere.ts";
 import { openElsewhere, type Elsewhere } from "./elsewhere.ts";
-import { gatherEvents } from "./gather-events.ts";
+import { gatherEvents, type RecordEvent } from "./gather-events.ts";
 import { followKinds } from "./follow-kinds.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
-import { openMachines, type Machines, type MachinesDeps } from "./machines.ts";
+import { makeMachines, OWNER_KIND, type Machines, type MachinesDeps } from "./machines.ts";
 import { openMemberLogs } from "./member-log.ts";
-import type { JobRow } from "./read-job.ts";
-import { makePasses, type Pass } from "./passes.ts";
+import { makePasses, type MakeReconcile } from "./passes.ts";
 import { openPodGroups } from "./pod-groups.ts";
 import { sweep, tellOnce } from "./sweep.ts";
 import { openWorld, type World } from "./world.ts";
@@ -37,8 +39,7 @@ export type Deps = AsyncDisposable & {
   readonly kindsUnknown: () => readonly Kind[];
   /** Begins to follow kinds that were installed since, and ends following those that were uninstalled; returns those that are not there. */
   readonly discover: () => Promise<readonly Kind[]>;
-  /** One pass over the job of this key. */
-  readonly pass: Pass;
+  readonly reconcileOf: MakeReconcile;
   /** Looks for jobs in other namespaces; `mayReport`: this replica leads. */
   readonly lookElsewhere: Elsewhere["look"];
   /** Gives back what the ledger has for jobs that are gone. */
@@ -76,7 +77,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following nodes is interrupted"),
     }),
   );
-  const machines = undo.use(await openLedger(bus, runtimes));
+  const machines = await openLedger(undo, bus, runtimes);
   const { recordEvent, reportUnserved } = openEvents(undo, context, calls);
   const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
   const logs = undo.use(openMemberLogs(kube, namespace));
@@ -87,7 +88,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     now: Date.now,
     report: reportUnserved,
   });
-  const answering = answers({ logs, config, calls, world, machines, elsewhere, ...known });
+  const answering = answers({ asking: explainCalls(bus), logs, config, calls, world, machines, elsewhere, ...known });
   world.pods.onChange(({ before, after }) => {
     const owner = (after ?? before)?.metadata?.labels?.[labels.owner];
     if (owner !== undefined) answering.changed(owner);
@@ -119,7 +120,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       return missing;
     },
     lookElsewhere: elsewhere.look,
-    pass: makePasses(context, { calls, world, groups, machines, nodes, installation, recordEvent }),
+    reconcileOf: makePasses(context, { calls, world, groups, machines, nodes, installation, recordEvent }),
     // Before that, jobs of a kind that nobody has asked for yet would count as gone.
     sweep: async () => {
       if (!areKindsKnown) return;
@@ -142,15 +143,12 @@ function describeAge(
 }
 
 /** What jobs have at the ledger, and what it says wakes them. */
-function openLedger(bus: NatsBus, runtimes: Runtimes): ReturnType<typeof openMachines> {
-  const reservations = client(bus, ReservationService);
-  return openMachines({
-    bus,
-    reservations,
-    now: Date.now,
-    elapsedMs: () => performance.now(),
-    ...wakers(runtimes),
-  });
+async function openLedger(undo: AsyncDisposableStack, bus: NatsBus, runtimes: Runtimes): Promise<Machines> {
+  const calls = client(bus, ReservationService);
+  const elapsedMs = (): number => performance.now();
+  const known = { bus, calls, ownerKind: OWNER_KIND, groupOf: ownerIdOfUnit, elapsedMs };
+  const ledger = undo.use(await openLedgerClient(known));
+  return makeMachines({ ledger, calls, now: Date.now, elapsedMs, ...wakers(runtimes) });
 }
 
 /** Events of jobs, which end with the stack. */
@@ -158,7 +156,7 @@ function openEvents(
   undo: AsyncDisposableStack,
   { config, logger, instance }: ServiceContext<Config>,
   calls: KubeCalls,
-): { readonly recordEvent: RecordEvent<JobRow>; readonly reportUnserved: (job: JobElsewhere) => void } {
+): { readonly recordEvent: RecordEvent; readonly reportUnserved: (job: JobElsewhere) => void } {
   const { namespace } = config.kube;
   const events = undo.use(
     eventRecorder({
@@ -203,15 +201,10 @@ function wakers(runtimes: Runtimes): Pick<MachinesDeps, "changed" | "listed"> {
   return {
     changed: (ownerId) => {
       for (const { jobs, wake } of runtimes.values())
-        for (const { metadata } of jobs.byIndex("ownerId", ownerId)) wake(keyOf(metadata));
+        for (const job of jobs.byIndex("ownerId", ownerId)) wake(jobKey(job));
     },
     listed: () => {
-      for (const { jobs, wake } of runtimes.values())
-        for (const { metadata } of jobs.list()) wake(keyOf(metadata), "low");
+      for (const { jobs, wake } of runtimes.values()) for (const job of jobs.list()) wake(jobKey(job), "low");
     },
   };
-}
-
-function keyOf({ namespace, name }: JobRow["metadata"]): string {
-  return `${namespace}/${name}`;
 }

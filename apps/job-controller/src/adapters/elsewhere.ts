@@ -1,7 +1,8 @@
 import { listPages, type KubeCalls } from "@muster/kube";
 import { planElsewhere, type ElsewhereMemory, type JobElsewhere } from "../domain/plan-elsewhere.ts";
 import { OUR_NAME } from "../domain/read-run-policy.ts";
-import { isRightMissing, type KindRuntime } from "./kind-runtime.ts";
+import { isRightMissing } from "../members/find-resource.ts";
+import type { KindRuntime } from "./kind-runtime.ts";
 import type { JobResource } from "./read-job.ts";
 
 /** Jobs in namespaces that nothing serves: kubectl creates them, and they would wait without a word. */

@@ -1,6 +1,7 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { createMembers, makeExpectations } from "@muster/kube";
 import { expect, it } from "vitest";
+import { createMembers } from "../members/change-members.ts";
+import { makeExpectations } from "../members/expectations.ts";
 import { fenced } from "./fence.ts";
 
 it("makes no pod more once the lead has passed on between two of them", async () => {

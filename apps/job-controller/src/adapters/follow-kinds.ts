@@ -1,12 +1,14 @@
 import type { KubeConfig } from "@kubernetes/client-node";
-import { makeExpectations, type KubeCalls, type RecordEvent } from "@muster/kube";
+import type { KubeCalls } from "@muster/kube";
 import type { ServiceContext } from "@muster/service";
 import type { Config } from "../config.ts";
 import { ownerIdOf } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
 import { KINDS } from "../domain/kinds.ts";
-import { findKind, startKind, type KindRuntime } from "./kind-runtime.ts";
-import type { JobRow } from "./read-job.ts";
+import { findResource } from "../members/find-resource.ts";
+import { makeExpectations, type Expectations } from "../members/expectations.ts";
+import type { RecordEvent } from "./gather-events.ts";
+import { startKind, type KindRuntime } from "./kind-runtime.ts";
 import type { World } from "./world.ts";
 
 export type FollowDeps = {
@@ -14,7 +16,7 @@ export type FollowDeps = {
   readonly kube: KubeConfig;
   readonly calls: KubeCalls;
   readonly world: World;
-  readonly recordEvent: RecordEvent<JobRow>;
+  readonly recordEvent: RecordEvent;
   /** By kind; changed here alone. */
   readonly runtimes: Map<string, KindRuntime>;
   /** Kinds that were followed, and are not installed any more; changed here alone. */
@@ -44,7 +46,11 @@ export function followKinds(deps: FollowDeps): {
     refused: () => [...refused],
     discover: async () => {
       const { namespace } = context.config.kube;
-      const asked = await Promise.allSettled(KINDS.map((kind) => findKind(kind, calls, namespace)));
+      const asked = await Promise.allSettled(
+        KINDS.map(({ group, version, plural }) =>
+          findResource(calls, { apiVersion: `${group}/${version}`, plural, namespace }),
+        ),
+      );
       for (const [index, kind] of KINDS.entries()) {
         const answer = asked[index];
         if (answer?.status !== "fulfilled") continue;
@@ -81,7 +87,7 @@ export function followKinds(deps: FollowDeps): {
 /** Returns the way to end it. */
 function start(
   { context: { config, logger }, kube, calls, world, recordEvent, runtimes, jobChanged }: FollowDeps,
-  expectations: ReturnType<typeof makeExpectations>,
+  expectations: Expectations,
   kind: Kind,
 ): () => Promise<void> {
   const runtime = startKind(kind, {
@@ -95,7 +101,6 @@ function start(
     recordEvent,
     syncPeriodMs: config.syncPeriodMs,
     workers: config.workers,
-    gangScheduling: config.policy.gangScheduling,
     onError: (error, retryInMs) =>
       logger.warn({ err: error, kind: kind.kind, retryInMs }, "following jobs is interrupted"),
   });

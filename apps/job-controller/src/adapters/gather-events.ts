@@ -1,5 +1,7 @@
-import type { RecordEvent } from "@muster/kube";
 import type { JobRow } from "./read-job.ts";
+
+/** Writes an event of the job, which `kubectl describe` shows. */
+export type RecordEvent = (job: JobRow, type: "Normal" | "Warning", reason: string, message: string) => void;
 
 /** Events that differ only in the name at their end become one, after this time. */
 const GATHER_MS = 1000;
@@ -16,7 +18,7 @@ type Gathered = {
  * Gathers what happens to one job within a moment: fifty pods that are created are one event and not fifty. Only good news is gathered; warnings go on at once. Disposing
  * tells what still waits.
  */
-export function gatherEvents(record: RecordEvent<JobRow>): { readonly record: RecordEvent<JobRow> } & Disposable {
+export function gatherEvents(record: RecordEvent): { readonly record: RecordEvent } & Disposable {
   const waiting = new Map<string, Gathered>();
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;

@@ -41,7 +41,7 @@ export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessa
       const replicas = shape.types.find((each) => each.type === type)?.replicas ?? 0;
       return { type, replicas, active, ready, succeeded, failed, restarts: own };
     }),
-    members: [...members],
+    members,
     createdAtMs: new Date(metadata.creationTimestamp ?? 0).getTime(),
     startedAtMs: status.startMs ?? 0,
     finishedAtMs: status.completionMs ?? 0,

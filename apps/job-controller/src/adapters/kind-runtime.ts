@@ -1,24 +1,10 @@
-import type { KubeConfig, V1Pod, V1Service } from "@kubernetes/client-node";
-import {
-  informer,
-  jobController,
-  kubeFault,
-  listWatch,
-  workQueue,
-  type ClaimantCache,
-  type ControllerInterface,
-  type Expectations,
-  type Informer,
-  type JobController,
-  type KubeCalls,
-  type KubeResource,
-  type RecordEvent,
-  type WorkQueue,
-} from "@muster/kube";
-import { annotations, labels } from "@muster/proto";
+import type { KubeConfig } from "@kubernetes/client-node";
+import { workQueue, type WorkQueue } from "@muster/controller";
+import { informer, listWatch, type Informer, type KubeResource } from "@muster/kube";
 import { ownerIdOf } from "../domain/build-units.ts";
 import type { Kind, KindDefaults } from "../domain/kind.ts";
-import { componentLabel, ownerLabels } from "../domain/member-metadata.ts";
+import { jobKey } from "../domain/ownership.ts";
+import { kindController, type KindController, type KindControllerDeps } from "./kind-controller.ts";
 import { ownWrites } from "./own-writes.ts";
 import { readJob, type JobResource, type JobRow } from "./read-job.ts";
 
@@ -33,7 +19,7 @@ export type KindRuntime = AsyncDisposable & {
   wakeAfter(key: string, ms: number): void;
   /** A queue with every job in it, for whoever begins to work; the one before gets no more. */
   newQueue(): WorkQueue;
-  readonly controller: JobController<JobRow>;
+  readonly controller: KindController;
   /** Milliseconds for which more jobs have waited for a pass than passes are made at once, whenever this was asked; undefined when that is not so now. */
   busyForMs(): number | undefined;
   /** The newest version that this process knows of, be it from the cache or from its own last write. */
@@ -48,23 +34,16 @@ export type KindRuntime = AsyncDisposable & {
   readonly ended: AbortSignal;
 };
 
-export type KindDeps = {
+export type KindDeps = Pick<
+  KindControllerDeps,
+  "calls" | "pods" | "services" | "expectations" | "recordEvent" | "syncPeriodMs"
+> & {
   readonly config: KubeConfig;
-  readonly calls: KubeCalls;
   readonly namespace: string;
   readonly defaults: KindDefaults;
-  readonly pods: ClaimantCache<V1Pod>;
-  readonly services: ClaimantCache<V1Service>;
-  readonly expectations: Expectations;
-  readonly recordEvent: RecordEvent<JobRow>;
-  readonly syncPeriodMs: number;
   readonly workers: number;
-  readonly gangScheduling: boolean;
   readonly onError: (error: unknown, retryInMs: number) => void;
 };
-
-const CONTROLLER_NAME = "muster-job-controller";
-const KEYS = { labels, annotations };
 
 /** Begins to follow the jobs of one kind. */
 export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
@@ -89,17 +68,18 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
 
   const job = (key: string): JobRow | undefined => written.newest(key, jobs.get(key));
 
-  const { pods, services, recordEvent, expectations } = deps;
-  const controller = jobController<JobRow>(
-    controllerInterface(kind, { job, calls, resource, read }),
-    { calls, pods, services, jobs: () => jobs.list(), queue: { add: wake }, recordEvent, expectations },
-    { reconcilerSyncLoopPeriodMs: deps.syncPeriodMs, enableGangScheduling: deps.gangScheduling },
-  );
+  const controller = kindController(kind, {
+    ...deps,
+    jobs: () => jobs.list(),
+    job,
+    readJob: async (name) => read(await calls.get<JobResource>(resource, name)),
+    enqueue: wake,
+  });
   jobs.onChange(({ key, before, after }) => {
     if (after === undefined && before !== undefined) {
       written.forget(key);
       writtenMs.delete(key);
-      controller.forgetJob(before.metadata.uid);
+      deps.expectations.deleteJob(before.metadata.uid);
     }
     wake(key);
   });
@@ -114,13 +94,13 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     busyForMs,
     newQueue: () => {
       queue = workQueue();
-      for (const { metadata } of jobs.list()) queue.add(`${metadata.namespace}/${metadata.name}`);
+      for (const each of jobs.list()) queue.add(jobKey(each));
       return queue;
     },
     controller,
     job,
     wrote: (each) => {
-      const key = `${each.metadata.namespace}/${each.metadata.name}`;
+      const key = jobKey(each);
       // Gone while its status was on the way: nothing would ever take it out again.
       if (jobs.get(key)?.metadata.uid !== each.metadata.uid) return;
       written.wrote(key, read(each));
@@ -142,57 +122,5 @@ function busyMeter(isBusy: () => boolean): () => number | undefined {
     const nowMs = performance.now();
     sinceMs = isBusy() ? (sinceMs ?? nowMs) : undefined;
     return sinceMs === undefined ? undefined : nowMs - sinceMs;
-  };
-}
-
-/** Whether the API server has this kind of resource, and lets us read it. Rejects when it does not answer. */
-export async function findKind(
-  kind: Kind,
-  calls: Pick<KubeCalls, "list">,
-  namespace: string,
-): Promise<"served" | "absent" | "refused"> {
-  try {
-    const resource = { apiVersion: `${kind.group}/${kind.version}`, plural: kind.plural, namespace };
-    await calls.list(resource, { query: { limit: 1 } });
-    return "served";
-  } catch (error) {
-    if (kubeFault(error)?.code === "not_found") return "absent";
-    if (isRightMissing(error)) return "refused";
-    throw error;
-  }
-}
-
-/** Asking again does not help before somebody gives it. */
-export function isRightMissing(error: unknown): boolean {
-  const fault = kubeFault(error);
-  return fault?.code === "invalid_request" && fault.field === "permission";
-}
-
-function controllerInterface(
-  kind: Kind,
-  source: {
-    readonly job: (key: string) => JobRow | undefined;
-    readonly calls: Pick<KubeCalls, "get">;
-    readonly resource: KubeResource;
-    readonly read: (resource: JobResource) => JobRow;
-  },
-): ControllerInterface<JobRow> {
-  const { calls, resource, read } = source;
-  return {
-    controllerName: CONTROLLER_NAME,
-    apiGroupVersionKind: { group: kind.group, version: kind.version, kind: kind.kind },
-    plural: kind.plural,
-    ...kind.labelKeys,
-    furtherLabels: ({ job, replicaType, index }) => {
-      const member = { type: replicaType, index };
-      const further = "problems" in job.spec ? {} : kind.labels(job.metadata, member, job.spec);
-      return {
-        ...further,
-        ...ownerLabels({ job: job.metadata }, KEYS),
-        ...componentLabel(member, KEYS),
-      };
-    },
-    getJobFromInformerCache: (namespace, name) => source.job(`${namespace}/${name}`),
-    getJobFromApi: async (namespace, name) => read(await calls.get<JobResource>({ ...resource, namespace }, name)),
   };
 }

@@ -1,28 +1,30 @@
-import type { Client, NatsBus } from "@muster/bus";
+import type { NatsBus } from "@muster/bus";
 import { FaultError, type Fault } from "@muster/faults";
-import { muster, type ReservationService } from "@muster/proto";
+import { openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
+import { muster } from "@muster/proto";
 import { describe, expect, it } from "vitest";
-import type { Unit } from "../domain/build-units.ts";
-import { openMachines } from "./machines.ts";
+import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
+import { makeMachines, OWNER_KIND } from "./machines.ts";
 
-type Reservation = muster.reservation.v1.Reservation.$Properties;
+const { Reservation, ReservationGranted, ReservationReleased, ReservationState } = muster.reservation.v1;
+type Reservation = muster.reservation.v1.Reservation;
 
-const { ReservationGranted, ReservationReleased, ReservationState } = muster.reservation.v1;
 const ID = "train-0a1b2c3d4e5f";
 const UNIT: Unit = { id: ID, needs: [{ component: "worker-0", pool: "gpu" }], because: "gang" };
 const GOING_ON = new AbortController().signal;
 
 function reservation(id: string, state: "granted" | "waiting", owner = ID): Reservation {
   const granted = state === "granted";
-  return {
+  return Reservation.create({
     id,
     owner: { kind: "job", id: owner },
     needs: [{ component: "worker-0", pool: "gpu" }],
     state: granted ? ReservationState.RESERVATION_STATE_GRANTED : ReservationState.RESERVATION_STATE_WAITING,
-    machines: granted ? [{ component: "worker-0", node: "node-a" }] : [],
+    machines: granted ? [{ component: "worker-0", pool: "gpu", node: "node-a" }] : [],
     createdAtMs: 1000,
-    because: granted ? null : { code: "POOL_AVAILABILITY", pool: "gpu", requested: 1, available: 0, ahead: 2 },
-  };
+    sequence: Number(id),
+    because: granted ? undefined : { code: "POOL_AVAILABILITY", pool: "gpu", requested: 1, available: 0, ahead: 2 },
+  });
 }
 
 /** A ledger of which a test says what it has and answers. */
@@ -42,7 +44,7 @@ async function opened(clock = { now: 5000, elapsed: 0 }) {
       return Promise.resolve({ [Symbol.asyncDispose]: () => Promise.resolve() });
     },
   } as unknown as Pick<NatsBus, "listen">;
-  const reservations = {
+  const calls = {
     reserve: () => {
       said.push("reserve");
       return "code" in answer.reserve
@@ -64,14 +66,16 @@ async function opened(clock = { now: 5000, elapsed: 0 }) {
       const page = ids.slice(0, limit);
       const found = page.flatMap((id) => ledger.get(id) ?? []);
       await answer.list();
-      return { reservations: found, continue: ids.length > page.length ? (page.at(-1) ?? "") : "" };
+      const nextSequence = 1 + Math.max(0, ...[...ledger.values()].map(({ sequence }) => sequence));
+      return { reservations: found, nextSequence, continue: ids.length > page.length ? (page.at(-1) ?? "") : "" };
     },
-  } as unknown as Client<typeof ReservationService>;
-  const machines = await openMachines({
-    bus,
-    reservations,
+  } as unknown as ReservationCalls;
+  const elapsedMs = (): number => clock.elapsed;
+  const machines = makeMachines({
+    ledger: await openLedgerClient({ bus, calls, ownerKind: OWNER_KIND, groupOf: ownerIdOfUnit, elapsedMs }),
+    calls,
     now: () => clock.now,
-    elapsedMs: () => clock.elapsed,
+    elapsedMs,
     changed: (ownerId) => said.push(`changed ${ownerId}`),
     listed: () => said.push("listed"),
   });

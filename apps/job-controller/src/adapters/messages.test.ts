@@ -1,6 +1,8 @@
+import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { maximaOf } from "./messages.ts";
 
+const { Pool } = muster.reservation.v1;
 const SCALED = { name: "a", capacity: 2, elasticMax: 2, elasticAtMs: 1000 };
 
 it.each([
@@ -11,5 +13,5 @@ it.each([
   ["the nodes of a pool of which none may be made", { ...SCALED, elasticMax: 0 }, 2],
   ["nothing of a pool that is not scaled", { ...SCALED, elasticMax: 0, elasticAtMs: 0 }, undefined],
 ])("counts %s", (_title, pool, most) => {
-  expect(maximaOf([pool]).get("a")).toBe(most);
+  expect(maximaOf([Pool.create(pool)]).get("a")).toBe(most);
 });

@@ -1,13 +1,19 @@
 import type { V1Pod, V1Service } from "@kubernetes/client-node";
-import { genExpectationPodsKey, genExpectationServicesKey, type KubeCalls } from "@muster/kube";
-import { labels } from "@muster/proto";
+import type { KubeCalls } from "@muster/kube";
+import { annotations, labels } from "@muster/proto";
 import type { Nodes } from "@muster/watch";
 import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
 import type { PodFact, ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
+import { jobLabels } from "../domain/member-labels.ts";
+import { componentLabel, ownerLabels } from "../domain/member-metadata.ts";
 import { memberName } from "../domain/member-names.ts";
+import { controllerOf, isDeleting, jobKey } from "../domain/ownership.ts";
+import { filterPods, slicePods } from "../domain/slice-pods.ts";
+import { podsKey, servicesKey } from "../members/expectations.ts";
 import { lookForCompanions, NOTHING_MISSING } from "./companions.ts";
+import type { Looked } from "../reconcile.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import type { PodEnds } from "./pod-ends.ts";
@@ -31,15 +37,13 @@ export type ObserveDeps = {
   readonly now: () => number;
 };
 
-/** What a pass saw, and the objects behind what it saw: steps name them, and act on them. */
-export type Observation = {
-  readonly snapshot: Snapshot;
+/** The snapshot of a job, and the objects behind it: steps name them, and act on them. */
+export type Observation = Looked & {
+  readonly job: JobRow;
   readonly pods: ReadonlyMap<string, V1Pod>;
   readonly services: ReadonlyMap<string, V1Service>;
   readonly wantedServices: ReadonlyMap<string, ServiceOwner>;
   readonly companions: ReadonlyMap<string, CompanionObject>;
-  /** What was wrong with single members; the others were claimed. */
-  readonly errors: readonly Error[];
   readonly ignored: readonly Ignored[];
   /** Pods that have ended, and that is remembered until it is written down. */
   readonly ends: readonly SeenEnd[];
@@ -50,14 +54,16 @@ type SeenEnd = { readonly pod: PodFact; readonly isGone: boolean };
 /** A pod that nobody can tell the index of. */
 export type Ignored = { readonly pod: V1Pod; readonly because: string };
 
+const KEYS = { labels, annotations };
+
 /** Looks at a job: adopts and releases members where it has to, and asks for companions that may be missing. Everything else is in caches. */
 export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobRow): Promise<Observation> {
   const { controller, kind } = runtime;
   const { metadata, spec, status } = job;
   const nowMs = deps.now();
   const canAdopt = controller.recheckDeletionTimestamp(job);
-  const pods = await controller.getPodsForJob(job, canAdopt);
-  const services = await controller.getServicesForJob(job, canAdopt);
+  const pods = await controller.claimPods(job, canAdopt);
+  const services = await controller.claimServices(job, canAdopt);
   const isClaimed = new Set(pods.claimed.map((pod) => pod.metadata?.uid));
   const ends = deps
     .endsOf(metadata.uid)
@@ -95,29 +101,32 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     strangers: strangers.map(factOf),
     unreadable: ignored.map(({ pod }) => factOf(pod)),
     released: made
-      .filter((pod) => controllerUidOf(pod) !== metadata.uid && !isClaimed.has(pod.metadata?.uid))
+      .filter((pod) => controllerOf(pod)?.uid !== metadata.uid && !isClaimed.has(pod.metadata?.uid))
       .map(podFact),
     namesTaken: namesTaken(deps, runtime.kind, job, replicas),
     services: {
       present: present.map(({ metadata: of }) => of?.name ?? ""),
       wanted: [...wantedServices.keys()],
-      settled: types.every((type) => controller.expectations.satisfied(genExpectationServicesKey(metadata.uid, type))),
+      settled: types.every((type) => controller.expectations.satisfied(servicesKey(metadata.uid, type))),
     },
     ...(isPodMissing && gang?.state === "granted" ? await lookForCompanions(deps.calls, job, named) : NOTHING_MISSING),
-    budget: deps.budgetOf(metadata, controller.genLabels(metadata.name)),
+    budget: deps.budgetOf(metadata, jobLabels(kind.labelKeys, metadata)),
     groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
     nodesLost: [...deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied }).keys()],
   };
   return {
+    job,
     snapshot,
+    sinceWriteMs: runtime.sinceWriteMs(jobKey(job)),
+    busyForMs: runtime.busyForMs(),
     pods: new Map(pods.claimed.map((pod) => [pod.metadata?.uid ?? "", pod])),
     services: new Map(services.claimed.map((service) => [service.metadata?.name ?? "", service])),
     wantedServices,
     companions: named,
     errors: [...pods.errors, ...services.errors],
     ignored,
-    ends: ends.map(({ pod, isGone }) => ({ pod: factOf(byOwnName(runtime, job, pod)), isGone })),
+    ends: ends.map(({ pod, isGone }) => ({ pod: factOf(byOwnName(kind, job, pod)), isGone })),
   };
 }
 
@@ -133,8 +142,8 @@ function namesTaken(
   );
   return missing.flatMap((name) => {
     const pod = podNamed(metadata.namespace, name);
-    if (pod === undefined || pod.metadata?.deletionTimestamp !== undefined) return [];
-    const owner = pod.metadata?.ownerReferences?.find(({ controller }) => controller === true);
+    if (pod === undefined || isDeleting(pod)) return [];
+    const owner = controllerOf(pod);
     if (owner?.uid === metadata.uid) return [];
     const earlier = owner?.kind === kind.kind && owner.name === metadata.name;
     const words = owner === undefined ? "nobody" : `${earlier ? "an earlier " : ""}${owner.kind} ${owner.name}`;
@@ -158,15 +167,15 @@ function sortPods(
   { pods, factOf }: { readonly pods: readonly V1Pod[]; readonly factOf: (pod: V1Pod) => PodFact },
 ): { replicas: ReplicaSeen[]; strangers: V1Pod[]; ignored: Ignored[] } {
   const { metadata } = job;
-  const { controller } = runtime;
+  const { controller, kind } = runtime;
   const ignored: Ignored[] = [];
   const specs = "problems" in job.spec ? [] : job.spec.replicas;
-  const members = pods.map((pod) => byOwnName(runtime, job, pod));
+  const members = pods.map((pod) => byOwnName(kind, job, pod));
   const rest = new Set(members);
   const replicas = specs.map(({ type, replicas: count }): ReplicaSeen => {
-    const ofType = controller.filterPodsForReplicaType(members, type);
+    const ofType = filterPods(members, type, kind.labelKeys);
     for (const pod of ofType) rest.delete(pod);
-    const slices = controller.getPodSlices(ofType, count);
+    const slices = slicePods(ofType, count, kind.labelKeys);
     ignored.push(...slices.ignored.map(({ member, because }) => ({ pod: member, because })));
     return {
       type,
@@ -175,7 +184,7 @@ function sortPods(
         pod: factOf(member),
         because: because === "duplicate" ? "duplicate-index" : "index-out-of-range",
       })),
-      podsSettled: controller.expectations.satisfied(genExpectationPodsKey(metadata.uid, type)),
+      podsSettled: controller.expectations.satisfied(podsKey(metadata.uid, type)),
     };
   });
   return { replicas, strangers: [...rest], ignored };
@@ -185,26 +194,23 @@ function sortPods(
  * A pod under a member's own name is that member, whatever has become of its labels: a name cannot be edited, and no other pod can be made under it. So it is
  * looked at with the labels that it was made with.
  */
-export function byOwnName(
-  { controller, kind }: { readonly controller: Pick<KindRuntime["controller"], "genMember">; readonly kind: Kind },
-  job: JobRow,
-  pod: V1Pod,
-): V1Pod {
-  if ("problems" in job.spec) return pod;
+export function byOwnName(kind: Kind, { metadata, spec }: JobRow, pod: V1Pod): V1Pod {
+  if ("problems" in spec) return pod;
   const [, prefix = "", index = ""] = /^(.*-)(0|[1-9]\d{0,5})$/.exec(pod.metadata?.name ?? "") ?? [];
-  const replicaType = job.spec.replicas.find(({ type }) => prefix === `${job.metadata.name}-${type}-`)?.type;
-  if (replicaType === undefined) return pod;
+  const type = spec.replicas.find((replica) => prefix === `${metadata.name}-${replica.type}-`)?.type;
+  if (type === undefined) return pod;
+  const member = { type, index: Number(index) };
   const written = pod.metadata?.labels;
   const { replicaTypeLabelKey, replicaIndexLabelKey } = kind.labelKeys;
   const isWhole =
-    written?.[replicaTypeLabelKey] === replicaType &&
+    written?.[replicaTypeLabelKey] === type &&
     written[replicaIndexLabelKey] === index &&
-    written[labels.component] === componentOf({ type: replicaType, index: Number(index) });
+    written[labels.component] === componentOf(member);
   if (isWhole) return pod;
-  const made = controller.genMember(job, { replicaType, index: Number(index) }).labels;
+  const made = {
+    ...kind.labels(metadata, member, spec),
+    ...ownerLabels({ job: metadata }, KEYS),
+    ...componentLabel(member, KEYS),
+  };
   return { ...pod, metadata: { ...pod.metadata, labels: { ...written, ...made } } };
-}
-
-function controllerUidOf({ metadata }: V1Pod): string | undefined {
-  return metadata?.ownerReferences?.find(({ controller }) => controller === true)?.uid;
 }

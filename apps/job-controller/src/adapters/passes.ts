@@ -1,5 +1,6 @@
+import type { Observed, Reconcile } from "@muster/controller";
 import { describeFault, faultOf } from "@muster/faults";
-import { kubeFault, type KubeCalls, type RecordEvent } from "@muster/kube";
+import { kubeFault, type KubeCalls } from "@muster/kube";
 import { annotations, labels } from "@muster/proto";
 import type { Nodes } from "@muster/watch";
 import type { ServiceContext } from "@muster/service";
@@ -7,16 +8,17 @@ import type { Config } from "../config.ts";
 import type { JobStatus } from "../domain/job-status.ts";
 import { isEndRecorded } from "../domain/is-end-recorded.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
-import { reconcile } from "../reconcile.ts";
+import { jobKey } from "../domain/ownership.ts";
+import { makeReconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
 import { fenced, type Fence } from "./fence.ts";
+import type { RecordEvent } from "./gather-events.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import { observe, type Observation, type ObserveDeps } from "./observe.ts";
 import type { PodGroups } from "./pod-groups.ts";
-import type { JobRow } from "./read-job.ts";
 import { telling } from "./tell-passes.ts";
-import { inPass, inStep } from "./trace.ts";
+import { inStep, spanOfPass } from "./trace.ts";
 import type { World } from "./world.ts";
 import { writeStatus } from "./write-status.ts";
 
@@ -28,20 +30,14 @@ export type PassWorld = {
   readonly nodes: Nodes;
   /** Id of ours. */
   readonly installation: string;
-  readonly recordEvent: RecordEvent<JobRow>;
+  readonly recordEvent: RecordEvent;
 };
 
-type Seen = Observation & { readonly job: JobRow };
-
-/** One pass over the job of a key, as long as this process leads. */
-export type Pass = (
-  runtime: KindRuntime,
-  key: string,
-  lead: { readonly signal: AbortSignal; readonly holds: Fence },
-) => Promise<{ readonly requeueAfterMs?: number }>;
+/** Makes passes over the jobs of one kind, as long as this process leads. */
+export type MakeReconcile = (runtime: KindRuntime, isHeld: Fence) => Reconcile;
 
 /** What stands behind each verb of a pass. */
-export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld): Pass {
+export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld): MakeReconcile {
   const { config, logger } = context;
   const { calls, recordEvent, world } = passWorld;
   const observing = observeDeps(config, passWorld);
@@ -49,10 +45,11 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
   const policy = { ...config.policy, statusEveryMs: config.statusEveryMs, postponeMostMs: config.postponeMostMs };
   const onDropped = tellDrop(logger);
   const { tell, planned, failed } = telling(recordEvent, logger, config.policy);
-  return (runtime, key, { signal, holds }) => {
-    const write = async ({ job }: Seen, status: JobStatus): Promise<"written" | "gone"> => {
+  return (runtime, isHeld) => {
+    const write = async ({ job }: Observation, status: JobStatus, signal: AbortSignal): Promise<"written" | "gone"> => {
+      signal.throwIfAborted();
       const written = await writeStatus({ calls, onDropped }, runtime.resource, job, status).catch((error: unknown) => {
-        if (kubeFault(error)?.code === "conflict") runtime.distrust(key);
+        if (kubeFault(error)?.code === "conflict") runtime.distrust(jobKey(job));
         throw error;
       });
       if (written === undefined) return "gone";
@@ -60,38 +57,32 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
       tell(job, status);
       return "written";
     };
-    return reconcile<Seen>(
+    return makeReconcile<Observation>(
       {
-        observe: async () => {
+        observe: async (key): Promise<Observed<Observation>> => {
           const job = runtime.job(key);
-          return job === undefined ? undefined : { ...(await observe(observing, runtime, job)), job };
+          return job === undefined ? {} : { seen: await observe(observing, runtime, job) };
         },
-        act: async (seen, step) => {
+        span: ({ job }) => spanOfPass(job),
+        act: async (seen, step, signal) => {
           signal.throwIfAborted();
-          await inStep(seen.job, step, () => act(acting, { runtime, job: seen.job, seen, signal, holds }, step));
+          const { job } = seen;
+          await inStep(job, step, () => act(acting, { runtime, job, seen, signal, isHeld }, step));
         },
-        // A process that goes on after it was frozen may come here before anything has told it to stop.
-        writeStatus: fenced(holds, (seen: Seen, status: JobStatus) => {
-          signal.throwIfAborted();
-          return write(seen, status);
-        }),
+        // A process that was frozen may come here before it learns that it lost the lead.
+        writeStatus: fenced(isHeld, write),
         recorded: ({ job, ends, snapshot }, status) => {
           const written = ends.filter(({ pod }) => isEndRecorded(pod, snapshot.spec, status));
           world.ends.forget(
             job.metadata.uid,
             written.map(({ pod }) => pod.uid),
           );
-          // Nothing else tells that their members may be made anew.
-          if (written.some(({ isGone }) => isGone)) runtime.wake(key);
+          // Nothing else wakes the job to recreate their members.
+          if (written.some(({ isGone }) => isGone)) runtime.wake(jobKey(job));
         },
         planned,
-        failed: (seen, step, error) => {
-          if (!signal.aborted) failed(seen, step, error);
-        },
-        inPass: ({ job }, plan, work) => inPass(job, plan, work),
-        wakeAfter: (ms) => runtime.wakeAfter(key, ms),
-        sinceWriteMs: () => runtime.sinceWriteMs(key),
-        busyForMs: runtime.busyForMs,
+        failed,
+        wakeAfter: runtime.wakeAfter,
       },
       policy,
     );

@@ -1,5 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { KINDS } from "../domain/kinds.ts";
+import { controllerOf } from "../domain/ownership.ts";
 
 /** How many ends are remembered: as many as pods may end between two passes over their jobs. */
 export const ENDS_MOST = 50_000;
@@ -85,8 +86,8 @@ function isOver({ status }: V1Pod): boolean {
 }
 
 /** Of pods that a job controls; whoever else controls pods looks after them. */
-function jobUidOf({ metadata }: V1Pod): string | undefined {
-  const owner = metadata?.ownerReferences?.find(({ controller }) => controller === true);
+function jobUidOf(pod: V1Pod): string | undefined {
+  const owner = controllerOf(pod);
   const isJob = KINDS.some(
     ({ kind, group, version }) => owner?.kind === kind && owner.apiVersion === `${group}/${version}`,
   );

@@ -1,17 +1,15 @@
 import type { KubeConfig } from "@kubernetes/client-node";
+import { informer, listWatch, type Informer, type KubeCalls } from "@muster/kube";
+import type { Logger } from "@muster/service";
+import { controllerOf } from "../domain/ownership.ts";
+import type { GroupsSeen, GroupWanted } from "../domain/pod-group.ts";
 import {
-  informer,
-  listWatch,
   POD_GROUP_KINDS,
   POD_GROUPS_PLURAL,
   servedPodGroupKinds,
-  type Informer,
-  type KubeCalls,
   type PodGroup,
   type PodGroupKind,
-} from "@muster/kube";
-import type { Logger } from "@muster/service";
-import type { GroupsSeen, GroupWanted } from "../domain/pod-group.ts";
+} from "../members/pod-group.ts";
 
 /** Groups of schedulers that have such, as far as the cluster serves them. */
 export type PodGroups = AsyncDisposable & {
@@ -46,9 +44,9 @@ export function openPodGroups({ kube, calls, namespace, changed, logger }: PodGr
   function follow(kind: PodGroupKind): void {
     const groups = informer<PodGroup, Row>({
       source: listWatch<PodGroup>(kube, `/apis/${kind.apiVersion}/namespaces/${namespace}/${POD_GROUPS_PLURAL}`),
-      project: ({ metadata, spec }) => ({
-        group: { ...spec, minMember: spec?.minMember ?? 0 },
-        controllerUid: metadata?.ownerReferences?.find(({ controller }) => controller === true)?.uid,
+      project: (group) => ({
+        group: { ...group.spec, minMember: group.spec?.minMember ?? 0 },
+        controllerUid: controllerOf(group)?.uid,
       }),
       onError: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following pod groups is interrupted"),
     });

@@ -1,14 +1,16 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { listPages, type KubeCalls } from "@muster/kube";
+import { sweepOwners } from "@muster/ledger-client";
 import { labels } from "@muster/proto";
 import type { Nodes } from "@muster/watch";
 import { ownerIdOf, ownerIdOfUnit } from "../domain/build-units.ts";
-import { planLeftovers, type PodLeft } from "../domain/plan-leftovers.ts";
+import { planLeftovers, unitStanding, type PodLeft } from "../domain/plan-leftovers.ts";
 import { planForced } from "../domain/plan-pods.ts";
 import type { PodFact } from "../domain/snapshot.ts";
 import { mayRun } from "../domain/summarise-replicas.ts";
 import { removeByForce } from "./act.ts";
-import { isRightMissing, type KindRuntime } from "./kind-runtime.ts";
+import { isRightMissing } from "../members/find-resource.ts";
+import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import { podFact } from "./read-pod.ts";
 import type { JobResource } from "./read-job.ts";
@@ -42,10 +44,22 @@ export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
   const seen = leftoversOf(deps, gone);
   const ids = [...new Set(seen.release.map(ownerIdOfUnit))].slice(0, AT_ONCE);
   if (ids.length === 0) return seen.left;
-  const [jobs, live] = await Promise.all([listJobs(deps), listRunning(deps, ids)]);
-  const units = ids.flatMap((id) => machines.unitsOf(id));
-  const running = (id: string): readonly PodFact[] => [...(live.get(id) ?? []), ...world.runningFor(id)];
-  await each(planLeftovers({ units, jobs, running }).release, (id) => machines.release(id));
+  await sweepOwners({
+    observe: async () => {
+      const [jobs, live] = await Promise.all([listJobs(deps), listRunning(deps, ids)]);
+      const running = (id: string): readonly PodFact[] => [...(live.get(id) ?? []), ...world.runningFor(id)];
+      const objects = ids.flatMap((id) => machines.unitsOf(id)).map((unit) => ({ unit, uid: unit.id }));
+      return { objects, standingOf: ({ unit }) => unitStanding(unit, { jobs, running }) };
+    },
+    leftSince: new Map(),
+    // The id of a unit has the uid of its job, which the API server has deleted: no later job can have the unit.
+    graceMs: undefined,
+    nowMs: Date.now,
+    remove: async (step) => {
+      await machines.release(step.object.unit.id);
+      return step;
+    },
+  });
   return seen.left;
 }
 

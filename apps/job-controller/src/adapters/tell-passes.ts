@@ -1,19 +1,19 @@
 import { describeFault, faultOf } from "@muster/faults";
-import { kubeFault, type RecordEvent } from "@muster/kube";
+import { kubeFault } from "@muster/kube";
 import type { Logger } from "@muster/service";
 import type { JobStatus } from "../domain/job-status.ts";
+import { jobKey } from "../domain/ownership.ts";
 import { adviceOnGroup } from "../domain/plan-group.ts";
 import { planNews } from "../domain/plan-news.ts";
 import type { JobStep } from "../domain/plan-steps.ts";
 import type { JobPolicy } from "../domain/snapshot.ts";
 import type { PassDeps } from "../reconcile.ts";
+import type { RecordEvent } from "./gather-events.ts";
 import { jobMetrics } from "./metrics.ts";
 import type { Observation } from "./observe.ts";
 import type { JobRow } from "./read-job.ts";
 
-type Seen = Observation & { readonly job: JobRow };
-
-export type Telling = Pick<PassDeps<Seen>, "planned" | "failed"> & {
+export type Telling = Pick<PassDeps<Observation>, "planned" | "failed"> & {
   /** This status stands in place of the one that the row was read with. */
   readonly tell: (job: JobRow, status: JobStatus) => void;
 };
@@ -28,7 +28,7 @@ const TOLD_BY_THEMSELVES: ReadonlySet<JobStep["do"]> = new Set([
 
 /** What logs, events and counters say of passes. */
 export function telling(
-  recordEvent: RecordEvent<JobRow>,
+  recordEvent: RecordEvent,
   logger: Pick<Logger, "info" | "warn">,
   policy: Pick<JobPolicy, "gangScheduling">,
 ): Telling {
@@ -38,8 +38,8 @@ export function telling(
     counts.told(job.kind.kind, news);
     for (const { type, reason, message } of news) recordEvent(job, type, reason, message);
   };
-  const planned: PassDeps<Seen>["planned"] = ({ job, ignored, errors, snapshot }, { steps }) => {
-    const key = keyOf(job);
+  const planned: PassDeps<Observation>["planned"] = ({ job, ignored, errors, snapshot }, { steps }) => {
+    const key = jobKey(job);
     const advice = adviceOnGroup(snapshot, policy);
     if (advice !== undefined && steps.some((step) => step.do === "create-pods"))
       recordEvent(job, "Warning", "NoPodGroup", advice);
@@ -51,16 +51,12 @@ export function telling(
     for (const step of steps)
       logger.info({ job: key, kind: job.kind.kind, step: step.do, because: step.because }, "planned");
   };
-  const failed = ({ job }: Seen, step: JobStep, error: unknown): void => {
-    logger.warn({ job: keyOf(job), kind: job.kind.kind, step: step.do, err: error }, "a step failed");
+  const failed = ({ job }: Observation, step: JobStep, error: unknown): void => {
+    logger.warn({ job: jobKey(job), kind: job.kind.kind, step: step.do, err: error }, "a step failed");
     const fault = faultOf(error) ?? kubeFault(error);
     // What will not help itself is for whoever looks at the job; about pods and services their own events say it.
     if (fault?.code === "invalid_request" && !TOLD_BY_THEMSELVES.has(step.do))
       recordEvent(job, "Warning", "StepRefused", `${step.do}: ${describeFault(fault)}`);
   };
   return { tell, planned, failed };
-}
-
-function keyOf({ metadata: { namespace, name } }: JobRow): string {
-  return `${namespace}/${name}`;
 }

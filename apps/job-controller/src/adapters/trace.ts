@@ -1,6 +1,7 @@
+import type { PassSpan } from "@muster/controller";
 import { ROOT_CONTEXT, trace, TraceFlags, type Context } from "@opentelemetry/api";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
-import type { JobPlan, JobStep } from "../domain/plan-steps.ts";
+import type { JobStep } from "../domain/plan-steps.ts";
 import type { JobRow } from "./read-job.ts";
 
 const TRACER = "job-controller";
@@ -17,18 +18,10 @@ export function contextOf({ traceparent, metadata }: Pick<JobRow, "traceparent" 
   return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: TraceFlags.SAMPLED, isRemote: true });
 }
 
-/** Steps of a plan that its span names; a gang that ends has one for each pod. */
-const STEPS_MOST = 50;
-
-/** Runs one pass under a span of the job's trace, which has the plan: what is done, and because of what. */
-export function inPass<Result>(job: JobRow, { steps }: JobPlan, work: () => Promise<Result>): Promise<Result> {
-  const attributes = {
-    "muster.job": job.metadata.name,
-    "muster.job.kind": job.kind.kind,
-    "muster.plan": steps.slice(0, STEPS_MOST).map((step) => `${step.do}: ${step.because}`),
-    "muster.plan.steps": steps.length,
-  };
-  return inSpan(TRACER, "job pass", { parent: contextOf(job), attributes }, work);
+/** The span of one round of a pass, in the job's trace. */
+export function spanOfPass(job: JobRow): PassSpan {
+  const attributes = { "muster.job": job.metadata.name, "muster.job.kind": job.kind.kind };
+  return { name: "job pass", parent: contextOf(job), attributes };
 }
 
 /** Runs one step under a span of its own, inside the pass. */

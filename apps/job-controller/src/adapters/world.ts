@@ -1,11 +1,15 @@
 import type { KubeConfig, V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
 import type { Logger } from "@muster/service";
-import { claimantIndex, informer, listWatch, selectsExactly, type Informer, type Labels } from "@muster/kube";
+import { informer, listWatch, type Informer } from "@muster/kube";
 import { labels } from "@muster/proto";
 import type { Config } from "../config.ts";
 import { KINDS } from "../domain/kinds.ts";
+import type { Labels } from "../domain/member-labels.ts";
+import { controllerOf } from "../domain/ownership.ts";
 import type { BudgetSeen, PodFact } from "../domain/snapshot.ts";
 import { mayRun } from "../domain/summarise-replicas.ts";
+import { selectsExactly } from "../members/budget.ts";
+import { claimantIndex } from "../members/claimant-index.ts";
 import { podEnds, type PodEnds } from "./pod-ends.ts";
 import { keepPod, podFact } from "./read-pod.ts";
 
@@ -73,10 +77,7 @@ export function openWorld(
   });
   const budgets = informer<V1PodDisruptionBudget, Budget>({
     source: listWatch<V1PodDisruptionBudget>(kube, `${policy}/poddisruptionbudgets`),
-    project: ({ metadata, spec }) => ({
-      spec,
-      controllerUid: metadata?.ownerReferences?.find(({ controller }) => controller === true)?.uid,
-    }),
+    project: (budget) => ({ spec: budget.spec, controllerUid: controllerOf(budget)?.uid }),
     onError,
   });
   const caches = [pods, services, budgets];

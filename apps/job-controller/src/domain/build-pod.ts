@@ -1,7 +1,8 @@
 import type { Container, Member, ReplicaSpec } from "./job.ts";
 import type { ClusterDescription, EnvVariable } from "./kind.ts";
 import { memberName } from "./member-names.ts";
-import { componentLabel, type JobToBuild, type MemberPolicy, ownerLabels, ownerReference } from "./member-metadata.ts";
+import { componentLabel, type JobToBuild, type MemberPolicy, ownerLabels } from "./member-metadata.ts";
+import { ownerReference } from "./ownership.ts";
 import { isObject } from "./read-fields.ts";
 
 export type PodToBuild = JobToBuild & {
@@ -70,7 +71,7 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
         [annotations.mainContainer]: replica.mainContainer,
         ...(traceparent === "" ? {} : { [annotations.traceparent]: traceparent }),
       },
-      ownerReferences: [ownerReference(request)],
+      ownerReferences: [ownerReference(kind, job)],
     },
     spec: buildSpec(request, replica, policy),
   };

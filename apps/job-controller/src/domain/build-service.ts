@@ -1,6 +1,8 @@
 import type { JobSpec, Member, ReplicaSpec } from "./job.ts";
 import { memberName } from "./member-names.ts";
-import { componentLabel, type JobToBuild, type MemberKeys, ownerLabels, ownerReference } from "./member-metadata.ts";
+import { jobLabels } from "./member-labels.ts";
+import { componentLabel, type JobToBuild, type MemberKeys, ownerLabels } from "./member-metadata.ts";
+import { ownerReference } from "./ownership.ts";
 
 /** A member whose service it is, or the job as a whole. */
 export type ServiceOwner = Member | "job";
@@ -11,9 +13,9 @@ export type ServiceOwner = Member | "job";
  */
 export function buildService(request: JobToBuild, owner: ServiceOwner, keys: MemberKeys) {
   const { kind, job, spec } = request;
-  const { groupNameLabelKey, groupNameLabelValue, jobNameLabelKey, jobRoleLabelKey } = kind.labelKeys;
-  const ofJob = { [groupNameLabelKey]: groupNameLabelValue, [jobNameLabelKey]: job.name };
-  const { [jobRoleLabelKey]: _role, ...ofMember } = owner === "job" ? ofJob : kind.labels(job, owner, spec);
+  const ofJob = jobLabels(kind.labelKeys, job);
+  const { [kind.labelKeys.jobRoleLabelKey]: _role, ...ofMember } =
+    owner === "job" ? ofJob : kind.labels(job, owner, spec);
   return {
     apiVersion: "v1",
     kind: "Service",
@@ -25,7 +27,7 @@ export function buildService(request: JobToBuild, owner: ServiceOwner, keys: Mem
         ...ownerLabels(request, keys),
         ...(owner !== "job" && componentLabel(owner, keys)),
       },
-      ownerReferences: [ownerReference(request)],
+      ownerReferences: [ownerReference(kind, job)],
     },
     spec: {
       clusterIP: "None",

@@ -1,18 +1,24 @@
 import type { JobSpec, Member } from "./job.ts";
 import type { JobIdentity, KindLabels } from "./kind.ts";
 
+export type Labels = Readonly<Record<string, string>>;
+
 const HEADS = ["chief", "master", "launcher"];
 
+/** The labels that all pods and services of one job have; they are its selector, too. */
+export function jobLabels(keys: KindLabels, job: Pick<JobIdentity, "name">): Labels {
+  return { [keys.groupNameLabelKey]: keys.groupNameLabelValue, [keys.jobNameLabelKey]: job.name };
+}
+
+/** Whether the labels have every pair of the selector. */
+export function selects(selector: Labels, labels: Labels): boolean {
+  return Object.entries(selector).every(([key, value]) => labels[key] === value);
+}
+
 /** The labels of one member: those of its job, its type and index, and the role if it is the one that speaks for the job. */
-export function memberLabels(
-  keys: KindLabels,
-  job: Pick<JobIdentity, "name">,
-  member: Member,
-  spec: JobSpec,
-): Readonly<Record<string, string>> {
+export function memberLabels(keys: KindLabels, job: Pick<JobIdentity, "name">, member: Member, spec: JobSpec): Labels {
   return {
-    [keys.groupNameLabelKey]: keys.groupNameLabelValue,
-    [keys.jobNameLabelKey]: job.name,
+    ...jobLabels(keys, job),
     [keys.replicaTypeLabelKey]: member.type,
     [keys.replicaIndexLabelKey]: String(member.index),
     ...(speaks(member, spec) && { [keys.jobRoleLabelKey]: "master" }),
@@ -21,12 +27,7 @@ export function memberLabels(
 
 /** Finds the pods of one type, as `kubectl get pods --selector` and autoscalers take it; keys in the order of Kubernetes. */
 export function typeSelector(keys: KindLabels, job: Pick<JobIdentity, "name">, type: string): string {
-  const labels = {
-    [keys.groupNameLabelKey]: keys.groupNameLabelValue,
-    [keys.jobNameLabelKey]: job.name,
-    [keys.replicaTypeLabelKey]: type,
-  };
-  return Object.entries(labels)
+  return Object.entries({ ...jobLabels(keys, job), [keys.replicaTypeLabelKey]: type })
     .map(([key, value]) => `${key}=${value}`)
     .sort()
     .join(",");

@@ -25,18 +25,6 @@ export type MemberPolicy = {
 /** A job, its kind, and what was read of it. */
 export type JobToBuild = { readonly kind: Kind; readonly job: JobIdentity; readonly spec: JobSpec };
 
-/** With it a member goes when its job goes, and no other controller takes it. */
-export function ownerReference({ kind, job }: JobToBuild) {
-  return {
-    apiVersion: `${kind.group}/${kind.version}`,
-    kind: kind.kind,
-    name: job.name,
-    uid: job.uid,
-    controller: true,
-    blockOwnerDeletion: true,
-  };
-}
-
 /** By which Muster's services know whose a member is; the labels of the kind are beside them. */
 export function ownerLabels(
   { job }: Pick<JobToBuild, "job">,

@@ -1,3 +1,4 @@
+import type { Standing } from "@muster/ledger-client/plan-sweep";
 import { ownerIdOfUnit } from "./build-units.ts";
 import type { PodFact, UnitSeen } from "./snapshot.ts";
 
@@ -20,32 +21,39 @@ export type PodLeft = {
   readonly node: string;
 };
 
-/**
- * What becomes of units whose job is gone, deleted while nobody looked: requests that wait are withdrawn, whatever pods there are, and machines are given back once no pod
- * of the job may run on any machine of their unit. `left` are the pods that
- * keep the others, but for those that are being deleted.
- */
-export function planLeftovers({ units, jobs, running }: Leftovers): {
+/** Whether a unit is left over: its job is gone. A request that waits is, whatever pods there are; machines are blocked by each pod of the job that may run on any of them. */
+export function unitStanding(unit: UnitSeen, { jobs, running }: Omit<Leftovers, "units">): Standing {
+  if (jobs.has(ownerIdOfUnit(unit.id))) return { is: "owned", because: "its job exists" };
+  if (unit.state === "none" || unit.state === "unknown") return { is: "owned", because: `it is ${unit.state}` };
+  const isBlocked = podsOn(unit, running).length > 0;
+  return isBlocked
+    ? { is: "blocked", because: "pods may run on its machines" }
+    : { is: "left", because: "its job is gone" };
+}
+
+/** Units of jobs that are gone, and the pods that keep the others, except for those that are being deleted. */
+export function planLeftovers({ units, ...seen }: Leftovers): {
   readonly release: readonly string[];
   readonly left: readonly PodLeft[];
 } {
-  const release: string[] = [];
+  const standings = units.map((unit) => ({ unit, is: unitStanding(unit, seen).is }));
   const left = new Map<string, PodLeft>();
-  for (const unit of units) {
-    const ownerId = ownerIdOfUnit(unit.id);
-    if (jobs.has(ownerId) || unit.state === "none" || unit.state === "unknown") continue;
-    const pods = unit.state === "granted" ? podsOn(unit.nodes, running(ownerId)) : [];
-    if (pods.length === 0) release.push(unit.id);
-    for (const each of pods) if (!each.deleting) left.set(each.uid, podLeft(ownerId, each));
-  }
-  return { release, left: [...left.values()] };
+  for (const { unit, is } of standings)
+    if (is === "blocked")
+      for (const each of podsOn(unit, seen.running))
+        if (!each.deleting) left.set(each.uid, podLeft(ownerIdOfUnit(unit.id), each));
+  return {
+    release: standings.flatMap(({ unit, is }) => (is === "left" ? unit.id : [])),
+    left: [...left.values()],
+  };
 }
 
 /** A pod without a node may still be put on the machine that it was made for; one of which nobody knows what it is, on any. */
-function podsOn(nodes: ReadonlyMap<string, string>, pods: readonly PodFact[]): readonly PodFact[] {
-  const names = new Set(nodes.values());
-  return pods.filter((pod) => {
-    const place = pod.node ?? pod.pinned ?? nodes.get(pod.component);
+function podsOn(unit: UnitSeen, running: Leftovers["running"]): readonly PodFact[] {
+  if (unit.state !== "granted") return [];
+  const names = new Set(unit.nodes.values());
+  return running(ownerIdOfUnit(unit.id)).filter((pod) => {
+    const place = pod.node ?? pod.pinned ?? unit.nodes.get(pod.component);
     return place === undefined ? pod.component === "" : names.has(place);
   });
 }

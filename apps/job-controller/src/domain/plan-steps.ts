@@ -6,6 +6,14 @@ import type { GroupWanted } from "./pod-group.ts";
 /** One pod to be made, and the machine that it is for. */
 export type PodOrder = Member & { readonly node: string };
 
+/**
+ * Why a pod is deleted, and the functions that set it.
+ * - failed, machine-lost, already-completed: `planType` (`plan-pods.ts`); whether a failed pod is replaced, `decideFailure` (`decide-failure.ts`)
+ * - duplicate-index, index-out-of-range: `planType`, from `slicePods` (`slice-pods.ts`)
+ * - type-removed: `planPods` (`plan-pods.ts`)
+ * - gang-restarts: `planPods` for pods of an earlier attempt, `planRegrouping` (`plan-job.ts`)
+ * - suspended: `planSuspended` (`plan-job.ts`); handed-over: `planHandOver` (`plan-hand-over.ts`); job-over: `planCleanUp` (`plan-clean-up.ts`)
+ */
 export type DeleteReason =
   | "duplicate-index"
   | "index-out-of-range"

@@ -1,11 +1,9 @@
-import type { V1Lease } from "@kubernetes/client-node";
 import { expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import type { Controller } from "../job-world.ts";
 import { collect, type FailureWorld } from "./failure-world.ts";
 import { replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
 
-const LEASE = "muster-job-controller";
 const FIFTY = Array.from({ length: 50 }, (_, index) => index);
 
 export type Replicas = {
@@ -19,10 +17,8 @@ export function badLuck({ world, replicas }: Replicas): void {
   /** The replica that leads, and the others. */
   const leader = async (): Promise<Controller> =>
     until("somebody leads", async () => {
-      const { calls } = world();
-      const resource = { apiVersion: "coordination.k8s.io/v1", plural: "leases", namespace: "default" };
-      const lease = await calls.get<V1Lease>(resource, LEASE);
-      return replicas().find(({ pid }) => lease.spec?.holderIdentity?.includes(`-${pid}-`) === true);
+      const leaderPid = await world().leaderPid();
+      return replicas().find(({ pid }) => pid === leaderPid);
     });
   const replace = async (gone: Controller): Promise<void> => {
     replicas().splice(replicas().indexOf(gone), 1, await world().startReplica());
@@ -56,7 +52,7 @@ export function badLuck({ world, replicas }: Replicas): void {
     await replace(first);
   });
 
-  it("makes no pod twice when a leader is frozen past its lease and goes on", async () => {
+  it("makes no pod twice when a leader is frozen past its lock and goes on", async () => {
     const { create, pods } = world();
     const first = await leader();
     await create(simulatedJob("frozen", { worker: replicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }));
@@ -75,7 +71,7 @@ export function badLuck({ world, replicas }: Replicas): void {
     process.kill(first.pid, "SIGCONT");
     await expectOneRun("frozen");
     expect(await note()).toBe(50);
-    // It has ended by itself, or follows: a leader that lost its lease never leads on.
+    // It has ended by itself, or follows: a leader that lost its lock never leads on.
     await first.kill();
     await replace(first);
   });
@@ -112,7 +108,7 @@ export function badLuck({ world, replicas }: Replicas): void {
     const { create, untilCondition, untilPasses, firstLedger, startLedger, pods } = world();
     await firstLedger.kill();
     await create(simulatedJob("unheld", { worker: replicaType(["--run-ms=50"], { replicas: 2 }) }));
-    await untilPasses("unheld", 1);
+    await untilPasses(1);
     expect(await pods("unheld")).toEqual([]);
     await startLedger();
     const done = await untilCondition("unheld", "Succeeded");

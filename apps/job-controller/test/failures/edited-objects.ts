@@ -23,7 +23,7 @@ export function editedObjects(world: () => FailureWorld): void {
     const before = await Promise.all([untilRunning(`${name}-worker-0`), untilRunning(`${name}-worker-1`)]);
     const body = { metadata: { labels: { [INDEX]: index } } };
     await calls.patch(PODS, `${name}-worker-0`, { kind: "merge", body });
-    await untilPasses(name, 2);
+    await untilPasses(2);
     const done = await untilCondition(name, "Succeeded");
     expect(done.status).toMatchObject({ completions: "2/2" });
     const after = await world().pods(name);
@@ -44,7 +44,7 @@ export function editedObjects(world: () => FailureWorld): void {
     await world().jobs.cancelJob({ requestId: name, key: { kind: "Job", name } });
     await untilCondition(name, "Failed");
     await until("the other one is gone", async () => (await pod(`${name}-worker-1`)) === undefined);
-    await untilPasses(name, 2);
+    await untilPasses(2);
     expect((await pod(`${name}-worker-0`))?.metadata?.uid).toBe(before.metadata?.uid);
     expect(await heldBy(job)).toBe(1);
     await calls.delete(PODS, `${name}-worker-0`);

@@ -15,7 +15,7 @@ export function failingPods(world: () => FailureWorld): void {
     await calls.delete(PODS, "by-hand-worker-0");
     const after = await untilRunning("by-hand-worker-0", before.metadata?.uid);
     expect(after.spec?.nodeName).toBe(before.spec?.nodeName);
-    await untilPasses("by-hand", 2);
+    await untilPasses(2);
     expect((await get("by-hand"))?.status).toMatchObject({ restarts: 0 });
     expect(await world().pods("by-hand")).toHaveLength(2);
     await removeWhole("by-hand");
@@ -37,7 +37,7 @@ export function failingPods(world: () => FailureWorld): void {
     expect((await get(name))?.status).toMatchObject({ restarts: 1, completions: "0/6" });
     await Promise.all(others.map((pod) => endAndDelete(world(), pod, 0)));
     await until("five of six are done", async () => (await get(name))?.status?.completions === "5/6");
-    await untilPasses(name, 2);
+    await untilPasses(2);
     expect((await world().pods(name)).map(({ metadata }) => metadata?.name)).toEqual([first]);
     await endAndDelete(world(), first, 0);
     expect((await untilCondition(name, "Succeeded")).status).toMatchObject({ restarts: 1, completions: "6/6" });
@@ -85,7 +85,7 @@ export function failingPods(world: () => FailureWorld): void {
     await until("the eviction is accepted", () => evict(world(), `${name}-slow-0`));
     await until("the pod is gone", async () => (await pod(`${name}-slow-0`)) === undefined);
     await untilReturned(job);
-    await untilPasses(name, 2);
+    await untilPasses(2);
     expect(await pod(`${name}-slow-0`)).toBeUndefined();
     expect(trueConditions((await world().get(name)) ?? job)).toContain("Succeeded");
     await collect(world(), job);
@@ -107,7 +107,7 @@ export function failingPods(world: () => FailureWorld): void {
     await until("it is gone", async () => (await pod(`${name}-quick-0`)) === undefined);
     await patch(name, { spec: { runPolicy: { suspend: false } } });
     await untilRunning(`${name}-slow-0`, slow.metadata?.uid);
-    await untilPasses(name, 2);
+    await untilPasses(2);
     expect(await pod(`${name}-quick-0`)).toBeUndefined();
     expect((await world().get(name))?.status).toMatchObject({ completions: "1/2", restarts: 0 });
     await removeWhole(name);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { CoreV1Event, V1Pod } from "@kubernetes/client-node";
 import { startFaultyApi, startSimulatedNodes, type FaultyApi, type SimulatedNodes } from "@muster/devcluster";
 import { kubeFault, type KubeObject, type KubeResource } from "@muster/kube";
-import { otlpCollector, until, type OtlpCollector, type ApiServerCase } from "@muster/testkit";
+import { freePort, otlpCollector, until, type ApiServerCase, type OtlpCollector } from "@muster/testkit";
 import { ownerIdOf } from "../../src/domain/build-units.ts";
 import { jobWorld, type Controller, type JobWorld, type TestJob } from "../job-world.ts";
 
@@ -39,8 +39,8 @@ export type FailureWorld = JobWorld & {
   /** Waits until the ledger has nothing of this job. */
   untilReturned(job: TestJob): Promise<void>;
   heldBy(job: TestJob): Promise<number>;
-  /** Waits until this job has been looked at so many times more. */
-  untilPasses(name: string, count: number): Promise<void>;
+  /** Waits until the leader has made so many passes more over every job. */
+  untilPasses(count: number): Promise<void>;
 };
 
 /** Everything that suites of failures share. */
@@ -69,21 +69,26 @@ export async function failureWorld(server: ApiServerCase): Promise<FailureWorld>
   if (nodes === undefined) throw new Error("the world has started without its nodes");
   const api = starting.use(await startFaultyApi({ kubeconfig: world.kubeconfig, directory, seed: 1 }));
   const stack = starting.move();
+  const ports: number[] = [];
   return {
     ...world,
-    ...looking(world, collector),
+    ...looking(world, ports),
     nodes,
     api,
     collector,
-    startReplica: async (who) =>
-      world.startController({
+    startReplica: async (who) => {
+      const port = await freePort();
+      ports.push(port);
+      return world.startController({
+        MUSTER_HTTP_ADDR: `127.0.0.1:${port}`,
         MUSTER_KUBECONFIG: who === undefined ? api.kubeconfig : await api.kubeconfigFor(who),
         ...collector.variables,
         JOB_SYNC_PERIOD_MS: `${SYNC_PERIOD_MS}`,
         JOB_NODE_LOST_MS: "500",
         JOB_REFUSED_RETRY_MS: "500",
         JOB_REQUEST_TIMEOUT_MS: "5000",
-      }),
+      });
+    },
     removeWhole: async (name) => {
       const job = await world.get(name);
       await world.remove(name);
@@ -111,7 +116,8 @@ type Looking = Pick<
   "pod" | "untilPod" | "untilRunning" | "eventsOf" | "untilReturned" | "heldBy" | "untilPasses"
 >;
 
-function looking(world: JobWorld, collector: OtlpCollector): Looking {
+/** `ports`: where the replicas show their metrics. */
+function looking(world: JobWorld, ports: readonly number[]): Looking {
   const pod = async (name: string): Promise<V1Pod | undefined> => {
     try {
       return await world.calls.get<V1Pod>(PODS, name);
@@ -133,11 +139,21 @@ function looking(world: JobWorld, collector: OtlpCollector): Looking {
     const { name, uid = "" } = job.metadata;
     const id = ownerIdOf({ name, uid });
     const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
-    return reservations.filter(({ owner }) => owner?.id === id || owner?.id?.startsWith(`${id}--`) === true).length;
+    return reservations.filter(({ owner }) => owner?.id === id || owner?.id.startsWith(`${id}--`) === true).length;
   };
-  const passes = (name: string): number =>
-    collector.spans.filter((span) => span.name === "reconcile Job" && span.attributes["kube.key"] === `default/${name}`)
-      .length;
+  const valueOf = (text: string, metric: string): number =>
+    Number(new RegExp(`^${metric}\\{[^}]*controller="Job"[^}]*\\} (\\d+)`, "m").exec(text)?.[1] ?? 0);
+  /** Of the replica that leads; the others run no controller. */
+  const resyncsOfLeader = async (): Promise<number> => {
+    const scrapes = ports.map((port) =>
+      fetch(`http://127.0.0.1:${port}/metrics`).then(
+        (answer) => answer.text(),
+        () => "",
+      ),
+    );
+    const texts = await Promise.all(scrapes);
+    return texts.reduce((total, text) => total + valueOf(text, "controller_resyncs_total"), 0);
+  };
   return {
     pod,
     untilPod,
@@ -160,12 +176,11 @@ function looking(world: JobWorld, collector: OtlpCollector): Looking {
       const returned = async (): Promise<boolean> => (await heldBy(job)) === 0;
       await until(`the ledger has nothing of ${job.metadata.name}`, returned, { timeoutMs: 60_000, everyMs: 50 });
     },
-    untilPasses: async (name, count) => {
-      const before = passes(name);
-      await until(`${name} is looked at ${count} times`, () => passes(name) >= before + count, {
-        timeoutMs: 60_000,
-        everyMs: 50,
-      });
+    untilPasses: async (count) => {
+      const before = await resyncsOfLeader();
+      // The period under way may have begun before, and the keys of the last one may still wait.
+      const isOver = async (): Promise<boolean> => (await resyncsOfLeader()) >= before + count + 2;
+      await until(`every job has ${count} passes more`, isOver, { timeoutMs: 60_000, everyMs: 50 });
     },
   };
 }

@@ -59,7 +59,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     const { create, get, pods, heldBy, untilPasses } = world();
     const more = { runPolicy: { managedBy: "example.com/other" } };
     const job = await create(simulatedJob("not-ours", { worker: replicaType([]) }, more));
-    await untilPasses("not-ours", 2);
+    await untilPasses(2);
     expect((await get("not-ours"))?.status).toBeUndefined();
     expect(await pods("not-ours")).toEqual([]);
     expect(await heldBy(job)).toBe(0);
@@ -99,7 +99,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     const ahead = new Date(Date.now() + 3_600_000).toISOString().replace(/\.\d{3}Z$/, "Z");
     await patch("mayfly", { status: { completionTime: ahead } }, "status");
     await patch("mayfly", { spec: { runPolicy: { ttlSecondsAfterFinished: 1 } } });
-    await untilPasses("mayfly", 3);
+    await untilPasses(3);
     expect((await get("mayfly"))?.status?.completionTime).toBe(ahead);
     await patch("mayfly", { status: { completionTime: done.status?.completionTime } }, "status");
     await until("it is deleted", async () => (await get("mayfly")) === undefined);
@@ -120,7 +120,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     const names = async (): Promise<string[]> =>
       (await pods(name)).map(({ metadata }) => metadata?.name?.replace(`${name}-`, "") ?? "").sort();
     await until("what is to go is gone", async () => (await names()).join() === left.join());
-    await untilPasses(name, 2);
+    await untilPasses(2);
     expect(await names()).toEqual(left);
     const { items } = await calls.list({ apiVersion: "v1", plural: "services", namespace: "default" });
     expect(items.some(({ metadata }) => metadata?.name === name)).toBe(service);
@@ -135,7 +135,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     };
     await create(simulatedJob("in-order", specs));
     await untilPod("in-order-server-0", ({ status }) => status?.phase === "Running");
-    await untilPasses("in-order", 1);
+    await untilPasses(1);
     expect(await pod("in-order-client-0")).toBeUndefined();
     await untilCondition("in-order", "Succeeded");
   });

@@ -34,9 +34,9 @@ export function olderDefinition(world: () => FailureWorld): void {
     const failed = await untilCondition("forgotten", "Failed");
     expect(reasonOf(failed, "Failed")).toBe("BackoffLimitExceeded");
     expect(failed.status?.replicaStatuses?.["worker"]).not.toHaveProperty("restarts");
-    await untilPasses("forgotten", 2);
+    await untilPasses(2);
     const { resourceVersion } = (await get("forgotten"))?.metadata ?? {};
-    await untilPasses("forgotten", 2);
+    await untilPasses(2);
     expect((await get("forgotten"))?.metadata.resourceVersion).toBe(resourceVersion);
   });
 }

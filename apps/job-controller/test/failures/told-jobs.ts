@@ -17,7 +17,7 @@ export function toldJobs(world: () => FailureWorld): void {
       return job?.status?.replicaStatuses?.["worker"]?.ready === 2 && job;
     };
     const before = await until("both are counted", ready);
-    await untilPasses("still", 4);
+    await untilPasses(4);
     expect((await world().get("still"))?.metadata).toEqual(before.metadata);
     await removeWhole("still");
   });

@@ -20,7 +20,7 @@ export function waitingGangs(world: () => FailureWorld): void {
     await until("it says that it waits", waits);
     const quitter = await create(of("quitter", 2));
     await until("the other one waits, too", async () => (await heldBy(quitter)) === 1);
-    await untilPasses("waiter", 2);
+    await untilPasses(2);
     expect(await pods("waiter")).toEqual([]);
     await removeWhole("quitter");
     await untilReturned(quitter);

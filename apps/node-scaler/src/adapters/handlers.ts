@@ -7,7 +7,7 @@ import { isWithdrawable, type ScaledNode } from "../domain/node.ts";
 import { buildTermination } from "../domain/plan-heartbeat.ts";
 import type { LoopReport } from "../loops.ts";
 import type { Scaler } from "../scaler.ts";
-import { toWireNode, toWirePool, toWireTrouble, toWireUnavailable } from "./messages.ts";
+import { toWireNode, toWirePool } from "./messages.ts";
 
 /** Nodes in one page, and bindings in one dump. */
 const PAGE_MAX = 500;
@@ -43,23 +43,20 @@ export function makeHandlers(
           meanDurationMs: Math.round(report.meanDurationMs),
           lastStartedAtMs: Math.round(report.lastStartedAtMs),
           lastDurationMs: Math.round(report.lastDurationMs),
-          error: error ?? "",
+          error,
         })),
-        unavailable: memory.unavailable.map(toWireUnavailable),
+        unavailable: memory.unavailable,
         pools: (memory.plan?.poolScaling ?? []).map((pool) => toWirePool(pool, now())),
         nodes: records.list().length,
         bindings: bindings.slice(0, PAGE_MAX),
         bindingsMore: Math.max(0, bindings.length - PAGE_MAX),
-        troubles: troubles().map(toWireTrouble),
+        troubles: troubles(),
         undecided: describeUndecided(scaler) ?? "",
       });
     },
     explainDemand: ({ owner }) => {
       const { kind, id } = { kind: owner?.kind ?? "", id: owner?.id ?? "" };
-      const explained = explainDemand({ kind, id }, memory.plan?.waits ?? [], records.list(), troubles());
-      const { known, code, message, booting } = explained;
-      const failing = explained.troubles.map(toWireTrouble);
-      return Promise.resolve({ known, code: code ?? "", message, booting: [...booting], troubles: failing });
+      return Promise.resolve(explainDemand({ kind, id }, memory.plan?.waits ?? [], records.list(), troubles()));
     },
     terminateNode: async (request) => ({ node: toWireNode(await terminateNode(scaler, request)) }),
   };

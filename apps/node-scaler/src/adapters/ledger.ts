@@ -14,8 +14,6 @@ export type LedgerOptions = {
   readonly timeoutMs: number;
 };
 
-type WireReservation = muster.reservation.v1.Reservation.$Properties;
-
 /** More pages than that are no list of machines but a loop. */
 const PAGES_MAX = 1000;
 
@@ -40,12 +38,12 @@ export async function askDemands(
 
 /** Each list has as many of a kind as its limit leaves room for; all of them together have no more, those that come first in the queue. */
 function withinRooms(
-  reservations: readonly WireReservation[],
-  rooms: readonly muster.reservation.v1.KindRoom.$Properties[],
-): readonly WireReservation[] {
-  const left = new Map(rooms.map(({ ownerKind, room }) => [ownerKind ?? "", room ?? 0]));
+  reservations: readonly muster.reservation.v1.Reservation[],
+  rooms: readonly muster.reservation.v1.KindRoom[],
+): readonly muster.reservation.v1.Reservation[] {
+  const left = new Map(rooms.map(({ ownerKind, room }) => [ownerKind, room]));
   const inOrder = reservations.toSorted(
-    (one, other) => (other.priority ?? 0) - (one.priority ?? 0) || (one.createdAtMs ?? 0) - (other.createdAtMs ?? 0),
+    (one, other) => other.priority - one.priority || one.createdAtMs - other.createdAtMs,
   );
   return inOrder.filter(({ owner }) => {
     const kind = owner?.kind ?? "";

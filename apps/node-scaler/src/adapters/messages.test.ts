@@ -66,7 +66,8 @@ it("refuses a phase that it does not know, and ends a node for a reason that it 
 });
 
 it("takes no machine for free whose standing is a word that it does not know", () => {
-  expect(toMachine({ node: "k-n", pool: "a", standing: "FREE" }).standing).toBe("FREE");
-  for (const standing of ["free", "RESERVED", "", undefined])
-    expect(toMachine({ node: "k-n", pool: "a", ...(standing !== undefined && { standing }) }).standing).toBe("UNKNOWN");
+  const standingOf = (standing: string | undefined): string =>
+    toMachine(muster.reservation.v1.MachineState.create({ node: "k-n", pool: "a", standing })).standing;
+  expect(standingOf("FREE")).toBe("FREE");
+  for (const standing of ["free", "RESERVED", "", undefined]) expect(standingOf(standing)).toBe("UNKNOWN");
 });

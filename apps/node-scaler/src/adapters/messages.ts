@@ -1,35 +1,13 @@
-import { muster, type PropertiesOf } from "@muster/proto";
+import { capitalizeNames, enums, muster, type EnumTable } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
 import type { WaitingReservation } from "../domain/build-demands.ts";
 import type { PoolFacts } from "../domain/build-pool-facts.ts";
-import type { PoolTrouble } from "../domain/build-pool-troubles.ts";
-import type { Unavailability } from "../domain/demand.ts";
 import { STANDINGS, type Machine } from "../domain/sightings.ts";
 import type { NodeSpec, Phase, ScaledNode, Termination, TerminationCode } from "../domain/node.ts";
 
 const wire = muster.node.v1;
-type WireNode = PropertiesOf<typeof wire.NodeRecord>;
-type WirePool = PropertiesOf<typeof wire.PoolScaling>;
 
-const TO_WIRE = {
-  Creating: wire.NodePhase.NODE_PHASE_CREATING,
-  Created: wire.NodePhase.NODE_PHASE_CREATED,
-  Available: wire.NodePhase.NODE_PHASE_AVAILABLE,
-  Claimed: wire.NodePhase.NODE_PHASE_CLAIMED,
-  Cleaning: wire.NodePhase.NODE_PHASE_CLEANING,
-  Terminating: wire.NodePhase.NODE_PHASE_TERMINATING,
-  Terminated: wire.NodePhase.NODE_PHASE_TERMINATED,
-} as const satisfies Record<Phase, number>;
-
-const FROM_WIRE = new Map<number, Phase>([
-  [wire.NodePhase.NODE_PHASE_CREATING, "Creating"],
-  [wire.NodePhase.NODE_PHASE_CREATED, "Created"],
-  [wire.NodePhase.NODE_PHASE_AVAILABLE, "Available"],
-  [wire.NodePhase.NODE_PHASE_CLAIMED, "Claimed"],
-  [wire.NodePhase.NODE_PHASE_CLEANING, "Cleaning"],
-  [wire.NodePhase.NODE_PHASE_TERMINATING, "Terminating"],
-  [wire.NodePhase.NODE_PHASE_TERMINATED, "Terminated"],
-]);
+const PHASES: EnumTable<Phase> = capitalizeNames(enums.NodePhase);
 
 const CODES: Readonly<Record<TerminationCode, true>> = {
   IDLE: true,
@@ -52,39 +30,21 @@ export const nodeCodec: Codec<ScaledNode> = {
   decode: (bytes) => toNode(messages.decode(bytes)),
 };
 
-export function toWireNode({ name, spec, status }: ScaledNode): WireNode {
-  const { zone, volumeGib, terminate, ...rest } = spec;
+export function toWireNode({ name, spec, status }: ScaledNode): muster.node.v1.NodeRecord.$Properties {
+  const { phase, claim, ...rest } = status;
   return {
     name,
-    spec: {
-      ...rest,
-      ...(zone !== undefined && { zone }),
-      ...(volumeGib !== undefined && { volumeGib }),
-      ...(terminate !== undefined && { terminate: { ...terminate } }),
-    },
-    phase: TO_WIRE[status.phase],
-    phaseSinceMs: status.phaseSinceMs,
-    instanceId: status.instanceId ?? "",
-    kubernetesNode: status.kubernetesNode ?? "",
-    addresses: [...status.addresses],
-    boundTo: status.boundTo ?? "",
-    ...(status.claim !== undefined && {
-      holder: status.claim.owner,
-      reservationId: status.claim.reservationId,
-      reached: status.claim.reached,
-    }),
-    served: status.served,
-    createdAtMs: status.createdAtMs,
-    unhealthySinceMs: status.unhealthySinceMs ?? 0,
-    idleSinceMs: status.idleSinceMs ?? 0,
-    drainingSinceMs: status.drainingSinceMs ?? 0,
-    term: status.term,
-    trouble: status.trouble ?? "",
+    spec,
+    ...rest,
+    phase: PHASES.numbers[phase],
+    holder: claim?.owner,
+    reservationId: claim?.reservationId,
+    reached: claim?.reached,
   };
 }
 
 function toNode(message: muster.node.v1.NodeRecord): ScaledNode {
-  const phase = FROM_WIRE.get(message.phase);
+  const phase = PHASES.nameOf(message.phase);
   if (phase === undefined) throw new Error(`node ${message.name} has a phase that is not known: ${message.phase}`);
   const { holder, reservationId, reached } = message;
   return {
@@ -98,10 +58,7 @@ function toNode(message: muster.node.v1.NodeRecord): ScaledNode {
       kubernetesNode: textOf(message.kubernetesNode),
       addresses: message.addresses,
       boundTo: textOf(message.boundTo),
-      claim:
-        holder === null || holder === undefined
-          ? undefined
-          : { owner: { kind: holder.kind ?? "", id: holder.id ?? "" }, reservationId, reached },
+      claim: holder && { owner: { kind: holder.kind, id: holder.id }, reservationId, reached },
       served: message.served,
       unhealthySinceMs: numberOf(message.unhealthySinceMs),
       idleSinceMs: numberOf(message.idleSinceMs),
@@ -112,98 +69,69 @@ function toNode(message: muster.node.v1.NodeRecord): ScaledNode {
   };
 }
 
-function toSpec(spec: muster.node.v1.NodeSpec.$Properties | null | undefined): NodeSpec {
+function toSpec(spec = wire.NodeSpec.create()): NodeSpec {
   return {
-    pool: spec?.pool ?? "",
-    provider: spec?.provider ?? "",
-    instanceType: spec?.instanceType ?? "",
-    bootImage: spec?.bootImage ?? "",
-    spot: spec?.spot ?? false,
-    zone: textOf(spec?.zone),
-    gpus: spec?.gpus ?? 0,
-    volumeGib: numberOf(spec?.volumeGib),
-    privateIpOnly: spec?.privateIpOnly ?? false,
-    terminate: toTermination(spec?.terminate),
+    pool: spec.pool,
+    provider: spec.provider,
+    instanceType: spec.instanceType,
+    bootImage: spec.bootImage,
+    spot: spec.spot,
+    zone: textOf(spec.zone),
+    gpus: spec.gpus,
+    volumeGib: numberOf(spec.volumeGib),
+    privateIpOnly: spec.privateIpOnly,
+    terminate: spec.terminate && toTermination(spec.terminate),
   };
 }
 
 /** A code that a later version has brought is still an order to end the node. */
-function toTermination(message: muster.node.v1.Termination.$Properties | null | undefined): Termination | undefined {
-  if (message === null || message === undefined) return undefined;
-  const { code = "", message: text, atMs, drainUntilMs, requestId } = message;
+function toTermination({ code, message, atMs, drainUntilMs, requestId }: muster.node.v1.Termination): Termination {
   return {
     code: isCode(code) ? code : "REQUESTED",
-    message: text ?? "",
-    atMs: atMs ?? 0,
-    drainUntilMs: drainUntilMs ?? 0,
-    ...(requestId !== "" && requestId !== null && requestId !== undefined && { requestId }),
+    message,
+    atMs,
+    drainUntilMs,
+    ...(requestId !== "" && { requestId }),
   };
 }
 
-function isCode(text: string | null): text is TerminationCode {
-  return text !== null && Object.hasOwn(CODES, text);
+function isCode(text: string): text is TerminationCode {
+  return Object.hasOwn(CODES, text);
 }
 
-export function toWaiting(message: muster.reservation.v1.Reservation.$Properties): WaitingReservation {
-  const { owner, createdAtMs, needs } = message;
+export function toWaiting({ owner, createdAtMs, needs }: muster.reservation.v1.Reservation): WaitingReservation {
   return {
     owner: { kind: owner?.kind ?? "", id: owner?.id ?? "" },
-    createdAtMs: createdAtMs ?? 0,
-    needs: (needs ?? []).map(({ component, pool }) => ({ component: component ?? "", pool: pool ?? "" })),
+    createdAtMs,
+    needs: needs.map(({ component, pool }) => ({ component, pool })),
   };
 }
 
-export function toMachine({
-  node,
-  pool,
-  standing,
-  cordoned,
-  holder,
-}: muster.reservation.v1.MachineState.$Properties): Machine {
-  const owner = holder?.owner;
-  const reservationId = holder?.reservationId ?? "";
+export function toMachine({ node, pool, standing, cordoned, holder }: muster.reservation.v1.MachineState): Machine {
   return {
-    node: node ?? "",
-    pool: pool ?? "",
-    standing: STANDINGS.find((known) => known === standing) ?? "UNKNOWN",
-    cordoned: cordoned ?? false,
-    holder:
-      owner === null || owner === undefined
-        ? undefined
-        : { owner: { kind: owner.kind ?? "", id: owner.id ?? "" }, reservationId },
-  };
-}
-
-export function toWirePool({ pool, max, standby, booting, blocked }: PoolFacts, atMs: number): WirePool {
-  return {
+    node,
     pool,
-    max,
-    standby,
-    booting: [...booting],
-    blockedCode: blocked?.code ?? "",
-    blockedMessage: blocked?.message ?? "",
-    atMs,
+    standing: STANDINGS.find((known) => known === standing) ?? "UNKNOWN",
+    cordoned,
+    holder: holder?.owner && {
+      owner: { kind: holder.owner.kind, id: holder.owner.id },
+      reservationId: holder.reservationId,
+    },
   };
 }
 
-export function toWireUnavailable({ zone, subnet, ...rest }: Unavailability): muster.node.v1.Unavailable.$Properties {
-  return { ...rest, zone: zone ?? "", subnet: subnet ?? "" };
-}
-
-export function toWireTrouble({
-  instanceType,
-  zone,
-  nextTryAtMs,
-  ...rest
-}: PoolTrouble): muster.node.v1.PoolTrouble.$Properties {
-  return { ...rest, instanceType: instanceType ?? "", zone: zone ?? "", nextTryAtMs: nextTryAtMs ?? 0 };
+export function toWirePool(
+  { pool, max, standby, booting, blocked }: PoolFacts,
+  atMs: number,
+): muster.node.v1.PoolScaling.$Properties {
+  return { pool, max, standby, booting, blockedCode: blocked?.code, blockedMessage: blocked?.message, atMs };
 }
 
 /** On the wire, empty and 0 are absent. */
-function textOf(text: string | null | undefined): string | undefined {
-  return text === null || text === undefined || text === "" ? undefined : text;
+function textOf(text: string): string | undefined {
+  return text === "" ? undefined : text;
 }
 
-function numberOf(number: number | null | undefined): number | undefined {
-  return number === null || number === undefined || number === 0 ? undefined : number;
+function numberOf(number: number): number | undefined {
+  return number === 0 ? undefined : number;
 }

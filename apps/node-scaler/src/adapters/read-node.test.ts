@@ -2,7 +2,7 @@ import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { readNode } from "./read-node.ts";
 
-const read = (parts: Partial<muster.watch.v1.NodeState.$Properties>) =>
+const read = (parts: Partial<muster.watch.v1.NodeState>) =>
   readNode(muster.watch.v1.NodeState.create({ name: "k", uid: "u", ready: true, ...parts }), "muster");
 
 it.each([

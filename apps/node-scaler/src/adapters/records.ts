@@ -1,5 +1,5 @@
 import { faultOf, throwFault } from "@muster/faults";
-import type { Bucket, View } from "@muster/store";
+import type { Bucket, Entry, Modification, View } from "@muster/store";
 import { checkHeld } from "./check-held.ts";
 import { decideChange, type NodeChange } from "../domain/change-node.ts";
 import type { ScaledNode } from "../domain/node.ts";
@@ -26,7 +26,7 @@ export type Records = {
 };
 
 export type RecordsDeps = {
-  readonly bucket: Pick<Bucket<ScaledNode>, "get" | "create" | "update" | "delete">;
+  readonly bucket: Pick<Bucket<ScaledNode>, "get" | "create" | "delete" | "modify">;
   readonly view: Pick<View<ScaledNode>, "get" | "entries" | "ageMs">;
   /** Keys whose values could not be read when they were met: those that can be by now, or are gone, are taken out. */
   readonly unreadable: Set<string>;
@@ -35,8 +35,6 @@ export type RecordsDeps = {
   readonly isHeld: () => boolean;
 };
 
-const ATTEMPTS_MAX = 5;
-
 /** A write that the view has not shown yet; no node: it was taken away. */
 type Written = { readonly revision: number; readonly node: ScaledNode | undefined };
 
@@ -44,20 +42,19 @@ export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDe
   const written = new Map<string, Written>();
 
   /** What is newest of what the view shows and what was written here. */
-  const newest = (name: string): { readonly node: ScaledNode; readonly revision: number } | undefined => {
+  const newest = (name: string): Entry<ScaledNode> | undefined => {
     const seen = view.get(name);
     const own = written.get(name);
     // The view of a name that was taken away shows it for a while, and never again after that: names are unique for ever.
     if (own !== undefined && own.node === undefined && seen === undefined) written.delete(name);
     if (own === undefined || (seen !== undefined && seen.revision >= own.revision && own.node !== undefined)) {
       written.delete(name);
-      return seen === undefined ? undefined : { node: seen.value, revision: seen.revision };
+      return seen;
     }
-    return own.node === undefined ? undefined : { node: own.node, revision: own.revision };
+    return own.node && { key: name, value: own.node, revision: own.revision };
   };
 
-  const read = async (name: string): Promise<void> => {
-    const entry = await bucket.get(name);
+  const remember = (name: string, entry: Entry<ScaledNode> | undefined): void => {
     if (entry === undefined) written.delete(name);
     else written.set(name, { revision: entry.revision, node: entry.value });
   };
@@ -76,35 +73,33 @@ export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDe
     },
     list: () => {
       const names = new Set([...view.entries().map(({ key }) => key), ...written.keys()]);
-      return [...names].sort().flatMap((name) => newest(name)?.node ?? []);
+      return [...names].sort().flatMap((name) => newest(name)?.value ?? []);
     },
-    get: (name) => newest(name)?.node,
+    get: (name) => newest(name)?.value,
     create: async (node) => {
       checkHeld(isHeld);
       const revision = await bucket.create(node.name, node);
       written.set(node.name, { revision, node });
     },
     changeNode: async (change) => {
-      for (let attempt = 1; ; attempt += 1) {
-        const current = newest(change.node);
-        const verdict = decideChange(current?.node, change, now());
+      const known = newest(change.node);
+      if (known === undefined) return undefined;
+      const decide = (current: ScaledNode | undefined): Modification<ScaledNode> => {
+        const verdict = decideChange(current, change, now());
         if (verdict.do === "refuse") return throwFault(verdict.fault);
-        if (verdict.do === "nothing" || current === undefined) return undefined;
+        if (verdict.do === "nothing") return { kind: "unchanged" };
         checkHeld(isHeld);
-        try {
-          const revision = await bucket.update(change.node, verdict.node, current.revision);
-          written.set(change.node, { revision, node: verdict.node });
-          return verdict.node;
-        } catch (error) {
-          if (faultOf(error)?.code !== "conflict" || attempt >= ATTEMPTS_MAX) throw error;
-          await read(change.node);
-        }
-      }
+        return { kind: "put", value: verdict.node };
+      };
+      const { kind, entry } = await bucket.modify(change.node, decide, known);
+      // The record that it began with is in the view or in `written` already.
+      if (entry !== known) remember(change.node, entry);
+      return kind === "put" ? entry.value : undefined;
     },
     purge: async (name) => {
       const current = newest(name);
       if (current === undefined) return;
-      const { phase } = current.node.status;
+      const { phase } = current.value.status;
       if (phase !== "Terminated") {
         const reason = `a node of phase ${phase} cannot be purged`;
         throwFault({ code: "invalid_request", field: `node ${name}`, reason });

@@ -2,6 +2,16 @@ import type { Owner } from "@muster/names";
 /** Where a node is in its life. A record of phase Terminated is purged a little later. */
 export type Phase = "Creating" | "Created" | "Available" | "Claimed" | "Cleaning" | "Terminating" | "Terminated";
 
+/**
+ * Why a node ends, and the functions that set it.
+ * - IDLE: `planSurplus` (`plan-surplus.ts`); to make room in a full pool `planRoom` (`plan-room.ts`)
+ * - POOL_REMOVED: `stopRemoved` (`compute.ts`)
+ * - UNHEALTHY: `planHealth`; BOOT_TIMEOUT: `planCreated`; SPOT_NOTICE: `planLoss`; RESTARTED: `planCreating` (`plan-heartbeat.ts`)
+ * - BOOT_FAILED: `planLoss`, `planCreating` (`plan-heartbeat.ts`)
+ * - VANISHED: `findVanished` (`plan-scan.ts`)
+ * - RETURNED: `planCleaning` (`plan-claims.ts`)
+ * - REQUESTED: `terminateNode` (`adapters/handlers.ts`); also a word that this version does not know
+ */
 export type TerminationCode =
   | "IDLE"
   | "UNHEALTHY"

@@ -1,19 +1,19 @@
+import { readFile } from "node:fs/promises";
 import type { KubeConfig } from "@kubernetes/client-node";
-import { kubeCalls, type KubeCalls } from "@muster/kube";
+import { throwFault } from "@muster/faults";
+import { kubeCalls, type KubeCalls, type KubeObject } from "@muster/kube";
+import type { LeaseCluster, AccessOf } from "../types/workload.ts";
 import type { KubeConfiguration } from "../config.ts";
-import { clusterAccess, type AccessOf } from "./cluster-access.ts";
-import { openCrashWatch, type CrashWatch } from "./crash-watch.ts";
+import { openCrashWatch } from "./crash-watch.ts";
+import type { CrashWatch } from "../lead/follow-hints.ts";
 import { withLeaseRights } from "./lease-rights.ts";
-import { leaseObjects, type LeaseObjects } from "./lease-objects.ts";
+import { leaseObjects, faulted } from "./lease-objects.ts";
 
-/** The Kubernetes cluster that leases live in. */
-export type Cluster = Omit<KubeConfiguration, "kubeconfig"> & {
+export type Cluster = LeaseCluster & {
   /** Id of ours. */
   readonly installation: string;
   readonly calls: KubeCalls;
-  readonly objects: LeaseObjects;
   readonly crashes: CrashWatch;
-  readonly accessOf: AccessOf;
 };
 
 const CALL_TIMEOUT_MS = 10_000;
@@ -31,4 +31,38 @@ export function openCluster(
   const dispose = (): Promise<void> => opened.disposeAsync();
   const objects = leaseObjects(calls, rest.installation);
   return { ...rest, calls, objects, crashes, accessOf, [Symbol.asyncDispose]: dispose };
+}
+
+type TokenRequest = KubeObject & {
+  readonly spec: { readonly expirationSeconds: number };
+  readonly status?: { readonly token?: string; readonly expirationTimestamp?: string };
+};
+
+/** Asks for tokens of accounts. `url`: where users reach the server, if not where the engine does. Rejects as LeaseObjects do. */
+export function clusterAccess(config: KubeConfig, calls: KubeCalls, url: string | undefined): AccessOf {
+  const cluster = config.getCurrentCluster();
+  return async ({ name, namespace }, expirationSeconds, signal) => {
+    const request: TokenRequest = {
+      apiVersion: "authentication.k8s.io/v1",
+      kind: "TokenRequest",
+      metadata: { name },
+      spec: { expirationSeconds },
+    };
+    const accounts = { apiVersion: "v1", plural: "serviceaccounts", namespace };
+    const { status } = await faulted(calls.create(accounts, request, { subresource: "token", signal }));
+    const { token, expirationTimestamp } = status ?? {};
+    if (token === undefined || expirationTimestamp === undefined)
+      return throwFault({ code: "unavailable", dependency: "tokens of kubernetes", retryAfterMs: 0 });
+    return {
+      url: url ?? cluster?.server ?? "",
+      ca: await authorityOf(cluster),
+      token,
+      expiresAt: expirationTimestamp,
+    };
+  };
+}
+
+async function authorityOf(cluster: ReturnType<KubeConfig["getCurrentCluster"]>): Promise<string | undefined> {
+  if (cluster?.caData !== undefined) return Buffer.from(cluster.caData, "base64").toString();
+  return cluster?.caFile === undefined ? undefined : readFile(cluster.caFile, "utf8");
 }

@@ -1,8 +1,7 @@
 import { parseRfc3339, type Order, type Result } from "@muster/leases";
-import type { muster, PropertiesOf } from "@muster/proto";
+import type { muster } from "@muster/proto";
 import { z } from "zod";
-import { isNilResult } from "../domain/is-nil-result.ts";
-import type { PolledOrder } from "../sources/poll-source.ts";
+import type { PolledOrder } from "../sources/lease-source.ts";
 
 /** An entry of a page that is no order. */
 export type UnreadableOrder = { readonly id: string; readonly reason: string };
@@ -95,7 +94,12 @@ export function toJsonResult({ id, type, createdNs, state, message, data, signat
 }
 
 /** Counters as controllers get them, under the names that they have on the wire. `null` in a capacity: not limited. */
-export function toJsonStats({ engine, counters, used, capacity }: PropertiesOf<Counters>): object {
+export function toJsonStats({
+  engine,
+  counters,
+  used,
+  capacity,
+}: muster.provision.v1.GetCountersReply.$Properties): object {
   const units = (each: typeof used) => ({
     cru: each?.cru ?? null,
     mru_bytes: each?.mruBytes ?? null,
@@ -104,8 +108,6 @@ export function toJsonStats({ engine, counters, used, capacity }: PropertiesOf<C
   });
   return { engine, counters, used: units(used), capacity: capacity ? units(capacity) : null };
 }
-
-type Counters = typeof muster.provision.v1.GetCountersReply;
 
 function parse(json: string): unknown {
   try {
@@ -122,4 +124,12 @@ function idOf(each: unknown): string {
 
 function describe({ issues }: z.ZodError): string {
   return issues.map(({ path, message }) => `${path.map(String).join(".")}: ${message}`).join("; ");
+}
+
+/** Year 1, which the original writes for a time that was never set. */
+const ZERO_TIME_NS = -62_135_596_800n * 1_000_000_000n;
+
+/** Whether a result was never produced. Its state and type do not count: controllers fill them in where there is nothing. */
+export function isNilResult({ createdNs, data }: Pick<Result, "createdNs" | "data">): boolean {
+  return (createdNs === 0n || createdNs === ZERO_TIME_NS) && (data === "" || data === "null");
 }

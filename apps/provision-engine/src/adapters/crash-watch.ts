@@ -1,20 +1,12 @@
 import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
 import { informer, listWatch } from "@muster/kube";
 import { labels } from "@muster/proto";
-import { isSliceNamespace } from "../domain/build-slice.ts";
 import { readExits, type PodExits } from "../domain/count-exits.ts";
-import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { namespaceOf } from "../workloads/lease-place.ts";
-
-/** What is seen of the pods of leases; it may be behind, and never goes back. */
-export type CrashWatch = {
-  /** Of this run of the lease; none while the API server has not been heard. */
-  exitsOf(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): readonly PodExits[];
-  /** Told the id of each lease of whose workload, as it was made first, something has exited. Returns the way to stop. */
-  onExit(listener: (lease: string) => void): () => void;
-  /** Told likewise of each of which a pod has vanished, for whatever reason. Returns the way to stop. */
-  onGone(listener: (lease: string) => void): () => void;
-};
+import { originOf } from "../domain/lease.ts";
+import { isSliceNamespace } from "../types/kubernetes.ts";
+import { namespaceOf } from "../types/lease-names.ts";
+import { readClaim } from "../types/workload-types.ts";
+import type { CrashWatch } from "../lead/follow-hints.ts";
 
 /** Where there is no cluster. */
 export const NO_PODS: CrashWatch = {
@@ -45,7 +37,7 @@ export function openCrashWatch(
   });
   return {
     exitsOf: (lease) => {
-      const namespace = namespaceOf(lease.order, own);
+      const namespace = namespaceOf(lease.order, readClaim(lease.order), own);
       const { id, run } = originOf(lease);
       return pods.byIndex("lease", id).filter((each) => each.run === String(run) && each.namespace === namespace);
     },

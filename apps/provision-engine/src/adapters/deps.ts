@@ -1,15 +1,14 @@
+import { randomUUID } from "node:crypto";
 import { client, type NatsBus } from "@muster/bus";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
 import { buckets, ReservationService, streams } from "@muster/proto";
 import { tellLeftAlone, type ServiceContext } from "@muster/service";
 import { bucketFill, bucketMadeMs, openView } from "@muster/store";
-import { traceparentOf } from "@muster/tracing";
 import { openCleaner, type Cleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
-import { zdbOverhead } from "../domain/build-zdb.ts";
-import type { Overheads } from "../domain/count-leases.ts";
-import { ZDB } from "../domain/type-zdb.ts";
+import { zdbOverhead, ZDB } from "../types/zdb.ts";
+import type { Overheads } from "../types/count-leases.ts";
 import { writeDecision } from "../domain/stored-decision.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { referencedBy, type EngineOps } from "../lead/engine.ts";
@@ -17,12 +16,11 @@ import { followLeases } from "../holdings/follow-leases.ts";
 import { foreseeOrder } from "../orders/foresee-order.ts";
 import { openHoldings } from "../holdings/holdings.ts";
 import { orderSecrets, type OrderSecrets } from "../orders/order-secrets.ts";
-import type { NameOf } from "../workloads/container.ts";
-import type { Workload } from "../workloads/workload.ts";
+import type { Workload, WorkloadParts } from "../types/workload.ts";
 import { watchUnopened } from "../holdings/unopened-leases.ts";
 import { watchUnreadable } from "../holdings/unreadable-leases.ts";
 import { openRoom } from "./bucket-room.ts";
-import { feedbackOver } from "./bus-feedback.ts";
+import { feedbackOver, routeAnswers } from "./feedback.ts";
 import { openGrants } from "./grants.ts";
 import type { Cluster } from "./cluster.ts";
 import { NO_PODS } from "./crash-watch.ts";
@@ -32,8 +30,8 @@ import { joinLeftovers, openLedgerLeftovers } from "./ledger-leftovers.ts";
 import { openLeftovers } from "./leftovers.ts";
 import { startMetrics, type LeaseMetrics } from "./metrics.ts";
 import { openPolling, type Polled } from "./polling.ts";
-import { makeRecords, openLeases, type Records } from "./records.ts";
-import { routeAnswers } from "./route-answers.ts";
+import { makeRecords, openLeases } from "./records.ts";
+import type { Records } from "../lead/records.ts";
 
 export type Deps = AsyncDisposable & {
   readonly engine: EngineOps;
@@ -52,8 +50,8 @@ const STALE_MS = 10_000;
 export async function openDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
-  workloads: (nameOf: NameOf) => readonly Workload[],
-  cluster: Pick<Cluster, "calls" | "crashes" | "installation"> | undefined,
+  workloads: (parts: WorkloadParts) => readonly Workload[],
+  cluster: Cluster | undefined,
 ): Promise<Deps> {
   const { config, logger } = context;
   const signer = "file" in config.key ? await readKeyFile("PROVISION_KEY_FILE", config.key.file) : config.key;
@@ -66,7 +64,8 @@ export async function openDeps(
   const { view, holdings, records, metrics, unopened } = known;
   const history = openHistory(bus);
   const cleaner = cleanerOf(context, { bus, records, metrics, cluster });
-  const served = new Map(workloads(holdings.nameOf).map((each) => [each.type, each]));
+  const parts = { cluster, ledger: client(bus, ReservationService), nowNs, newRequestId: randomUUID };
+  const served = new Map(workloads({ ...parts, nameOf: holdings.nameOf }).map((each) => [each.type, each]));
   const requests: HandlerDeps = {
     records,
     nowNs,
@@ -76,7 +75,6 @@ export async function openDeps(
     unopened,
     policy: config.order,
     quota: config.quota,
-    traceparent: traceparentOf,
     view,
     holdings,
     history,

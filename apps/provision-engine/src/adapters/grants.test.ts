@@ -1,6 +1,7 @@
+import type { Bus } from "@muster/bus";
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { grantedLease } from "./grants.ts";
+import { openGrants } from "./grants.ts";
 
 const { ReservationGranted } = muster.reservation.v1;
 const grantOf = (kind: string, id: string) =>
@@ -12,6 +13,17 @@ it.each<[what: string, payload: Uint8Array, lease: string | undefined]>([
   ["a name that no engine gives", grantOf("lease", "4711"), undefined],
   ["nobody", ReservationGranted.encode({}).finish(), undefined],
   ["what cannot be read", new Uint8Array([255]), undefined],
-])("hears of a grant for %s which lease it is for", (_what, payload, lease) => {
-  expect(grantedLease(payload)).toBe(lease);
+])("hears of a grant for %s which lease it is for", async (_what, payload, lease) => {
+  let publish: ((message: { payload: Uint8Array }) => void) | undefined;
+  const bus = {
+    listen: (_subject: string, handler: typeof publish) => {
+      publish = handler;
+      return Promise.resolve({ [Symbol.asyncDispose]: () => Promise.resolve() });
+    },
+  } as unknown as Pick<Bus, "listen">;
+  await using grants = await openGrants(bus);
+  const heard: string[] = [];
+  grants.onGrant((each) => heard.push(each));
+  publish?.({ payload });
+  expect(heard[0]).toBe(lease);
 });

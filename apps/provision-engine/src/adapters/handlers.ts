@@ -4,21 +4,21 @@ import { nsFromMs, timestampOf, type Order } from "@muster/leases";
 import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
-import type { Capacity } from "../domain/decide-admission.ts";
-import type { LeaseRecord } from "../domain/lease.ts";
+import type { Capacity } from "../domain/surroundings.ts";
+import { type LeaseRecord, SOURCES } from "../domain/lease.ts";
 import { recordBytes } from "../domain/decide-quota.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";
-import { SOURCES } from "../domain/order-sources.ts";
 import type { Cleaner } from "../lead/cleaner.ts";
 import { countTicks } from "../count-ticks.ts";
 import type { Holdings } from "../holdings/holdings.ts";
 import type { Stored } from "../lead/pass.ts";
 import { unreadableLeases } from "../holdings/unreadable-leases.ts";
 import { end, renew, requireLease, takeOrder, type RequestDeps } from "../orders/requests.ts";
-import type { History } from "./history.ts";
+import type { History } from "../lead/records.ts";
 import { historyPage } from "./lease-history.ts";
 import { leaseMessage } from "./lease-message.ts";
-import { PAGE_BYTES, phaseOf, toWireEvent, type Readable } from "./messages.ts";
+import type { Readable } from "../lead/records.ts";
+import { PAGE_BYTES, phaseOf, toWireEvent } from "./messages.ts";
 
 export type HandlerDeps = RequestDeps & {
   readonly view: Pick<View<Readable>, "entries" | "get" | "onChange">;
@@ -160,13 +160,13 @@ export function countersMessage({
     used: toWireUnits(used),
     overdue: holdings.phases(nowNs()).overdue,
     unopened: unopened(),
-    capacity: isLimited ? toWireUnits(capacity) : null,
+    capacity: isLimited ? toWireUnits(capacity) : undefined,
     number: Math.floor(Number(nowNs() / 1_000_000n) / COUNT_EVERY_MS),
   };
 }
 
 /** Rejects what is no text with invalid_request. */
-function readOrder(message: Parameters<typeof toOrder>[0]): Order {
+function readOrder(message: muster.provision.v1.Order): Order {
   try {
     return toOrder(message);
   } catch {
@@ -174,13 +174,13 @@ function readOrder(message: Parameters<typeof toOrder>[0]): Order {
   }
 }
 
-function toWireUnits(units: Capacity): PropertiesOf<typeof muster.provision.v1.ResourceUnits> {
+function toWireUnits(units: Capacity): muster.provision.v1.ResourceUnits {
   const { cru, mru, hru, sru } = units;
   return { cru: wireUnit(cru), mruBytes: wireUnit(mru), hruBytes: wireUnit(hru), sruBytes: wireUnit(sru) };
 }
 
-function wireUnit(amount: bigint | undefined): number | null {
-  return amount === undefined ? null : Number(amount);
+function wireUnit(amount: bigint | undefined): number | undefined {
+  return amount === undefined ? undefined : Number(amount);
 }
 
 function missing(field: string): never {

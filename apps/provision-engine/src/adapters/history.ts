@@ -1,10 +1,7 @@
-import { openTrail, type Bus, type Trail } from "@muster/bus";
+import { openTrail, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
-import type { LeaseEvent } from "../domain/lease.ts";
 import { toEvent, toWireEvent } from "./messages.ts";
-
-/** The trail of what happened to leases. */
-export type History = Trail<LeaseEvent>;
+import type { History } from "../lead/records.ts";
 
 export function openHistory(bus: Bus): History {
   return openTrail(bus, {

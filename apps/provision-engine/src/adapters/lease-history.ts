@@ -3,8 +3,9 @@ import type { View } from "@muster/store";
 import { buildHistory } from "../domain/build-history.ts";
 import { eventBytes } from "../domain/decide-quota.ts";
 import type { LeaseEvent } from "../domain/lease.ts";
-import type { History } from "./history.ts";
-import { PAGE_BYTES, type Readable } from "./messages.ts";
+import type { History } from "../lead/records.ts";
+import type { Readable } from "../lead/records.ts";
+import { PAGE_BYTES } from "./messages.ts";
 
 export type HistoryDeps = {
   readonly history: Pick<History, "page">;

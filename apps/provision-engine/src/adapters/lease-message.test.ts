@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aLease } from "../domain/a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { openHoldings } from "../holdings/holdings.ts";
 import { leaseMessage } from "./lease-message.ts";

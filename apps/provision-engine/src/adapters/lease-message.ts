@@ -5,7 +5,7 @@ import { decideRelease } from "../domain/decide-release.ts";
 import { isStuck } from "../domain/decide-stuck.ts";
 import { decideReference, toReferenced } from "../domain/decide-take-over.ts";
 import type { Surroundings } from "../domain/surroundings.ts";
-import { readClaim } from "../domain/workload-types.ts";
+import { readClaim } from "../types/workload-types.ts";
 import type { Holdings } from "../holdings/holdings.ts";
 import type { Stored } from "../lead/pass.ts";
 import { phaseOf, toWireRecord } from "./messages.ts";

@@ -10,70 +10,11 @@ import {
   type KubeResource,
 } from "@muster/kube";
 import { labels } from "@muster/proto";
-import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { leaseLabels, leaseSelector, ownerOf, type Labels } from "../workloads/lease-labels.ts";
+import { originOf } from "../domain/lease.ts";
+import { leaseLabels, leaseSelector, ownerOf, type Labels } from "../types/lease-names.ts";
+import { KINDS, type ObjectKind } from "../types/object-kinds.ts";
+import type { Lease, LeaseObjects, Look, NewObject } from "../types/workload.ts";
 import { aside } from "../lead/user-turns.ts";
-import type { AskedLease } from "../workloads/workload.ts";
-import { KINDS } from "./object-kinds.ts";
-
-export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {
-  readonly kind: string;
-  /** Kubernetes makes others of it, which are gone before it is. */
-  readonly hasMembers?: true;
-  /** Of a namespace: it stays while one of these is in it that is not going already, whosever it is. */
-  readonly spares?: readonly ObjectKind[];
-  /** Of a namespace: once it is going, each pod in it has no more than so many seconds to end, whatever it says itself. */
-  readonly podGraceSeconds?: number;
-};
-
-/** Its namespace is that of the object; apiVersion, kind and labels are added. */
-export type NewObject<Object> = Object & { readonly metadata: { readonly name: string; readonly namespace?: string } };
-
-export type Lease = Pick<LeaseRecord, "order" | "run" | "madeFor"> & Pick<AskedLease, "made">;
-
-export type Look<Value> =
-  { readonly is: "there"; readonly value: Value } | { readonly is: "awaited"; readonly because: string };
-
-/**
- * Objects of Kubernetes that are a lease's. Everything rejects with FaultError: with unavailable while the API server is away or overloaded, with deadline_exceeded when
- * something took too long, with invalid_request and the server's words where it refuses.
- */
-export type LeaseObjects = {
-  /**
-   * Makes the object for this run of the lease, or finds it made. What an earlier run has left under the name goes first, and what is going is waited for. Rejects with
-   * already_exists where the name is somebody else's, and with conflict where a later run has it.
-   */
-  make<Object extends KubeObject>(
-    lease: Lease,
-    kind: ObjectKind,
-    object: NewObject<Object>,
-    signal: AbortSignal,
-  ): Promise<Object>;
-  /**
-   * Removes what is there of the lease's run and of earlier ones, kind by kind, with what Kubernetes has made of it. Resolves once it is gone; at each look the pods of a namespace whose kind says so are given less time. Rejects with invalid_request, naming it, while something is in a
-   * namespace that its kind spares.
-   */
-  takeDown(
-    lease: Lease,
-    from: { readonly kinds: readonly ObjectKind[]; readonly namespace?: string },
-    signal: AbortSignal,
-  ): Promise<void>;
-  /** Undefined: there is none. */
-  find<Object extends KubeObject>(
-    kind: ObjectKind,
-    at: { readonly name: string; readonly namespace?: string },
-    signal: AbortSignal,
-  ): Promise<Object | undefined>;
-  /** What this run of the lease has of one kind, made by whomever. */
-  list<Object extends KubeObject>(
-    lease: Lease,
-    kind: ObjectKind,
-    namespace: string,
-    signal: AbortSignal,
-  ): Promise<readonly Object[]>;
-  /** Looks until it is there. Rejects with deadline_exceeded, and why, when that takes long: the caller is called again. */
-  until<Value>(look: () => Promise<Look<Value>>, signal: AbortSignal): Promise<Value>;
-};
 
 export type Patience = { readonly firstMs: number; readonly mostMs: number; readonly totalMs: number };
 

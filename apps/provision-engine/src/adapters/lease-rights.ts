@@ -12,8 +12,8 @@ import {
   type ListPage,
 } from "@muster/kube";
 import { labels } from "@muster/proto";
-import { isSliceNamespace } from "../domain/build-slice.ts";
-import { KINDS } from "./object-kinds.ts";
+import { isSliceNamespace } from "../types/kubernetes.ts";
+import { KINDS } from "../types/object-kinds.ts";
 
 /** The ClusterRole with what an engine does in the namespace of a lease, and its binding there. */
 const ROLE = "muster-lease-engine";

@@ -1,16 +1,14 @@
-import { randomUUID } from "node:crypto";
-import type { Client } from "@muster/bus";
-import type { ReservationService } from "@muster/proto";
+import { listReservations, releaseReservation, type ReservationCalls } from "@muster/ledger-client";
 import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
-import { leaseOfOwner, OWNER_KIND } from "../workloads/lease-owner.ts";
-import type { Leftovers } from "./leftovers.ts";
+import { leaseOfOwner, OWNER_KIND } from "../types/machine.ts";
+import type { Leftovers } from "../lead/cleaner.ts";
 
 /** Of one page: whoever asks for clean-up waits while no ledger answers. */
 const TIMEOUT_MS = 2000;
 
 /** What the ledger holds for leases, or keeps in its queue: a request that arrives late is granted, however long its lease has been over. */
 export function openLedgerLeftovers(
-  ledger: Pick<Client<typeof ReservationService>, "listReservations" | "unreserve">,
+  ledger: Pick<ReservationCalls, "listReservations" | "unreserve">,
   failed: (kind: string, error: unknown) => void,
 ): Leftovers {
   return {
@@ -20,18 +18,14 @@ export function openLedgerLeftovers(
       const options = { signal, timeoutMs: TIMEOUT_MS };
       const objects: FoundObject[] = [];
       try {
-        for (let next = ""; ;) {
-          const page = await ledger.listReservations({ ownerKind: OWNER_KIND, continue: next }, options);
-          for (const { id, owner, createdAtMs } of page.reservations) {
-            const name = owner?.id ?? "";
+        for await (const { reservations } of listReservations(ledger, OWNER_KIND, options))
+          for (const { id: uid, ownerId: name, createdAtMs: madeMs } of reservations) {
             const lease = leaseOfOwner(name);
-            const object = { kind: RESERVATION, namespace: "", name, uid: id ?? "", lease, isGoing: false };
+            const object = { kind: RESERVATION, namespace: "", name, uid, lease, isGoing: false, madeMs };
             // The ledger is that of our own installation.
-            objects.push({ ...object, otherInstallation: undefined, madeMs: createdAtMs ?? undefined });
+            objects.push({ ...object, otherInstallation: undefined });
           }
-          next = page.continue;
-          if (next === "") return { objects, unlisted: [] };
-        }
+        return { objects, unlisted: [] };
       } catch (error) {
         signal.throwIfAborted();
         failed(RESERVATION, error);
@@ -40,9 +34,7 @@ export function openLedgerLeftovers(
     },
     inUse: () => Promise.resolve(new Set()),
     remove: async ({ kind, name, uid }, signal) => {
-      if (kind !== RESERVATION) return;
-      const owner = { kind: OWNER_KIND, id: name };
-      await ledger.unreserve({ requestId: randomUUID(), owner, reservationId: uid }, { signal });
+      if (kind === RESERVATION) await releaseReservation(ledger, { kind: OWNER_KIND, id: name }, uid, { signal });
     },
   };
 }

@@ -2,8 +2,8 @@ import type { KubeCalls, KubeObject } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { expect, it } from "vitest";
 import { openCleaner } from "../lead/cleaner.ts";
-import { aLease } from "../domain/a-lease.ts";
-import { leaseLabels } from "../workloads/lease-labels.ts";
+import { aLease } from "../../test/a-lease.ts";
+import { leaseLabels } from "../types/lease-names.ts";
 import { openLeftovers } from "./leftovers.ts";
 
 const { signal } = new AbortController();

@@ -2,19 +2,10 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { listPages, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { otherInstallation } from "@muster/names";
 import { labels } from "@muster/proto";
-import { isSliceNamespace } from "../domain/build-slice.ts";
-import { useKey, type Found, type FoundObject, type InUse } from "../domain/plan-cleanup.ts";
-import type { ObjectKind } from "./lease-objects.ts";
-import { KINDS } from "./object-kinds.ts";
-
-/** What says that it is made for leases, by whomever, in a cluster or in the ledger. `within`: only what lives in this namespace. */
-export type Leftovers = {
-  find(signal: AbortSignal, within?: string): Promise<Found>;
-  /** What pods use, and namespaces with claims that are no lease's. */
-  inUse(signal: AbortSignal, within?: string): Promise<InUse>;
-  /** Removes this very object, and no later one of its name. */
-  remove(object: FoundObject, signal: AbortSignal): Promise<void>;
-};
+import { isSliceNamespace } from "../types/kubernetes.ts";
+import { useKey, type Found, type FoundObject } from "../domain/plan-cleanup.ts";
+import { type ObjectKind, KINDS } from "../types/object-kinds.ts";
+import type { Leftovers } from "../lead/cleaner.ts";
 
 /** What holds others goes after them. Pods go with what made them. */
 const CLEANED: readonly ObjectKind[] = [

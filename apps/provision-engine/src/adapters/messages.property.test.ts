@@ -3,7 +3,7 @@ import { toEnd, toOrder, toRenewal, toWireOrder } from "@muster/leases/wire";
 import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { aLease } from "../domain/a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { withEvent } from "../domain/transition-lease.ts";
 import { recordCodec } from "./messages.ts";
@@ -125,15 +125,17 @@ it("reads a record as it was written, to the nanosecond", () => {
   );
 });
 
+const { EndRequest, LeaseRecord: Message, Order, Renewal } = muster.provision.v1;
+
 it("reads the data of an order byte for byte, and refuses what is no text", () => {
-  const bytesOf = (data: Uint8Array) => toOrder({ data }).data;
+  const bytesOf = (data: Uint8Array) => toOrder(Order.create({ data })).data;
   const json = new TextEncoder().encode('\uFEFF{"a": "é"}');
   expect([...new TextEncoder().encode(bytesOf(json))]).toEqual([...json]);
   expect(() => bytesOf(new Uint8Array([0x22, 0xff, 0x22]))).toThrow();
 });
 
 it("says of what is missing in a message only that it is empty", () => {
-  expect(toOrder({})).toMatchObject({
+  expect(toOrder(Order.create())).toMatchObject({
     id: "",
     user: "",
     data: "",
@@ -141,11 +143,10 @@ it("says of what is missing in a message only that it is empty", () => {
     durationNs: 0n,
     reference: undefined,
   });
-  expect(toRenewal({})).toMatchObject({ id: "", expiresAtNs: 0n, sequence: 0 });
-  expect(toEnd({})).toMatchObject({ id: "", createdNs: 0n });
+  expect(toRenewal(Renewal.create())).toMatchObject({ id: "", expiresAtNs: 0n, sequence: 0 });
+  expect(toEnd(EndRequest.create())).toMatchObject({ id: "", createdNs: 0n });
 });
 
-const { LeaseRecord: Message } = muster.provision.v1;
 const feedback = {};
 const ordered = toWireOrder(aLease().order);
 

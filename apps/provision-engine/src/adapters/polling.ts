@@ -2,7 +2,7 @@ import { pause } from "@muster/backoff";
 import type { Logger, ServiceContext } from "@muster/service";
 import type { Cleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
-import { SOURCES } from "../domain/order-sources.ts";
+import { SOURCES } from "../domain/lease.ts";
 import type { PushStatsDeps } from "../push-stats.ts";
 import type { LeaseSource } from "../sources/lease-source.ts";
 import { pollSource } from "../sources/poll-source.ts";

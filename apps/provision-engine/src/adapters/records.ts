@@ -6,7 +6,9 @@ import { promisedBytes } from "../domain/decide-quota.ts";
 import { goesOn, type LeaseRecord } from "../domain/lease.ts";
 import type { Stored } from "../lead/pass.ts";
 import { ENDLESS, type Room } from "./bucket-room.ts";
-import { recordCodec, type Readable } from "./messages.ts";
+import type { Readable } from "../lead/records.ts";
+import { recordCodec } from "./messages.ts";
+import type { Records } from "../lead/records.ts";
 
 /** Events of a lease that wait for their stream; beyond it its user can change nothing of it until the stream has taken them. */
 export const OUTBOX_MAX = 100;
@@ -20,21 +22,6 @@ export const USERS_BYTES_MAX = 400 * 1024;
 const FULL_RETRY_MS = 1000;
 
 export type LeaseBucket = Bucket<Readable, LeaseRecord>;
-
-/** Leases as they are stored. Everything rejects with FaultError as a bucket does. */
-export type Records = {
-  /** As it is stored now; undefined: there is none. Rejects with invalid_request where nobody can read it. */
-  get(id: string): Promise<Stored | undefined>;
-  /** All that can be read, as they are stored now. */
-  list(): Promise<Stored[]>;
-  /** Rejects with limit_exceeded also where the record, or all of them, leave no room for what the engine will write. */
-  create(record: LeaseRecord): Promise<Stored>;
-  /** A user's change: the record keeps the fence of its engine. Rejects with conflict when somebody else was faster, limit_exceeded while its history cannot be published, or where no room is left for what the engine will write. An end is always taken. */
-  change(stored: Stored, next: LeaseRecord): Promise<Stored>;
-  /** A change by the engine, whose fence the record carries from then on. Rejects with conflict also when a later leader has written. Of a record that is too large what is needed is written. */
-  own(stored: Stored, next: LeaseRecord, fence: number): Promise<Stored>;
-  remove(stored: Stored): Promise<void>;
-};
 
 export function openLeases(connection: Parameters<typeof openBucket>[0]): Promise<LeaseBucket> {
   return openBucket(connection, {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import { buildHistory } from "./build-history.ts";
 import { withEvent } from "./transition-lease.ts";
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import { buildStorable } from "./build-storable.ts";
 import type { LeaseRecord } from "./lease.ts";
 import { withEvent } from "./transition-lease.ts";

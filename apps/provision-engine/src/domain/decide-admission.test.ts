@@ -4,7 +4,7 @@ import { decideAdmission, type Admission } from "./decide-admission.ts";
 import type { Phase } from "./lease.ts";
 import { NO_UNITS, type ResourceUnits } from "./resource-units.ts";
 import { ALONE, type Neighbour, type Surroundings } from "./surroundings.ts";
-import type { Claim } from "./workload-type.ts";
+import type { Claim } from "./claim.ts";
 
 const claim = (units: Partial<ResourceUnits> = {}, needs: Partial<Claim["needs"]> = {}): Claim => ({
   units: { ...NO_UNITS, ...units },

@@ -1,10 +1,7 @@
 import { mayHold } from "./lease.ts";
 import { addUnits, type ResourceUnits } from "./resource-units.ts";
 import type { Neighbour, Surroundings } from "./surroundings.ts";
-import type { Claim } from "./workload-type.ts";
-
-/** What there is to give; a unit without a number has no limit. */
-export type Capacity = { readonly [Unit in keyof ResourceUnits]?: bigint };
+import type { Claim } from "./claim.ts";
 
 export type Admission =
   | { readonly admit: "yes"; readonly because: string }

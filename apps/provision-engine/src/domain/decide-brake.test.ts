@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { decideBrake, FEW, type Census } from "./decide-brake.ts";
+import { FEW } from "@muster/ledger-client/plan-sweep";
+import { decideBrake, type Census } from "./decide-brake.ts";
 import type { CleanupStep, LeaseTruth } from "./plan-cleanup.ts";
 
 const POLICY = { mostObjects: 50, mostPercent: 50 };

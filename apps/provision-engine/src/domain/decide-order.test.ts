@@ -13,7 +13,7 @@ import {
 import { digest, readSigner, type Signer, verifySignature } from "@muster/leases/keys";
 import { DATA_BYTES_MAX } from "@muster/leases/data";
 import { describe, expect, it } from "vitest";
-import { aLease, anOrder } from "./a-lease.ts";
+import { aLease, anOrder } from "../../test/a-lease.ts";
 import { decideOrder, FUTURE_TOLERANCE_NS, type OrderPolicy, type OrderVerdict } from "./decide-order.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "./decide-wish.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";

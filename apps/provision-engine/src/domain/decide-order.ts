@@ -10,9 +10,8 @@ import {
   splitId,
 } from "@muster/leases";
 import { DATA_BYTES_MAX } from "@muster/leases/data";
-import type { LeaseRecord } from "./lease.ts";
+import { type LeaseRecord, listsAgain } from "./lease.ts";
 import { isOrderOf, type Digest } from "./order-hash.ts";
-import { listsAgain } from "./order-sources.ts";
 import { withEvent, type LeaseChange } from "./transition-lease.ts";
 import { verifySigned, wrong, type Verify } from "./verify-signed.ts";
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import { decidePolled } from "./decide-polled.ts";
 import type { FeedbackPending, LeaseRecord } from "./lease.ts";
 

@@ -1,7 +1,7 @@
 import { describeFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { recordCodec } from "../adapters/messages.ts";
-import { aLease } from "./a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import { decideQuota, isAlive, promisedBytes, recordBytes, regainedBytes } from "./decide-quota.ts";
 import type { Phase } from "./lease.ts";
 

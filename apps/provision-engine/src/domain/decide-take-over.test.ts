@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aLease, anOrder } from "./a-lease.ts";
+import { aLease, anOrder } from "../../test/a-lease.ts";
 import type { Admission } from "./decide-admission.ts";
 import { decideReference, decideTakeOver, toReferenced } from "./decide-take-over.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";

@@ -1,26 +1,9 @@
 import { isOver, type Order } from "@muster/leases";
 import type { Admission } from "./decide-admission.ts";
-import { originOf, type LeaseRecord, type Phase } from "./lease.ts";
+import { originOf, type LeaseRecord } from "./lease.ts";
 import type { LeaseFacts } from "./lease-snapshot.ts";
+import type { Referenced } from "./surroundings.ts";
 import type { LeaseChange } from "./transition-lease.ts";
-
-/** The lease that an order refers to, as far as whether it may be taken over depends on it. */
-export type Referenced =
-  | {
-      readonly is: "lease";
-      readonly id: string;
-      readonly type: string;
-      readonly phase: Phase;
-      readonly expiresAtNs: bigint;
-      /** Both are of one user. */
-      readonly isOfUser: boolean;
-      readonly isOfEngine: boolean;
-      /** Both orders ask for the same. */
-      readonly isSame: boolean;
-      readonly heir: string | undefined;
-    }
-  /** Its record is none that can be read. */
-  | { readonly is: "unreadable"; readonly id: string };
 
 /** `isSame`: the data of both orders, whose secrets are sealed apart. */
 export function toReferenced(

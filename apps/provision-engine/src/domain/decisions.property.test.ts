@@ -3,7 +3,7 @@ import { digest, readSigner } from "@muster/leases/keys";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { openHoldings } from "../holdings/holdings.ts";
-import { aLease, anOrder } from "./a-lease.ts";
+import { aLease, anOrder } from "../../test/a-lease.ts";
 import { decideOrder } from "./decide-order.ts";
 import { decidePolled, type PolledVerdict } from "./decide-polled.ts";
 import { decideRelease } from "./decide-release.ts";

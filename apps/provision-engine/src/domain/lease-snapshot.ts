@@ -1,10 +1,8 @@
 import type { PodExits } from "./count-exits.ts";
 import { takenUntilNs, type OrderAges } from "./decide-order.ts";
-import type { Referenced } from "./decide-take-over.ts";
+import type { Referenced, Surroundings } from "./surroundings.ts";
 import { isSettled, type EndingCause, type LeaseRecord } from "./lease.ts";
-import type { Surroundings } from "./surroundings.ts";
-import type { Claim, Read } from "./workload-type.ts";
-import { readClaim } from "./workload-types.ts";
+import type { Claim, Read } from "./claim.ts";
 
 /** What the next step of a lease depends on: plain data without what its user ordered or was given, so that it can be written into a log and decided about again elsewhere. */
 export type LeaseSnapshot = {
@@ -41,7 +39,7 @@ export type LeaseFacts = Pick<
 
 export function takeSnapshot(
   record: LeaseRecord,
-  { keptFor, ...seen }: Omit<LeaseSnapshot, "lease" | "claim"> & Pick<LeaseFacts, "keptFor">,
+  { keptFor, ...seen }: Omit<LeaseSnapshot, "lease"> & Pick<LeaseFacts, "keptFor">,
   ages: OrderAges,
 ): LeaseSnapshot {
   const { order, phase, expiresAtNs, notBeforeNs, trouble, endedAtNs, crashes, ending, outbox, takesOver } = record;
@@ -64,7 +62,6 @@ export function takeSnapshot(
       takesOver,
       keptFor,
     },
-    claim: readClaim(order),
     ...seen,
   };
 }

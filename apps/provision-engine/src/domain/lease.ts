@@ -7,7 +7,15 @@ import type { CrashWindow } from "./count-exits.ts";
  */
 export type Phase = "ORDERED" | "PROVISIONING" | "ACTIVE" | "DECOMMISSIONING" | "ENDED" | "FAILED";
 
-/** WITHDRAWN: by the source that the order came from. MIGRATED: another lease has its workload from here on. */
+/**
+ * Why a lease ends, and the function that sets it.
+ * - EXPIRED, its time is over: `expire` (`plan-lease.ts`)
+ * - REQUESTED, by its user: `decideEnd` (`decide-wish.ts`)
+ * - WITHDRAWN, by the source of its order: `decideWithdrawal` (`decide-wish.ts`)
+ * - CRASHED, its containers exit too often: `planActive` (`plan-lease.ts`) decides, `execute` (`lead/pass.ts`) sets
+ * - PROVISION_FAILED: `transitionFailed` (`transition-lease.ts`)
+ * - MIGRATED, another lease has its workload: `transitionMigrated` (`transition-lease.ts`)
+ */
 export type EndingCause = "EXPIRED" | "REQUESTED" | "WITHDRAWN" | "CRASHED" | "PROVISION_FAILED" | "MIGRATED";
 
 export type Ending = {
@@ -126,4 +134,12 @@ export function goesOn({ phase }: Pick<LeaseRecord, "phase">): boolean {
 /** Whether something of the lease is there, or may be. */
 export function mayHold(phase: Phase): boolean {
   return phase === "PROVISIONING" || phase === "ACTIVE" || phase === "DECOMMISSIONING";
+}
+
+/** Names of where orders come from, as records have them. */
+export const SOURCES = { service: "api", stream: "nats", controller: "http" } as const;
+
+/** Whether a source shows its orders again, long after they were made: a controller lists all that it has at each start, and queues what nobody has taken for as long as it likes. */
+export function listsAgain(source: string): boolean {
+  return source === SOURCES.controller;
 }

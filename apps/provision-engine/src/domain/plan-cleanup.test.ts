@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "./lease.ts";
 import { planCleanup, useKey, type CleanupSnapshot, type FoundObject, type LeaseTruth } from "./plan-cleanup.ts";
 

@@ -1,19 +1,16 @@
+import { planSweep, type OwnedObject, type Standing, type SweepStep } from "@muster/ledger-client/plan-sweep";
 import { originOf, type LeaseRecord, type Origin } from "./lease.ts";
 
 /** An object in the cluster, or a reservation in the ledger, that says that it is a lease's. */
-export type FoundObject = {
+export type FoundObject = OwnedObject & {
   readonly kind: string;
   /** Empty: it lives in none. */
   readonly namespace: string;
   readonly name: string;
-  /** No other object ever has it. */
-  readonly uid: string;
   /** Undefined: it does not say. */
   readonly madeMs: number | undefined;
   /** Of the labels; undefined: they are not those of a lease. */
   readonly lease: { readonly id: string; readonly run: number } | undefined;
-  /** The installation that says that it has made it, where that is another one than ours. */
-  readonly otherInstallation: string | undefined;
   /** It is being removed already. */
   readonly isGoing: boolean;
 };
@@ -49,12 +46,7 @@ export type CleanupPolicy = {
   readonly graceMs: number;
 };
 
-export type CleanupStep = {
-  /** "suspect": it looks left over, and is removed when it still does later. */
-  readonly do: "keep" | "suspect" | "remove";
-  readonly object: FoundObject;
-  readonly because: string;
-};
+export type CleanupStep = SweepStep<FoundObject>;
 
 const VOLUME_CLAIM = "PersistentVolumeClaim";
 const NAMESPACE = "Namespace";
@@ -91,8 +83,13 @@ export function isGivenBack({ do: what, object }: CleanupStep, { truth }: Pick<C
  * What is left of leases that are over, and may go: of every object one step. It stays on any doubt: while its record cannot be read, as long as something mounts it or lives
  * in it, or nobody knows all that does, and as long as it has not looked left over for some time.
  */
-export function planCleanup(snapshot: CleanupSnapshot, policy: CleanupPolicy): CleanupStep[] {
-  const steps = snapshot.objects.map((object) => planObject(object, snapshot, policy));
+export function planCleanup(snapshot: CleanupSnapshot, { engine, graceMs }: CleanupPolicy): CleanupStep[] {
+  const { objects, leftSince, nowMs } = snapshot;
+  return keepOccupied(planSweep(objects, standingIn(snapshot, engine), { leftSince, nowMs, graceMs }));
+}
+
+/** A namespace goes after everything of a lease that lives in it. */
+export function keepOccupied(steps: readonly CleanupStep[]): CleanupStep[] {
   const staying = new Set(steps.filter((step) => step.do !== "remove").map(({ object }) => object.namespace));
   return steps.map((step) =>
     step.do === "remove" && isNamespace(step.object) && staying.has(step.object.name)
@@ -101,26 +98,28 @@ export function planCleanup(snapshot: CleanupSnapshot, policy: CleanupPolicy): C
   );
 }
 
-function planObject(object: FoundObject, snapshot: CleanupSnapshot, { engine, graceMs }: CleanupPolicy): CleanupStep {
-  const { truth, inUse, unlisted, leftSince, nowMs } = snapshot;
-  const step = (what: CleanupStep["do"], because: string): CleanupStep => ({ do: what, object, because });
-  const { lease, kind, namespace, name, uid, otherInstallation } = object;
-  if (lease === undefined) return step("keep", "its labels are not those of a lease");
-  // Its record is elsewhere, and ids of leases are those of users: what is stored here under the same id may be of another lease.
-  if (otherInstallation !== undefined) return step("keep", `it is of installation ${otherInstallation}`);
-  if (object.isGoing) return step("keep", "it is being removed");
-  const left = decideLeftOver(lease, truth.get(lease.id), engine);
-  if (!left.is) return step("keep", left.because);
-  if (mayBeUsed(object)) {
-    if (inUse === undefined) return step("keep", "nobody knows whether it is used");
-    if (inUse.has(useKey(kind, namespace, name))) return step("keep", `${left.because}, but it is used`);
-  }
-  const unseen = isNamespace(object) ? unlisted.filter((each) => each !== RESERVATION) : [];
-  if (unseen.length > 0)
-    return step("keep", `nobody knows all that is in it: ${unseen.join(", ")} could not be listed`);
-  const since = leftSince.get(uid);
-  if (since === undefined || nowMs - since < graceMs) return step("suspect", left.because);
-  return step("remove", left.because);
+/** Whether an object is left over, by what the snapshot has. */
+export function standingIn(
+  { truth, inUse, unlisted }: Pick<CleanupSnapshot, "truth" | "inUse" | "unlisted">,
+  engine: string,
+): (object: FoundObject) => Standing {
+  const owned = (because: string): Standing => ({ is: "owned", because });
+  return (object) => {
+    const { lease, kind, namespace, name } = object;
+    // Ids of leases are those of users: the lease that is stored here under the same id may be another one.
+    if (object.otherInstallation !== undefined) return { is: "left", because: "its lease is stored elsewhere" };
+    if (lease === undefined) return owned("its labels are not those of a lease");
+    if (object.isGoing) return owned("it is being removed");
+    const left = decideLeftOver(lease, truth.get(lease.id), engine);
+    if (!left.is) return owned(left.because);
+    if (mayBeUsed(object)) {
+      if (inUse === undefined) return owned("nobody knows whether it is used");
+      if (inUse.has(useKey(kind, namespace, name))) return owned(`${left.because}, but it is used`);
+    }
+    const unseen = isNamespace(object) ? unlisted.filter((each) => each !== RESERVATION) : [];
+    if (unseen.length > 0) return owned(`nobody knows all that is in it: ${unseen.join(", ")} could not be listed`);
+    return { is: "left", because: left.because };
+  };
 }
 
 function decideLeftOver(

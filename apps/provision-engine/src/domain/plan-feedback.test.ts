@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "./lease.ts";
 import { GATHER_NS, planTelling } from "./plan-feedback.ts";
 import { withEvent } from "./transition-lease.ts";

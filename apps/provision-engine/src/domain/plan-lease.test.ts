@@ -1,7 +1,8 @@
 import { DURATION_NS_MAX } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aLease, anOrder } from "./a-lease.ts";
+import { aLease, anOrder } from "../../test/a-lease.ts";
+import { readClaim } from "../types/workload-types.ts";
 import { decideRetry } from "./decide-retry.ts";
 import { toReferenced } from "./decide-take-over.ts";
 import { takeSnapshot, type LeaseSnapshot } from "./lease-snapshot.ts";
@@ -31,7 +32,11 @@ function plan(
   { isServed = true, exits = [], reference, keptFor, ...around }: Seen = {},
 ): LeasePlan {
   return planTwice(
-    takeSnapshot(record, { isServed, exits, reference, keptFor, around: { ...AROUND, ...around } }, AGE),
+    takeSnapshot(
+      record,
+      { claim: readClaim(record.order), isServed, exits, reference, keptFor, around: { ...AROUND, ...around } },
+      AGE,
+    ),
     nowNs,
   );
 }
@@ -264,7 +269,13 @@ it("plans the same from a file as from the snapshot that was written into it", (
   const told = { reference: maybe(reference), keptFor: maybe(text) };
   const seen = fc.record({ isServed: fc.boolean(), around, exits: pods, ...told });
   fc.assert(
-    fc.property(record, seen, ns, (lease, found, nowNs) => void planTwice(takeSnapshot(lease, found, AGE), nowNs)),
+    fc.property(
+      record,
+      seen,
+      ns,
+      (lease, found, nowNs) =>
+        void planTwice(takeSnapshot(lease, { ...found, claim: readClaim(lease.order) }, AGE), nowNs),
+    ),
   );
 });
 

@@ -5,7 +5,7 @@ import { decideRelease } from "./decide-release.ts";
 import { decideReference } from "./decide-take-over.ts";
 import type { LeaseFacts, LeaseSnapshot } from "./lease-snapshot.ts";
 import { describeWait, type LeaseChange } from "./transition-lease.ts";
-import { describeProblems } from "./workload-type.ts";
+import { describeProblems } from "./claim.ts";
 
 export type LeasePolicy = {
   /** How long the record of a lease stays after it has ended and its order is over. */

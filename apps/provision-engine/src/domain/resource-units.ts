@@ -1,5 +1,3 @@
-import { kubernetesSize } from "@muster/leases/data";
-
 /** What a workload takes: processors as a count, the rest in bytes. They are bigint, so that no sum loses a byte. */
 export type ResourceUnits = {
   readonly cru: bigint;
@@ -26,10 +24,4 @@ export type DiskType = "ssd" | "hdd";
 /** Space on a disk, which counts as SRU or HRU. */
 export function diskUnits(type: DiskType, bytes: bigint): ResourceUnits {
   return type === "ssd" ? { ...NO_UNITS, sru: bytes } : { ...NO_UNITS, hru: bytes };
-}
-
-/** What a slice of this size takes. Throws RangeError for a size that the data of a lease cannot have. */
-export function kubernetesUnits(size: number): ResourceUnits {
-  const { processors, memoryGib, ssdGib } = kubernetesSize(size);
-  return { cru: BigInt(processors), mru: BigInt(memoryGib) * GIB, hru: 0n, sru: BigInt(ssdGib) * GIB };
 }

@@ -1,6 +1,8 @@
-import type { Capacity } from "./decide-admission.ts";
 import type { Phase } from "./lease.ts";
 import { NO_UNITS, type ResourceUnits } from "./resource-units.ts";
+
+/** What there is to give; a unit without a number has no limit. */
+export type Capacity = { readonly [Unit in keyof ResourceUnits]?: bigint };
 
 /** Another lease of the same user, as far as a decision needs it. */
 export type Neighbour = {
@@ -12,6 +14,24 @@ export type Neighbour = {
   /** Name of the network that it lives in. */
   readonly within: string | undefined;
 };
+
+/** The lease that an order refers to, as far as whether it may be taken over depends on it. */
+export type Referenced =
+  | {
+      readonly is: "lease";
+      readonly id: string;
+      readonly type: string;
+      readonly phase: Phase;
+      readonly expiresAtNs: bigint;
+      /** Both are of one user. */
+      readonly isOfUser: boolean;
+      readonly isOfEngine: boolean;
+      /** Both orders ask for the same. */
+      readonly isSame: boolean;
+      readonly heir: string | undefined;
+    }
+  /** Its record is none that can be read. */
+  | { readonly is: "unreadable"; readonly id: string };
 
 /** What there is beside a lease: what is decided of it goes by this alone, whatever else its user has. */
 export type Surroundings = {

@@ -1,6 +1,6 @@
 import type { Renewal, Result } from "@muster/leases";
 import { describe, expect, it } from "vitest";
-import { aLease } from "./a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import type { EndingCause, FeedbackPending, LeaseRecord, Phase } from "./lease.ts";
 import { planFeedback } from "./plan-feedback.ts";
 import { HISTORY_MAX, transitionLease, withEvent, type LeaseChange } from "./transition-lease.ts";

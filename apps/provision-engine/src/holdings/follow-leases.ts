@@ -1,5 +1,5 @@
 import type { View } from "@muster/store";
-import type { Readable } from "../adapters/messages.ts";
+import type { Readable } from "../lead/records.ts";
 import type { Holdings } from "./holdings.ts";
 
 /** Learns of all leases of the engine, until the function that it returns is called. */

@@ -1,12 +1,13 @@
 import type { Order } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aLease, anOrder } from "../domain/a-lease.ts";
-import { countedAs, sumHeldUnits, type ProvisionCounters } from "../domain/count-leases.ts";
+import { aLease, anOrder } from "../../test/a-lease.ts";
+import { countedAs, sumHeldUnits } from "../types/count-leases.ts";
+import type { ProvisionCounters } from "../types/workload-type.ts";
 import { isAlive, promisedBytes, recordBytes } from "../domain/decide-quota.ts";
 import { isOverdue, isStuck } from "../domain/decide-stuck.ts";
 import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
-import { readClaim } from "../domain/workload-types.ts";
+import { readClaim } from "../types/workload-types.ts";
 import { openHoldings } from "./holdings.ts";
 
 const GIB = 2n ** 30n;

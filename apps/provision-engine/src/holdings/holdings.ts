@@ -1,13 +1,13 @@
 import type { Order } from "@muster/leases";
-import { networkOf, sumHeldUnits, type Overheads, type ProvisionCounters } from "../domain/count-leases.ts";
-import type { Capacity } from "../domain/decide-admission.ts";
+import { networkOf, sumHeldUnits, type Overheads } from "../types/count-leases.ts";
+import type { ProvisionCounters } from "../types/workload-type.ts";
+import type { Capacity, Neighbour, Surroundings } from "../domain/surroundings.ts";
 import type { Usage } from "../domain/decide-quota.ts";
 import { NAMED_MOST } from "../domain/decide-release.ts";
 import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
 import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits } from "../domain/resource-units.ts";
-import type { Neighbour, Surroundings } from "../domain/surroundings.ts";
-import type { Claim } from "../domain/workload-type.ts";
-import { readClaim } from "../domain/workload-types.ts";
+import type { Claim } from "../domain/claim.ts";
+import { readClaim } from "../types/workload-types.ts";
 import { leaseIndex } from "./lease-index.ts";
 import { leaseSums, type LeaseSums } from "./lease-sums.ts";
 import { reservedUsage, type UsageReservation } from "./reserved-usage.ts";

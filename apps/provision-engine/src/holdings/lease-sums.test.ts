@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aLease, DATA_BY_TYPE } from "../domain/a-lease.ts";
+import { aLease, DATA_BY_TYPE } from "../../test/a-lease.ts";
 import type { Phase } from "../domain/lease.ts";
 import { leaseSums } from "./lease-sums.ts";
 

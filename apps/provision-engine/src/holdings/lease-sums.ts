@@ -1,8 +1,9 @@
-import { countedAs, type ProvisionCounters } from "../domain/count-leases.ts";
+import { countedAs } from "../types/count-leases.ts";
+import type { ProvisionCounters } from "../types/workload-type.ts";
 import { isAlive, promisedBytes, recordBytes, type Usage } from "../domain/decide-quota.ts";
 import { cannotGo, overdueAfterNs } from "../domain/decide-stuck.ts";
 import type { LeaseRecord, Phase } from "../domain/lease.ts";
-import { ExpiryHeap } from "../lead/expiry-heap.ts";
+import { ExpiryHeap } from "./expiry-heap.ts";
 
 /** What all leases come to. Of each lease is kept what it adds, so that a change costs as much as one lease does, and an answer nothing. */
 export type LeaseSums = {

@@ -1,7 +1,7 @@
 import { faultOf } from "@muster/faults";
 import { SEALED_PREFIX } from "@muster/leases";
 import type { View } from "@muster/store";
-import type { Readable } from "../adapters/messages.ts";
+import type { Readable } from "../lead/records.ts";
 import { goesOn, type LeaseRecord } from "../domain/lease.ts";
 import type { OrderSecrets } from "../orders/order-secrets.ts";
 

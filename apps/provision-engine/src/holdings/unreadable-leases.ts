@@ -1,5 +1,5 @@
 import type { View } from "@muster/store";
-import type { Readable } from "../adapters/messages.ts";
+import type { Readable } from "../lead/records.ts";
 
 /** A record that this version cannot read: nothing is done for its lease, nor at its end, and it counts nowhere. */
 export type UnreadableLease = { readonly id: string; readonly because: string };

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { callPauses } from "./call-pauses.ts";
-import { aLease } from "../domain/a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 
 const SECOND_NS = 1_000_000_000n;
 const waiting = aLease({ phase: "PROVISIONING", notBeforeNs: 0n });

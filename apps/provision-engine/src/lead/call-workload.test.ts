@@ -4,9 +4,9 @@ import { FaultError } from "@muster/faults";
 import { DURATION_NS_MAX, nsFromMs } from "@muster/leases";
 import { expect, it } from "vitest";
 import { callWorkloads } from "./call-workload.ts";
-import { aLease } from "../domain/a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { Workload } from "../workloads/workload.ts";
+import type { Workload } from "../types/workload.ts";
 
 const LONG_MS = 600_000;
 const hanging = (): Promise<never> => new Promise(() => undefined);

@@ -6,7 +6,7 @@ import { inLeaseTrace } from "../lease-trace.ts";
 import type { OrderSecrets } from "../orders/order-secrets.ts";
 import type { Outcome, PassDeps, Stored } from "./pass.ts";
 import { userTurns } from "./user-turns.ts";
-import type { Workload } from "../workloads/workload.ts";
+import type { Workload } from "../types/workload.ts";
 
 export type CallOptions = {
   readonly workloads: ReadonlyMap<string, Workload>;

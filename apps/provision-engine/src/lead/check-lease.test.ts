@@ -1,7 +1,7 @@
 import { FaultError } from "@muster/faults";
 import { expect, it } from "vitest";
 import { checkLease } from "./check-lease.ts";
-import { aLease } from "../domain/a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
 import type { Outcome } from "./pass.ts";

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { retryOnConflict } from "@muster/backoff";
 import { isOver, type Result } from "@muster/leases";
 import { buildResult } from "../domain/build-result.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
@@ -10,9 +10,6 @@ export type CheckDeps = Pick<PassDeps, "fence" | "now" | "read" | "write" | "sig
   readonly check: (record: LeaseRecord) => Promise<Outcome | undefined>;
 };
 
-/** Somebody else's writes that come first, in a row. */
-const WRITES_MAX = 5;
-
 /** Looks whether all of one active lease is there, and writes down what has changed. Returns whether it was found not to be as it should be. Of one lease, never beside a pass over it. */
 export async function checkLease(deps: CheckDeps, id: string): Promise<boolean> {
   const found = await activeLease(deps, id);
@@ -20,18 +17,13 @@ export async function checkLease(deps: CheckDeps, id: string): Promise<boolean> 
   const outcome = await deps.check(found.record);
   // That nobody answers says nothing of the lease.
   if (outcome === undefined || (!outcome.ok && outcome.waits === true)) return false;
-  for (let attempt = 1; ; attempt += 1) {
+  return retryOnConflict(`lease ${id}`, async () => {
     const stored = await activeLease(deps, id);
-    if (stored?.record.run !== found.record.run) return false;
+    if (stored?.record.run !== found.record.run) return { unchanged: false };
     const { next } = transitionLease(stored.record, changeBy(deps, stored.record, outcome), deps.now());
-    if (next === undefined) return !outcome.ok;
-    try {
-      await deps.write(stored, next);
-      return !outcome.ok;
-    } catch (error) {
-      if (faultOf(error)?.code !== "conflict" || attempt === WRITES_MAX) throw error;
-    }
-  }
+    if (next === undefined) return { unchanged: !outcome.ok };
+    return { write: () => deps.write(stored, next).then(() => !outcome.ok) };
+  });
 }
 
 async function activeLease({ fence, now, read }: CheckDeps, id: string) {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { openChecks } from "./checks.ts";
-import { aLease } from "../domain/a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 
 const MS = 1_000_000n;
 const EVERY_MS = 600_000;

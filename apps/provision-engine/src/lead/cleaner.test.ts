@@ -1,8 +1,7 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import type { Leftovers } from "../adapters/leftovers.ts";
-import { openCleaner, type CleanupMode } from "./cleaner.ts";
-import { aLease } from "../domain/a-lease.ts";
+import { type Leftovers, openCleaner, type CleanupMode } from "./cleaner.ts";
+import { aLease } from "../../test/a-lease.ts";
 import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
 import type { Stored } from "./pass.ts";
 

@@ -1,21 +1,35 @@
 import { forEachSome, pause } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
-import type { Records } from "../adapters/records.ts";
-import type { Leftovers } from "../adapters/leftovers.ts";
-import { decideBrake, type Brake, type BrakePolicy, type Census } from "../domain/decide-brake.ts";
+import { sweepOwners } from "@muster/ledger-client";
+import type { Brake, BrakePolicy } from "@muster/ledger-client/plan-sweep";
+import type { Records } from "./records.ts";
+import { decideBrake, type Census } from "../domain/decide-brake.ts";
 import {
   isGivenBack,
   isNamespace,
+  keepOccupied,
   mayBeUsed,
   placeOf,
   planCleanup,
+  standingIn,
   type CleanupPolicy,
   type CleanupSnapshot,
   type CleanupStep,
   type FoundObject,
   type LeaseTruth,
+  type Found,
+  type InUse,
 } from "../domain/plan-cleanup.ts";
 import { ended } from "./ended.ts";
+
+/** What says that it is made for leases, by whomever, in a cluster or in the ledger. `within`: only what lives in this namespace. */
+export type Leftovers = {
+  find(signal: AbortSignal, within?: string): Promise<Found>;
+  /** What pods use, and namespaces with claims that are no lease's. */
+  inUse(signal: AbortSignal, within?: string): Promise<InUse>;
+  /** Removes this very object, and no later one of its name. */
+  remove(object: FoundObject, signal: AbortSignal): Promise<void>;
+};
 
 /** What clean-up does by itself: nothing, tell what it would remove, and give back the machines of leases that are over, or remove it all. */
 export type CleanupMode = (typeof CLEANUP_MODES)[number];
@@ -68,8 +82,6 @@ export type Cleaner = {
 const READS_AT_ONCE = 32;
 /** Leases that may have had a workload, one after the other. */
 const HANDED_MOST = 1000;
-/** Each looks once more at all that lives in its place. */
-const REMOVALS_AT_ONCE = 8;
 const RETRY_MS = 1000;
 
 /** What one leadership knows: the next leader looks, too, and remembers what it has seen by itself. */
@@ -164,7 +176,7 @@ async function lookAgain(
 
 /** The looks of one leadership, each of which remembers what looked left over at the one before. */
 function startLooks({ leftovers, records, census, nowMs, policy, tell }: CleanerDeps): Pick<Cleaner, "look" | "brake"> {
-  let leftSince = new Map<string, number>();
+  const leftSince = new Map<string, number>();
   let brake: Brake | undefined;
   const truthOf = async (id: string): Promise<LeaseTruth> => {
     try {
@@ -190,7 +202,7 @@ function startLooks({ leftovers, records, census, nowMs, policy, tell }: Cleaner
     await leftovers.remove(object, signal);
     return step;
   };
-  const look: Cleaner["look"] = async ({ isDryRun, confirmed, givesBack = false }, signal) => {
+  const observe = async (signal: AbortSignal) => {
     const { objects, unlisted } = await leftovers.find(signal);
     const inUse = await leftovers.inUse(signal);
     const ids = [...new Set(objects.flatMap(({ lease }) => lease?.id ?? []))];
@@ -201,45 +213,25 @@ function startLooks({ leftovers, records, census, nowMs, policy, tell }: Cleaner
       async (id) => truth.set(id, await truthOf(id)),
       (_id, error) => tell.failed(error),
     );
-    const steps = planCleanup({ objects, unlisted, truth, inUse, leftSince, nowMs: nowMs() }, policy);
-    const held = decideBrake(steps, { truth }, await census(), confirmed, policy);
-    brake = held;
-    tell.brake(held);
-    tell.leftAlone(objects.flatMap(({ otherInstallation }) => otherInstallation ?? []));
-    const left = steps.filter((step) => step.do !== "keep");
-    leftSince = new Map(left.map(({ object: { uid } }) => [uid, leftSince.get(uid) ?? nowMs()]));
-    const take = async (step: CleanupStep): Promise<CleanupStep> => {
-      const goes = givesBack && isGivenBack(step, { truth });
-      const wanted = held === undefined || step.do !== "remove" || goes ? step : hold(step, held);
-      const isOnlyTold = isDryRun && !goes;
-      const taken = wanted.do !== "remove" || isOnlyTold ? wanted : await remove(wanted, signal);
-      if (taken.do !== "keep") tell.step(taken, isOnlyTold);
-      return taken;
-    };
-    const done: CleanupStep[] = [];
-    // What holds others goes after them: kind by kind, as they were found.
-    for (const alike of Map.groupBy(steps, ({ object }) => object.kind).values())
-      done.push(...(await takeAll(alike, take)));
-    return { steps: done, brake: held };
+    return { objects, truth, standingOf: standingIn({ truth, inUse, unlisted }, policy.engine) };
+  };
+  const look: Cleaner["look"] = async ({ isDryRun, confirmed, givesBack = false }, signal) => {
+    const observed = await observe(signal);
+    return sweepOwners({
+      observe: () => Promise.resolve(observed),
+      leftSince,
+      graceMs: policy.graceMs,
+      nowMs,
+      refine: keepOccupied,
+      brake: async (steps) => (brake = decideBrake(steps, observed, await census(), confirmed, policy)),
+      isHarmless: (step) => givesBack && isGivenBack(step, observed),
+      kindOf: ({ kind }) => kind,
+      remove: (step) => remove(step, signal),
+      report: tell,
+      isDryRun,
+    });
   };
   return { look, brake: () => brake };
-}
-
-/** Some at once. Rejects with what failed first, after all have been tried. */
-async function takeAll(
-  steps: readonly CleanupStep[],
-  take: (step: CleanupStep) => Promise<CleanupStep>,
-): Promise<CleanupStep[]> {
-  const taken = new Map<CleanupStep, CleanupStep>();
-  const failures: unknown[] = [];
-  const one = async (step: CleanupStep): Promise<unknown> => taken.set(step, await take(step));
-  await forEachSome(steps, REMOVALS_AT_ONCE, one, (_step, error) => failures.push(error));
-  if (failures.length > 0) throw failures[0];
-  return steps.map((step) => taken.get(step) ?? step);
-}
-
-function hold({ object, because }: CleanupStep, brake: Brake): CleanupStep {
-  return { do: "suspect", object, because: `${because}, but nothing is removed: ${brake.because}` };
 }
 
 /** The object with all that lives in it, and what uses them. */

@@ -5,12 +5,12 @@ import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { NO_PODS } from "../adapters/crash-watch.ts";
 import { readConfig } from "../config.ts";
-import { aLease } from "../domain/a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import type { Phase } from "../domain/lease.ts";
 import { runEngine, type EngineOps } from "./engine.ts";
 import { openHoldings } from "../holdings/holdings.ts";
 import type { Stored } from "./pass.ts";
-import type { Workload } from "../workloads/workload.ts";
+import type { Workload } from "../types/workload.ts";
 
 const CREATED_NS = nsFromMs(Date.now());
 const ORDER = { createdNs: CREATED_NS, durationNs: 3_600_000_000_000n };

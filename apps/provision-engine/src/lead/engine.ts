@@ -1,33 +1,43 @@
 import { takeTurns, within } from "@muster/backoff";
 import type { Result } from "@muster/leases";
 import type { View } from "@muster/store";
-import type { CrashWatch } from "../adapters/crash-watch.ts";
-import type { Grants } from "../adapters/grants.ts";
-import type { History } from "../adapters/history.ts";
-import type { Readable } from "../adapters/messages.ts";
-import type { Records } from "../adapters/records.ts";
+import { type CrashWatch, followHints, type HintDeps } from "./follow-hints.ts";
+import type { History, Records, Readable } from "./records.ts";
 import { callPauses, type CallPauses } from "./call-pauses.ts";
 import { callWorkloads, type WorkloadCalls } from "./call-workload.ts";
 import { checkLease } from "./check-lease.ts";
 import { openChecks, type Checks } from "./checks.ts";
-import type { EnginePolicy } from "../config.ts";
 import { mayHold, type LeaseRecord } from "../domain/lease.ts";
 import { decideAlert, isStuck } from "../domain/decide-stuck.ts";
-import { toReferenced, type Referenced } from "../domain/decide-take-over.ts";
+import { toReferenced } from "../domain/decide-take-over.ts";
+import type { Referenced } from "../domain/surroundings.ts";
 import type { Digest } from "../domain/order-hash.ts";
 import { planTelling } from "../domain/plan-feedback.ts";
 import { takeSnapshot, type LeaseSnapshot } from "../domain/lease-snapshot.ts";
 import { planLease, type LeasePlan } from "../domain/plan-lease.ts";
-import { sortByRank } from "../domain/workload-types.ts";
+import { readClaim, sortByRank } from "../types/workload-types.ts";
 import { ended } from "./ended.ts";
-import { followHints } from "./follow-hints.ts";
 import type { Holdings } from "../holdings/holdings.ts";
-import { startLeaseLoop, type LeaseLoop } from "./lease-loop.ts";
+import { startLeaseController, type LeaseController } from "./lease-controller.ts";
 import type { OrderSecrets } from "../orders/order-secrets.ts";
-import { noteWhileCalled, passLease, type PassDeps, type Stored } from "./pass.ts";
+import { noteWhileCalled, passLease, type PassDeps, type Stored, type PassPolicy } from "./pass.ts";
 import { openTelling, type TellDeps } from "./tell-lease.ts";
 import { waitingLeases, type WaitingLeases } from "./waiting-leases.ts";
-import type { Workload } from "../workloads/workload.ts";
+import type { Workload } from "../types/workload.ts";
+import type { OrderAges } from "../domain/decide-order.ts";
+import type { TellPolicy } from "../domain/decide-telling.ts";
+
+/** `OrderAges`, as for orders: so long a lease that is over is remembered against them. */
+export type EnginePolicy = OrderAges & {
+  readonly pass: PassPolicy;
+  readonly tell: TellPolicy;
+  /** Calls of provisioners at once, and as many of decommissioners beside them: what hangs while it is made holds up no end. */
+  readonly parallel: number;
+  /** Of one call. */
+  readonly deadlineMs: number;
+  /** What is missing of an active lease is looked for about that often. */
+  readonly recheckMs: number;
+};
 
 /** What an engine lives on. */
 export type EngineOps = {
@@ -41,7 +51,7 @@ export type EngineOps = {
   readonly workloads: ReadonlyMap<string, Workload>;
   readonly secrets: OrderSecrets;
   readonly crashes: CrashWatch;
-  readonly grants: Grants;
+  readonly grants: HintDeps["grants"];
   readonly sign: (result: Omit<Result, "signature">) => Result;
   readonly digest: Digest;
   readonly nowNs: () => bigint;
@@ -72,20 +82,22 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   const { view, nowNs, policy, tell } = ops;
   const stop = new AbortController();
   const signal = AbortSignal.any([lead.signal, stop.signal]);
+  const led = { ...lead, signal };
   const waiting = waitingLeases();
   const { retry } = policy.pass;
   const pauses = callPauses(retry);
-  const pass = passOf(ops, { ...lead, signal }, waiting, pauses);
+  const pass = passOf(ops, led, waiting, pauses);
   const checks = openChecks(policy.recheckMs, Math.random);
   const alerts = alertsOf(ops);
-  const passes = startPasses(ops, pass, checks, signal, alerts);
-  const telling = openTelling(tellOf(ops, lead, (id) => tells.wake(id)));
-  const tells: LeaseLoop = startLeaseLoop({
-    work: telling.look,
+  const passes = startPasses(ops, pass, checks, led, alerts);
+  const telling = openTelling(tellOf(ops, lead, (id) => tells.add(id)));
+  const tells: LeaseController = startLeaseController({
+    name: "lease-feedback",
+    pass: telling.look,
     nowNs,
     retry,
     failed: (id, error) => tell.failed(id, "history", error),
-    signal,
+    lead: led,
   });
 
   const { look, forget } = attend(ops, { pass, passes, tells, waiting, checks, alerts, pauses });
@@ -101,7 +113,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     heard.after(`hint of ${id}`, () => {
       const entry = view.get(id);
       // One that is not seen yet is looked at when it is.
-      if (entry !== undefined && isOwn(ops, entry.value)) passes.wake(id);
+      if (entry !== undefined && isOwn(ops, entry.value)) passes.add(id);
     });
   const stopHearing = followHints(ops, { checks, pauses, wake: wakeOwn });
   try {
@@ -120,8 +132,8 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
 
 type Attention = {
   readonly pass: Pick<PassDeps, "look"> & Pick<WorkloadCalls, "cut">;
-  readonly passes: LeaseLoop;
-  readonly tells: LeaseLoop;
+  readonly passes: LeaseController;
+  readonly tells: LeaseController;
   readonly waiting: WaitingLeases;
   readonly checks: Checks;
   readonly alerts: Alerts;
@@ -134,7 +146,7 @@ function attend(
   { pass, passes, tells, waiting, checks, alerts, pauses }: Attention,
 ): { readonly look: (stored: Stored) => void; readonly forget: (id: string) => void } {
   const wakeAfter = (changed: Parameters<WaitingLeases["helpedBy"]>[0]): void => {
-    for (const each of waiting.helpedBy(changed)) passes.wake(each);
+    for (const each of waiting.helpedBy(changed)) passes.add(each);
   };
   return {
     look: (stored) => {
@@ -148,11 +160,11 @@ function attend(
       const plan = planLease(pass.look(record), policy.pass, nowNs());
       if (plan.do === "wait" && plan.waitsFor === undefined) {
         waiting.set(id, undefined);
-        passes.at(id, earliest(plan.untilNs, checks.next(record, nowNs())));
-      } else passes.wake(id);
+        passes.addAt(id, earliest(plan.untilNs, checks.next(record, nowNs())));
+      } else passes.add(id);
       const telling = planTelling(record, plan.do !== "wait", nowNs());
-      if (telling.tell === "now") tells.wake(id);
-      else tells.at(id, telling.tell === "later" ? telling.untilNs : undefined);
+      if (telling.tell === "now") tells.add(id);
+      else tells.addAt(id, telling.tell === "later" ? telling.untilNs : undefined);
     },
     forget: (id) => {
       alerts.forget(id);
@@ -161,8 +173,6 @@ function attend(
       pauses.end(id);
       waiting.set(id, undefined);
       wakeAfter({ id, isOver: true });
-      passes.at(id, undefined);
-      tells.at(id, undefined);
     },
   };
 }
@@ -217,13 +227,14 @@ function startPasses(
   { view, nowNs, policy, tell }: EngineOps,
   pass: PassDeps & Pick<WorkloadCalls, "check">,
   checks: Checks,
-  signal: AbortSignal,
+  lead: Lead,
   alerts: Alerts,
-): LeaseLoop {
-  return startLeaseLoop({
-    work: async (id) => {
+): LeaseController {
+  return startLeaseController({
+    name: "lease",
+    pass: async (id) => {
       if (checks.isDue(id, nowNs())) checks.done(id, await checkLease(pass, id), nowNs());
-      const { againAfterNs } = await passLease(pass, policy.pass, id, signal);
+      const { againAfterNs } = await passLease(pass, policy.pass, id, lead.signal);
       return earliest(againAfterNs, checks.of(id));
     },
     nowNs,
@@ -233,7 +244,7 @@ function startPasses(
       const value = view.get(id)?.value;
       if (value !== undefined && "record" in value) alerts.look(value.record);
     },
-    signal,
+    lead,
   });
 }
 
@@ -301,6 +312,7 @@ function passOf(
       takeSnapshot(
         pauses.heldBack(record),
         {
+          claim: readClaim(record.order),
           isServed: workloads.has(record.order.type),
           around: holdings.around(record.order),
           reference: referencedBy(ops, record),

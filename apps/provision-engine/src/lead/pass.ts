@@ -1,3 +1,4 @@
+import { retryOnConflict } from "@muster/backoff";
 import { assertNever, faultOf } from "@muster/faults";
 import type { Order, Result } from "@muster/leases";
 import type { CallPauses } from "./call-pauses.ts";
@@ -208,17 +209,12 @@ async function note(
   changeOf: (current: LeaseRecord) => LeaseChange,
 ): Promise<Stored | undefined> {
   const { run, phase, order } = called.record;
-  let stored: Stored | undefined = called;
-  for (let step = 1; stored?.record.run === run && stored.record.phase === phase; step += 1) {
-    try {
-      return await apply(deps, stored, changeOf(stored.record));
-    } catch (error) {
-      if (faultOf(error)?.code !== "conflict" || step === STEPS_MAX) throw error;
-      stored = await deps.read(order.id);
-      if (stored !== undefined && stored.record.fence > deps.fence) return stored;
-    }
-  }
-  return stored;
+  return retryOnConflict(`lease ${order.id}`, async (attempt) => {
+    const stored = attempt === 1 ? called : await deps.read(order.id);
+    if (stored === undefined || stored.record.fence > deps.fence) return { unchanged: stored };
+    if (stored.record.run !== run || stored.record.phase !== phase) return { unchanged: stored };
+    return { write: () => apply(deps, stored, changeOf(stored.record)) };
+  });
 }
 
 /** Writes down what happens while a call is under way. Where that cannot be, only what came of the call is known. */

@@ -1,12 +1,13 @@
 import { FaultError, type Fault } from "@muster/faults";
 import { nsFromMs, type Result } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
+import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aLease } from "../domain/a-lease.ts";
+import { aLease } from "../../test/a-lease.ts";
 import type { LeaseEvent, LeaseRecord } from "../domain/lease.ts";
 import { hashOrder } from "../domain/order-hash.ts";
 import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
-import { startLeaseLoop } from "./lease-loop.ts";
+import { startLeaseController } from "./lease-controller.ts";
 import type { Stored } from "./pass.ts";
 import { openTelling, type Answer } from "./tell-lease.ts";
 
@@ -289,21 +290,23 @@ it("a lease whose source hangs is looked at beside the others", async () => {
   const stop = new AbortController();
   const looked: string[] = [];
   const hanging = Promise.withResolvers<undefined>();
-  const loop = startLeaseLoop({
-    work: (id) => {
+  const controller = startLeaseController({
+    name: "tested",
+    pass: (id) => {
       looked.push(id);
       return id === "1-1" ? hanging.promise : Promise.resolve(undefined);
     },
     nowNs: () => 0n,
     retry: POLICY.retry,
     failed: () => undefined,
-    signal: stop.signal,
+    lead: { signal: stop.signal, isHeld: () => true },
   });
-  for (const id of ["1-1", "1-2", "1-3"]) loop.wake(id);
+  for (const id of ["1-1", "1-2", "1-3"]) controller.add(id);
+  await until("all are looked at", () => looked.length === 3);
   expect(looked).toEqual(["1-1", "1-2", "1-3"]);
   hanging.resolve(undefined);
   stop.abort();
-  await loop.done;
+  await controller.done;
 });
 
 it("signs what it tells again with the key that it has by then, and keeps that signature", async () => {

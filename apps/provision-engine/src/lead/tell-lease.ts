@@ -1,7 +1,7 @@
+import { retryOnConflict } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
 import type { Result } from "@muster/leases";
-import type { History } from "../adapters/history.ts";
-import type { Records } from "../adapters/records.ts";
+import type { History, Records } from "./records.ts";
 import { decideTelling, type TellPolicy } from "../domain/decide-telling.ts";
 import { isSettled, type LeaseRecord } from "../domain/lease.ts";
 import { hashOrder, type Digest } from "../domain/order-hash.ts";
@@ -58,9 +58,6 @@ type Told = { readonly change?: LeaseChange; readonly againAtNs?: bigint };
 /** The outcome is kept until it is written down, so that nothing is told again for a write that failed. */
 type UnderWay = { outcome: Told | undefined; isLate: boolean; readonly done: Promise<void> };
 
-/** Of one write, while others write the same record. */
-const ATTEMPTS_MAX = 10;
-
 export function openTelling(deps: TellDeps): Telling {
   const { records, seen, fence, isInTime, wake, nowNs } = deps;
   const underWay = new Map<string, UnderWay>();
@@ -111,19 +108,15 @@ export function openTelling(deps: TellDeps): Telling {
 /** Writes down what is told. Where the record has changed meanwhile, that still holds, and is not told twice for it. */
 async function note(deps: TellDeps, first: Stored, changes: readonly LeaseChange[]): Promise<void> {
   const { records, fence, nowNs } = deps;
-  let stored: Stored | undefined = first;
-  for (let attempt = 1; stored !== undefined && stored.record.fence <= fence; attempt += 1) {
+  const { id } = first.record.order;
+  await retryOnConflict(`lease ${id}`, async (attempt) => {
+    const stored = attempt === 1 ? first : await records.get(id);
+    if (stored === undefined || stored.record.fence > fence) return { unchanged: stored };
     const { record } = stored;
     const known = changes.reduce((each, change) => transitionLease(each, change, nowNs()).next ?? each, record);
-    if (known === record) return;
-    try {
-      await records.own(stored, compacted(deps, known), fence);
-      return;
-    } catch (error) {
-      if (faultOf(error)?.code !== "conflict" || attempt === ATTEMPTS_MAX) throw error;
-      stored = await records.get(record.order.id);
-    }
-  }
+    if (known === record) return { unchanged: stored };
+    return { write: () => records.own(stored, compacted(deps, known), fence) };
+  });
 }
 
 /** In the write that says that all is told: one of its own would be one more for each lease. */

@@ -1,15 +1,16 @@
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import type { Order } from "@muster/leases";
-import type { Overheads } from "../domain/count-leases.ts";
+import type { Claim } from "../domain/claim.ts";
 import type { OrderAges } from "../domain/decide-order.ts";
-import type { Referenced } from "../domain/decide-take-over.ts";
-import type { LeaseRecord, Phase } from "../domain/lease.ts";
+import type { Referenced, Neighbour, Surroundings } from "../domain/surroundings.ts";
+import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
 import { takeSnapshot } from "../domain/lease-snapshot.ts";
 import { planLease, type LeasePolicy } from "../domain/plan-lease.ts";
-import { withOrders } from "../domain/with-orders.ts";
-import { readClaim } from "../domain/workload-types.ts";
+import { addUnits } from "../domain/resource-units.ts";
 import type { Holdings } from "../holdings/holdings.ts";
-import type { Workload } from "../workloads/workload.ts";
+import { unitsOf, type Overheads } from "../types/count-leases.ts";
+import { readClaim } from "../types/workload-types.ts";
+import type { Workload } from "../types/workload.ts";
 
 export type ForeseeDeps = {
   readonly workloads: ReadonlyMap<string, Pick<Workload, "tryOut">>;
@@ -42,6 +43,7 @@ export async function foreseeOrder(
   const snapshot = takeSnapshot(
     record,
     {
+      claim,
       isServed: workload !== undefined,
       around: claim.ok ? withOrders(around, { order, claim: claim.value }, before, deps) : around,
       reference: deps.referencedBy(record),
@@ -73,4 +75,36 @@ async function refusalOf(
     if (late.aborted) return "";
     throw error;
   }
+}
+
+/** What there would be beside an order, were others of its user sent before, and begun unless they are there already. */
+function withOrders(
+  around: Surroundings,
+  { order, claim }: { readonly order: Order; readonly claim: Claim },
+  before: readonly Order[],
+  { overheads, phaseOf }: Pick<ForeseeDeps, "overheads" | "phaseOf">,
+): Surroundings {
+  const { needs, network: own } = claim;
+  let { held } = around;
+  const named = new Map(around.named.map((each): [string, Neighbour] => [each.id, each]));
+  for (const other of before) {
+    const read = other.user === order.user && other.engine === order.engine ? readClaim(other) : undefined;
+    if (read?.ok !== true || other.id === order.id || !wouldBegin(phaseOf(other.id))) continue;
+    // What it takes over is counted already.
+    const takesOver = other.reference !== undefined && phaseOf(other.reference) !== undefined;
+    if (!takesOver) held = addUnits(held, unitsOf(other, read.value, overheads));
+    const { network } = read.value;
+    const isNamed =
+      needs.volumes.includes(other.id) ||
+      (network !== undefined && (network === own || needs.networks.includes(network)));
+    if (!isNamed) continue;
+    const { id, type } = other;
+    named.set(id, { id, type, phase: "PROVISIONING", network, within: read.value.needs.networks[0] });
+  }
+  return { ...around, held, named: [...named.values()] };
+}
+
+/** What may be there is counted as it is, and what has ended never runs again. */
+function wouldBegin(phase: Phase | undefined): boolean {
+  return phase === undefined || (!mayHold(phase) && phase !== "ENDED");
 }

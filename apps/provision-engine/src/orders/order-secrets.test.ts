@@ -2,7 +2,7 @@ import { faultOf } from "@muster/faults";
 import { mapSecrets, type Order } from "@muster/leases";
 import { makeSigner, openText, sealText } from "@muster/leases/keys";
 import { expect, it } from "vitest";
-import { anOrder } from "../domain/a-lease.ts";
+import { anOrder } from "../../test/a-lease.ts";
 import { orderSecrets } from "./order-secrets.ts";
 
 const { signer: engine } = makeSigner();

@@ -5,7 +5,7 @@ import { muster, streams, subjects } from "@muster/proto";
 import { toOrder } from "@muster/leases/wire";
 import { refuseOrder } from "../domain/decide-order.ts";
 import { buildResult } from "../domain/build-result.ts";
-import { SOURCES } from "../domain/order-sources.ts";
+import { SOURCES } from "../domain/lease.ts";
 import { laterMessages } from "./later-messages.ts";
 import { takeOrder, type Ordered, type RequestDeps } from "./requests.ts";
 import type { TellDeps } from "../lead/tell-lease.ts";
@@ -100,7 +100,7 @@ export async function consumeOrders({
   );
 }
 
-function readOrder(message: Parameters<typeof toOrder>[0]): Order | undefined {
+function readOrder(message: muster.provision.v1.Order): Order | undefined {
   try {
     return toOrder(message);
   } catch {

@@ -1,6 +1,8 @@
-import { faultOf, throwFault } from "@muster/faults";
+import { retryOnConflict } from "@muster/backoff";
+import { throwFault, unlessFault, type FaultCode } from "@muster/faults";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
-import type { Records } from "../adapters/records.ts";
+import { traceparentOf } from "@muster/tracing";
+import type { Records } from "../lead/records.ts";
 import {
   decideOrder,
   refuseOrder,
@@ -34,7 +36,6 @@ export type RequestDeps = {
   readonly digest: Digest;
   readonly policy: OrderPolicy;
   readonly quota: QuotaPolicy;
-  readonly traceparent: () => string;
 };
 
 export type OrderRequest = {
@@ -49,7 +50,8 @@ export type Ordered =
   | { readonly is: "taken"; readonly stored: Stored; readonly outcome: "ORDERED" | "RESENT" | "RETRIED" }
   | Extract<OrderVerdict, { readonly do: "refuse" }>;
 
-const ATTEMPTS_MAX = 5;
+/** Another writer came first. */
+const RACE: readonly FaultCode[] = ["conflict", "already_exists"];
 
 /** Writes an order down, or has its answer told again. */
 export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promise<Ordered> {
@@ -59,11 +61,11 @@ export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promi
   if (!dryRun && holdings.seen(order.id) === undefined) {
     const verdict = decide(deps, request, undefined);
     if (verdict.do === "create") {
-      const created = await create(deps, verdict).catch(unlessThere);
+      const created = await unlessFault(create(deps, verdict), ...RACE);
       if (created !== undefined) return created;
     }
   }
-  return insist(async () => {
+  const write = async (): Promise<Ordered> => {
     const stored = await records.get(order.id);
     const verdict = decide(deps, request, stored?.record);
     if (verdict.do === "refuse") return verdict;
@@ -76,7 +78,9 @@ export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promi
     const changed = await change(deps, stored, verdict.change, request);
     const retried = stored.record.phase === "FAILED" && changed.record.phase === "ORDERED";
     return { is: "taken", stored: changed, outcome: retried ? "RETRIED" : "RESENT" };
-  });
+  };
+  // Decides within the write, so that the verdict is reserved before another order is decided.
+  return retryOnConflict(`lease ${order.id}`, () => ({ write }), { codes: RACE });
 }
 
 async function create(deps: RequestDeps, verdict: Extract<OrderVerdict, { do: "create" }>): Promise<Ordered> {
@@ -91,8 +95,8 @@ function decide(
   { order, source, requestId }: OrderRequest,
   stored: LeaseRecord | undefined,
 ): OrderVerdict {
-  const { nowNs, verify, digest, policy, traceparent } = deps;
-  const context: OrderContext = { nowNs: nowNs(), verify, digest, source, requestId, traceparent: traceparent() };
+  const { nowNs, verify, digest, policy } = deps;
+  const context: OrderContext = { nowNs: nowNs(), verify, digest, source, requestId, traceparent: traceparentOf() };
   return traced(withinQuota(deps, order, decideOrder(order, stored, context, policy), stored));
 }
 
@@ -128,10 +132,6 @@ function addedUsage({ data }: Order, verdict: OrderVerdict, stored: LeaseRecord 
   return undefined;
 }
 
-function unlessThere(error: unknown): undefined {
-  if (!isRace(error)) throw error;
-}
-
 export function renew(deps: RequestDeps, requestId: string, renewal: Renewal): Promise<Stored> {
   return wish(deps, { id: renewal.id, requestId }, (record) =>
     decideRenewal(renewal, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
@@ -159,25 +159,25 @@ function wish(
   { id, requestId }: { readonly id: string; readonly requestId: string },
   decide: (record: LeaseRecord | undefined) => WishVerdict,
 ): Promise<Stored> {
-  return insist(async () => {
+  return retryOnConflict(`lease ${id}`, async () => {
     const stored = await deps.records.get(id);
     const verdict = traced(decide(stored?.record));
     if (verdict.do === "refuse") return throwFault(verdict.fault);
     if (stored === undefined) return throwFault({ code: "not_found", kind: "lease", id });
-    if (verdict.do === "nothing") return stored;
-    return change(deps, stored, verdict.change, { requestId, dryRun: false });
+    if (verdict.do === "nothing") return { unchanged: stored };
+    return { write: () => change(deps, stored, verdict.change, { requestId, dryRun: false }) };
   });
 }
 
 async function change(
-  { records, holdings, nowNs, traceparent }: RequestDeps,
+  { records, holdings, nowNs }: RequestDeps,
   stored: Stored,
   wanted: LeaseChange,
   { requestId, dryRun }: { readonly requestId: string; readonly dryRun: boolean },
 ): Promise<Stored> {
   // What happens now was caused by this request; what the engine then does is of the trace of the order.
-  const trace = stored.record.traceparent || traceparent();
-  const asked = { ...stored.record, requestId, traceparent: traceparent() || trace };
+  const trace = stored.record.traceparent || traceparentOf();
+  const asked = { ...stored.record, requestId, traceparent: traceparentOf() || trace };
   const changed = transitionLease(asked, wanted, nowNs()).next;
   if (changed === undefined) return stored;
   const next = { ...changed, traceparent: trace };
@@ -185,20 +185,4 @@ async function change(
   const written = await records.change(stored, next);
   holdings.learn(written);
   return written;
-}
-
-/** Somebody else's write that came first is decided on anew. */
-async function insist<Value>(attempt: () => Promise<Value>): Promise<Value> {
-  for (let attempts = 1; ; attempts += 1) {
-    try {
-      return await attempt();
-    } catch (error) {
-      if (!isRace(error) || attempts >= ATTEMPTS_MAX) throw error;
-    }
-  }
-}
-
-function isRace(error: unknown): boolean {
-  const code = faultOf(error)?.code;
-  return code === "conflict" || code === "already_exists";
 }

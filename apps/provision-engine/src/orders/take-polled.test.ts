@@ -1,7 +1,7 @@
 import { FaultError, type Fault } from "@muster/faults";
 import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
-import { aLease, anOrder } from "../domain/a-lease.ts";
+import { aLease, anOrder } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { openHoldings } from "../holdings/holdings.ts";
 import type { RequestDeps } from "./requests.ts";
@@ -61,7 +61,6 @@ async function takeAll({
         nowNs: () => 2n,
         verify: () => true,
         digest,
-        traceparent: () => "",
         policy,
         quota: { leasesMax: 1, bytesMax: 65_536 },
         holdings,

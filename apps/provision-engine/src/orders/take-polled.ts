@@ -69,8 +69,6 @@ export async function takePolled(deps: TakePolledDeps, source: LeaseSource, sign
         histories.set(job.source, waiting.ids());
         tellHistories();
         break;
-      case "due":
-        break;
       default:
         assertNever(job);
     }

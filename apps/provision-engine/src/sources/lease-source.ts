@@ -1,12 +1,17 @@
-import type { PolledOrder } from "./poll-source.ts";
+import type { Order } from "@muster/leases";
+
+export type PolledOrder = {
+  readonly order: Order;
+  readonly withdrawn: boolean;
+  /** The controller has a result of it. */
+  readonly isAnswered: boolean;
+};
 
 /** What a source brings. */
 export type LeaseJob =
   | ({ readonly kind: "order"; readonly source: string } & PolledOrder)
   /** What came as an order and is none. */
   | { readonly kind: "unreadable"; readonly source: string; readonly id: string; readonly reason: string }
-  /** The lease is to be looked at: its time may be over. */
-  | { readonly kind: "due"; readonly id: string }
   /** All that the source had when it was opened has been brought. */
   | { readonly kind: "history-read"; readonly source: string };
 

@@ -1,14 +1,6 @@
-import type { Order } from "@muster/leases";
 import { POLL_START, transitionPoll, type PollEvent } from "../domain/transition-poll.ts";
-import { sortByRank } from "../domain/workload-types.ts";
-import type { LeaseSource } from "./lease-source.ts";
-
-export type PolledOrder = {
-  readonly order: Order;
-  readonly withdrawn: boolean;
-  /** The controller has a result of it. */
-  readonly isAnswered: boolean;
-};
+import { sortByRank } from "../types/workload-types.ts";
+import type { LeaseSource, PolledOrder } from "./lease-source.ts";
 
 /** What one poll brought. `isLast`: the controller has ended, and is asked no more; what came with that counts. */
 export type PollAnswer =

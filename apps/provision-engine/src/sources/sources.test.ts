@@ -1,7 +1,5 @@
 import { expect, it } from "vitest";
-import { anOrder } from "../domain/a-lease.ts";
-import { ExpiryHeap } from "../lead/expiry-heap.ts";
-import { newDecommissionSource } from "./decommission-source.ts";
+import { anOrder } from "../../test/a-lease.ts";
 import type { LeaseJob, LeaseSource } from "./lease-source.ts";
 import { pollSource, type PollAnswer } from "./poll-source.ts";
 
@@ -10,7 +8,6 @@ async function all(source: LeaseSource, signal = new AbortController().signal): 
   for await (const job of source(signal)) jobs.push(job);
   return jobs;
 }
-const idsOf = (jobs: readonly LeaseJob[]): string[] => jobs.flatMap((job) => (job.kind === "due" ? [job.id] : []));
 
 /** A controller that gives these answers and a clock that the pauses move. */
 function polled(answers: readonly PollAnswer[], pollMs = 0) {
@@ -91,25 +88,4 @@ it("brings nothing more of a page once it is stopped", async () => {
     stop.abort();
   }
   expect(ids).toEqual(["1-1"]);
-});
-
-it("brings each lease once its time is over, and waits until the next one's is", async () => {
-  const heap = new ExpiryHeap();
-  heap.set("1-2", 20n);
-  heap.set("1-1", 10n);
-  let nowNs = 0n;
-  const waits: (bigint | undefined)[] = [];
-  const stop = new AbortController();
-  const source = newDecommissionSource({
-    heap,
-    nowNs: () => nowNs,
-    wait: (untilNs) => {
-      waits.push(untilNs);
-      if (untilNs === undefined) stop.abort();
-      else nowNs = untilNs + 1n;
-      return Promise.resolve();
-    },
-  });
-  expect(idsOf(await all(source, stop.signal))).toEqual(["1-1", "1-2"]);
-  expect(waits).toEqual([10n, 20n, undefined]);
 });

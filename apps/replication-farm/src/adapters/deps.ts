@@ -5,14 +5,13 @@ import { kubeCalls, loadServiceKube } from "@muster/kube";
 import { annotations, buckets, labels, ReservationService, schedulingGates, streams } from "@muster/proto";
 import { tellLeftAlone, type ServiceContext } from "@muster/service";
 import { installationOf, type Session } from "@muster/store";
-import { traceparentOf } from "@muster/tracing";
 import type { Config } from "../config.ts";
 import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
 import { decideFailsafe } from "../domain/decide-failsafe.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
 import { makeFarm, type Farm } from "../farm.ts";
 import { urgencyOf } from "../pass-trouble.ts";
-import type { PassDeps } from "../pass.ts";
+import type { PassDeps } from "../pass-deps.ts";
 import type { RequestDeps } from "../requests.ts";
 import { openAlerts, type Alert, type Alerts } from "./alerts.ts";
 import { openAuditLog } from "./audit-log.ts";
@@ -96,7 +95,6 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     requests: {
       now,
       newId: randomUUID,
-      traceparent: traceparentOf,
       sets: setRecords,
       rolls: rollRecords,
       world,
@@ -117,7 +115,7 @@ function openScheduler(
   refreshMs: number,
   onProblem: (error: unknown, retryInMs: number) => void,
 ): ReturnType<typeof openPoolScheduler> {
-  return openPoolScheduler({ bus, reservations: client(bus, ReservationService), refreshMs, onProblem });
+  return openPoolScheduler({ bus, calls: client(bus, ReservationService), refreshMs, onProblem });
 }
 
 /** Who owns the set, as far as this farm sees while it has a session. */

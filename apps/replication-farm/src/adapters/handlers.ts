@@ -50,7 +50,7 @@ function makeSetHandlers(deps: RequestDeps) {
   const set = async (stored: Promise<StoredSet>) => ({ set: setMessage(deps, await stored) });
   return {
     applyReplicaSet: async ({ requestId, name, spec, replace, dryRun, by }) => {
-      if (spec === null || spec === undefined) return refuse("spec", "is missing");
+      if (spec === undefined) return refuse("spec", "is missing");
       const request = { requestId, name, spec: toSpec(name, spec), replace, dryRun, by };
       const applied = await apply(deps, request);
       return { set: setMessage(deps, applied.set), outcome: applied.outcome };
@@ -70,7 +70,7 @@ function makeSetHandlers(deps: RequestDeps) {
         unreadable: request.continue === "" ? unreadableSets(deps) : [],
       });
     },
-    scaleReplicaSet: ({ expected, ...request }) => set(scale(deps, { ...request, expected: expected ?? undefined })),
+    scaleReplicaSet: ({ expected, ...request }) => set(scale(deps, { ...request, expected })),
     enableReplicaSet: (request) => set(enable(deps, request)),
     deleteReplicaSet: async (request) => {
       const removed = await remove(deps, request);
@@ -102,9 +102,9 @@ function makeRollHandlers(deps: RequestDeps) {
           requestId,
           oldSet,
           newSet,
-          spec: spec === null || spec === undefined ? undefined : toSpec(newSet, spec),
+          spec: spec && toSpec(newSet, spec),
           template: templateJson,
-          replicasDesired: replicasDesired ?? undefined,
+          replicasDesired,
           minimum: rest.minimumReplicas,
           leaveOld: rest.leaveOld,
           delayMs: rest.rollDelayMs,
@@ -122,8 +122,7 @@ function makeRollHandlers(deps: RequestDeps) {
       );
       return Promise.resolve({ rolls: [...messages], continue: next });
     },
-    changeRoll: ({ minimumReplicas, ...request }) =>
-      roll(changeRoll(deps, { ...request, minimum: minimumReplicas ?? undefined })),
+    changeRoll: ({ minimumReplicas, ...request }) => roll(changeRoll(deps, { ...request, minimum: minimumReplicas })),
   } satisfies Partial<Handlers<typeof FarmService>>;
 }
 

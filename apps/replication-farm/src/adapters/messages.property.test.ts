@@ -2,7 +2,7 @@ import { faultOf } from "@muster/faults";
 import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aRoll, aSpec, placedOn } from "../domain/a-set.ts";
+import { aRoll, aSpec, placedOn } from "../../test/a-set.ts";
 import type { AuditRecord, ReplicaSet, Trouble } from "../domain/replica-set.ts";
 import type { Roll } from "../domain/roll.ts";
 import { rollCodec, setCodec, toSpec } from "./messages.ts";
@@ -131,8 +131,8 @@ describe("messages", () => {
     );
   });
 
-  const { ReplicaSetRecord } = muster.farm.v1;
-  const stored = (change: (record: muster.farm.v1.ReplicaSetRecord) => void): Uint8Array => {
+  const { ReplicaSetRecord, ReplicaSetSpec } = muster.farm.v1;
+  const stored = (change: (record: muster.farm.v1.ReplicaSetRecord.$Properties) => void): Uint8Array => {
     const record = ReplicaSetRecord.decode(setCodec.encode(placedOn(["n1"])));
     change(record);
     return ReplicaSetRecord.encode(record).finish();
@@ -170,12 +170,14 @@ describe("messages", () => {
   it("a daemon set needs no number, and has none", () => {
     const daemon = placedOn(["n1"], { spec: aSpec({ daemon: true }) });
     expect(setCodec.decode(setCodec.encode(daemon))).toEqual({ record: daemon });
-    expect(ReplicaSetRecord.decode(setCodec.encode(daemon)).spec?.replicasDesired ?? undefined).toBeUndefined();
+    expect(ReplicaSetRecord.decode(setCodec.encode(daemon)).spec?.replicasDesired).toBeUndefined();
   });
 
   it("what runs is called like the set when nothing else is said", () => {
     const { ALLOCATION_STRATEGY_STATIC: allocationStrategy } = muster.farm.v1.AllocationStrategy;
-    expect(toSpec("web", { templateJson: "{}", replicasDesired: 0, allocationStrategy })).toMatchObject({
+    expect(
+      toSpec("web", ReplicaSetSpec.create({ templateJson: "{}", replicasDesired: 0, allocationStrategy })),
+    ).toMatchObject({
       podId: "web",
     });
   });
@@ -183,7 +185,7 @@ describe("messages", () => {
   it("what was asked for without a number of replicas is a fault of the request", () => {
     let fault;
     try {
-      toSpec("web", { templateJson: "{}" });
+      toSpec("web", ReplicaSetSpec.create({ templateJson: "{}" }));
     } catch (error) {
       fault = faultOf(error);
     }

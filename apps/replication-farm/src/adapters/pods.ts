@@ -1,10 +1,9 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { FaultError, throwFault, type Fault } from "@muster/faults";
 import type { NodeSeen } from "@muster/health";
-import { kubeFault, unlessFault, unlessMissing, type KubeCalls } from "@muster/kube";
+import { kubeFault, overdueNodes, unlessFault, unlessMissing, type KubeCalls } from "@muster/kube";
 import { otherInstallation } from "@muster/names";
 import { annotations, labels, schedulingGates } from "@muster/proto";
-import { overdueNodes } from "./overdue-nodes.ts";
 import { OWNER_KIND, type PodManifest } from "../domain/build-pod.ts";
 import type { OwnedPod } from "../domain/plan-sweep.ts";
 
@@ -76,7 +75,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       for (let next: string | undefined; ;) {
         const query = { labelSelector, limit: PAGE, continue: next };
         const page = await told(calls.list<V1Pod>(resource, { query }));
-        const overdue = await told(overdueNodes(calls, page.items, Date.now()));
+        const overdue = await overdueNodes(calls, page.items, Date.now());
         pods.push(...page.items.map((pod) => ownedPod(pod, installation, overdue.get(pod.metadata?.uid ?? ""))));
         next = page.continue;
         if (next === undefined) return pods;

@@ -1,14 +1,13 @@
-import { randomUUID } from "node:crypto";
 import { backoffMs, pause } from "@muster/backoff";
-import type { Client, NatsBus } from "@muster/bus";
-import { describeFault, type Fault, faultOf, unlessMissing } from "@muster/faults";
-import { muster, subjects, type ReservationService } from "@muster/proto";
+import type { Bus } from "@muster/bus";
+import { describeFault, type Fault, faultOf } from "@muster/faults";
+import { openLedgerClient, type Reservation, type ReservationCalls } from "@muster/ledger-client";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import type { OwnedReservation } from "../domain/plan-allocation.ts";
-import { machineOwnerOf } from "../domain/plan-machines.ts";
+import { machineOwnerOf, readMachineOwner } from "../domain/plan-machines.ts";
 import type { Trouble } from "../domain/replica-set.ts";
 import type { MachineSight } from "../domain/set-snapshot.ts";
-import { toToldReservation, type ToldReservation } from "./messages.ts";
+import { machineSight } from "./messages.ts";
 
 /** The machines of pools, which the ledger gives to sets: what it has for them as far as this process knows, from its lists, its hints and its answers. */
 export type PoolScheduler = AsyncDisposable & {
@@ -31,35 +30,36 @@ export type PoolScheduler = AsyncDisposable & {
 };
 
 export type PoolSchedulerDeps = {
-  readonly bus: Pick<NatsBus, "listen">;
-  readonly reservations: Client<typeof ReservationService>;
+  readonly bus: Pick<Bus, "listen">;
+  readonly calls: ReservationCalls;
   readonly refreshMs: number;
   readonly onProblem: (error: unknown, retryInMs: number) => void;
 };
 
-const PAGE = 500;
 /** Of one machine among the needs of its reservation. */
 const COMPONENT = "replica";
 /** A request is answered without what the ledger says rather than late. */
 const POOLS_TIMEOUT_MS = 2000;
 const RETRY = { firstMs: 1000, mostMs: 30_000 };
-/** Reservations whose end is remembered: hints are late by moments, and lists by seconds. */
-const ENDED_MOST = 10_000;
 
-/** Listens to the ledger and lists what it has for sets, again and again. */
+/** Listens to the ledger, and lists what it has for sets in every period. */
 export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolScheduler> {
-  const { reservations } = deps;
-  const cache = openCache();
+  const { bus, calls } = deps;
   await using undo = new AsyncDisposableStack();
-  const stopping = new AbortController();
-  await listen(deps.bus, cache, undo);
+  const groupOf = (ownerId: string): string => readMachineOwner(ownerId)?.set ?? "";
+  const ledger = undo.use(await openLedgerClient({ bus, calls, ownerKind: OWNER_KIND, groupOf }));
+  const listeners = new Set<(set: string | undefined) => void>();
+  const notify = (set: string | undefined): void => {
+    for (const listener of listeners) listener(set);
+  };
+  ledger.onChange(notify);
   let fault: Fault | undefined;
+  const stopping = new AbortController();
   const isStopping = (): boolean => stopping.signal.aborted;
   const follow = async (): Promise<void> => {
     for (let failures = 0; !isStopping();) {
       try {
-        const learnt = cache.beginList();
-        cache.replace(learnt, await list(reservations, stopping.signal));
+        await ledger.refresh(stopping.signal);
         failures = 0;
         fault = undefined;
       } catch (error) {
@@ -72,7 +72,7 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
           error,
           backoffMs(failures, RETRY, () => 1),
         );
-        cache.tell(undefined);
+        notify(undefined);
       }
       await pause(failures === 0 ? deps.refreshMs : backoffMs(failures, RETRY), stopping.signal);
     }
@@ -84,157 +84,45 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
   });
   const opened = undo.move();
   return {
-    machinesOf: cache.machinesOf,
+    machinesOf: (set) => (ledger.isKnown() ? new Map(ledger.inGroup(set).map(toNumbered)) : undefined),
     allocate: async (set, number, pool) => {
-      const owner = { kind: OWNER_KIND, id: machineOwnerOf(set, number) };
-      const request = { requestId: randomUUID(), owner, needs: [{ component: COMPONENT, pool }], wait: true };
-      try {
-        cache.learn((await reservations.reserve(request)).reservation);
-      } catch (error) {
-        if (faultOf(error)?.code !== "reservation_differs") throw error;
-        // What is there instead is given back like anything else that is not wanted.
-        cache.learn((await reservations.getReservation({ owner })).reservation);
-      }
+      // What the ledger has instead is released like anything else that is not in the record.
+      await ledger.reserve(machineOwnerOf(set, number), [{ component: COMPONENT, pool }]);
     },
-    deallocate: async ({ set, number, reservation: reservationId }) => {
-      const owner = { kind: OWNER_KIND, id: machineOwnerOf(set, number) };
-      await reservations.unreserve({ requestId: randomUUID(), owner, reservationId });
-      cache.end({ set, number, reservation: reservationId });
-    },
+    deallocate: ({ set, number, reservation }) => ledger.release(machineOwnerOf(set, number), reservation),
     ask: async (set, number) => {
-      const owner = { kind: OWNER_KIND, id: machineOwnerOf(set, number) };
-      const found = await unlessMissing(reservations.getReservation({ owner }));
-      if (found === undefined) return undefined;
-      cache.learn(found.reservation);
-      return toToldReservation(found.reservation)?.sight;
+      const found = await ledger.ask(machineOwnerOf(set, number));
+      return found && machineSight(found);
     },
-    list: async (signal) =>
-      (await list(reservations, signal)).map(({ set, number, sight: { reservation } }) => ({
-        set,
-        number,
-        reservation,
-      })),
-    pools: () => readPools(reservations),
+    list: async (signal) => {
+      await ledger.refresh(signal);
+      const owned = [...ledger.groups()].flatMap((set) => ledger.inGroup(set));
+      return owned.flatMap(({ ownerId, id }) => {
+        const of = readMachineOwner(ownerId);
+        return of === undefined ? [] : { ...of, reservation: id };
+      });
+    },
+    pools: () => readPools(calls),
     trouble: () => fault && { code: "LEDGER_AWAY", message: `the ledger does not answer: ${describeFault(fault)}` },
-    onChange: cache.onChange,
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }
 
-async function readPools(reservations: Client<typeof ReservationService>): Promise<readonly string[] | undefined> {
+/** By the number of the machine; the owner is of a group that is a set. */
+function toNumbered(reservation: Reservation): readonly [number, MachineSight] {
+  return [readMachineOwner(reservation.ownerId)?.number ?? 0, machineSight(reservation)];
+}
+
+async function readPools(calls: Pick<ReservationCalls, "listPools">): Promise<readonly string[] | undefined> {
   try {
-    const { pools } = await reservations.listPools({}, { timeoutMs: POOLS_TIMEOUT_MS });
-    return pools.length === 0 ? undefined : pools.map(({ name }) => name ?? "");
+    const { pools } = await calls.listPools({}, { timeoutMs: POOLS_TIMEOUT_MS });
+    return pools.length === 0 ? undefined : pools.map(({ name }) => name);
   } catch (error) {
     if (faultOf(error) === undefined) throw error;
     return undefined;
   }
-}
-
-async function listen(bus: Pick<NatsBus, "listen">, cache: Cache, undo: AsyncDisposableStack): Promise<void> {
-  const { ReservationGranted, ReservationReleased } = muster.reservation.v1;
-  undo.use(
-    await bus.listen(subjects.anyReservationGranted, ({ payload }) =>
-      cache.learn(ReservationGranted.decode(payload).reservation),
-    ),
-  );
-  const ended = (reservation: Parameters<typeof toToldReservation>[0]): void => {
-    const told = toToldReservation(reservation);
-    if (told !== undefined) cache.end({ ...told, reservation: told.sight.reservation });
-  };
-  undo.use(
-    await bus.listen(subjects.anyReservationReleased, ({ payload }) =>
-      ended(ReservationReleased.decode(payload).reservation),
-    ),
-  );
-}
-
-async function list(reservations: Client<typeof ReservationService>, signal: AbortSignal): Promise<ToldReservation[]> {
-  const told: ToldReservation[] = [];
-  for (let after = ""; ;) {
-    const page = await reservations.listReservations(
-      { ownerKind: OWNER_KIND, limit: PAGE, continue: after },
-      { signal },
-    );
-    told.push(...page.reservations.flatMap((reservation) => toToldReservation(reservation) ?? []));
-    after = page.continue;
-    if (after === "") return told;
-  }
-}
-
-type Cache = ReturnType<typeof openCache>;
-type Machines = ReadonlyMap<number, ToldReservation["sight"]>;
-
-function openCache() {
-  let bySet = new Map<string, Map<number, ToldReservation["sight"]>>();
-  let listed = false;
-  /** Learnt while a list was under way, which may not have it yet. */
-  let sinceList = new Set<string>();
-  const ended = new Set<string>();
-  const listeners = new Set<(set: string | undefined) => void>();
-  const tell = (set: string | undefined): void => {
-    for (const listener of listeners) listener(set);
-  };
-  /** False: nothing that is not known, or what is over. */
-  const put = (told: ToldReservation): boolean => {
-    const { set, number, sight } = told;
-    if (ended.has(keyOf({ set, number, reservation: sight.reservation }))) return false;
-    const machines = bySet.get(set) ?? new Map<number, ToldReservation["sight"]>();
-    const before = machines.get(number);
-    // A hint of the grant may come before the answer that it waits.
-    if (before?.is === "granted" && before.reservation === sight.reservation) return false;
-    bySet.set(set, machines.set(number, sight));
-    return JSON.stringify(before) !== JSON.stringify(sight);
-  };
-  return {
-    tell,
-    machinesOf: (set: string): ReadonlyMap<number, MachineSight> | undefined =>
-      listed ? (bySet.get(set) ?? new Map<number, MachineSight>()) : undefined,
-    learn: (reservation: Parameters<typeof toToldReservation>[0]): void => {
-      const told = toToldReservation(reservation);
-      if (told === undefined) return;
-      sinceList.add(machineOwnerOf(told.set, told.number));
-      if (put(told)) tell(told.set);
-    },
-    end: (over: OwnedReservation): void => {
-      ended.add(keyOf(over));
-      const oldest = ended.size > ENDED_MOST ? ended.values().next().value : undefined;
-      if (oldest !== undefined) ended.delete(oldest);
-      const machines = bySet.get(over.set);
-      const known = machines?.get(over.number);
-      if (known?.reservation !== over.reservation) return;
-      machines?.delete(over.number);
-      tell(over.set);
-    },
-    /** What is learnt from now on. */
-    beginList: (): ReadonlySet<string> => (sinceList = new Set()),
-    /** What was not listed, and not learnt since the list began, is not there. */
-    replace: (learnt: ReadonlySet<string>, told: readonly ToldReservation[]): void => {
-      const before = bySet;
-      bySet = new Map();
-      for (const [set, machines] of before)
-        for (const [number, sight] of machines)
-          if (learnt.has(machineOwnerOf(set, number))) put({ set, number, sight });
-      for (const each of told) if (!learnt.has(machineOwnerOf(each.set, each.number))) put(each);
-      const first = !listed;
-      listed = true;
-      if (first) tell(undefined);
-      else
-        for (const set of new Set([...before.keys(), ...bySet.keys()]))
-          if (!isSame(before.get(set), bySet.get(set))) tell(set);
-    },
-    onChange: (listener: (set: string | undefined) => void): (() => void) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-  };
-}
-
-function isSame(before: Machines = new Map(), after: Machines = new Map()): boolean {
-  const inOrder = (machines: Machines): string => JSON.stringify([...machines].toSorted(([a], [b]) => a - b));
-  return inOrder(before) === inOrder(after);
-}
-
-function keyOf({ set, number, reservation }: OwnedReservation): string {
-  return `${set} ${number} ${reservation}`;
 }

@@ -1,15 +1,15 @@
 import type { NatsBus } from "@muster/bus";
-import { bucketKeys, buckets, muster } from "@muster/proto";
+import { bucketKeys, buckets, enums, muster } from "@muster/proto";
 import { bucketRevision, openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
 import { followMark } from "@muster/watch";
 import type { Health } from "@muster/health";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import { findContest, type Contest } from "../domain/find-overlap.ts";
-import { findNodes, readSelector, type NodeSight } from "../domain/eligible-nodes.ts";
+import { findNodes, readSelector, type NodeSight, type Nodes } from "../domain/eligible-nodes.ts";
 import type { ForeignPods } from "./foreign-pods.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
 import type { Roll } from "../domain/roll.ts";
-import type { Nodes, SetPod } from "../domain/set-snapshot.ts";
+import type { SetPod } from "../domain/set-snapshot.ts";
 import type { Readable } from "./messages.ts";
 
 export type StoredSet = { readonly name: string; readonly read: Readable<ReplicaSet>; readonly revision: number };
@@ -292,21 +292,16 @@ function readPods(
     entries.flatMap(({ value }): [string, SetPod][] => {
       const { pod: name, uid, node, health, deleting, deleted, observedAtMs } = value;
       const sinceMs = ownTime(observedAtMs);
-      return deleted ? [] : [[name, { name, uid, node, health: HEALTH[health], sinceMs, deleting }]];
+      return deleted ? [] : [[name, { name, uid, node, health: healthOf(health), sinceMs, deleting }]];
     }),
   );
 }
 
 function isLive({ node, deleted, health }: muster.watch.v1.PodState): boolean {
-  const word = HEALTH[health];
+  const word = healthOf(health);
   return node !== "" && !deleted && word !== "FAILED" && word !== "SUCCEEDED";
 }
 
-const HEALTH: Readonly<Record<muster.health.v1.Health, Health>> = {
-  [muster.health.v1.Health.HEALTH_UNSPECIFIED]: "UNKNOWN",
-  [muster.health.v1.Health.HEALTH_UNKNOWN]: "UNKNOWN",
-  [muster.health.v1.Health.HEALTH_READY]: "READY",
-  [muster.health.v1.Health.HEALTH_NOT_READY]: "NOT_READY",
-  [muster.health.v1.Health.HEALTH_SUCCEEDED]: "SUCCEEDED",
-  [muster.health.v1.Health.HEALTH_FAILED]: "FAILED",
-};
+function healthOf(health: muster.health.v1.Health): Health {
+  return enums.Health.nameOf(health) ?? "UNKNOWN";
+}

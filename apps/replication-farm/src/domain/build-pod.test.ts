@@ -1,7 +1,7 @@
 import { faultOf } from "@muster/faults";
 import { annotations, labels, schedulingGates } from "@muster/proto";
 import { describe, expect, it } from "vitest";
-import { aSet, aSpec } from "./a-set.ts";
+import { aSet, aSpec } from "../../test/a-set.ts";
 import { buildPod } from "./build-pod.ts";
 
 const POLICY = { namespace: "apps", installation: "muster-1", keys: { labels, annotations, schedulingGates } };

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aRoll, aSet, aSpec } from "./a-set.ts";
+import { aRoll, aSet, aSpec } from "../../test/a-set.ts";
 import { decideFailsafe } from "./decide-failsafe.ts";
 
 const none = aSet({ spec: aSpec({ replicasDesired: 0 }) });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aRoll } from "./a-set.ts";
+import { aRoll } from "../../test/a-set.ts";
 import { decideUndo } from "./decide-undo.ts";
 import { minimumOf, type Roll } from "./roll.ts";
 

@@ -1,6 +1,16 @@
 import { FaultError } from "@muster/faults";
 import { checkLabelKey, checkLabelValue, matchesLabels, parseLabelSelector, type LabelSelector } from "@muster/names";
-import type { Nodes } from "./set-snapshot.ts";
+
+export type Nodes = {
+  /** That may have a pod of the set. */
+  readonly eligible: ReadonlySet<string>;
+  /** That take pods at all: there, ready and not cordoned. */
+  readonly usable: ReadonlySet<string>;
+  /** Why each of the others that are there takes none, for people. */
+  readonly unusable: ReadonlyMap<string, string>;
+  /** Those with a running pod of the set's pod id that belongs to no set, and the pod's name: none of them is eligible. */
+  readonly foreign: ReadonlyMap<string, string>;
+};
 
 const NO_PODS: ReadonlyMap<string, string> = new Map();
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aSnapshot, aTransfer, placedOn } from "./a-set.ts";
+import { aSnapshot, aTransfer, placedOn } from "../../test/a-set.ts";
 import { explainMissingPod } from "./explain-missing-pod.ts";
 import type { SetSnapshot } from "./set-snapshot.ts";
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aSpec, placedOn } from "./a-set.ts";
+import { aSpec, placedOn } from "../../test/a-set.ts";
 import { findNodes, readSelector, type NodeSight } from "./eligible-nodes.ts";
 import { explainNodes } from "./explain-nodes.ts";
 

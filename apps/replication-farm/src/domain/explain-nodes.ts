@@ -1,7 +1,6 @@
 import { matchesLabels } from "@muster/names";
-import { readSelector, type NodeSight } from "./eligible-nodes.ts";
+import { readSelector, type NodeSight, type Nodes } from "./eligible-nodes.ts";
 import type { ReplicaSet } from "./replica-set.ts";
-import type { Nodes } from "./set-snapshot.ts";
 
 /** Those that matter first: of nodes that are not selected there may be thousands. */
 const CODES = ["REPLICA", "FREE", "TAKEN", "CORDONED", "NOT_READY", "NOT_GRANTED", "NOT_SELECTED"] as const;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aRoll, placedOn } from "./a-set.ts";
+import { aRoll, placedOn } from "../../test/a-set.ts";
 import { explainRoll } from "./explain-roll.ts";
 import type { RollSnapshot } from "./plan-roll.ts";
 import type { Roll } from "./roll.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aSet, aSnapshot, aSpec, placedOn, POLICY } from "./a-set.ts";
+import { aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
 import type { NodeSight } from "./eligible-nodes.ts";
 import { findContest, findOverlap } from "./find-overlap.ts";
 import { planSet } from "./plan-set.ts";

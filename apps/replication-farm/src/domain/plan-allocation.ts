@@ -1,3 +1,4 @@
+import type { Standing } from "@muster/ledger-client/plan-sweep";
 import { podNameOf, type ReplicaSet } from "./replica-set.ts";
 import type { LedgerSight } from "./set-snapshot.ts";
 
@@ -52,25 +53,11 @@ export function isClear(set: ReplicaSet, pods: Iterable<PodPlace>, node: string)
 /** What the ledger has under the name of a set and a number. */
 export type OwnedReservation = { readonly set: string; readonly number: number; readonly reservation: string };
 
-export type ReservationSweep = {
-  readonly deallocate: readonly OwnedReservation[];
-  /** Those that go if they are still nobody's at the next look. */
-  readonly suspects: ReadonlySet<string>;
-};
-
-/**
- * Which reservations go because their set does not exist. One that is met for the first time is only suspected: its set may just have been made. `sets`: all that are stored, read after the
- * reservations; `withPods`: names by which pods go.
- */
-export function planReservationSweep(
-  reservations: readonly OwnedReservation[],
+/** Whether a reservation is left over. `sets`: all that are stored, read after the reservations; `withPods`: names by which pods go, which have to go first. */
+export function reservationStanding(
+  { set }: Pick<OwnedReservation, "set">,
   { sets, withPods }: { readonly sets: ReadonlySet<string>; readonly withPods: ReadonlySet<string> },
-  suspectsBefore: ReadonlySet<string>,
-): ReservationSweep {
-  const orphans = reservations.filter(({ set }) => !sets.has(set));
-  const isSuspect = ({ reservation }: OwnedReservation): boolean => suspectsBefore.has(reservation);
-  return {
-    deallocate: orphans.filter((each) => isSuspect(each) && !withPods.has(each.set)),
-    suspects: new Set(orphans.map(({ reservation }) => reservation)),
-  };
+): Standing {
+  if (sets.has(set)) return { is: "owned", because: "its set exists" };
+  return withPods.has(set) ? { is: "blocked", because: "pods-there" } : { is: "left", because: "orphan" };
 }

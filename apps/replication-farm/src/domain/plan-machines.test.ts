@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { aPod, aRoll, aSet, aSnapshot, aSpec, placedOn, POLICY } from "./a-set.ts";
-import { isClear, planAllocation, planReservationSweep, type OwnedReservation } from "./plan-allocation.ts";
+import { aPod, aRoll, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
+import { sweepReservations } from "../../test/sweep-plans.ts";
+import { isClear, planAllocation, type OwnedReservation } from "./plan-allocation.ts";
 import {
   findMachineTrouble,
   machineOwnerOf,
@@ -227,11 +228,11 @@ describe("reservations of sets that do not exist", () => {
   const nobody = { sets: new Set(["web"]), withPods: new Set<string>() };
 
   it("go at the second look, and only once no pod goes by the set's name", () => {
-    const first = planReservationSweep([ghost, own], nobody, new Set());
+    const first = sweepReservations([ghost, own], nobody, new Set());
     expect(first).toEqual({ deallocate: [], suspects: new Set(["r-1"]) });
-    expect(planReservationSweep([ghost, own], nobody, first.suspects).deallocate).toEqual([ghost]);
+    expect(sweepReservations([ghost, own], nobody, first.suspects).deallocate).toEqual([ghost]);
     const withPods = new Set(["ghost"]);
-    expect(planReservationSweep([ghost, own], { ...nobody, withPods }, first.suspects).deallocate).toEqual([]);
+    expect(sweepReservations([ghost, own], { ...nobody, withPods }, first.suspects).deallocate).toEqual([]);
   });
 });
 

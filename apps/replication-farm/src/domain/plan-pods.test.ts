@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aPlacement, aPod, aRoll, aSnapshot, aTransfer, placedOn } from "./a-set.ts";
+import { aPlacement, aPod, aRoll, aSnapshot, aTransfer, placedOn } from "../../test/a-set.ts";
 import { countHealthy } from "./count-healthy.ts";
 import { planPods } from "./plan-pods.ts";
 import type { SetSnapshot } from "./set-snapshot.ts";

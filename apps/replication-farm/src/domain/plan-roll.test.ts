@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aRoll, aSet, aSpec, placedOn, POLICY } from "./a-set.ts";
+import { aRoll, aSet, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
 import { decideUndo } from "./decide-undo.ts";
 import { planPods } from "./plan-pods.ts";
 import { findContest } from "./find-overlap.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aPlacement, aPod, aRoll, aSet, aSnapshot, aSpec, placedOn, POLICY } from "./a-set.ts";
+import { aPlacement, aPod, aRoll, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
 import { GROUP_NODES, planSet } from "./plan-set.ts";
 import { REQUESTED } from "./plan-transfer.ts";
 import type { ReplicaSet } from "./replica-set.ts";

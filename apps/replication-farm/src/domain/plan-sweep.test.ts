@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { planSweep, type OwnedPod } from "./plan-sweep.ts";
+import { sweepPods } from "../../test/sweep-plans.ts";
+import type { OwnedPod } from "./plan-sweep.ts";
 
 const pod = (more: Partial<OwnedPod> = {}): OwnedPod => ({
   pod: "web-1",
@@ -19,9 +20,9 @@ const look = (
   pods: readonly OwnedPod[],
   sets: ReadonlyMap<string, string | undefined>,
   suspects: ReadonlySet<string>,
-) => planSweep(pods, sets, suspects, NOW, { nodeLostMs: 300_000 });
+) => sweepPods(pods, sets, suspects, NOW, { nodeLostMs: 300_000 });
 
-describe("planSweep", () => {
+describe("a sweep of pods", () => {
   it("deletes the pod of a set that does not exist at the second look, not at the first", () => {
     const first = look([pod()], new Map(), NOBODY);
     expect(first).toEqual({ delete: [], suspects: new Set(["p1"]), leftAlone: [] });

@@ -5,7 +5,8 @@ import { describeForeign } from "./explain-nodes.ts";
 import { countPlaced, findCandidates, isReady, place, podOf, retarget } from "./places.ts";
 import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
 import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
-import type { Nodes, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
+import type { Nodes } from "./eligible-nodes.ts";
+import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./worse-trouble.ts";
 
 /** Why a node is left that is eligible: it is tried once. */

@@ -1,5 +1,17 @@
 import type { AuditEvent, ReplicaSet } from "./replica-set.ts";
 
+/**
+ * Why the record of a set changes, and the functions that set it.
+ * - too-few: `planAdd`; template-changed: `planTemplate`; trouble-changed: `withTrouble` (`plan-set.ts`)
+ * - too-many, a replica leaves its node: `planRemove`, `planDaemon` (`plan-set.ts`)
+ * - overlap, a replica leaves its node to an older set: `planYield` (`plan-set.ts`)
+ * - deleted, every replica leaves its node: `planDeletion` (`plan-set.ts`)
+ * - node-ineligible: `planStart` begins a transfer (`plan-transfer.ts`); in a rolling update `planLost` leaves the node (`plan-set.ts`)
+ * - transfer-placed: `planProgress`; transfer-moot: `planMoot`, `planProgress` (`plan-transfer.ts`)
+ * - transfer-done, the replica leaves the old node: `complete` (`plan-transfer.ts`), also when `transferNode` (`requests.ts`) began the transfer for a user
+ * - transfer-failed, the replica leaves the new node: `takeBack` (`plan-transfer.ts`)
+ * - machines-wanted, machines-surplus: `planMachines`; machines-told: `takeIn` (`plan-machines.ts`)
+ */
 export type SetChangeReason =
   | "too-few"
   | "too-many"

@@ -2,6 +2,7 @@ import type { Health } from "@muster/health";
 import type { Contest } from "./find-overlap.ts";
 import type { ReplicaSet, Trouble } from "./replica-set.ts";
 import type { Roll } from "./roll.ts";
+import type { Nodes } from "./eligible-nodes.ts";
 
 /** A pod of a set as the watcher tells it. */
 export type SetPod = {
@@ -13,17 +14,6 @@ export type SetPod = {
   /** When the watcher saw what it tells for the first time; of a pod that is ready, no earlier than it became so. */
   readonly sinceMs: number;
   readonly deleting: boolean;
-};
-
-export type Nodes = {
-  /** That may have a pod of the set. */
-  readonly eligible: ReadonlySet<string>;
-  /** That take pods at all: there, ready and not cordoned. */
-  readonly usable: ReadonlySet<string>;
-  /** Why each of the others that are there takes none, for people. */
-  readonly unusable: ReadonlyMap<string, string>;
-  /** Those with a running pod of the set's pod id that belongs to no set, and the pod's name: none of them is eligible. */
-  readonly foreign: ReadonlyMap<string, string>;
 };
 
 /** What the ledger has under one number of a set. `gone`: nothing, though it was granted; the ledger itself was asked. */

@@ -1,7 +1,7 @@
 import { context, ROOT_CONTEXT, type Context } from "@opentelemetry/api";
 import { publishEvent, signalEvent, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
-import { idOf } from "../domain/reservation.ts";
+import { idOf } from "../domain/ledger/reservation.ts";
 import type { News } from "../service.ts";
 import { toWireReservation } from "./messages.ts";
 

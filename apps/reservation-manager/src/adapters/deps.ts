@@ -5,10 +5,10 @@ import { buckets, ReservationService, streams, type muster } from "@muster/proto
 import type { ServiceContext } from "@muster/service";
 import { lead, openBucket, openLog, openView, type Codec, type Leadership, type View } from "@muster/store";
 import type { Config } from "../config.ts";
-import { emptyLedger, type Ledger } from "../domain/ledger.ts";
-import type { PoolScaling } from "../domain/machines.ts";
-import { idOf } from "../domain/reservation.ts";
-import { evolveOnce } from "../domain/world.ts";
+import { emptyLedger, type Ledger } from "../domain/ledger/ledger.ts";
+import type { PoolScaling } from "../domain/ledger/machines.ts";
+import { idOf } from "../domain/ledger/reservation.ts";
+import { evolveOnce } from "../domain/ledger/world.ts";
 import { LedgerKeeper } from "../service.ts";
 import { makeAnnouncer } from "./announcer.ts";
 import { makeHandlers } from "./handlers.ts";

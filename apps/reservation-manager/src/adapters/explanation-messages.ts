@@ -1,46 +1,33 @@
 import type { muster } from "@muster/proto";
-import type { Explanation, Holder, HoldInForce, PoolExplanation } from "../domain/build-explanation.ts";
-import { countByPool, idOf } from "../domain/reservation.ts";
+import type { Explanation, Holder, HoldInForce, PoolExplanation } from "../domain/decisions/explanation.ts";
+import { countByPool, idOf } from "../domain/ledger/reservation.ts";
 import { toWireReservation } from "./messages.ts";
 
 export function toWireExplanation(explanation: Explanation): muster.reservation.v1.ExplainReservationReply.$Properties {
   const { reservation, because, message, pools, place, hold, overtakenUntilMs, concurrency } = explanation;
   return {
     reservation: toWireReservation({ reservation, because }),
-    code: because?.code ?? "",
+    code: because?.code,
     message,
     pools: pools.map(toWirePool),
-    ...(place !== undefined && {
-      place: { ahead: place.ahead, aheadByPriority: [...place.byPriority], aheadMore: place.more },
-    }),
-    ...(hold !== undefined && { hold: toWireHold(hold) }),
-    overtakenUntilMs: overtakenUntilMs ?? 0,
-    ...(concurrency !== undefined && {
-      concurrency: {
-        limit: concurrency.limit,
-        granted: concurrency.granted,
-        holders: concurrency.holders.listed.map(toWireHolder),
-        holdersMore: concurrency.holders.more,
-      },
-    }),
+    place: place && { ahead: place.ahead, aheadByPriority: place.byPriority, aheadMore: place.more },
+    hold: hold && toWireHold(hold),
+    overtakenUntilMs,
+    concurrency: concurrency && {
+      limit: concurrency.limit,
+      granted: concurrency.granted,
+      holders: concurrency.holders.listed.map(toWireHolder),
+      holdersMore: concurrency.holders.more,
+    },
   };
 }
 
-function toWirePool({
-  unusable,
-  holders,
-  elasticMax,
-  ...numbers
-}: PoolExplanation): muster.reservation.v1.PoolExplanation.$Properties {
+function toWirePool(pool: PoolExplanation): muster.reservation.v1.PoolExplanation.$Properties {
+  const { unusable, holders, ...numbers } = pool;
   return {
     ...numbers,
-    elasticMax: elasticMax ?? 0,
     unusable: unusable.listed.length + unusable.more,
-    unusableNodes: unusable.listed.map(({ node, reason, occupant }) => ({
-      node,
-      reason,
-      ...(occupant !== undefined && { occupant }),
-    })),
+    unusableNodes: unusable.listed,
     unusableMore: unusable.more,
     holders: holders.listed.map(toWireHolder),
     holdersMore: holders.more,

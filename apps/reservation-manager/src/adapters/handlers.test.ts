@@ -1,6 +1,6 @@
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { ownerKey, type Reservation } from "../domain/reservation.ts";
+import { ownerKey, type Reservation } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../service.ts";
 import { makeHandlers } from "./handlers.ts";
 

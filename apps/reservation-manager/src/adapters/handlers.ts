@@ -1,6 +1,6 @@
 import { fillPage, type Handlers } from "@muster/bus";
 import { muster, type ReservationService } from "@muster/proto";
-import { ownerKey } from "../domain/reservation.ts";
+import { ownerKey } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../service.ts";
 import { toWireExplanation } from "./explanation-messages.ts";
 import { toWireMachines } from "./machine-messages.ts";

@@ -1,6 +1,6 @@
 import type { muster } from "@muster/proto";
-import type { MachinePage, MachineState } from "../domain/list-machines.ts";
-import { idOf, type Reservation } from "../domain/reservation.ts";
+import type { MachinePage, MachineState } from "../domain/decisions/list-machines.ts";
+import { idOf, type Reservation } from "../domain/ledger/reservation.ts";
 
 const STANDINGS = {
   free: "FREE",
@@ -25,9 +25,9 @@ export function toWireMachines({
       pool,
       standing: STANDINGS[standing],
       cordoned,
-      ...(holder !== undefined && { holder: toWireHolder(holder, pool, holders) }),
+      holder: holder && toWireHolder(holder, pool, holders),
     })),
-    continue: next ?? "",
+    continue: next,
     complete,
   };
 }

@@ -2,7 +2,7 @@ import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { firstNodes, operations, startRun, step } from "../../test/random-world.ts";
-import { emptyLedger, evolve } from "../domain/ledger.ts";
+import { emptyLedger, evolve } from "../domain/ledger/ledger.ts";
 import { largeLedger } from "../../test/large-ledger.ts";
 import { entryCodec, toNodeFacts, toOwner } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";

@@ -1,17 +1,21 @@
-import { muster } from "@muster/proto";
+import { enums, muster } from "@muster/proto";
 import type { Codec, ListCodec } from "@muster/store";
-import type { ReservationRequest } from "../domain/check-request.ts";
-import type { LimitRequest } from "../domain/decide-limit.ts";
-import type { WaitReason } from "../domain/explain-waiting.ts";
-import type { LedgerEvent } from "../domain/ledger.ts";
-import { brokenOf, capacityOf, type NodeFacts, type PoolScaling, type UnusableReason } from "../domain/machines.ts";
+import type { ReservationRequest } from "../domain/decisions/check-request.ts";
+import type { LimitRequest } from "../domain/decisions/decide-limit.ts";
+import type { LedgerEvent } from "../domain/ledger/ledger.ts";
+import {
+  brokenOf,
+  capacityOf,
+  type NodeFacts,
+  type PoolScaling,
+  type UnusableReason,
+} from "../domain/ledger/machines.ts";
 import type { Owner } from "@muster/names";
-import { idOf, type Machine, type Need, type Reservation } from "../domain/reservation.ts";
+import { idOf, type Machine, type Need, type Reservation } from "../domain/ledger/reservation.ts";
 import type { PoolReport, ReservationReport } from "../service.ts";
 
 const wire = muster.reservation.v1;
-type WireReservation = muster.reservation.v1.Reservation.$Properties;
-type WireOwner = muster.common.v1.Owner.$Properties;
+const { WAITING, GRANTED } = enums.ReservationState.numbers;
 
 /** One entry of the ledger's log. Decoding throws on an entry that this version does not understand: a part of it would be another ledger. */
 export const entryCodec: ListCodec<LedgerEvent> = {
@@ -67,27 +71,26 @@ export function toRequest(message: muster.reservation.v1.ReserveRequest): Reserv
 }
 
 /** A missing owner has an empty kind and id, which no owner may have. */
-export function toOwner(owner: WireOwner | null | undefined): Owner {
+export function toOwner(owner: muster.common.v1.Owner | undefined): Owner {
   return { kind: owner?.kind ?? "", id: owner?.id ?? "" };
 }
 
-export function toWireReservation({ reservation, because }: ReservationReport): WireReservation {
+export function toWireReservation({
+  reservation,
+  because,
+}: ReservationReport): muster.reservation.v1.Reservation.$Properties {
   const { sequence, owner, needs, priority, createdAtMs, grant } = reservation;
   return {
     id: idOf(sequence),
     sequence,
     owner,
-    needs: [...needs],
+    needs,
     priority,
     createdAtMs,
-    ...(grant === undefined
-      ? { state: wire.ReservationState.RESERVATION_STATE_WAITING }
-      : {
-          state: wire.ReservationState.RESERVATION_STATE_GRANTED,
-          machines: [...grant.machines],
-          grantedAtMs: grant.atMs,
-        }),
-    ...(because !== undefined && { because: toWireReason(because) }),
+    state: grant === undefined ? WAITING : GRANTED,
+    machines: grant?.machines,
+    grantedAtMs: grant?.atMs,
+    because,
   };
 }
 
@@ -106,12 +109,8 @@ export function toWirePool({ state, waiting }: PoolReport): muster.reservation.v
     unusable: brokenOf(state) + occupied,
     waiting,
     unusableByReason: reasons.filter(({ count }) => count > 0),
-    elasticMax: scaling?.max ?? 0,
+    elasticMax: scaling?.max,
   };
-}
-
-function toWireReason(because: WaitReason): muster.reservation.v1.WaitReason.$Properties {
-  return { ...because };
 }
 
 function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Properties {
@@ -120,7 +119,7 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
     case "requested":
       return { atMs, requested: toWireRequested(event.reservation) };
     case "granted":
-      return { atMs, granted: { id: idOf(event.sequence), machines: [...event.machines] } };
+      return { atMs, granted: { id: idOf(event.sequence), machines: event.machines } };
     case "released":
       return { atMs, released: { id: idOf(event.sequence) } };
     case "limited":
@@ -128,12 +127,11 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
   }
 }
 
-function toEvent(message: muster.reservation.v1.LedgerEvent.$Properties): LedgerEvent {
-  const { requested, granted, released, limited } = message;
-  const atMs = message.atMs ?? 0;
+function toEvent(message: muster.reservation.v1.LedgerEvent): LedgerEvent {
+  const { atMs, requested, granted, released, limited } = message;
   if (requested) return { kind: "requested", reservation: toReservation(requested), atMs };
   if (granted)
-    return { kind: "granted", sequence: toSequence(granted.id), machines: toMachines(granted.machines), atMs };
+    return { kind: "granted", sequence: toSequence(granted.id), machines: granted.machines.map(toMachine), atMs };
   if (released) return { kind: "released", sequence: toSequence(released.id), atMs };
   if (limited) return { kind: "limited", ...toLimit(limited), atMs };
   throw new Error("the ledger's log has an event of an unknown kind");
@@ -144,26 +142,27 @@ export function toWireRequested(reservation: Reservation): muster.reservation.v1
 }
 
 export function toReservation(
-  requested: muster.reservation.v1.LedgerRequested.$Properties,
+  requested: muster.reservation.v1.LedgerRequested,
   needsOf: ReadNeeds = toNeeds,
 ): Reservation {
-  const { id, owner, needs, state, machines, priority, createdAtMs, grantedAtMs } = requested.reservation ?? {};
+  const { id, owner, needs, state, machines, priority, createdAtMs, grantedAtMs } =
+    requested.reservation ?? wire.Reservation.create();
   const reservation = {
     sequence: toSequence(id),
     owner: toOwner(owner),
-    needs: needsOf(needs ?? []),
-    priority: priority ?? 0,
-    createdAtMs: createdAtMs ?? 0,
+    needs: needsOf(needs),
+    priority,
+    createdAtMs,
   };
-  if (state !== wire.ReservationState.RESERVATION_STATE_GRANTED) return reservation;
-  return { ...reservation, grant: { atMs: grantedAtMs ?? 0, machines: toMachines(machines) } };
+  if (enums.ReservationState.nameOf(state) !== "GRANTED") return reservation;
+  return { ...reservation, grant: { atMs: grantedAtMs, machines: machines.map(toMachine) } };
 }
 
-function toLimit({ ownerKind, limit }: muster.reservation.v1.LedgerLimited.$Properties): LimitRequest {
-  return { ownerKind: ownerKind ?? "", limit: limit ?? 0 };
+function toLimit({ ownerKind, limit }: muster.reservation.v1.LedgerLimited): LimitRequest {
+  return { ownerKind, limit };
 }
 
-type WireNeed = muster.reservation.v1.Need.$Properties;
+type WireNeed = muster.reservation.v1.Need;
 export type ReadNeeds = (needs: readonly WireNeed[]) => readonly Need[];
 
 /** Lists that are kept to be given again: more would be names that each owner makes up for itself. */
@@ -174,7 +173,7 @@ export function shareNeeds(): ReadNeeds {
   const known = new Map<string, readonly Need[]>();
   return (needs) => {
     let key = "";
-    for (const { component, pool } of needs) key += `${component ?? ""}=${pool ?? ""} `;
+    for (const { component, pool } of needs) key += `${component}=${pool} `;
     const same = known.get(key);
     if (same !== undefined) return same;
     const read = toNeeds(needs);
@@ -187,18 +186,16 @@ function toNeeds(needs: readonly WireNeed[]): readonly Need[] {
   return needs.map(toNeed);
 }
 
-export function toNeed(need: muster.reservation.v1.Need.$Properties): Need {
-  return { component: need.component ?? "", pool: need.pool ?? "" };
+export function toNeed({ component, pool }: WireNeed): Need {
+  return { component, pool };
 }
 
-function toMachines(machines: readonly muster.reservation.v1.Machine.$Properties[] | null | undefined): Machine[] {
-  return (machines ?? []).map(({ component, pool, node }) => {
-    return { component: component ?? "", pool: pool ?? "", node: node ?? "" };
-  });
+function toMachine({ component, pool, node }: muster.reservation.v1.Machine): Machine {
+  return { component, pool, node };
 }
 
-function toSequence(id: string | null | undefined): number {
-  const digits = /^r-([1-9]\d*)$/.exec(id ?? "")?.[1];
-  if (digits === undefined) throw new Error(`"${id ?? ""}" is not the id of a reservation`);
+function toSequence(id: string): number {
+  const digits = /^r-([1-9]\d*)$/.exec(id)?.[1];
+  if (digits === undefined) throw new Error(`"${id}" is not the id of a reservation`);
   return Number(digits);
 }

@@ -2,7 +2,7 @@ import { bucketKeys } from "@muster/proto";
 import type { View } from "@muster/store";
 import { followMark } from "@muster/watch";
 import type { Config } from "../config.ts";
-import type { NodeFacts } from "../domain/machines.ts";
+import type { NodeFacts } from "../domain/ledger/machines.ts";
 import type { LedgerKeeper } from "../service.ts";
 import { toNodeFacts, type NodeEntry } from "./messages.ts";
 

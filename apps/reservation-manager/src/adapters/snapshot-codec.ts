@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { muster } from "@muster/proto";
 import type { SnapshotCodec } from "@muster/store";
-import { restoreLedger, type Ledger } from "../domain/ledger.ts";
-import type { Reservation } from "../domain/reservation.ts";
-import type { Steps } from "../domain/steps.ts";
+import { restoreLedger, type Ledger } from "../domain/ledger/ledger.ts";
+import type { Reservation } from "../domain/ledger/reservation.ts";
+import type { Steps } from "../domain/ledger/steps.ts";
 import { shareNeeds, toReservation, toWireRequested } from "./messages.ts";
 
 const { LedgerSnapshot, LedgerRequested, LedgerLimited } = muster.reservation.v1;

@@ -1,35 +1,36 @@
-import { deadline, type Turns } from "@muster/backoff";
+import { deadline } from "@muster/backoff";
 import type { Client } from "@muster/bus";
 import { faultOf, unlessMissing } from "@muster/faults";
+import { askMachines, listReservations, type AskedMachines, type ExplainCalls } from "@muster/ledger-client";
+import { mayOccupy } from "@muster/names";
 import type { ReservationService } from "@muster/proto";
 import { LOGS_MOST_MS } from "../config.ts";
 import { decideRelease, type FoundReservation } from "../domain/decide-release.ts";
 import type { ActStep } from "../domain/plan-session.ts";
+import type { Owned } from "../domain/plan-sweep.ts";
 import { REPLACEMENT_KIND, replacementId } from "../domain/replacement-owner.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { ReservationSeen, WaitReason } from "../domain/snapshot.ts";
 import type { LogsRead } from "../domain/transition-record.ts";
-import type { Acted, CollectStep, QuickStep } from "../executor.ts";
-import { collectLogs } from "./collect-logs.ts";
+import type { Acted, CollectStep, QuickStep } from "../session-deps.ts";
+import { collectLogs, type LogReading } from "./collect-logs.ts";
 import { createPod, type CreatePodDeps } from "./create-pod.ts";
-import type { LogStore } from "./log-store.ts";
-import { foundReservationOf, isRefusal, reservationSeenOf, waitReasonOf } from "./messages.ts";
-import type { PodLogs } from "./pod-logs.ts";
+import {
+  foundReservationOf,
+  isRefusal,
+  ownedReplacementOf,
+  ownedReservationOf,
+  reservationSeenOf,
+  waitReasonOf,
+} from "./messages.ts";
 import type { Pods } from "./pods.ts";
 import { inStep } from "./trace.ts";
 
 export type ActDeps = CreatePodDeps & {
-  readonly now: () => number;
   readonly reservations: Client<typeof ReservationService>;
   readonly pods: Pods;
-  readonly podLogs: PodLogs;
-  readonly logStore: LogStore;
+  readonly reading: Omit<LogReading, "deadline">;
   readonly executorsMax: number;
-  readonly logBytesMax: number;
-  readonly logPatienceMs: number;
-  readonly resultPatienceMs: number;
-  /** All reading of logs by this process. */
-  readonly logTurns: Turns;
 };
 
 /** Does one step of a session at the ledger or the API server. Each may be repeated: names, owners and uids make the second time harmless. */
@@ -61,7 +62,7 @@ export function act(deps: ActDeps, record: SessionRecord, step: QuickStep): Prom
   });
 }
 
-/** The `collectLogs` of an executor. */
+/** The `collectLogs` of the sessions. */
 export function collect(
   deps: ActDeps,
   record: SessionRecord,
@@ -69,18 +70,20 @@ export function collect(
   onRead: (read: LogsRead) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const reading = {
-    logs: deps.podLogs,
-    store: deps.logStore,
-    limitBytes: deps.logBytesMax,
-    patienceMs: deps.logPatienceMs,
-    resultPatienceMs: deps.resultPatienceMs,
-    turns: deps.logTurns,
-  };
   return inStep(record, step, async () => {
     using over = deadline(LOGS_MOST_MS, [signal]);
-    await collectLogs({ ...reading, deadline: over.signal }, record, step.pods, onRead);
+    await collectLogs({ ...deps.reading, deadline: over.signal }, record, step.pods, onRead);
   });
+}
+
+/** Lists what sessions may leave over: pods, then reservations, then machines in place of lost ones. */
+export async function listOwned({ pods, reservations }: Pick<ActDeps, "pods" | "reservations">): Promise<Owned[]> {
+  const owned: Owned[] = await pods.ofAllSessions();
+  for await (const page of listReservations(reservations, "session"))
+    owned.push(...page.reservations.map(ownedReservationOf));
+  for await (const page of listReservations(reservations, REPLACEMENT_KIND))
+    owned.push(...page.reservations.map(ownedReplacementOf));
+  return owned;
 }
 
 /** Not worth more to whoever only wants to see a session. */
@@ -107,6 +110,12 @@ export async function explainWaiting(
     if (faultOf(error) === undefined) throw error;
     return undefined;
   }
+}
+
+/** What the ledger and the node-scaler answer about the machines of the session, and of components that wait for other ones. */
+export function askMachinesOf(calls: ExplainCalls, { name }: SessionRecord): Promise<AskedMachines> {
+  const owner = { kind: "session", id: name };
+  return askMachines(calls, owner, { kind: REPLACEMENT_KIND, includes: (part) => mayOccupy(owner, part) });
 }
 
 /** Gives back the machines of one reservation, or its place in the queue; when it is gone already, that is no error. */
@@ -161,7 +170,7 @@ async function findReservation(
 ): Promise<FoundReservation | undefined> {
   const found = await unlessMissing(reservations.getReservation({ owner: { kind: "session", id: session } }));
   const reservation = found?.reservation;
-  return reservation === null || reservation === undefined ? undefined : foundReservationOf(reservation);
+  return reservation && foundReservationOf(reservation);
 }
 
 function reserve(deps: ActDeps, record: SessionRecord): Promise<ReservationSeen> {

@@ -3,7 +3,7 @@ import { traceparentOf } from "@muster/tracing";
 import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
 import type { ActStep } from "../domain/plan-session.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import type { Acted, Stored } from "../executor.ts";
+import type { Acted, Stored } from "../session-deps.ts";
 import type { Pods } from "./pods.ts";
 
 export type CreatePodDeps = {

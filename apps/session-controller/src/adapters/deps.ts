@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
+import type { KubeConfig } from "@kubernetes/client-node";
 import { makeBell, takeTurns, type Bell } from "@muster/backoff";
 import { client, publishEvent, type NatsBus } from "@muster/bus";
-import { followLogs, loadServiceKube, type LogFollowers } from "@muster/kube";
+import { followLogs, kubeCalls, loadServiceKube, type KubeCalls, type LogFollowers } from "@muster/kube";
 import {
   annotations,
   bucketKeys,
@@ -13,7 +14,7 @@ import {
   streams,
   subjects,
 } from "@muster/proto";
-import { tellLeftAlone, type ServiceContext } from "@muster/service";
+import { tellLeftAlone, type ReadyCheck, type ServiceContext } from "@muster/service";
 import {
   installationOf,
   openBucket,
@@ -25,44 +26,45 @@ import {
 } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
 import { viewNodes, type Nodes } from "@muster/watch";
-import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { faultOf, throwFault } from "@muster/faults";
+import { explainCalls } from "@muster/ledger-client";
 import { SESSIONS_BYTES, type Config } from "../config.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { SessionDigest } from "../domain/plan-sweep.ts";
-import { REPLACEMENT_KIND } from "../domain/replacement-owner.ts";
-import type { ExecutorDeps, Stored } from "../executor.ts";
+import { makeFollowers, type Followers } from "../followers.ts";
 import type { RequestDeps } from "../requests.ts";
+import type { Stored } from "../session-deps.ts";
+import type { LeadDeps } from "../lead-sessions.ts";
+import type { Led } from "../sessions.ts";
 import type { SweepDeps } from "../sweep.ts";
-import { createWakeups, type Wakeups } from "../wakeups.ts";
-import { act, collect, explainWaiting, release, releaseReplacement, type ActDeps } from "./act.ts";
-import { followViews, hearGrant, type HintDeps } from "./hints.ts";
-import { openLogStore, type LogStore } from "./log-store.ts";
 import {
-  digestCodec,
-  eventMessage,
-  ownedReplacementOf,
-  ownedReservationOf,
-  podSeenOf,
-  recordCodec,
-  sessionBytes,
-  sessionMessage,
-} from "./messages.ts";
+  act,
+  askMachinesOf,
+  collect,
+  explainWaiting,
+  listOwned,
+  release,
+  releaseReplacement,
+  type ActDeps,
+} from "./act.ts";
+import { followViews, hearGrant } from "./hints.ts";
+import { openLogStore, type LogStore } from "./log-store.ts";
+import { digestCodec, eventMessage, podSeenOf, recordCodec, sessionBytes, sessionMessage } from "./messages.ts";
 import { sessionMetrics, type SessionMetrics } from "./metrics.ts";
 import { occupancyOf, type Occupant } from "./occupancy.ts";
 import { kubePodLogs } from "./pod-logs.ts";
 import { podsFreshOf } from "./pods-fresh.ts";
 import { kubePods } from "./pods.ts";
-import { inPass, tellPhase } from "./trace.ts";
+import { spanOfPass, tellPhase } from "./trace.ts";
 
 /** Everything that the service's parts may touch, each part with its own verbs. Disposing stops following the buckets. */
-export type Deps = AsyncDisposable & {
-  readonly executor: ExecutorDeps;
-  readonly requests: RequestDeps;
-  readonly sweep: SweepDeps;
-  readonly metrics: SessionMetrics;
-  /** What is not as fresh as it should be; undefined when all is well. */
-  readonly staleness: () => string | undefined;
-};
+export type Deps = AsyncDisposable &
+  LeadDeps & {
+    readonly requests: RequestDeps;
+    readonly metrics: SessionMetrics;
+    /** What is not as fresh as it should be; undefined when all is well. */
+    readonly staleness: ReadyCheck;
+  };
 
 type Records = Bucket<SessionRecord>;
 /** What of each session is kept in memory; the rest is read when it is needed. */
@@ -72,53 +74,39 @@ type PodStates = View<muster.watch.v1.PodState>;
 const STALE_MS = 30_000;
 /** Sessions expire, so that a full bucket has room again after a while. */
 const FULL_RETRY_MS = 1000;
-const RESERVATIONS_PAGE = 500;
 /** A user who follows a session has a stream for each of its components; one who is gone is noticed by his silence. */
+/** Calls to the API server in flight, and how long one may take. */
+const CALLS = { mostInFlight: 64, timeoutMs: 10_000 };
 const FOLLOW_LIMITS = { streamsMost: 512, idleMs: 30_000 };
 
 /** Opens what the service lives on; the one place that knows what stands behind each verb. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
   const { config, logger, signal } = context;
   const { connection } = bus;
-  for (const stream of [streams.events, streams.sessionCommands, streams.dead]) await bus.ensureStream(stream);
+  await bus.ensureStream(streams.events);
   const installation = await installationOf(connection);
   const records = await openRecords(connection);
   const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(muster.watch.v1.PodState) });
   const logStore = await openLogStore(connection, config.logs.totalBytes);
   const metrics = sessionMetrics();
-  const digests = await openBucket(connection, {
-    name: buckets.sessions,
-    codec: digestCodec,
-    onDecodeError: (error) => {
-      metrics.unreadable();
-      logger.error({ err: error }, "a stored session cannot be read; nothing of it is touched");
-    },
-  });
   const onProblem = (error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, retryInMs }, "following sessions or pods is interrupted");
-  const index = await openView(digests, { signal, onProblem });
+  const { index, unreadable } = await openIndex(context, bus, { records, metrics, onProblem });
   const pods = await openView(podStates, { filter: "session.>", signal, onProblem });
   const { mark, states } = await openNodeViews(connection, { signal, onProblem });
-  const wakeups = createWakeups();
+  const followers = makeFollowers();
   const leftover = makeBell();
-  const failures = new Map<string, number>();
-  const hints: HintDeps = {
-    logger,
-    wakeups,
-    leftover,
-    index,
-    pods,
-    failures,
-    load: (name) => load(records, name),
-    enqueue: (record, messageId) => enqueue(bus, record, messageId),
-  };
+  let led: Led | undefined;
+  const hints = { followers, leftover, index, pods, led: () => led };
   followViews(hints);
   const grants = await bus.listen(subjects.anyReservationGranted, ({ payload }) => {
     hearGrant(hints, payload);
   });
-  const acting = actDeps(context, bus, { records, logStore, installation });
+  const kube = loadServiceKube(context, config.kube.kubeconfig);
+  const calls = kubeCalls(kube, CALLS);
+  const acting = actDeps(context, bus, { kube, calls, records, logStore, installation });
   const logFollowers = followLogs(
-    ({ pod, container }, end) => acting.podLogs.follow(pod, container, end),
+    ({ pod, container }, end) => acting.reading.logs.follow(pod, container, end),
     FOLLOW_LIMITS,
   );
   const world: World = {
@@ -131,26 +119,32 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     pods,
     mark,
     nodes: viewNodes({ states, marks: mark, lostAfterMs: config.machineLostMs }),
-    wakeups,
+    followers,
     leftover,
     logStore,
     logFollowers,
     acting,
-    failures,
     installation,
   };
+  const stopObserving = metrics.observeRunning(() => led?.sessions.size ?? 0);
   return {
-    executor: executorDeps(world),
+    sessions: sessionDeps(world),
     requests: requestDeps(world),
     sweep: sweepDeps(world),
+    leading: (now) => {
+      led = now;
+    },
     metrics,
     staleness: () => {
       const ageMs = Math.max(index.ageMs(), pods.ageMs());
-      return ageMs > STALE_MS ? `sessions or pods were last current ${ageMs} ms ago` : undefined;
+      if (ageMs > STALE_MS) return `sessions or pods were last current ${ageMs} ms ago`;
+      return unreadable.size === 0 ? undefined : { note: `stored and not readable: ${listed(unreadable)}` };
     },
     [Symbol.asyncDispose]: async () => {
+      stopObserving();
       logFollowers[Symbol.dispose]();
       await grants[Symbol.asyncDispose]();
+      await calls[Symbol.asyncDispose]();
       await Promise.all([index, pods, mark, states].map((view) => view[Symbol.asyncDispose]()));
     },
   };
@@ -163,6 +157,29 @@ function openRecords(connection: NatsBus["connection"]): Promise<Records> {
     maxBytes: SESSIONS_BYTES,
     fullRetryAfterMs: FULL_RETRY_MS,
   });
+}
+
+/** A digest of every stored session, and the names of those that do not decode. */
+async function openIndex(
+  { logger, signal }: ServiceContext<Config>,
+  { connection }: NatsBus,
+  { records, metrics, onProblem }: Pick<World, "records" | "metrics"> & Required<Pick<ViewOptions, "onProblem">>,
+): Promise<{ readonly index: Index; readonly unreadable: ReadonlySet<string> }> {
+  const unreadable = new Set<string>();
+  const digests = await openBucket(connection, {
+    name: buckets.sessions,
+    codec: digestCodec,
+    onDecodeError: (error, key) => {
+      metrics.unreadable();
+      unreadable.add(key);
+      logger.error({ err: error }, "a stored session cannot be read; nothing of it is touched");
+    },
+  });
+  const index = await openView(digests, { signal, onProblem });
+  index.onChange((name) => {
+    if (unreadable.has(name)) void checkUnreadable(records, unreadable, name);
+  });
+  return { index, unreadable };
 }
 
 /** The nodes as the watchers publish them, and the mark with which these confirm that they see the cluster. */
@@ -190,13 +207,12 @@ type World = {
   /** With which the watchers confirm that they see the cluster. */
   readonly mark: View<muster.watch.v1.NodesComplete>;
   readonly nodes: Nodes;
-  readonly wakeups: Wakeups;
+  readonly followers: Followers;
   /** Rings when a pod is seen whose session is over. */
   readonly leftover: Bell;
   readonly logStore: LogStore;
   readonly logFollowers: LogFollowers;
   readonly acting: ActDeps;
-  readonly failures: ExecutorDeps["failures"];
   /** Id of ours. */
   readonly installation: string;
 };
@@ -204,18 +220,28 @@ type World = {
 function actDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
-  { records, logStore, installation }: Pick<World, "records" | "logStore" | "installation">,
+  {
+    kube,
+    calls,
+    records,
+    logStore,
+    installation,
+  }: Pick<World, "records" | "logStore" | "installation"> & { readonly kube: KubeConfig; readonly calls: KubeCalls },
 ): ActDeps {
   const { config } = context;
-  const kube = loadServiceKube(context, config.kube.kubeconfig);
   const { namespace, poolLabel, imageDefault, resultFile } = config.kube;
   return {
-    now: () => Date.now(),
     reservations: client(bus, ReservationService),
-    pods: kubePods(kube, namespace, installation),
+    pods: kubePods(calls, namespace, installation),
     load: (name) => load(records, name),
-    podLogs: kubePodLogs(kube, namespace),
-    logStore,
+    reading: {
+      logs: kubePodLogs(kube, namespace),
+      store: logStore,
+      limitBytes: config.logs.perContainerBytes,
+      patienceMs: config.logs.patienceMs,
+      resultPatienceMs: config.logs.resultPatienceMs,
+      turns: takeTurns(config.logs.readAtOnce),
+    },
     podPolicy: {
       namespace,
       installation,
@@ -225,33 +251,27 @@ function actDeps(
       keys: { labels, annotations, schedulingGates },
     },
     executorsMax: config.executorsMax,
-    logBytesMax: config.logs.perContainerBytes,
-    logPatienceMs: config.logs.patienceMs,
-    resultPatienceMs: config.logs.resultPatienceMs,
-    logTurns: takeTurns(config.logs.readAtOnce),
   };
 }
 
-function executorDeps(world: World): ExecutorDeps {
-  const { context, bus, pods, mark, nodes, wakeups, acting } = world;
+function sessionDeps(world: World): LeadDeps["sessions"] {
+  const { context, bus, index, pods, mark, nodes, acting } = world;
   return {
-    now: acting.now,
+    now: Date.now,
     monotonicMs: () => performance.now(),
     executor: context.instance,
     logger: context.logger,
     load: (name) => load(world.records, name),
     save: (record, revision) => world.records.update(record.name, record, revision),
-    wake: (name) => wakeups.open(name),
-    // Under an id of its own: the stream may remember an earlier message for the session.
-    enqueue: (record) => enqueue(bus, record, `${record.uid}-${randomUUID()}`),
+    newestRevision: (name) => index.get(name)?.revision ?? Infinity,
     pods: (record) =>
       record.components.flatMap(({ pod }) => {
         const entry = pods.get(`session.${record.name}.${pod}`);
         return entry === undefined ? [] : [podSeenOf(entry.value)];
       }),
-    podsFresh: podsFreshOf(pods, mark, acting.now),
-    nodesLost: (names, occupied) => nodes.lostAmong(names, { nowMs: acting.now(), occupied }),
-    nodesUsable: (names) => nodes.usableAmong(names, acting.now()),
+    podsFresh: podsFreshOf(pods, mark, Date.now),
+    nodesLost: (names, occupied) => nodes.lostAmong(names, { nowMs: Date.now(), occupied }),
+    nodesUsable: (names) => nodes.usableAmong(names, Date.now()),
     listPods: (record) => acting.pods.ofSession(record),
     act: (record, step) => act(acting, record, step),
     collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
@@ -260,65 +280,43 @@ function executorDeps(world: World): ExecutorDeps {
       // After a take-over every event is published again, and only those of this executor are counted.
       tellPhases(world.metrics, record, Math.max(from, newFrom));
     },
-    failures: world.failures,
-    suspects: takeTurns(1),
-    span: inPass,
+    left: (session, end) => context.logger.info({ session, end }, "session left"),
+    span: spanOfPass,
   };
 }
 
 function requestDeps(world: World): RequestDeps {
-  const { context, bus, records, index, wakeups, logStore, acting } = world;
+  const { bus, records, index, followers, logStore, acting } = world;
+  const asking = explainCalls(bus);
   return {
-    now: acting.now,
+    now: Date.now,
     newUid: () => randomUUID(),
     traceparent: () => traceparentOf(),
     load: (name) => load(records, name),
     create: (record) => records.create(record.name, record),
-    save: (record, revision) => records.update(record.name, record, revision),
+    modify: (name, decide) => records.modify(name, decide),
     finished: world.metrics.finished,
     occupancy: world.occupancy,
     explain: (record) => explainWaiting(acting.reservations, record),
-    enqueue: async (record, occasion) => {
-      try {
-        await enqueue(bus, record, `${record.uid}-${occasion}`);
-      } catch (error) {
-        const fault = faultOf(error);
-        if (fault === undefined) throw error;
-        context.logger.warn({ session: record.name, reason: describeFault(fault) }, "left for the sweep to queue");
-      }
-    },
+    askMachines: (record) => askMachinesOf(asking, record),
     announce: (record, from) => announce(bus, record, from),
     forget: forgetter(world),
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
-    wake: (name) => wakeups.follow(name),
+    follow: (name) => followers.follow(name),
     keptLog: (name, range) => logStore.read(name, range),
     followedLog: async (log, range, waitMs, signal) =>
       (await world.logFollowers.read(log, range, waitMs, signal)).bytes,
-    liveLog: ({ pod, container }, range, signal) => acting.podLogs.readRange(pod, container, range, signal),
+    liveLog: ({ pod, container }, range, signal) => acting.reading.logs.readRange(pod, container, range, signal),
     sizeOf: ({ record, revision }) => sessionBytes(sessionMessage(record, revision)),
   };
 }
 
-function sweepDeps(world: World): SweepDeps {
-  const { context, bus, records, index, acting } = world;
-  let changes = 0;
-  index.onChange(() => {
-    changes += 1;
-  });
+function sweepDeps(world: World): LeadDeps["sweep"] {
+  const { context, index, acting } = world;
   return {
-    now: acting.now,
-    logger: context.logger,
     rest: (ms, signal) => world.leftover.wait(ms, signal),
-    listPods: () => acting.pods.ofAllSessions(),
-    listReservations: async () => (await listReservations(acting.reservations, "session")).map(ownedReservationOf),
-    listReplacements: async () =>
-      (await listReservations(acting.reservations, REPLACEMENT_KIND)).map(ownedReplacementOf),
-    sessions: () => index.entries().map(({ value }) => value),
-    changes: () => changes,
-    load: (name) => load(records, name),
-    save: (record, revision) => records.update(record.name, record, revision),
-    // Each time under another id: what the stream remembers of an earlier message must not keep a lost session from coming back.
-    run: (name, uid) => enqueue(bus, { name, uid }, `${uid}-${randomUUID()}`),
+    listObjects: () => listOwned(acting),
+    digests: () => index.entries().map(({ value }) => value),
     deletePod: (pod, uid, force) => acting.pods.delete(pod, uid, { force }),
     release: (session, reservationId) => release(acting.reservations, session, reservationId, randomUUID()),
     releaseReplacement: (ownerId, reservationId) => releaseReplacement(acting.reservations, ownerId, reservationId),
@@ -329,6 +327,23 @@ function sweepDeps(world: World): SweepDeps {
     tellLeftAlone: tellLeftAlone(context.logger, { what: "session", own: world.installation }),
     forget: forgetter(world),
   };
+}
+
+/** The name leaves the list once its record can be read, or is deleted. */
+async function checkUnreadable(records: Records, unreadable: Set<string>, name: string): Promise<void> {
+  try {
+    await load(records, name);
+    unreadable.delete(name);
+  } catch {
+    // As unreadable as before, or not to be had now: the name stays.
+  }
+}
+
+const LISTED_MAX = 5;
+
+function listed(names: ReadonlySet<string>): string {
+  const more = names.size > LISTED_MAX ? ` and ${names.size - LISTED_MAX} more` : "";
+  return `${[...names].slice(0, LISTED_MAX).join(", ")}${more}`;
 }
 
 function forgetter({ records, logStore }: World): SweepDeps["forget"] {
@@ -349,15 +364,6 @@ async function load(records: Records, name: string): Promise<Stored | undefined>
   }
 }
 
-/** A session that is queued already is not queued twice; the stream sees to that. */
-async function enqueue(
-  bus: NatsBus,
-  { name, uid }: { readonly name: string; readonly uid: string },
-  messageId: string,
-): Promise<void> {
-  await publishEvent(bus, subjects.runSession(name), muster.session.v1.RunSession, { name, uid }, { messageId });
-}
-
 async function announce(bus: NatsBus, record: SessionRecord, from: number): Promise<void> {
   const { name, uid } = record;
   const type = muster.session.v1.SessionEventRecorded;
@@ -375,18 +381,4 @@ function tellPhases(metrics: SessionMetrics, record: SessionRecord, from: number
     tellPhase(record, "run", "RUN", atMs);
     metrics.finished(record);
   }
-}
-
-async function listReservations(
-  reservations: ActDeps["reservations"],
-  ownerKind: string,
-): Promise<muster.reservation.v1.Reservation.$Properties[]> {
-  const found: muster.reservation.v1.Reservation.$Properties[] = [];
-  let next = "";
-  do {
-    const page = await reservations.listReservations({ ownerKind, limit: RESERVATIONS_PAGE, continue: next });
-    found.push(...page.reservations);
-    next = page.continue;
-  } while (next !== "");
-  return found;
 }

@@ -1,11 +1,11 @@
 import { makeBell } from "@muster/backoff";
 import type { View } from "@muster/store";
 import { expect, it } from "vitest";
-import { silent } from "../../test/fake-world.ts";
 import { record, START_MS } from "../../test/samples.ts";
 import { digestOf, type SessionDigest } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import { createWakeups } from "../wakeups.ts";
+import { makeFollowers } from "../followers.ts";
+import type { Led } from "../sessions.ts";
 import { followViews } from "./hints.ts";
 
 /** A view of one session that is written by hand. */
@@ -32,21 +32,31 @@ function viewOf(initial: SessionRecord) {
   };
 }
 
-it("forgets the failures of a session that another replica has finished", () => {
+/** What followViews needs beside the view. */
+function hinted(view: View<SessionDigest>, has: boolean, revision: number) {
+  const woken: string[] = [];
+  const sessions = { has: () => has, isNews: (_name: string, newest: number) => newest > revision };
+  const led = { queue: { add: (name: string) => void woken.push(name) }, sessions } as unknown as Led;
+  const pods = { ...view, get: () => undefined, entries: () => [], onChange: () => () => undefined };
+  followViews({ followers: makeFollowers(), leftover: makeBell(), index: view, pods, led: () => led });
+  return woken;
+}
+
+it.each<[string, Partial<SessionRecord>, boolean]>([
+  ["a new session", {}, true],
+  ["one that waits at the ledger", { reservationId: "r-1" }, false],
+  ["one that waits and is to be cancelled", { reservationId: "r-1", cancelRequested: true }, true],
+  ["a finished one", { finishedAtMs: START_MS }, false],
+])("brings a pass over what has something to do: %s", (_what, change, isWoken) => {
   const { view, write } = viewOf(record());
-  const failures = new Map([[record().uid, 2]]);
-  followViews({
-    logger: silent,
-    wakeups: createWakeups(),
-    leftover: makeBell(),
-    index: view,
-    pods: { ...view, get: () => undefined, entries: () => [], onChange: () => () => undefined },
-    failures,
-    load: () => Promise.reject(new Error("not asked for")),
-    enqueue: () => Promise.reject(new Error("not asked for")),
-  });
-  write(record({ epoch: 2 }));
-  expect(failures.size).toBe(1);
-  write(record({ epoch: 2, finishedAtMs: START_MS }));
-  expect(failures.size).toBe(0);
+  const woken = hinted(view, false, 0);
+  write(record(change));
+  expect(woken).toEqual(isWoken ? [record().name] : []);
+});
+
+it("brings no pass for the echo of a write of its own", () => {
+  const { view, write } = viewOf(record());
+  const woken = hinted(view, true, 1);
+  write(record());
+  expect(woken).toEqual([]);
 });

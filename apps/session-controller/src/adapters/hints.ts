@@ -1,70 +1,46 @@
 import type { Bell } from "@muster/backoff";
-import { describeFault, faultOf } from "@muster/faults";
-import type { Logger } from "@muster/service";
 import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
-import type { SessionDigest } from "../domain/plan-sweep.ts";
-import { isFinished, isQueuedAtLedger, type SessionRecord } from "../domain/session.ts";
-import type { ExecutorDeps, Stored } from "../executor.ts";
-import type { Wakeups } from "../wakeups.ts";
+import { needsPass, type SessionDigest } from "../domain/plan-sweep.ts";
+import type { Followers } from "../followers.ts";
+import type { Led } from "../sessions.ts";
 import { grantedSession } from "./messages.ts";
 
-/** What hints are turned into. */
+/** What hints are turned into. A hint that is lost is repaired by the resync or the sweep. */
 export type HintDeps = {
-  readonly logger: Logger;
-  readonly wakeups: Wakeups;
+  readonly followers: Followers;
   /** Rings when a pod is seen whose session is over. */
   readonly leftover: Bell;
   readonly index: View<SessionDigest>;
   readonly pods: View<muster.watch.v1.PodState>;
-  /** Those of sessions that any replica has finished are forgotten. */
-  readonly failures: ExecutorDeps["failures"];
-  readonly load: (name: string) => Promise<Stored | undefined>;
-  /** The id tells the stream that a hint which every replica hears is one. */
-  readonly enqueue: (record: Pick<SessionRecord, "name" | "uid">, messageId: string) => Promise<void>;
+  /** Undefined while another replica leads. */
+  readonly led: () => Led | undefined;
 };
 
-/** Tells whoever has a session in hand in this process what has changed of records and pods. Somebody else's executor, or none, is told through the queue. */
-export function followViews(deps: HintDeps): void {
-  const { index, pods, wakeups } = deps;
+/** Brings a pass over each session whose record or pods have changed, and wakes those who follow it. */
+export function followViews({ index, pods, followers, leftover, led }: HintDeps): void {
   index.onChange((name) => {
     const entry = index.get(name);
-    if (entry !== undefined && entry.value.finishedAtMs > 0) deps.failures.delete(entry.value.uid);
-    const told = wakeups.recordChanged(name, entry?.revision ?? Number.MAX_SAFE_INTEGER);
-    if (told || entry === undefined) return;
-    const { value, revision } = entry;
-    // The request that cancelled it may have tried to queue it just before its executor let it go.
-    if (value.queued && value.cancelRequested) {
-      void reporting(deps, name, () => deps.enqueue(value, `${value.uid}-cancelled-${revision}`));
-    }
+    const revision = entry?.revision ?? Number.MAX_SAFE_INTEGER;
+    followers.changed(name, revision);
+    const leading = led();
+    if (leading === undefined || !leading.sessions.isNews(name, revision)) return;
+    if (leading.sessions.has(name) || (entry !== undefined && needsPass(entry.value))) leading.queue.add(name);
   });
   pods.onChange((key) => {
     const session = key.split(".")[1];
     if (session === undefined) return;
-    wakeups.podChanged(session);
-    const owner = index.get(session)?.value;
-    if (pods.get(key)?.value.deleted === false && (owner?.finishedAtMs ?? 0) > 0) deps.leftover.ring();
+    const isOver = (index.get(session)?.value.finishedAtMs ?? 0) > 0;
+    if (!isOver) led()?.queue.add(session);
+    else if (pods.get(key)?.value.deleted === false) leftover.ring();
   });
 }
 
-/** A grant wakes the session's executor, or queues the session that waits without one. Each replica hears of it; the stream takes it once. */
-export function hearGrant(deps: HintDeps, payload: Uint8Array): void {
+/** A grant brings a pass that asks the ledger. */
+export function hearGrant({ index, led }: Pick<HintDeps, "index" | "led">, payload: Uint8Array): void {
   const session = grantedSession(payload);
-  if (session === undefined || deps.wakeups.granted(session)) return;
-  void reporting(deps, session, async () => {
-    const stored = await deps.load(session);
-    if (stored === undefined || isFinished(stored.record) || !isQueuedAtLedger(stored.record)) return;
-    await deps.enqueue(stored.record, `${stored.record.uid}-granted-${stored.record.reservationId}`);
-  });
-}
-
-/** What a hint does not bring about, the sweep does. */
-async function reporting({ logger }: HintDeps, session: string, work: () => Promise<void>): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    const fault = faultOf(error);
-    if (fault === undefined) throw error;
-    logger.warn({ session, reason: describeFault(fault) }, "hint lost");
-  }
+  const leading = led();
+  if (session === undefined || leading === undefined || index.get(session)?.value.finishedAtMs !== 0) return;
+  leading.sessions.granted(session);
+  leading.queue.add(session);
 }

@@ -2,7 +2,7 @@ import { muster } from "@muster/proto";
 import { describe, expect, it } from "vitest";
 import { record, running, START_MS } from "../../test/samples.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import { recordMessage, recordOf, reservationSeenOf } from "./messages.ts";
+import { recordCodec, recordMessage, reservationSeenOf } from "./messages.ts";
 
 /** As a version would have written it that knows more words. */
 function newer(change: (message: muster.session.v1.SessionRecord.$Properties) => void): SessionRecord {
@@ -10,15 +10,15 @@ function newer(change: (message: muster.session.v1.SessionRecord.$Properties) =>
   const warnings = [{ code: "LOGS_LOST", message: "" }] as const;
   const message = recordMessage(running({ verdict, warnings }));
   change(message);
-  return recordOf(message);
+  return recordCodec.decode(muster.session.v1.SessionRecord.encode(message).finish());
 }
 
 describe("words of a stored record", () => {
   it("come back as they were written", () => {
     const verdict = { kind: "ERROR", atMs: START_MS, description: "", reason: "TIMEOUT" } as const;
     const written = running({ verdict, warnings: [{ code: "RESULT_LOST", message: "m" }] });
-    expect(recordOf(recordMessage(written))).toEqual(written);
-    expect(recordOf(recordMessage(record()))).toEqual(record());
+    expect(recordCodec.decode(recordCodec.encode(written))).toEqual(written);
+    expect(recordCodec.decode(recordCodec.encode(record()))).toEqual(record());
   });
 
   it("that this version does not know leave the session readable", () => {
@@ -45,7 +45,8 @@ it.each([
   ["MOON_PHASE", "OTHER"],
   ["", "OTHER"],
 ])("takes the ledger's word %j for %s", (code, known) => {
-  expect(reservationSeenOf({ id: "r-1", because: { code } })).toMatchObject({
+  const { Reservation, WaitReason } = muster.reservation.v1;
+  expect(reservationSeenOf(Reservation.create({ id: "r-1", because: WaitReason.create({ code }) }))).toMatchObject({
     state: "waiting",
     because: { code: known },
   });

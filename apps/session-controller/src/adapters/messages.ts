@@ -1,5 +1,6 @@
 import type { Fault } from "@muster/faults";
-import { muster } from "@muster/proto";
+import type { Reservation } from "@muster/ledger-client";
+import { enums, lowercaseNames, muster } from "@muster/proto";
 import type { FoundReservation } from "../domain/decide-release.ts";
 import { digestOf, type OwnedReplacement, type OwnedReservation } from "../domain/plan-sweep.ts";
 import { REPLACEMENT_KIND, sessionOfReplacement } from "../domain/replacement-owner.ts";
@@ -8,10 +9,7 @@ import {
   END_REASONS,
   TERMINAL_KINDS,
   WARNING_CODES,
-  type ComponentKind,
   type ComponentStatus,
-  type EventKind,
-  type PodHealth,
   type SessionEvent,
   type SessionRecord,
   type SessionSpec,
@@ -21,81 +19,48 @@ import { WAIT_CODES, type Refusal, type ReservationSeen, type WaitReason } from 
 import type { PodSeen } from "../domain/summarise-components.ts";
 import type { SessionDraft } from "../domain/validate-session.ts";
 
-const { ComponentKind: WireKind, SessionEventKind: WireEvent, SessionRecord: RecordMessage } = muster.session.v1;
+const { Session, SessionRecord: RecordMessage, SessionSpec: SpecMessage } = muster.session.v1;
 
-type SpecProperties = muster.session.v1.SessionSpec.$Properties;
-type ComponentProperties = muster.session.v1.Component.$Properties;
-type SessionProperties = muster.session.v1.Session.$Properties;
-type EventProperties = muster.session.v1.SessionEvent.$Properties;
-
-const KINDS: Readonly<Record<ComponentKind, muster.session.v1.ComponentKind>> = {
-  driver: WireKind.COMPONENT_KIND_DRIVER,
-  server: WireKind.COMPONENT_KIND_SERVER,
-  client: WireKind.COMPONENT_KIND_CLIENT,
-};
-
-const EVENTS: Readonly<Record<EventKind, muster.session.v1.SessionEventKind>> = {
-  QUEUE: WireEvent.SESSION_EVENT_KIND_QUEUE,
-  ACCEPT: WireEvent.SESSION_EVENT_KIND_ACCEPT,
-  PROVISION: WireEvent.SESSION_EVENT_KIND_PROVISION,
-  RUN: WireEvent.SESSION_EVENT_KIND_RUN,
-  DONE: WireEvent.SESSION_EVENT_KIND_DONE,
-  ERROR: WireEvent.SESSION_EVENT_KIND_ERROR,
-  CANCELLED: WireEvent.SESSION_EVENT_KIND_CANCELLED,
-  INTERNAL_ERROR: WireEvent.SESSION_EVENT_KIND_INTERNAL_ERROR,
-};
+const KINDS = lowercaseNames(enums.ComponentKind);
 
 /** A request's spec; a kind that is missing or not known to us is none. */
-export function draftOf(spec: SpecProperties | null | undefined): SessionDraft {
-  return {
-    components: (spec?.components ?? []).map((component) => ({
-      ...programOf(component),
-      kind: kindOf(component.kind),
-    })),
-    scenarioJson: spec?.scenarioJson ?? "",
-    timeoutMs: spec?.timeoutMs ?? 0,
-    queueTimeoutMs: spec?.queueTimeoutMs ?? 0,
-    ttlMs: spec?.ttlMs ?? 0,
-    priority: spec?.priority ?? 0,
-    workerPort: spec?.workerPort ?? 0,
-    killAfterMs: spec?.killAfterMs ?? 0,
-  };
+export function draftOf(spec = SpecMessage.create()): SessionDraft {
+  const components = spec.components.map((component) => ({
+    ...programOf(component),
+    kind: KINDS.nameOf(component.kind),
+  }));
+  return { ...limitsOf(spec), components };
 }
 
 /** A stored record. Throws when it is not one that `recordMessage` has made. */
-export function recordOf(message: muster.session.v1.SessionRecord.$Properties): SessionRecord {
-  const session = message.session ?? {};
-  const draft = draftOf(session.spec);
-  const spec: SessionSpec = {
-    ...draft,
-    components: draft.components.map((component) => ({ ...component, kind: knownKind(component.kind) })),
-  };
+function recordOf(message: muster.session.v1.SessionRecord): SessionRecord {
+  const session = message.session ?? Session.create();
   return {
-    name: session.name ?? "",
-    uid: session.uid ?? "",
-    requestId: message.requestId ?? "",
-    spec,
-    events: (session.events ?? []).map(eventOfWire),
-    components: (session.components ?? []).map((status) => statusOf(session.name ?? "", status)),
-    resultJson: session.resultJson ?? "",
-    warnings: (session.warnings ?? []).map(({ code, message: text }) => ({
+    name: session.name,
+    uid: session.uid,
+    requestId: message.requestId,
+    spec: specOf(session.spec),
+    events: session.events.map(eventOfWire),
+    components: session.components.map(statusOf),
+    resultJson: session.resultJson,
+    warnings: session.warnings.map(({ code, message: text }) => ({
       code: wordOf(WARNING_CODES, code) ?? "OTHER",
-      message: text ?? "",
+      message: text,
     })),
-    createdAtMs: session.createdAtMs ?? 0,
-    finishedAtMs: session.finishedAtMs ?? 0,
-    cancelRequested: session.cancelRequested ?? false,
-    traceparent: session.traceparent ?? "",
-    waitingBecause: session.waitingBecause ?? "",
-    epoch: message.epoch ?? 0,
-    executor: message.executor ?? "",
-    attempts: message.attempts ?? 0,
-    verdict: verdictOf(message.verdict),
-    logsCollected: message.logsCollected ?? false,
-    logsRead: message.logsRead ?? [],
-    podsDeleted: message.podsDeleted ?? false,
-    released: message.released ?? false,
-    reservationId: message.reservationId ?? "",
+    createdAtMs: session.createdAtMs,
+    finishedAtMs: session.finishedAtMs,
+    cancelRequested: session.cancelRequested,
+    traceparent: session.traceparent,
+    waitingBecause: session.waitingBecause,
+    epoch: message.epoch,
+    executor: message.executor,
+    attempts: message.attempts,
+    verdict: message.verdict && verdictOf(message.verdict),
+    logsCollected: message.logsCollected,
+    logsRead: message.logsRead,
+    podsDeleted: message.podsDeleted,
+    released: message.released,
+    reservationId: message.reservationId,
   };
 }
 
@@ -108,9 +73,9 @@ export function recordMessage(record: SessionRecord): muster.session.v1.SessionR
     executor,
     attempts,
     requestId,
-    ...(record.verdict === undefined ? {} : { verdict: eventMessage(record.verdict) }),
+    verdict: record.verdict && eventMessage(record.verdict),
     logsCollected,
-    logsRead: [...logsRead],
+    logsRead,
     podsDeleted,
     released,
     reservationId,
@@ -118,7 +83,11 @@ export function recordMessage(record: SessionRecord): muster.session.v1.SessionR
 }
 
 /** What users see of a record. The revision is the one under which the record is stored; a stored record cannot know it, nor the ledger's word for its wait. */
-export function sessionMessage(record: SessionRecord, revision: number, waitingCode = ""): SessionProperties {
+export function sessionMessage(
+  record: SessionRecord,
+  revision: number,
+  waitingCode = "",
+): muster.session.v1.Session.$Properties {
   const { name, uid, resultJson, createdAtMs, finishedAtMs, cancelRequested, traceparent, waitingBecause } = record;
   return {
     name,
@@ -126,9 +95,9 @@ export function sessionMessage(record: SessionRecord, revision: number, waitingC
     revision,
     spec: specMessage(record.spec),
     events: record.events.map(eventMessage),
-    components: record.components.map(statusMessage),
+    components: record.components.map((status) => ({ ...status, kind: KINDS.numbers[status.kind] })),
     resultJson,
-    warnings: record.warnings.map(({ code, message }) => ({ code, message })),
+    warnings: record.warnings,
     createdAtMs,
     finishedAtMs,
     cancelRequested,
@@ -138,13 +107,13 @@ export function sessionMessage(record: SessionRecord, revision: number, waitingC
   };
 }
 
-export function eventMessage(event: SessionEvent): EventProperties {
-  return { kind: EVENTS[event.kind], atMs: event.atMs, description: event.description, reason: event.reason };
+export function eventMessage(event: SessionEvent): muster.session.v1.SessionEvent.$Properties {
+  return { ...event, kind: enums.SessionEventKind.numbers[event.kind] };
 }
 
 /** Bytes that a session takes in a reply. */
-export function sessionBytes(session: SessionProperties): number {
-  return muster.session.v1.Session.encode(session).finish().length;
+export function sessionBytes(session: muster.session.v1.Session.$Properties): number {
+  return Session.encode(session).finish().length;
 }
 
 export const recordCodec = {
@@ -167,46 +136,36 @@ export function podSeenOf(state: muster.watch.v1.PodState): PodSeen {
     resourceVersion: state.resourceVersion,
     podIp: state.podIp,
     node: state.node,
-    health: healthOf(state.health),
+    health: enums.Health.nameOf(state.health) ?? "UNKNOWN",
     reason: state.reason,
     message: state.message,
     deleted: state.deleted,
-    exitCode: state.exitCode ?? undefined,
+    exitCode: state.exitCode,
   };
 }
 
-export function reservationSeenOf(
-  reservation: muster.reservation.v1.Reservation.$Properties | null | undefined,
-): ReservationSeen {
-  const id = reservation?.id ?? "";
-  if (reservation?.state === muster.reservation.v1.ReservationState.RESERVATION_STATE_GRANTED) {
-    const machines = (reservation.machines ?? []).map(({ component, node }) => ({
-      component: component ?? "",
-      node: node ?? "",
-    }));
-    return { state: "granted", id, machines };
-  }
-  return { state: "waiting", id, because: waitReasonOf(reservation?.because) };
+export function reservationSeenOf(reservation = muster.reservation.v1.Reservation.create()): ReservationSeen {
+  const { id, because } = reservation;
+  if (!isGranted(reservation)) return { state: "waiting", id, because: waitReasonOf(because) };
+  const machines = reservation.machines.map(({ component, node }) => ({ component, node }));
+  return { state: "granted", id, machines };
 }
 
-/** What tells whose a reservation is. */
-export function foundReservationOf(reservation: muster.reservation.v1.Reservation.$Properties): FoundReservation {
-  return {
-    id: reservation.id ?? "",
-    createdAtMs: reservation.createdAtMs ?? 0,
-    needs: (reservation.needs ?? []).map(({ component, pool }) => ({ component: component ?? "", pool: pool ?? "" })),
-  };
+function isGranted({ state }: muster.reservation.v1.Reservation): boolean {
+  return enums.ReservationState.nameOf(state) === "GRANTED";
 }
 
-export function ownedReservationOf(reservation: muster.reservation.v1.Reservation.$Properties): OwnedReservation {
-  const { id, owner, createdAtMs, state } = reservation;
-  const granted = state === muster.reservation.v1.ReservationState.RESERVATION_STATE_GRANTED;
-  return { id: id ?? "", session: owner?.id ?? "", createdAtMs: createdAtMs ?? 0, granted };
+/** The fields of a reservation by which `decideRelease` finds its owner. */
+export function foundReservationOf({ id, createdAtMs, needs }: muster.reservation.v1.Reservation): FoundReservation {
+  return { id, createdAtMs, needs: needs.map(({ component, pool }) => ({ component, pool })) };
 }
 
-export function ownedReplacementOf(reservation: muster.reservation.v1.Reservation.$Properties): OwnedReplacement {
-  const { id, owner, createdAtMs } = reservation;
-  return { id: id ?? "", ownerId: owner?.id ?? "", createdAtMs: createdAtMs ?? 0 };
+export function ownedReservationOf({ id, ownerId, createdAtMs, state }: Reservation): OwnedReservation {
+  return { kind: "reservation", uid: id, session: ownerId, createdAtMs, granted: state === "granted" };
+}
+
+export function ownedReplacementOf({ id, ownerId, createdAtMs }: Reservation): OwnedReplacement {
+  return { kind: "replacement", uid: id, ownerId, session: sessionOfReplacement(ownerId), createdAtMs };
 }
 
 /** The name of the session that a grant is for, or a replacement for one of its machines; undefined when it is for another kind of work. */
@@ -228,115 +187,60 @@ export function isRefusal(fault: Fault): fault is Refusal {
   return ["pool_unknown", "pool_capacity", "reservation_differs", "invalid_request"].includes(fault.code);
 }
 
-function programOf(component: ComponentProperties) {
+function specOf(spec = SpecMessage.create()): SessionSpec {
+  const components = spec.components.map((component) => ({ ...programOf(component), kind: kindOf(component) }));
+  return { ...limitsOf(spec), components };
+}
+
+function limitsOf(spec: muster.session.v1.SessionSpec): Omit<SessionSpec, "components"> {
+  const { scenarioJson, timeoutMs, queueTimeoutMs, ttlMs, priority, workerPort, killAfterMs } = spec;
+  return { scenarioJson, timeoutMs, queueTimeoutMs, ttlMs, priority, workerPort, killAfterMs };
+}
+
+function programOf(component: muster.session.v1.Component) {
+  const { name, pool, image, command, args, workingDir, readyPort, templateJson } = component;
+  const env = component.env.map(({ name: variable, value }) => ({ name: variable, value }));
+  return { name, pool, image, command, args, env, workingDir, readyPort, templateJson };
+}
+
+function specMessage(spec: SessionSpec): muster.session.v1.SessionSpec.$Properties {
+  const components = spec.components.map((component) => ({ ...component, kind: KINDS.numbers[component.kind] }));
+  return { ...spec, components };
+}
+
+function kindOf({ kind }: { readonly kind: muster.session.v1.ComponentKind }): ComponentStatus["kind"] {
+  return KINDS.requireName(kind, "kind of a component");
+}
+
+function eventOfWire({ kind, atMs, description, reason }: muster.session.v1.SessionEvent): SessionEvent {
   return {
-    name: component.name ?? "",
-    pool: component.pool ?? "",
-    image: component.image ?? "",
-    command: component.command ?? [],
-    args: component.args ?? [],
-    env: (component.env ?? []).map(({ name, value }) => ({ name: name ?? "", value: value ?? "" })),
-    workingDir: component.workingDir ?? "",
-    readyPort: component.readyPort ?? 0,
-    templateJson: component.templateJson ?? "",
-  };
-}
-
-function specMessage(spec: SessionSpec): SpecProperties {
-  return {
-    ...spec,
-    components: spec.components.map((component) => ({
-      ...component,
-      kind: KINDS[component.kind],
-      command: [...component.command],
-      args: [...component.args],
-      env: component.env.map(({ name, value }) => ({ name, value })),
-    })),
-  };
-}
-
-function kindOf(kind: muster.session.v1.ComponentKind | null | undefined): ComponentKind | undefined {
-  return (Object.keys(KINDS) as ComponentKind[]).find((word) => KINDS[word] === kind);
-}
-
-function knownKind(kind: ComponentKind | undefined): ComponentKind {
-  if (kind === undefined) throw new Error("a stored component has no kind");
-  return kind;
-}
-
-function eventOfWire(event: EventProperties): SessionEvent {
-  const kind = (Object.keys(EVENTS) as EventKind[]).find((word) => EVENTS[word] === event.kind);
-  if (kind === undefined) throw new Error(`a stored event has the unknown kind ${event.kind ?? "none"}`);
-  const reason = event.reason ?? "";
-  return {
-    kind,
-    atMs: event.atMs ?? 0,
-    description: event.description ?? "",
+    kind: enums.SessionEventKind.requireName(kind, "kind of an event"),
+    atMs,
+    description,
     reason: reason === "" ? "" : (wordOf(END_REASONS, reason) ?? "OTHER"),
   };
 }
 
-function verdictOf(event: EventProperties | null | undefined): Verdict | undefined {
-  if (event === null || event === undefined) return undefined;
+function verdictOf(event: muster.session.v1.SessionEvent): Verdict {
   const read = eventOfWire(event);
   const kind = wordOf(TERMINAL_KINDS, read.kind);
   if (kind === undefined) throw new Error(`a stored verdict has the kind ${read.kind}`);
   return { ...read, kind };
 }
 
-function statusOf(session: string, status: muster.session.v1.ComponentStatus.$Properties): ComponentStatus {
-  return {
-    name: status.name ?? "",
-    kind: knownKind(kindOf(status.kind)),
-    pool: status.pool ?? "",
-    node: status.node ?? "",
-    pod: status.pod ?? `${session}-${status.name ?? ""}`,
-    podUid: status.podUid ?? "",
-    podIp: status.podIp ?? "",
-    state: wordOf(COMPONENT_STATES, status.state ?? "PENDING") ?? "UNKNOWN",
-    message: status.message ?? "",
-    exitCode: status.exitCode ?? undefined,
-    lostAtMs: status.lostAtMs ?? 0,
-    lostNode: status.lostNode ?? "",
-  };
+function statusOf(status: muster.session.v1.ComponentStatus): ComponentStatus {
+  const { name, pool, node, pod, podUid, podIp, message, exitCode, lostAtMs, lostNode } = status;
+  const state = wordOf(COMPONENT_STATES, status.state) ?? "UNKNOWN";
+  return { name, kind: kindOf(status), pool, node, pod, podUid, podIp, state, message, exitCode, lostAtMs, lostNode };
 }
 
-function statusMessage(status: ComponentStatus): muster.session.v1.ComponentStatus.$Properties {
-  const { exitCode, ...rest } = status;
-  return { ...rest, kind: KINDS[status.kind], ...(exitCode === undefined ? {} : { exitCode }) };
-}
-
-function healthOf(health: muster.health.v1.Health): PodHealth {
-  const { Health } = muster.health.v1;
-  switch (health) {
-    case Health.HEALTH_READY:
-      return "READY";
-    case Health.HEALTH_NOT_READY:
-      return "NOT_READY";
-    case Health.HEALTH_SUCCEEDED:
-      return "SUCCEEDED";
-    case Health.HEALTH_FAILED:
-      return "FAILED";
-    case Health.HEALTH_UNSPECIFIED:
-    case Health.HEALTH_UNKNOWN:
-      return "UNKNOWN";
-  }
-}
-
-export function waitReasonOf(
-  because: muster.reservation.v1.WaitReason.$Properties | null | undefined,
-): WaitReason | undefined {
-  if (because === null || because === undefined) return undefined;
-  return {
-    code: wordOf(WAIT_CODES, because.code) ?? "OTHER",
-    pool: because.pool ?? "",
-    requested: because.requested ?? 0,
-    available: because.available ?? 0,
-    ahead: because.ahead ?? 0,
-  };
+export function waitReasonOf(because: muster.reservation.v1.WaitReason | undefined): WaitReason | undefined {
+  if (because === undefined) return undefined;
+  const { code, pool, requested, available, ahead } = because;
+  return { code: wordOf(WAIT_CODES, code) ?? "OTHER", pool, requested, available, ahead };
 }
 
 /** The one way in for words that others write: what is not one of ours is none. */
-function wordOf<Word extends string>(words: readonly Word[], text: string | null | undefined): Word | undefined {
+function wordOf<Word extends string>(words: readonly Word[], text: string): Word | undefined {
   return words.find((word) => word === text);
 }

@@ -1,9 +1,9 @@
-import { metrics } from "@opentelemetry/api";
+import { metrics, type ObservableCallback } from "@opentelemetry/api";
 import { eventOf, type SessionRecord } from "../domain/session.ts";
 
 export type SessionMetrics = {
-  /** Runs the work as one session in hand. */
-  inHand<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Observes how many sessions this replica runs. Returns the way to stop. */
+  observeRunning(count: () => number): () => void;
   /** Counts a stored session that does not decode. */
   unreadable(): void;
   /** Counts one outcome, and how long the session waited and ran. */
@@ -12,7 +12,7 @@ export type SessionMetrics = {
 
 export function sessionMetrics(): SessionMetrics {
   const meter = metrics.getMeter("@muster/session-controller");
-  const inHand = meter.createUpDownCounter("muster.session.in_hand", {
+  const running = meter.createObservableGauge("muster.session.running", {
     description: "Sessions that this replica runs",
   });
   const unreadable = meter.createCounter("muster.session.unreadable", {
@@ -23,13 +23,10 @@ export function sessionMetrics(): SessionMetrics {
   const outcomes = meter.createCounter("muster.session.outcomes", { description: "Finished sessions by outcome" });
   const phases = meter.createHistogram("muster.session.phase", { unit: "ms", description: "Time in a phase" });
   return {
-    inHand: async (work) => {
-      inHand.add(1);
-      try {
-        return await work();
-      } finally {
-        inHand.add(-1);
-      }
+    observeRunning: (count) => {
+      const observe: ObservableCallback = (result) => result.observe(count());
+      running.addCallback(observe);
+      return () => running.removeCallback(observe);
     },
     unreadable: () => {
       unreadable.add(1);

@@ -1,7 +1,7 @@
-import { CoreV1Api, type KubeConfig, PatchStrategy, setHeaderOptions, type V1Pod } from "@kubernetes/client-node";
+import type { V1Pod } from "@kubernetes/client-node";
 import { FaultError, throwFault, type Fault } from "@muster/faults";
 import { podHealth } from "@muster/health";
-import { kubeClient, kubeFault } from "@muster/kube";
+import { kubeFault, listPages, overdueNodes, type KubeCalls, type KubeResource } from "@muster/kube";
 import { otherInstallation } from "@muster/names";
 import { labels, schedulingGates } from "@muster/proto";
 import { MAIN_CONTAINER } from "@muster/session-limits";
@@ -10,7 +10,6 @@ import { isForeign, type OwnedPod } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { LivePod, Obstacle } from "../domain/snapshot.ts";
 import type { PodSeen } from "../domain/summarise-components.ts";
-import { overdueNodes } from "./overdue-nodes.ts";
 
 /** What came of making a pod: it is there and it is ours, or what stood in the way. One that is not confirmed is placed nowhere. `node`: the only one that it may run on. */
 export type Created =
@@ -35,24 +34,22 @@ export type Pods = {
   ofAllSessions(): Promise<OwnedPod[]>;
 };
 
-const CALL_TIMEOUT_MS = 10_000;
 const PAGE = 500;
-const STRATEGIC = setHeaderOptions("Content-Type", PatchStrategy.StrategicMergePatch);
 
 /** `installation`: id of ours. */
-export function kubePods(config: KubeConfig, namespace: string, installation: string): Pods {
-  const api = kubeClient(config, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
+export function kubePods(calls: KubeCalls, namespace: string, installation: string): Pods {
+  const pods = { apiVersion: "v1", plural: "pods", namespace };
   return {
     create: async (record, component, manifest) => {
       const body = toPod(manifest);
       try {
         // A field that the cluster does not know is refused; otherwise it would be dropped.
-        const made = await api.createNamespacedPod({ namespace, body, fieldValidation: "Strict" });
+        const made = await calls.create(pods, body, { query: { fieldValidation: "Strict" } });
         return { kind: "created", uid: made.metadata?.uid ?? "", node: pinnedNode(made), confirmed: isConfirmed(made) };
       } catch (error) {
         const fault = faultOrThrow(error);
         if (fault.code === "already_exists") {
-          const pod = await readTaken(api, namespace, manifest.metadata.name, error);
+          const pod = await readTaken(calls, pods, manifest.metadata.name, error);
           return adoptPod(pod, record, { component, node: pinnedNode(body), installation });
         }
         return decideRefusal(fault, component, error);
@@ -62,15 +59,15 @@ export function kubePods(config: KubeConfig, namespace: string, installation: st
       try {
         // The uid makes the API server refuse it for another pod of that name. Gates of others stay.
         const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
-        await api.patchNamespacedPod({ name: pod, namespace, body: { metadata: { uid }, spec } }, STRATEGIC);
+        await calls.patch(pods, pod, { kind: "strategic", body: { metadata: { uid }, spec } });
       } catch (error) {
         throw raised(faultOrThrow(error), error, `confirming pod ${pod}`);
       }
     },
     delete: async (pod, uid, { force, ...version }) => {
-      const body = { preconditions: { uid, ...version }, ...(force ? { gracePeriodSeconds: 0 } : {}) };
+      const options = { preconditions: { uid, ...version }, ...(force ? { gracePeriodSeconds: 0 } : {}) };
       try {
-        await api.deleteNamespacedPod({ name: pod, namespace, body });
+        await calls.delete(pods, pod, options);
       } catch (error) {
         const fault = faultOrThrow(error);
         // A conflict means that the name now belongs to another pod, or that the pod has changed.
@@ -78,23 +75,24 @@ export function kubePods(config: KubeConfig, namespace: string, installation: st
       }
     },
     ofSession: async ({ name, uid }) => {
-      const found = await list(api, namespace, `${labels.ownerKind}=session,${labels.owner}=${name}`);
-      const pods = found.filter((pod) => !isForeign(ownerOf(pod, installation), uid));
+      const all = await list(calls, pods, `${labels.ownerKind}=session,${labels.owner}=${name}`);
+      const own = all.filter((pod) => !isForeign(ownerOf(pod, installation), uid));
       const nowMs = Date.now();
-      const nodes = await overdueNodes(api, pods, nowMs);
-      return pods.map((pod) => livePodOf(pod, nodes.get(pod.metadata?.uid ?? ""), nowMs));
+      const nodes = await overdueNodes(calls, own, nowMs);
+      return own.map((pod) => livePodOf(pod, nodes.get(pod.metadata?.uid ?? ""), nowMs));
     },
     ofAllSessions: async () => {
-      const pods = await list(api, namespace, `${labels.ownerKind}=session`);
-      const nodes = await overdueNodes(api, pods, Date.now());
-      return pods.map((pod) => ({
+      const all = await list(calls, pods, `${labels.ownerKind}=session`);
+      const nodes = await overdueNodes(calls, all, Date.now());
+      return all.map((pod) => ({
+        kind: "pod",
         pod: pod.metadata?.name ?? "",
         uid: pod.metadata?.uid ?? "",
         session: pod.metadata?.labels?.[labels.owner] ?? "",
         ...ownerOf(pod, installation),
         deleting: pod.metadata?.deletionTimestamp !== undefined,
         overdueOn: nodes.get(pod.metadata?.uid ?? ""),
-        createdAtMs: pod.metadata?.creationTimestamp?.getTime() ?? 0,
+        createdAtMs: new Date(pod.metadata?.creationTimestamp ?? 0).getTime(),
       }));
     },
   };
@@ -118,9 +116,9 @@ function ownerOf({ metadata }: V1Pod, installation: string): Pick<OwnedPod, "own
 }
 
 /** The pod that has the name; `taken` is what the API server said when another one was to get it. */
-async function readTaken(api: CoreV1Api, namespace: string, name: string, taken: unknown): Promise<V1Pod> {
+async function readTaken(calls: KubeCalls, pods: KubeResource, name: string, taken: unknown): Promise<V1Pod> {
   try {
-    return await api.readNamespacedPod({ name, namespace });
+    return await calls.get<V1Pod>(pods, name);
   } catch (error) {
     const fault = faultOrThrow(error);
     // Gone between the two calls: making it again succeeds.
@@ -180,24 +178,14 @@ function decideRefusal(fault: Fault, component: string, error: unknown): Created
   }
 }
 
-async function list(api: CoreV1Api, namespace: string, labelSelector: string): Promise<V1Pod[]> {
-  const pods: V1Pod[] = [];
-  let next: string | undefined;
-  do {
-    try {
-      const page = await api.listNamespacedPod({
-        namespace,
-        labelSelector,
-        limit: PAGE,
-        ...(next === undefined ? {} : { _continue: next }),
-      });
-      pods.push(...page.items);
-      next = page.metadata?._continue === "" ? undefined : page.metadata?._continue;
-    } catch (error) {
-      throw raised(faultOrThrow(error), error, "listing pods");
-    }
-  } while (next !== undefined);
-  return pods;
+async function list(calls: KubeCalls, resource: KubeResource, labelSelector: string): Promise<V1Pod[]> {
+  try {
+    const pods: V1Pod[] = [];
+    for await (const page of listPages<V1Pod>(calls, resource, { query: { labelSelector } }, PAGE)) pods.push(...page);
+    return pods;
+  } catch (error) {
+    throw raised(faultOrThrow(error), error, "listing pods");
+  }
 }
 
 /** What the API server lists of one pod. `overdueOn`: its node, once the pod should have gone by itself. */

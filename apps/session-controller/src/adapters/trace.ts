@@ -1,3 +1,4 @@
+import type { PassSpan } from "@muster/controller";
 import { trace, type Attributes, type Context } from "@opentelemetry/api";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
 import type { ActStep } from "../domain/plan-session.ts";
@@ -10,14 +11,14 @@ function contextOf(record: SessionRecord): Context {
   return contextOfTraceparent(record.traceparent);
 }
 
-/** Runs one pass under a span of the session's trace. */
-export function inPass<Result>(record: SessionRecord, phase: string, work: () => Promise<Result>): Promise<Result> {
+/** The span of one round of a pass, in the session's trace. */
+export function spanOfPass(record: SessionRecord, phase: string): PassSpan {
   const attributes = {
     "muster.session": record.name,
     "muster.epoch": record.epoch,
     "muster.executor": record.executor,
   };
-  return inSpan(TRACER, `session ${phase}`, { parent: contextOf(record), attributes }, work);
+  return { name: `session ${phase}`, parent: contextOf(record), attributes };
 }
 
 /** Runs one step under a span of its own, inside the pass. */

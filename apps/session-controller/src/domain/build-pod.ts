@@ -1,6 +1,5 @@
 import { MAIN_CONTAINER, type ComponentTemplate, type TemplateContainer } from "@muster/session-limits";
-import { podName, type Component } from "./session.ts";
-import type { WorkerAddress } from "./plan-session.ts";
+import { podName, type Component, type ComponentKind } from "./session.ts";
 
 /** Names by which all services recognise each other's pods; they come from the contracts. */
 export type PodKeys = {
@@ -26,6 +25,9 @@ export type PodPolicy = {
   /** For components that name only a command. */
   readonly imageDefault: string;
 };
+
+/** How a driver reaches a worker. */
+export type WorkerAddress = { readonly name: string; readonly kind: ComponentKind; readonly ip: string };
 
 export type PodRequest = {
   readonly session: {

@@ -7,6 +7,8 @@ const verdict = { kind: "DONE", atMs: START_MS, description: "well", reason: "" 
 const SEEN = ["driver", "client-0", "server-0"].map((name) => podSeen(name));
 const OVER_MS = START_MS + 900_001;
 const pods = SEEN;
+const LISTED = SEEN.map((pod) => livePod(pod));
+const DELETING = SEEN.map((pod) => livePod(pod, { deleting: true }));
 const LOST = new Map([["node-server-0", "gone"]] as const);
 
 function losing(podUid: string): PodNews["record"] {
@@ -28,6 +30,28 @@ it.each<[string, boolean, Partial<PodNews>]>([
   ["not for pods that were never made", false, { record: provisioning([]), pods: [], podsFresh: false }],
   ["when the session's time is over, however fresh the news", true, { pods, nowMs: OVER_MS, isListDue: false }],
   ["while the session is cleaned up", true, { pods, record: running({ verdict }), isListDue: false }],
+  [
+    "not in a clean-up that waits for its deleted pods, as long as a watcher sees one",
+    false,
+    { pods, record: running({ verdict }), listed: DELETING },
+  ],
+  [
+    "once the watchers have seen the last pod go",
+    true,
+    { pods: SEEN.map((pod) => ({ ...pod, deleted: true })), record: running({ verdict }), listed: DELETING },
+  ],
+  [
+    "in such a clean-up while the watchers are silent",
+    true,
+    { pods, podsFresh: false, record: running({ verdict }), listed: DELETING },
+  ],
+  [
+    "not before the pods of a young list are deleted",
+    false,
+    { pods, podsFresh: false, record: running({ verdict }), listed: [...DELETING.slice(1), ...LISTED.slice(0, 1)] },
+  ],
+  ["to prove that no pod is left", true, { pods, record: running({ verdict }), listed: [] }],
+  ["not while the clean-up reads logs", false, { pods, record: running({ verdict }), listed: LISTED, isReading: true }],
   ["when a machine is lost before its component started", true, { record: provisioning([]), nodesLost: LOST }],
   ["not for the lost machine of a component that started", false, { pods, nodesLost: LOST }],
   ["while the pod of a component goes that lost its machine", true, { record: losing("uid-server-0") }],
@@ -37,6 +61,8 @@ it.each<[string, boolean, Partial<PodNews>]>([
 ])("the API server lists the pods: %s", (_title, listed, more) => {
   const news = {
     nowMs: START_MS + 3,
+    listed: undefined,
+    isReading: false,
     record: running(),
     pods: [],
     podsFresh: true,

@@ -1,7 +1,7 @@
 import { isTimeOver } from "./decide-verdict.ts";
 import { needsPodsOfLost } from "./replace-machines.ts";
 import { isFinished, type SessionRecord } from "./session.ts";
-import type { Snapshot } from "./snapshot.ts";
+import type { LivePod, Snapshot } from "./snapshot.ts";
 import { hasEnded, hasPodEnded, type PodSeen } from "./summarise-components.ts";
 
 /** What one pass knows of a session's pods before it decides anything. */
@@ -16,14 +16,26 @@ export type PodNews = {
   readonly nodesLost: Snapshot["nodesLost"];
   /** The last list is old enough for another one. */
   readonly isListDue: boolean;
+  /** The last list, with what was deleted since; undefined: there is none that is young enough to go on from. */
+  readonly listed: readonly LivePod[] | undefined;
+  readonly isReading: boolean;
 };
 
 /** True when the next decision needs a list of the pods from the API server: a clean-up, a time limit that has passed, a lost machine, or news that no watcher brings. */
 export function needsListing(news: PodNews): boolean {
   const { nowMs, record, isListDue } = news;
   if (record.podsDeleted || isFinished(record)) return false;
-  if (record.verdict !== undefined || isTimeOver(record, nowMs) || needsPodsOfLost(news)) return true;
+  if (record.verdict !== undefined) return !isListEnough(news);
+  if (isTimeOver(record, nowMs) || needsPodsOfLost(news)) return true;
   return isListDue && isNewsMissing(news);
+}
+
+/** Whether the clean-up can go on from the last list: while logs are read or pods are still to be deleted, and then until a watcher publishes that the last pod is gone. Only a new list says so. */
+function isListEnough({ listed, isReading, podsFresh, pods, record }: PodNews): boolean {
+  if (listed === undefined || isReading) return listed !== undefined;
+  if (listed.some(({ deleting }) => !deleting)) return true;
+  const own = new Set(record.components.map(({ podUid }) => podUid));
+  return listed.length > 0 && podsFresh && pods.some(({ uid, deleted }) => !deleted && own.has(uid));
 }
 
 /** True when a pod has not ended as far as is known here, and the watchers either published nothing of it or are silent. */

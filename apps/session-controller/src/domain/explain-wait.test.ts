@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
-import { explainReason } from "./explain-wait.ts";
-import type { WaitReason } from "./snapshot.ts";
+import { livePod, podSeen, provisioning, record, running, snapshot, START_MS } from "../../test/samples.ts";
+import { explainReason, explainWait } from "./explain-wait.ts";
+import type { Snapshot, WaitReason } from "./snapshot.ts";
 
 const numbers = { pool: "workers", requested: 3, available: 1, ahead: 0 };
 
@@ -19,4 +20,53 @@ it.each<[WaitReason | undefined, string]>([
   [{ ...numbers, code: "OTHER" }, "the ledger gives a reason that is not known here"],
 ])("explains %j", (because, text) => {
   expect(explainReason(because)).toBe(text);
+});
+
+const verdict = { kind: "DONE", atMs: START_MS, description: "well", reason: "" } as const;
+const left = (count: number) => Array.from({ length: count }, (_, index) => livePod(podSeen(`c${String(index)}`)));
+const slow = provisioning([]).components.map((each, index) =>
+  index === 0 ? { ...each, state: "NOT_READY" as const, message: "no image" } : { ...each, state: "READY" as const },
+);
+
+it.each<[string, Partial<Snapshot>, string]>([
+  ["trouble before all else", { record: running({ verdict }), trouble: "NATS is away" }, "NATS is away"],
+  [
+    "pods that are not gone",
+    { record: running({ verdict, logsCollected: true }), livePods: left(2) },
+    "2 pods are not gone yet",
+  ],
+  [
+    "one pod that is not gone",
+    { record: running({ verdict, logsCollected: true }), livePods: left(1) },
+    "1 pod is not gone yet",
+  ],
+  ["nothing once the pods are gone", { record: running({ verdict, logsCollected: true }), livePods: [] }, ""],
+  ["nothing of pods whose logs are not kept yet", { record: running({ verdict }), livePods: left(1) }, ""],
+  ["nothing of pods that were not listed", { record: running({ verdict, logsCollected: true }) }, ""],
+  ["what the record waits for", { record: record({ waitingBecause: "the pool is full" }) }, "the pool is full"],
+  [
+    "what the ledger waits for",
+    {
+      record: record({ waitingBecause: "old" }),
+      reservation: { state: "waiting", because: undefined } as Snapshot["reservation"],
+    },
+    "the ledger has not said why",
+  ],
+  [
+    "components that are not ready",
+    { record: provisioning([], { components: slow }) },
+    "driver is NOT_READY (no image)",
+  ],
+  ["nothing while no component is in trouble", { record: provisioning([]) }, ""],
+  ["nothing of components once the session runs", { record: running({ components: slow }) }, ""],
+])("explains %s", (_title, more, text) => {
+  const world = snapshot(more);
+  expect(explainWait(world, world.record.components)).toBe(text);
+});
+
+it.each([
+  [1024, "x".repeat(1024)],
+  [1025, `${"x".repeat(1021)}...`],
+])("cuts an explanation of %d characters to 1024", (length, text) => {
+  expect(explainWait(snapshot({ trouble: "x".repeat(length) }), [])).toBe(text);
 });

@@ -45,3 +45,21 @@ it.each([
 it("needs no log when the driver has left a file", () => {
   expect(pickResult({ unreadable: "away" }, '{"b":2}')).toEqual({ resultJson: '{"b":2}', lost: undefined });
 });
+
+it("states why the file is no result, and why the log has none either", () => {
+  const spoiled = "the result file is not a JSON object; it may have 4096 bytes";
+  expect(pickResult({ text: "bye", startMissing: false }, "{cut").lost).toBe(spoiled);
+  expect(pickResult({ unreadable: "away" }, "{cut").lost).toBe(
+    `${spoiled}; the end of the driver's log is missing: away`,
+  );
+});
+
+it("keeps an object of 32 KiB and not of a byte more", () => {
+  const line = (bytes: number) => `{"b":"${"x".repeat(bytes - 8)}"}`;
+  const pick = (bytes: number) => pickResult({ text: line(bytes), startMissing: false }, "");
+  expect(pick(32 * 1024)).toEqual({ resultJson: line(32 * 1024), lost: undefined });
+  expect(pick(32 * 1024 + 1)).toEqual({
+    resultJson: "",
+    lost: "the last JSON line of the driver's log has more than 32768 bytes",
+  });
+});

@@ -11,7 +11,7 @@ import {
   spec,
   START_MS,
 } from "../../test/samples.ts";
-import { planSession } from "./plan-session.ts";
+import { phaseOf, planSession } from "./plan-session.ts";
 import type { SessionRecord, TerminalKind } from "./session.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { transitionRecord } from "./transition-record.ts";
@@ -138,4 +138,30 @@ describe("cancel works in every state", () => {
     const steps = planSession(snapshot({ record: ending, livePods: [live] }), POLICY);
     expect(steps.map((step) => step.do)).toEqual(["explain-wait", "delete-pod"]);
   });
+});
+
+it.each([
+  [["bench-client-0"], "only logs of bench-client-0 were kept: away", ["LOGS_LOST", "RESULT_LOST", "PODS_NOT_GONE"]],
+  [
+    ["bench-client-0", "bench-driver"],
+    "only logs of bench-client-0, bench-driver were kept: away",
+    ["LOGS_LOST", "PODS_NOT_GONE"],
+  ],
+  [[], "no log was kept: away", ["LOGS_LOST", "RESULT_LOST", "PODS_NOT_GONE"]],
+])("a clean-up that ends without logs but of %j names those that it kept", (logsRead, message, codes) => {
+  const over = running({ verdict: verdict("DONE"), logsRead });
+  const nowMs = START_MS + POLICY.cleanupLimitMs + over.spec.killAfterMs + 1000;
+  const steps = planSession(snapshot({ record: over, nowMs, trouble: "away" }), POLICY);
+  const warnings = steps.flatMap((step) => (step.do === "finish" ? step.warnings : []));
+  expect(warnings.map(({ code }) => code)).toEqual(codes);
+  expect(warnings[0]?.message).toBe(message);
+});
+
+it("names the part of its life that a session is in", () => {
+  const ended = running({ verdict: verdict("DONE") });
+  expect(phaseOf(record())).toBe("queue");
+  expect(phaseOf(provisioning([]))).toBe("provision");
+  expect(phaseOf(running())).toBe("run");
+  expect(phaseOf(ended)).toBe("clean up");
+  expect(phaseOf({ ...ended, finishedAtMs: START_MS + 9 })).toBe("over");
 });

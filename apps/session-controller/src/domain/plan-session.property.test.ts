@@ -87,7 +87,16 @@ function observe(world: World): Snapshot {
     .map(({ alive: _, deleting, ...seen }) => livePod(seen, { deleting }));
   const { nowMs, record } = world;
   // Fresh enough that a list is needed for a clean-up and a time limit alone.
-  const isListed = needsListing({ nowMs, record, pods: [], podsFresh: true, nodesLost: new Map(), isListDue: false });
+  const isListed = needsListing({
+    nowMs,
+    record,
+    pods: [],
+    podsFresh: true,
+    nodesLost: new Map(),
+    isListDue: false,
+    listed: undefined,
+    isReading: false,
+  });
   return {
     nowMs: world.nowMs,
     record: world.record,
@@ -208,7 +217,7 @@ function happen(world: World, event: Happening): void {
       return;
     case "executor-dies":
       // What only the executor knew is forgotten; what the ledger and the cluster know is found again.
-      world.record = transitionTakeOver(world.record, "controller-b");
+      world.record = transitionTakeOver(world.record, { token: world.record.epoch + 1, executor: "controller-b" });
       world.obstacles = [];
       world.trouble = undefined;
       if (!world.held) world.reservation = { state: "unknown" };

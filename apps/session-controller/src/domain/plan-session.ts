@@ -1,4 +1,5 @@
 import { decideForce, type ForceReason } from "@muster/health";
+import type { WorkerAddress } from "./build-pod.ts";
 import { decideVerdict } from "./decide-verdict.ts";
 import { explainWait } from "./explain-wait.ts";
 import { planReplacements, replaceMachines, replacementWakeAtMs, type ReplacementStep } from "./replace-machines.ts";
@@ -8,7 +9,6 @@ import {
   isReplacing,
   queuedUntilMs,
   type Component,
-  type ComponentKind,
   type ComponentStatus,
   type EndReason,
   type EventKind,
@@ -20,9 +20,6 @@ import {
 } from "./session.ts";
 import type { LivePod, Machine, SessionPolicy, Snapshot } from "./snapshot.ts";
 import { summariseComponents } from "./summarise-components.ts";
-
-/** How a driver reaches a worker. */
-export type WorkerAddress = { readonly name: string; readonly kind: ComponentKind; readonly ip: string };
 
 /** Steps that only change the record. They are remembered together, before anything that follows from them is done. */
 export type RecordStep =

@@ -1,7 +1,17 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { NodeSeen } from "@muster/health";
-import { isForeign, leftAlone, planSweep, type OwnedPod, type SweepSnapshot } from "./plan-sweep.ts";
+import { listForeign, planSweep } from "@muster/ledger-client/plan-sweep";
+import {
+  attribute,
+  isForeign,
+  planRecords,
+  standingIn,
+  type Owned,
+  type OwnedPod,
+  type RecordStep,
+  type SweepSnapshot,
+} from "./plan-sweep.ts";
 import { prefixOfReplacement, replacementPrefix } from "./replacement-owner.ts";
 
 const POLICY = { leakAgeMs: 1000, nodeLostMs: 1000 };
@@ -9,40 +19,51 @@ const name = fc.constantFrom("a", "b", "c");
 const uid = fc.constantFrom("u-1", "u-2");
 const atMs = fc.integer({ min: 1, max: 5000 });
 
-const seen = fc.record({
-  pods: fc.array(
-    fc.record({
-      pod: fc.constantFrom("a-x", "b-x", "c-x"),
-      uid,
-      session: name,
-      ownerUid: uid,
-      otherInstallation: fc.constantFrom(undefined, "muster-2"),
-      deleting: fc.boolean(),
-      overdueOn: fc.constantFrom<(NodeSeen | undefined)[]>(
-        undefined,
-        { state: "ready" },
-        { state: "not-ready", sinceMs: 1 },
-        { state: "gone" },
-      ),
-      createdAtMs: atMs,
-    }),
-    { maxLength: 4 },
-  ),
-  reservations: fc.uniqueArray(
-    fc.record({ id: fc.constantFrom("r-1", "r-2"), session: name, createdAtMs: atMs, granted: fc.boolean() }),
-    {
-      selector: ({ session }) => session,
-    },
-  ),
-  replacements: fc.uniqueArray(
-    fc.record({
-      id: fc.constantFrom("r-3", "r-4"),
-      ownerId: fc.tuple(name, uid).map((of) => `${replacementPrefix({ name: of[0], uid: of[1] })}-0`),
-      createdAtMs: atMs,
-    }),
-    { selector: ({ ownerId }) => ownerId },
-  ),
-});
+const objects: fc.Arbitrary<Owned[]> = fc
+  .tuple(
+    fc.uniqueArray(
+      fc.record({
+        kind: fc.constant("pod" as const),
+        pod: fc.constantFrom("a-x", "b-x", "c-x"),
+        uid: fc.constantFrom("p-1", "p-2", "p-3", "p-4"),
+        session: name,
+        ownerUid: uid,
+        otherInstallation: fc.constantFrom(undefined, "muster-2"),
+        deleting: fc.boolean(),
+        overdueOn: fc.constantFrom<(NodeSeen | undefined)[]>(
+          undefined,
+          { state: "ready" },
+          { state: "not-ready", sinceMs: 1 },
+          { state: "gone" },
+        ),
+        createdAtMs: atMs,
+      }),
+      { maxLength: 4, selector: ({ uid }) => uid },
+    ),
+    fc.uniqueArray(
+      fc.record({
+        kind: fc.constant("reservation" as const),
+        uid: fc.constantFrom("r-1", "r-2"),
+        session: name,
+        createdAtMs: atMs,
+        granted: fc.boolean(),
+      }),
+      {
+        selector: ({ session }) => session,
+      },
+    ),
+    fc.uniqueArray(
+      fc
+        .record({ uid: fc.constantFrom("r-3", "r-4"), session: name, of: uid, createdAtMs: atMs })
+        .map(({ of, ...rest }) => ({
+          ...rest,
+          kind: "replacement" as const,
+          ownerId: `${replacementPrefix({ name: rest.session, uid: of })}-0`,
+        })),
+      { selector: ({ ownerId }) => ownerId },
+    ),
+  )
+  .map((kinds) => kinds.flat());
 
 const world: fc.Arbitrary<SweepSnapshot> = fc.record({
   nowMs: fc.constant(5000),
@@ -61,35 +82,56 @@ const world: fc.Arbitrary<SweepSnapshot> = fc.record({
     }),
     { selector: (session) => session.name },
   ),
-  seen: fc.option(seen, { nil: undefined, freq: 10 }),
+  objects,
 });
 
-/** Pods of other installations, as their sessions are stored. */
-function foreignOf({ sessions, seen }: SweepSnapshot): OwnedPod[] {
-  return (seen?.pods ?? []).filter((pod) => isForeign(pod, sessions.find((each) => each.name === pod.session)?.uid));
+type Step = { readonly session: string } & (
+  RecordStep | { readonly do: "remove"; readonly object: Owned; readonly because: string }
+);
+
+/** What one sweep does, and whose objects it reports; of objects as they were listed. */
+function plan({ objects: listed, ...rest }: SweepSnapshot): {
+  readonly steps: Step[];
+  readonly foreign: readonly string[];
+} {
+  const snapshot = { ...rest, objects: attribute(listed, rest.sessions) };
+  const standingOf = standingIn(snapshot, POLICY);
+  const memory = { leftSince: new Map(), nowMs: rest.nowMs, graceMs: undefined };
+  const removals = planSweep(snapshot.objects, standingOf, memory).flatMap(({ do: what, object, because }): Step[] =>
+    what === "remove" ? [{ do: what, session: object.session, object, because }] : [],
+  );
+  return { steps: [...planRecords(snapshot), ...removals], foreign: listForeign(snapshot.objects, standingOf) };
 }
 
-it("does the same whether or not pods of other installations are there, and tells of each of them", () => {
+/** Pods of other installations, as their sessions are stored. */
+function foreignOf({ sessions, objects: listed }: SweepSnapshot): OwnedPod[] {
+  const storedUid = (name: string): string | undefined => sessions.find((each) => each.name === name)?.uid;
+  return listed.filter((each) => each.kind === "pod").filter((pod) => isForeign(pod, storedUid(pod.session)));
+}
+
+function withoutForeign(snapshot: SweepSnapshot): SweepSnapshot {
+  const foreign: readonly Owned[] = foreignOf(snapshot);
+  return { ...snapshot, objects: snapshot.objects.filter((object) => !foreign.includes(object)) };
+}
+
+it("does the same whether or not pods of other installations are there, and reports each of them", () => {
   fc.assert(
     fc.property(world, (snapshot) => {
-      const foreign = foreignOf(snapshot);
-      const pods = (snapshot.seen?.pods ?? []).filter((pod) => !foreign.includes(pod));
-      const without = { ...snapshot, seen: snapshot.seen && { ...snapshot.seen, pods } };
-      expect(planSweep(snapshot, POLICY)).toEqual(planSweep(without, POLICY));
-      expect(leftAlone(snapshot)).toEqual(foreign.map(() => "muster-2"));
-      expect(leftAlone(without)).toEqual([]);
+      const { steps, foreign } = plan(snapshot);
+      expect({ steps, foreign: [] }).toEqual(plan(withoutForeign(snapshot)));
+      expect(foreign).toEqual(foreignOf(snapshot).map(() => "muster-2"));
     }),
   );
 });
 
-it("never gives machines back while one of its pods is listed", () => {
+it("never releases machines while one of the session's pods is listed", () => {
   fc.assert(
     fc.property(world, (snapshot) => {
-      const foreign = foreignOf(snapshot);
-      const pods = (snapshot.seen?.pods ?? []).filter((pod) => !foreign.includes(pod));
+      const pods = withoutForeign(snapshot).objects.filter(({ kind }) => kind === "pod");
       const withPods = new Set(pods.map(({ session }) => session));
-      for (const step of planSweep(snapshot, POLICY)) {
-        if (step.do === "release" || step.do === "confirm-pods-gone") expect(withPods).not.toContain(step.session);
+      for (const step of plan(snapshot).steps) {
+        const isOfPod = step.do === "remove" && step.object.kind === "pod";
+        if (step.do !== "run" && step.do !== "expire" && !isOfPod) expect(withPods).not.toContain(step.session);
       }
     }),
   );
@@ -101,23 +143,18 @@ it("takes nothing from a session that runs", () => {
       const live = new Map(
         snapshot.sessions.filter(({ finishedAtMs }) => finishedAtMs === 0).map((each) => [each.name, each]),
       );
-      for (const step of planSweep(snapshot, POLICY)) {
+      for (const step of plan(snapshot).steps) {
         const session = live.get(step.session);
         if (session === undefined || step.do === "run") continue;
         // Only what another generation of its name left behind may go.
-        if (step.do === "release-replacement") {
-          expect(prefixOfReplacement(step.ownerId)).not.toBe(replacementPrefix(session));
-          continue;
-        }
-        expect(step).toMatchObject({
-          do: "delete-pod",
-          because: expect.stringMatching(/^(other-generation|node-gone|node-not-ready)$/) as string,
-        });
-        expect(
-          snapshot.seen?.pods.some(
-            (pod) => pod.pod === (step.do === "delete-pod" ? step.pod : "") && pod.ownerUid !== session.uid,
-          ),
-        ).toBe(true);
+        expect(step.do).toBe("remove");
+        if (step.do !== "remove") continue;
+        expect(step.object.kind).not.toBe("reservation");
+        if (step.object.kind === "replacement")
+          expect(prefixOfReplacement(step.object.ownerId)).not.toBe(replacementPrefix(session));
+        if (step.object.kind !== "pod") continue;
+        expect(step.because).toMatch(/^(other-generation|node-gone|node-not-ready)$/);
+        expect(step.object.ownerUid).not.toBe(session.uid);
       }
     }),
   );
@@ -126,10 +163,9 @@ it("takes nothing from a session that runs", () => {
 it("forces nothing on a node that answers, or of which nothing is known", () => {
   fc.assert(
     fc.property(world, (snapshot) => {
-      for (const step of planSweep(snapshot, POLICY)) {
-        if (step.do !== "delete-pod" || !step.force) continue;
-        const states = snapshot.seen?.pods.filter(({ uid: of }) => of === step.uid).map(({ overdueOn }) => overdueOn);
-        expect(states?.some((node) => node?.state === "gone" || node?.state === "not-ready")).toBe(true);
+      for (const step of plan(snapshot).steps) {
+        if (step.do !== "remove" || step.object.kind !== "pod" || !step.object.deleting) continue;
+        expect(["gone", "not-ready"]).toContain(step.object.overdueOn?.state);
       }
     }),
   );
@@ -137,31 +173,30 @@ it("forces nothing on a node that answers, or of which nothing is known", () => 
 
 it("plans the same whatever the order of what it sees", () => {
   const sorted = (snapshot: SweepSnapshot): string[] =>
-    planSweep(snapshot, POLICY)
-      .map((step) => JSON.stringify(step))
+    plan(snapshot)
+      .steps.map((step) => JSON.stringify(step))
       .sort();
   fc.assert(
     fc.property(world, (snapshot) => {
       const turned = {
         ...snapshot,
         sessions: snapshot.sessions.toReversed(),
-        seen: snapshot.seen && { ...snapshot.seen, pods: snapshot.seen.pods.toReversed() },
+        objects: snapshot.objects.toReversed(),
       };
       expect(sorted(turned)).toEqual(sorted(snapshot));
     }),
   );
 });
 
-it("leaves no session without somebody who looks at it, but those that the ledger has in its queue", () => {
+it("brings a pass over every session that the ledger no longer has in its queue, and over no other", () => {
   fc.assert(
     fc.property(world, (snapshot) => {
-      const run = new Set(planSweep(snapshot, POLICY).flatMap((step) => (step.do === "run" ? [step.session] : [])));
+      const run = new Set(plan(snapshot).steps.flatMap((step) => (step.do === "run" ? [step.session] : [])));
       for (const session of snapshot.sessions) {
-        if (session.finishedAtMs > 0 || run.has(session.name)) continue;
-        expect(session).toMatchObject({ queued: true, cancelRequested: false });
-        expect(session.queuedUntilMs).toBeGreaterThan(snapshot.nowMs);
-        const reservation = snapshot.seen?.reservations.find((each) => each.session === session.name);
-        if (snapshot.seen !== undefined) expect(reservation?.granted).toBe(false);
+        const waits = snapshot.objects.some(
+          (each) => each.kind === "reservation" && each.session === session.name && !each.granted,
+        );
+        expect(run.has(session.name)).toBe(session.finishedAtMs === 0 && session.queued && !waits);
       }
     }),
   );

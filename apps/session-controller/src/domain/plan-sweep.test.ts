@@ -1,8 +1,9 @@
+import { listForeign, planSweep } from "@muster/ledger-client/plan-sweep";
 import { describe, expect, it } from "vitest";
 import {
-  leftAlone,
-  planOverdue,
-  planSweep,
+  attribute,
+  planRecords,
+  standingIn,
   type OwnedPod,
   type OwnedReplacement,
   type OwnedReservation,
@@ -31,6 +32,7 @@ function session(more: Partial<SessionDigest> = {}): SessionDigest {
 
 function pod(more: Partial<OwnedPod> = {}): OwnedPod {
   return {
+    kind: "pod",
     pod: "bench-driver",
     uid: "p-1",
     session: "bench",
@@ -45,7 +47,8 @@ function pod(more: Partial<OwnedPod> = {}): OwnedPod {
 
 function replacement(more: Partial<OwnedReplacement> = {}): OwnedReplacement {
   const { name, uid } = session();
-  return { id: "r-9", ownerId: `${replacementPrefix({ name, uid })}-0`, createdAtMs: NOW, ...more };
+  const ownerId = `${replacementPrefix({ name, uid })}-0`;
+  return { kind: "replacement", uid: "r-9", ownerId, session: "bench", createdAtMs: NOW, ...more };
 }
 
 type World = {
@@ -55,26 +58,35 @@ type World = {
   readonly replacements?: readonly OwnedReplacement[];
 };
 
-function steps({ sessions = [], pods = [], reservations = [], replacements = [] }: World): string[] {
-  return planSweep({ nowMs: NOW, sessions, seen: { pods, reservations, replacements } }, POLICY).map((step) => {
-    const force = step.do === "delete-pod" && step.force ? " by force" : "";
-    const what = step.do === "release" ? ` ${step.reservationId || "nothing"}` : force;
-    return `${step.do}${what} ${step.because}`;
-  });
+function see({ sessions = [], pods = [], reservations = [], replacements = [] }: World) {
+  const snapshot = { nowMs: NOW, sessions, objects: attribute([...pods, ...reservations, ...replacements], sessions) };
+  return { snapshot, standingOf: standingIn(snapshot, POLICY) };
 }
 
-describe("planSweep", () => {
+function steps(world: World): string[] {
+  const { snapshot, standingOf } = see(world);
+  const records = planRecords(snapshot).map((step) => {
+    const what = step.do === "release" ? ` ${step.reservationId || "nothing"}` : "";
+    return `${step.do}${what} ${step.because}`;
+  });
+  const memory = { leftSince: new Map(), nowMs: NOW, graceMs: undefined };
+  const objects = planSweep(snapshot.objects, standingOf, memory).flatMap(({ do: what, object, because }) => {
+    if (what !== "remove") return [];
+    if (object.kind === "replacement") return `release-replacement ${because}`;
+    if (object.kind === "reservation") return `release ${object.uid} ${because}`;
+    return `delete-pod${object.deleting ? " by force" : ""} ${because}`;
+  });
+  return [...records, ...objects];
+}
+
+describe("a sweep", () => {
   it.each<[string, World, string[]]>([
-    ["has a session run that is not over", { sessions: [session({ finishedAtMs: 0 })] }, ["run not-finished"]],
-    [
-      "leaves the pods of a running session alone",
-      { sessions: [session({ finishedAtMs: 0 })], pods: [pod()] },
-      ["run not-finished"],
-    ],
+    ["leaves a session alone that is not over", { sessions: [session({ finishedAtMs: 0 })] }, []],
+    ["leaves the pods of a running session alone", { sessions: [session({ finishedAtMs: 0 })], pods: [pod()] }, []],
     [
       "keeps the replacement of a lost machine while its session is not over",
       { sessions: [session({ finishedAtMs: 0 })], replacements: [replacement({ createdAtMs: 0 })] },
-      ["run not-finished"],
+      [],
     ],
     [
       "releases the replacement that a session left behind which is over",
@@ -92,7 +104,7 @@ describe("planSweep", () => {
         sessions: [session({ finishedAtMs: 0 })],
         replacements: [replacement({ ownerId: "bench--another-0", createdAtMs: NOW - 60_000 })],
       },
-      ["run not-finished", "release-replacement session-unknown"],
+      ["release-replacement session-unknown"],
     ],
     ["leaves a young one alone, whose session it may not have heard of yet", { replacements: [replacement()] }, []],
     ["leaves a finished session alone until its time is over", { sessions: [session()] }, []],
@@ -123,7 +135,7 @@ describe("planSweep", () => {
     [
       "leaves a lost pod of a session that runs to its executor",
       { sessions: [session({ finishedAtMs: 0 })], pods: [pod({ deleting: true, overdueOn: { state: "gone" } })] },
-      ["run not-finished"],
+      [],
     ],
     [
       "releases once no pod is listed",
@@ -134,7 +146,7 @@ describe("planSweep", () => {
       "releases what is listed rather than what the record says",
       {
         sessions: [session({ released: false })],
-        reservations: [{ id: "r-9", session: "bench", createdAtMs: NOW, granted: true }],
+        reservations: [{ kind: "reservation", uid: "r-9", session: "bench", createdAtMs: NOW, granted: true }],
       },
       ["release r-9 session-over"],
     ],
@@ -152,38 +164,43 @@ describe("planSweep", () => {
     [
       "deletes a pod of an earlier session of the same name",
       { sessions: [session({ finishedAtMs: 0 })], pods: [pod({ ownerUid: "u-0" })] },
-      ["run not-finished", "delete-pod other-generation"],
+      ["delete-pod other-generation"],
     ],
     [
       "releases an old reservation of a session that nobody knows",
-      { reservations: [{ id: "r-9", session: "gone", createdAtMs: NOW - 60_000, granted: true }] },
+      {
+        reservations: [{ kind: "reservation", uid: "r-9", session: "gone", createdAtMs: NOW - 60_000, granted: true }],
+      },
       ["release r-9 session-unknown"],
     ],
     [
       "leaves a young reservation of an unknown session alone",
-      { reservations: [{ id: "r-9", session: "gone", createdAtMs: NOW, granted: true }] },
+      { reservations: [{ kind: "reservation", uid: "r-9", session: "gone", createdAtMs: NOW, granted: true }] },
       [],
     ],
     [
       "leaves the machines of an unknown session held while a pod is on them",
       {
         pods: [pod({ deleting: true })],
-        reservations: [{ id: "r-9", session: "bench", createdAtMs: 0, granted: true }],
+        reservations: [{ kind: "reservation", uid: "r-9", session: "bench", createdAtMs: 0, granted: true }],
       },
       [],
     ],
     [
       "releases what a finished session holds again",
-      { sessions: [session()], reservations: [{ id: "r-9", session: "bench", createdAtMs: NOW, granted: true }] },
+      {
+        sessions: [session()],
+        reservations: [{ kind: "reservation", uid: "r-9", session: "bench", createdAtMs: NOW, granted: true }],
+      },
       ["release r-9 session-over"],
     ],
     [
       "leaves the machines of a running session alone",
       {
         sessions: [session({ finishedAtMs: 0, released: false })],
-        reservations: [{ id: "r-9", session: "bench", createdAtMs: 0, granted: true }],
+        reservations: [{ kind: "reservation", uid: "r-9", session: "bench", createdAtMs: 0, granted: true }],
       },
-      ["run not-finished"],
+      [],
     ],
   ])("%s", (_title, world, expected) => {
     expect(steps(world)).toEqual(expected);
@@ -197,7 +214,7 @@ describe("planSweep", () => {
     [
       "one whose session has the name of ours, which runs",
       { sessions: [session({ finishedAtMs: 0 })], pods: [theirs] },
-      ["run not-finished"],
+      [],
       1,
     ],
     [
@@ -208,8 +225,8 @@ describe("planSweep", () => {
     ],
   ])("leaves a pod of another installation alone: %s", (_title, world, expected, left) => {
     expect(steps(world)).toEqual(expected);
-    const { sessions = [], pods = [] } = world;
-    expect(leftAlone({ nowMs: NOW, sessions, seen: { pods, reservations: [], replacements: [] } })).toHaveLength(left);
+    const { snapshot, standingOf } = see(world);
+    expect(listForeign(snapshot.objects, standingOf)).toHaveLength(left);
   });
 
   it("takes a pod for ours that names the uid of a session that is stored here, whatever installation it names", () => {
@@ -219,7 +236,13 @@ describe("planSweep", () => {
 
 describe("a session that waits at the ledger", () => {
   const queued = session({ finishedAtMs: 0, queued: true });
-  const waiting = { id: "r-1", session: "bench", createdAtMs: NOW - 1000, granted: false };
+  const waiting: OwnedReservation = {
+    kind: "reservation",
+    uid: "r-1",
+    session: "bench",
+    createdAtMs: NOW - 1000,
+    granted: false,
+  };
 
   it.each<[string, World, string[]]>([
     ["is left there", { sessions: [queued], reservations: [waiting] }, []],
@@ -229,29 +252,7 @@ describe("a session that waits at the ledger", () => {
       ["run not-queued-any-more"],
     ],
     ["is run when the ledger does not know it", { sessions: [queued] }, ["run not-queued-any-more"]],
-    [
-      "is run when it is to be cancelled",
-      { sessions: [{ ...queued, cancelRequested: true }], reservations: [waiting] },
-      ["run cancel-requested"],
-    ],
-    [
-      "is run when its time in the queue is over",
-      { sessions: [{ ...queued, queuedUntilMs: NOW }], reservations: [waiting] },
-      ["run queue-time-over"],
-    ],
   ])("%s", (_title, world, expected) => {
     expect(steps(world)).toEqual(expected);
-  });
-
-  it("is left there while the ledger cannot be asked", () => {
-    expect(planSweep({ nowMs: NOW, sessions: [queued], seen: undefined }, POLICY)).toEqual([]);
-  });
-
-  it("is overdue once, when its time ends", () => {
-    const at = (afterMs: number, nowMs: number) =>
-      planOverdue([{ ...queued, queuedUntilMs: NOW }, session()], afterMs, nowMs);
-    expect(at(NOW - 2, NOW - 1)).toEqual([]);
-    expect(at(NOW - 1, NOW)).toMatchObject([{ do: "run", session: "bench", because: "queue-time-over" }]);
-    expect(at(NOW, NOW + 1)).toEqual([]);
   });
 });

@@ -1,5 +1,6 @@
-import { decideForce, type ForcePolicy, type ForceReason, type NodeSeen } from "@muster/health";
-import { prefixOfReplacement, replacementPrefix, sessionOfReplacement } from "./replacement-owner.ts";
+import { decideForce, type ForcePolicy, type NodeSeen } from "@muster/health";
+import type { Standing } from "@muster/ledger-client/plan-sweep";
+import { prefixOfReplacement, replacementPrefix } from "./replacement-owner.ts";
 import { isQueuedAtLedger, queuedUntilMs, type SessionRecord } from "./session.ts";
 
 /** What a sweep needs to know of a session. */
@@ -34,114 +35,75 @@ export function digestOf(record: SessionRecord): SessionDigest {
   };
 }
 
-/** A pod that carries the labels of a session. `ownerUid` is empty when it says none. */
+/** Whether a session that no executor runs has something to do. One that waits at the ledger is left there until a grant, a cancellation, or the end of its time. */
+export function needsPass({ finishedAtMs, queued, cancelRequested }: SessionDigest): boolean {
+  return finishedAtMs === 0 && (!queued || cancelRequested);
+}
+
+/** A pod that carries the labels of a session. `ownerUid` is empty when it names none. */
 export type OwnedPod = {
+  readonly kind: "pod";
   readonly pod: string;
   readonly uid: string;
   readonly session: string;
   readonly ownerUid: string;
-  /** The installation that says that it has made it, where that is another one than ours. */
+  /** The installation that the pod names as its maker, where that is another one than ours. */
   readonly otherInstallation: string | undefined;
   readonly deleting: boolean;
-  /** Its node, once the pod should have gone by itself; undefined before that, and when the node could not be looked at. */
+  /** Its node, once the pod should have gone by itself; undefined before that, and when the node could not be read. */
   readonly overdueOn: NodeSeen | undefined;
   readonly createdAtMs: number;
 };
 
 export type OwnedReservation = {
-  readonly id: string;
+  readonly kind: "reservation";
+  readonly uid: string;
   readonly session: string;
   readonly createdAtMs: number;
   readonly granted: boolean;
 };
 
 /** A machine, granted or waited for, in place of one that a session's component lost. */
-export type OwnedReplacement = { readonly id: string; readonly ownerId: string; readonly createdAtMs: number };
+export type OwnedReplacement = {
+  readonly kind: "replacement";
+  readonly uid: string;
+  readonly ownerId: string;
+  /** As far as the owner's id names it. */
+  readonly session: string;
+  readonly createdAtMs: number;
+};
 
-/** Pods and reservations are listed before the sessions: whatever is there then was made for a session that is listed, or for none. */
+/** What a session may leave over. */
+export type Owned = OwnedPod | OwnedReservation | OwnedReplacement;
+
+/** Objects are listed before the sessions: each was made for a session that is listed, or for none. */
 export type SweepSnapshot = {
   readonly nowMs: number;
   readonly sessions: readonly SessionDigest[];
-  /** Undefined: the API server or the ledger was away, so that nothing is known to be left over. */
-  readonly seen:
-    | {
-        readonly pods: readonly OwnedPod[];
-        readonly reservations: readonly OwnedReservation[];
-        readonly replacements: readonly OwnedReplacement[];
-      }
-    | undefined;
+  /** As `attribute` returns them. */
+  readonly objects: readonly Owned[];
 };
 
 export type SweepPolicy = ForcePolicy & {
-  /** What belongs to a session that nobody knows is left alone for this long. */
+  /**
+   * An object of an unknown session is kept until it is this old. A record is stored before the session's first object, and is deleted after its last: a young object without a
+   * record is one whose list lags. Its age, unlike the time since a sweep first found it, survives a change of leader.
+   */
   readonly leakAgeMs: number;
 };
 
-export type SweepStep =
-  | {
-      readonly do: "run";
-      readonly session: string;
-      readonly uid: string;
-      readonly because: "not-finished" | "cancel-requested" | "queue-time-over" | "not-queued-any-more";
-    }
-  | { readonly do: "expire"; readonly session: string; readonly uid: string; readonly because: "ttl-over" }
-  | {
-      readonly do: "delete-pod";
-      readonly session: string;
-      readonly pod: string;
-      readonly uid: string;
-      /** Without its node's word. */
-      readonly force: boolean;
-      readonly because: "session-over" | "session-unknown" | "other-generation" | ForceReason;
-    }
-  | {
-      readonly do: "confirm-pods-gone";
-      readonly session: string;
-      readonly uid: string;
-      readonly because: "none-listed";
-    }
+/** A step on the record of a session that no executor runs. */
+export type RecordStep = { readonly session: string; readonly uid: string } & (
+  | { readonly do: "run"; readonly because: "not-queued-any-more" }
+  | { readonly do: "expire"; readonly because: "ttl-over" }
+  | { readonly do: "confirm-pods-gone"; readonly because: "none-listed" }
   | {
       readonly do: "release";
-      readonly session: string;
-      /** Undefined: the session is not known. */
-      readonly uid: string | undefined;
-      /** Only this one is given back; empty: there is none, and only the record does not say so. */
+      /** Only this one is released; empty: there is none, and only the record does not have it yet. */
       readonly reservationId: string;
-      readonly because: "session-over" | "session-unknown";
+      readonly because: "session-over";
     }
-  | {
-      readonly do: "release-replacement";
-      /** As far as the owner's id names it. */
-      readonly session: string;
-      readonly ownerId: string;
-      readonly reservationId: string;
-      readonly because: "session-over" | "session-unknown";
-    };
-
-/**
- * Repairs what a session's own executor did not: sessions that nobody runs, pods and machines of sessions that are over or unknown, sessions past their time.
- * Looks only at what is, so that it does not matter how it came to be. Never gives machines back while a pod may still be on them, and never touches a pod of another installation.
- */
-export function planSweep({ nowMs, sessions: all, seen }: SweepSnapshot, policy: SweepPolicy): SweepStep[] {
-  const live = all.filter(({ finishedAtMs }) => finishedAtMs === 0);
-  const reserved = seen && new Map(seen.reservations.map((reservation) => [reservation.session, reservation]));
-  const runs = live.flatMap((session) => planRun(session, reserved, nowMs));
-  if (seen === undefined || reserved === undefined) return runs;
-  const { reservations, replacements } = seen;
-  const sessions = new Map(all.map((session) => [session.name, session]));
-  const pods = seen.pods.filter((pod) => !isForeign(pod, sessions.get(pod.session)?.uid));
-  const withPods = new Set(pods.map(({ session }) => session));
-  return [
-    ...runs,
-    ...all.flatMap((session) => planOver(session, withPods.has(session.name), reserved.get(session.name)?.id, nowMs)),
-    ...pods.flatMap((pod) => planPod(pod, sessions.get(pod.session), nowMs, policy)),
-    ...reservations.flatMap((reservation) => {
-      const session = sessions.get(reservation.session);
-      return withPods.has(reservation.session) ? [] : planReservation(reservation, session, nowMs, policy);
-    }),
-    ...planReplacements(replacements, all, withPods, { nowMs, leakAgeMs: policy.leakAgeMs }),
-  ];
-}
+);
 
 /**
  * Whether a pod is another installation's: its records are elsewhere, so that nobody here knows whether it is wanted. A pod whose session is stored here with the uid that it names is
@@ -154,41 +116,54 @@ export function isForeign(
   return otherInstallation !== undefined && ownerUid !== storedUid;
 }
 
-/** Ids of the installations whose pods a sweep has met, one for each pod that it leaves alone. */
-export function leftAlone({ sessions, seen }: SweepSnapshot): readonly string[] {
+/** Names the session of each replacement in full, and removes the other installation from pods that are ours. */
+export function attribute(objects: readonly Owned[], sessions: readonly SessionDigest[]): readonly Owned[] {
   const uids = new Map(sessions.map(({ name, uid }) => [name, uid]));
-  const foreign = (seen?.pods ?? []).filter((pod) => isForeign(pod, uids.get(pod.session)));
-  return foreign.flatMap(({ otherInstallation }) => otherInstallation ?? []);
+  const names = new Map(sessions.map((session) => [replacementPrefix(session), session.name]));
+  return objects.map((object) => {
+    if (object.kind === "replacement")
+      return { ...object, session: names.get(prefixOfReplacement(object.ownerId)) ?? object.session };
+    const isOurs = object.kind === "pod" && !isForeign(object, uids.get(object.session));
+    return isOurs ? { ...object, otherInstallation: undefined } : object;
+  });
 }
 
-/** A session that waits at the ledger is left there as long as the ledger says so; every other one is run, which changes nothing where it is run already. */
-function planRun(
-  { name, uid, queued, queuedUntilMs, cancelRequested }: SessionDigest,
-  reserved: ReadonlyMap<string, OwnedReservation> | undefined,
-  nowMs: number,
-): SweepStep[] {
-  const run = { do: "run", session: name, uid } as const;
-  if (!queued) return [{ ...run, because: "not-finished" }];
-  if (cancelRequested) return [{ ...run, because: "cancel-requested" }];
-  if (nowMs >= queuedUntilMs) return [{ ...run, because: "queue-time-over" }];
-  return reserved === undefined || reserved.get(name)?.granted === false
-    ? []
-    : [{ ...run, because: "not-queued-any-more" }];
-}
-
-/** Sessions whose time in the queue has ended between two moments. */
-export function planOverdue(sessions: readonly SessionDigest[], afterMs: number, nowMs: number): SweepStep[] {
-  return sessions
-    .filter(({ queued, queuedUntilMs }) => queued && queuedUntilMs > afterMs && queuedUntilMs <= nowMs)
-    .map(({ name, uid }) => ({ do: "run", session: name, uid, because: "queue-time-over" }));
-}
-
-/** When the next time in the queue ends; Infinity: none does. */
-export function nextOverdueMs(sessions: readonly SessionDigest[], afterMs: number): number {
-  return sessions.reduce(
-    (next, { queued, queuedUntilMs }) => (queued && queuedUntilMs > afterMs ? Math.min(next, queuedUntilMs) : next),
-    Number.POSITIVE_INFINITY,
+/** Does for sessions what their executors did not: runs what the ledger no longer queues, finishes what is over, deletes expired records. Never releases machines while a pod may be on them. */
+export function planRecords(snapshot: SweepSnapshot): RecordStep[] {
+  const reserved = new Map(
+    snapshot.objects.flatMap((object) => (object.kind === "reservation" ? [[object.session, object]] : [])),
   );
+  const withPods = sessionsWithPods(snapshot);
+  return snapshot.sessions.flatMap((session) => {
+    const reservation = reserved.get(session.name);
+    if (session.finishedAtMs === 0) return planRun(session, reservation);
+    return planOver(session, withPods.has(session.name), reservation?.uid, snapshot.nowMs);
+  });
+}
+
+/** Whether an object is left over. Machines are blocked while a pod of their session is listed; an object of another installation is reported as left over, and kept. */
+export function standingIn(snapshot: SweepSnapshot, policy: SweepPolicy): (object: Owned) => Standing {
+  const { nowMs } = snapshot;
+  const sessions = new Map(snapshot.sessions.map((session) => [session.name, session]));
+  const withPods = sessionsWithPods(snapshot);
+  return (object) => {
+    const owner = sessions.get(object.session);
+    const isYoung = nowMs - object.createdAtMs < policy.leakAgeMs;
+    if (object.kind === "pod") return podStanding(object, owner, isYoung, decideForce(object.overdueOn, nowMs, policy));
+    const isOther = object.kind === "replacement" && !isReplacementOf(object, owner);
+    return machineStanding(isOther ? undefined : owner, isYoung, withPods.has(object.session));
+  };
+}
+
+function sessionsWithPods({ objects }: SweepSnapshot): ReadonlySet<string> {
+  const own = objects.filter((object) => object.kind === "pod" && object.otherInstallation === undefined);
+  return new Set(own.map(({ session }) => session));
+}
+
+/** A session that waits at the ledger is left there as long as the ledger has it in its queue. */
+function planRun({ name, uid, queued }: SessionDigest, reservation: OwnedReservation | undefined): RecordStep[] {
+  const waits = !queued || reservation?.granted === false;
+  return waits ? [] : [{ do: "run", session: name, uid, because: "not-queued-any-more" }];
 }
 
 function planOver(
@@ -196,9 +171,8 @@ function planOver(
   hasPods: boolean,
   listedReservation: string | undefined,
   nowMs: number,
-): SweepStep[] {
+): RecordStep[] {
   const { name, uid, finishedAtMs, ttlMs, podsDeleted, released } = session;
-  if (finishedAtMs === 0) return [];
   if (!released || !podsDeleted) {
     if (hasPods) return [];
     const gone = { do: "confirm-pods-gone", session: name, uid, because: "none-listed" } as const;
@@ -209,55 +183,32 @@ function planOver(
   return nowMs - finishedAtMs >= ttlMs ? [{ do: "expire", session: name, uid, because: "ttl-over" }] : [];
 }
 
-function planPod(
-  { pod, uid, session, ownerUid, deleting, createdAtMs, overdueOn }: OwnedPod,
+function podStanding(
+  { ownerUid, otherInstallation, deleting }: OwnedPod,
   owner: SessionDigest | undefined,
-  nowMs: number,
-  policy: SweepPolicy,
-): SweepStep[] {
-  const remove = { do: "delete-pod", session, pod, uid } as const;
-  if (deleting) {
-    const because = decideForce(overdueOn, nowMs, policy);
-    const wanted = owner?.uid === ownerUid && owner.finishedAtMs === 0;
-    return because === undefined || wanted ? [] : [{ ...remove, force: true, because }];
-  }
-  if (owner === undefined) {
-    const old = nowMs - createdAtMs >= policy.leakAgeMs;
-    return old ? [{ ...remove, force: false, because: "session-unknown" }] : [];
-  }
-  if (owner.finishedAtMs > 0) return [{ ...remove, force: false, because: "session-over" }];
-  return owner.uid === ownerUid ? [] : [{ ...remove, force: false, because: "other-generation" }];
+  isYoung: boolean,
+  forced: string | undefined,
+): Standing {
+  if (otherInstallation !== undefined) return { is: "left", because: "other-installation" };
+  if (owner?.uid === ownerUid && owner.finishedAtMs === 0) return { is: "owned", because: "session-runs" };
+  if (deleting) return forced === undefined ? BEING_DELETED : { is: "left", because: forced };
+  if (owner === undefined) return isYoung ? YOUNG : UNKNOWN;
+  return owner.finishedAtMs > 0 ? OVER : { is: "left", because: "other-generation" };
 }
 
-/** Those of sessions that are over or unknown, once none of their pods is left. */
-function planReplacements(
-  replacements: readonly OwnedReplacement[],
-  sessions: readonly SessionDigest[],
-  withPods: ReadonlySet<string>,
-  { nowMs, leakAgeMs }: { readonly nowMs: number; readonly leakAgeMs: number },
-): SweepStep[] {
-  if (replacements.length === 0) return [];
-  const owners = new Map(sessions.map((session) => [replacementPrefix(session), session]));
-  return replacements.flatMap(({ id, ownerId, createdAtMs }): SweepStep[] => {
-    const owner = owners.get(prefixOfReplacement(ownerId));
-    const session = owner?.name ?? sessionOfReplacement(ownerId);
-    if (withPods.has(session)) return [];
-    const step = { do: "release-replacement", session, ownerId, reservationId: id } as const;
-    if (owner === undefined) return nowMs - createdAtMs >= leakAgeMs ? [{ ...step, because: "session-unknown" }] : [];
-    return owner.finishedAtMs > 0 && owner.released ? [{ ...step, because: "session-over" }] : [];
-  });
+function machineStanding(owner: SessionDigest | undefined, isYoung: boolean, hasPods: boolean): Standing {
+  if (owner !== undefined && !(owner.finishedAtMs > 0 && owner.released))
+    return { is: "owned", because: "not-released-by-its-session" };
+  if (hasPods) return { is: "blocked", because: "pods-may-be-on-it" };
+  if (owner !== undefined) return OVER;
+  return isYoung ? YOUNG : UNKNOWN;
 }
 
-function planReservation(
-  { id: reservationId, session, createdAtMs }: OwnedReservation,
-  owner: SessionDigest | undefined,
-  nowMs: number,
-  policy: SweepPolicy,
-): SweepStep[] {
-  if (owner !== undefined) {
-    const leaked = owner.finishedAtMs > 0 && owner.released;
-    return leaked ? [{ do: "release", session, uid: owner.uid, reservationId, because: "session-over" }] : [];
-  }
-  const old = nowMs - createdAtMs >= policy.leakAgeMs;
-  return old ? [{ do: "release", session, uid: undefined, reservationId, because: "session-unknown" }] : [];
+const OVER: Standing = { is: "left", because: "session-over" };
+const UNKNOWN: Standing = { is: "left", because: "session-unknown" };
+const YOUNG: Standing = { is: "blocked", because: "session-unknown-yet" };
+const BEING_DELETED: Standing = { is: "blocked", because: "being-deleted" };
+
+function isReplacementOf({ ownerId }: OwnedReplacement, owner: SessionDigest | undefined): boolean {
+  return owner !== undefined && replacementPrefix(owner) === prefixOfReplacement(ownerId);
 }

@@ -32,11 +32,26 @@ export type SessionSpec = {
   readonly killAfterMs: number;
 };
 
+/**
+ * How a session ends, and the functions that decide it; those without a file are in `decide-verdict.ts`.
+ * - DONE: `decideVerdict`
+ * - ERROR: as `EndReason` lists
+ * - CANCELLED: `decideVerdict`; before the first pass `transitionCancel` (`transition-record.ts`)
+ * - INTERNAL_ERROR: `decideReplacement`, `decideQueue`, `decideGrant`, `decideTimeout`; of a session that cannot be run `planBroken` (`plan-session.ts`)
+ */
 export const TERMINAL_KINDS = ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const;
 export type TerminalKind = (typeof TERMINAL_KINDS)[number];
 export type EventKind = "QUEUE" | "ACCEPT" | "PROVISION" | "RUN" | TerminalKind;
 
-/** The stable words behind an ERROR. OTHER: one that this version does not know. */
+/**
+ * The stable words behind an ERROR, and the functions that set them; those without a file are in `decide-verdict.ts`.
+ * - COMPONENT_FAILED: `decideFailure`, from the states of `summariseComponents` (`summarise-components.ts`)
+ * - TIMEOUT: `decideTimeout`
+ * - QUEUE_TIMEOUT, POOL_UNKNOWN, POOL_CAPACITY, RESERVATION_DIFFERS, INVALID_REQUEST: `decideQueue`
+ * - POD_REFUSED, POD_NAME_TAKEN: `decideObstacle`, from `decideRefusal` and `adoptPod` (`adapters/pods.ts`)
+ * - MACHINE_LOST: `decideReplacement`
+ * - OTHER: a word that this version does not know
+ */
 export const END_REASONS = [
   "COMPONENT_FAILED",
   "TIMEOUT",
@@ -119,7 +134,7 @@ export type SessionRecord = {
   /** W3C traceparent of the submission; empty when it had none. */
   readonly traceparent: string;
   readonly waitingBecause: string;
-  /** Raised by each executor that takes the session over. */
+  /** Fencing token of the lead under which its executor took it over; 0: none has. */
   readonly epoch: number;
   readonly executor: string;
   /** Executors in a row, the present one included, that took the session over and got no further with it. One that hands it back does not count. */

@@ -42,7 +42,7 @@ it.each<[string, Outcome, number]>([
     0,
   ],
 ])("an executor %s", (_title, outcome, attempts) => {
-  const taken = transitionTakeOver(running({ attempts: 1 }), "another");
+  const taken = transitionTakeOver(running({ attempts: 1 }), { token: 2, executor: "another" });
   expect(taken.attempts).toBe(2);
   expect(transitionRecord(taken, outcome).attempts).toBe(attempts);
 });

@@ -65,9 +65,13 @@ export function transitionCancel(record: SessionRecord, nowMs: number): SessionR
   };
 }
 
-/** Whoever writes with an older epoch after this has lost the session. */
-export function transitionTakeOver(record: SessionRecord, executor: string): SessionRecord {
-  return { ...record, epoch: record.epoch + 1, executor, attempts: record.attempts + 1 };
+/** Whoever writes with an older epoch after this has lost the session. A process counts once, however often it has led since. */
+export function transitionTakeOver(
+  record: SessionRecord,
+  { token, executor }: { readonly token: number; readonly executor: string },
+): SessionRecord {
+  const attempts = record.executor === executor ? record.attempts : record.attempts + 1;
+  return { ...record, epoch: token, executor, attempts };
 }
 
 function transitionLive(

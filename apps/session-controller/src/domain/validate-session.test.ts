@@ -202,3 +202,13 @@ describe("validateSession", () => {
     }
   });
 });
+
+it.each([
+  ["none", [component("a", "server")]],
+  ["driver, other", [driver, component("other", "driver")]],
+])("states which drivers it found where there is not exactly one: %s", (found, components) => {
+  expect(validateSession("bench", draft({ components }), DEFAULTS)).toMatchObject({
+    ok: false,
+    fault: { reason: `a session needs exactly one driver, found ${found}` },
+  });
+});

@@ -1,30 +1,13 @@
-import type { Health } from "@muster/health";
-import { muster, type PropertiesOf } from "@muster/proto";
+import { enums, muster } from "@muster/proto";
 import type { NodeState } from "../domain/node-state.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { Owner, PodState } from "../domain/pod-state.ts";
 import { protoCodec, type Codec } from "@muster/store";
 
 const { PodState: PodMessage, NodeState: NodeMessage, NodesComplete: MarkMessage } = muster.watch.v1;
-const { Health: WireHealth } = muster.health.v1;
-
-const TO_WIRE = {
-  UNKNOWN: WireHealth.HEALTH_UNKNOWN,
-  READY: WireHealth.HEALTH_READY,
-  NOT_READY: WireHealth.HEALTH_NOT_READY,
-  SUCCEEDED: WireHealth.HEALTH_SUCCEEDED,
-  FAILED: WireHealth.HEALTH_FAILED,
-} as const satisfies Record<Health, number>;
-
-const FROM_WIRE = new Map<number, Health>([
-  [WireHealth.HEALTH_READY, "READY"],
-  [WireHealth.HEALTH_NOT_READY, "NOT_READY"],
-  [WireHealth.HEALTH_SUCCEEDED, "SUCCEEDED"],
-  [WireHealth.HEALTH_FAILED, "FAILED"],
-]);
 
 export const podCodec = domainCodec(protoCodec(PodMessage), podToWire, podFromWire);
-export const nodeCodec = domainCodec(protoCodec(NodeMessage), nodeToWire, nodeFromWire);
+export const nodeCodec = domainCodec(protoCodec(NodeMessage), (state) => state, nodeFromWire);
 export const markCodec: Codec<NodesMark> = domainCodec(
   protoCodec(MarkMessage),
   ({ atMs }) => ({ atMs }),
@@ -46,14 +29,13 @@ export function isNode(record: NodeRecord): record is NodeState {
   return "name" in record;
 }
 
-export function podToWire(state: PodState): PropertiesOf<typeof PodMessage> {
-  const { exitCode, health, ...rest } = state;
-  return { ...rest, health: TO_WIRE[health], ...(exitCode === undefined ? {} : { exitCode }) };
+export function podToWire(state: PodState): muster.watch.v1.PodState.$Properties {
+  return { ...state, health: enums.Health.numbers[state.health] };
 }
 
 export function podFromWire(message: muster.watch.v1.PodState): PodState {
   const { component, namespace, pod, uid, resourceVersion, podIp, node, reason, message: text } = message;
-  const { deleted, deleting, observedAtMs } = message;
+  const { deleted, deleting, exitCode, observedAtMs } = message;
   return {
     owner: ownerFromWire(message.owner),
     component,
@@ -63,19 +45,14 @@ export function podFromWire(message: muster.watch.v1.PodState): PodState {
     resourceVersion,
     podIp,
     node,
-    health: FROM_WIRE.get(message.health) ?? "UNKNOWN",
+    health: enums.Health.nameOf(message.health) ?? "UNKNOWN",
     reason,
     message: text,
     deleted,
     deleting,
-    exitCode: message.exitCode ?? undefined,
+    exitCode,
     observedAtMs,
   };
-}
-
-export function nodeToWire(state: NodeState): PropertiesOf<typeof NodeMessage> {
-  const { labels, occupants, ...rest } = state;
-  return { ...rest, labels: { ...labels }, occupants: [...occupants] };
 }
 
 export function nodeFromWire(message: muster.watch.v1.NodeState): NodeState {
@@ -96,9 +73,7 @@ export function nodeFromWire(message: muster.watch.v1.NodeState): NodeState {
   };
 }
 
-function ownerFromWire(
-  owner: { readonly kind?: string | null; readonly id?: string | null } | null | undefined,
-): Owner {
+function ownerFromWire(owner: muster.common.v1.Owner | undefined): Owner {
   return { kind: owner?.kind ?? "", id: owner?.id ?? "" };
 }
 

@@ -88,6 +88,23 @@ describe("a pod", () => {
     ]);
   });
 
+  it("is judged by its main container where it names one", () => {
+    const facts = {
+      spec: { containers: [{ name: "main" }, { name: "proxy" }] },
+      status: {
+        containerStatuses: [
+          { name: "main", state: { running: {} } },
+          { ...exited, name: "proxy" },
+        ],
+      },
+    };
+    expect(podTold(world({ pods: [pod({ facts })] }))?.health).toBe("READY");
+    expect(podTold(world({ pods: [pod({ facts, mainContainer: "proxy" })] }))).toMatchObject({
+      health: "SUCCEEDED",
+      exitCode: 0,
+    });
+  });
+
   it("is looked at again when its start grace ends", () => {
     const facts = {
       metadata: { creationTimestamp: new Date(NOW - 1000) },
@@ -247,4 +264,9 @@ it("plans nothing in the world that a plan leads to, and the same in whatever or
       expect(planPass(after, policy)).toMatchObject({ pods: [], nodes: [] });
     }),
   );
+});
+
+it("needs no further pass without a mark, pods or nodes", () => {
+  const { mark, nextMs } = planPass({ ...world({}), marked: undefined }, policy);
+  expect([mark, nextMs]).toEqual([undefined, Infinity]);
 });

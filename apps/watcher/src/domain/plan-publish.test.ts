@@ -1,6 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { planPublish, type Desired, type Published, type PublishStep, type PublishSnapshot } from "./plan-publish.ts";
+import {
+  isEndTold,
+  isNewerSight,
+  nextForgetMs,
+  planPublish,
+  type Desired,
+  type Published,
+  type PublishStep,
+  type PublishSnapshot,
+} from "./plan-publish.ts";
 import { podRules, type PodState } from "./pod-state.ts";
 
 const NOW = 1_000_000;
@@ -378,4 +387,53 @@ describe("two replicas that see the same world, each a different way behind", ()
     }
     return told;
   }
+});
+
+describe("the end of a thing", () => {
+  it.each<[string, Partial<PodState> | undefined, boolean]>([
+    ["nothing", undefined, false],
+    ["the thing itself", {}, false],
+    ["the thing as deleted", { deleted: true }, true],
+    ["an earlier thing", { uid: "u0", resourceVersion: 9 }, false],
+    ["another thing of the same version", { uid: "u0", resourceVersion: 10 }, true],
+    ["a later thing", { uid: "u2", resourceVersion: 11 }, true],
+  ])("is published when the record shows %s: %s, %s", (_title, part, expected) => {
+    expect(isEndTold(state(), part === undefined ? undefined : state(part))).toBe(expected);
+  });
+});
+
+describe("a sight", () => {
+  it.each([
+    [10, 0, true],
+    [9, 0, false],
+    [9, MINUTE, false],
+    [9, MINUTE + 1, true],
+  ])(
+    "of version %d, listed %d ms later, goes beyond an observation at version 10: %s",
+    (version, laterMs, expected) => {
+      expect(isNewerSight({ version, listedAtMs: NOW + laterMs }, 10, NOW)).toBe(expected);
+    },
+  );
+});
+
+describe("another thing of the name", () => {
+  const other = { uid: "u2", resourceVersion: 10, createdAtMs: NOW - 1000 };
+
+  it("is published when it is newer by version, by creation or by a later list, and not when it is equal", () => {
+    expect(plan({ seen: other, told: {} })).toEqual([]);
+    expect(plan({ seen: { ...other, resourceVersion: 11 }, told: {} })).toHaveLength(1);
+    expect(plan({ seen: { ...other, createdAtMs: NOW - 999 }, told: {} })).toHaveLength(1);
+    expect(plan({ seen: other, told: {}, listedAtMs: NOW - 1000 + MINUTE })).toEqual([]);
+    expect(plan({ seen: other, told: {}, listedAtMs: NOW - 999 + MINUTE })).toHaveLength(1);
+  });
+});
+
+it("forgets next what is deleted for longest", () => {
+  const rows = [
+    { deleted: true, observedAtMs: 300 },
+    { deleted: true, observedAtMs: 200 },
+    { deleted: false, observedAtMs: 100 },
+  ].map((part) => ({ key: KEY, state: state(part), revision: 1 }));
+  expect(nextForgetMs(rows, { keepDeletedMs: KEEP })).toBe(200 + KEEP);
+  expect(nextForgetMs([], { keepDeletedMs: KEEP })).toBe(Infinity);
 });

@@ -1,7 +1,7 @@
 import { faultOf } from "@muster/faults";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { buildLegacyOrderBytes, buildLegacyResultBytes } from "../build-signed-bytes.ts";
+import { buildLegacyOrderBytes } from "../build-signed-bytes.ts";
 import { publicKeyOf } from "../user-id.ts";
 import { readSigner, verifySignature } from "./ed25519.ts";
 
@@ -10,6 +10,8 @@ const PUBLIC = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8
 const USER = "FAe4sisG95oZ42w7buUn5qEE4TAnfTTFPiguZUHmhiF";
 const signer = readSigner("key", SEED);
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
+/** What the original's nodes sign of a result: the number of its state, its message and its data. */
+const resultBytes = (state: number, text: string) => new Uint8Array([state, ...new TextEncoder().encode(text)]);
 
 describe("the golden vectors of the original", () => {
   it("have the public key and the user id", () => {
@@ -26,12 +28,12 @@ describe("the golden vectors of the original", () => {
     ],
     [
       "a result",
-      buildLegacyResultBytes({ state: "ok", message: "", data: '{"volume_id":"1-1"}' }),
+      resultBytes(1, '{"volume_id":"1-1"}'),
       "5f4454020b61bdb3328949a15c025c90a10349c2847fa22bf5899bcd62d6a432da123ba77589a9595489f60ad81dfb1903f34dd446804617677bea82c5bfdc04",
     ],
     [
       "an error",
-      buildLegacyResultBytes({ state: "error", message: "boom", data: "null" }),
+      resultBytes(0, "boomnull"),
       "3a3ebe7a8d538b0b7a0df370dfc936043d5e8ee4039c23ba282e779125b16dc111be2530d65425b0b54cfff47c124635f399f3364ef9a6ec377f9c6f6b955405",
     ],
   ])("have the signature of %s", (_what, content, signature) => {

@@ -8,8 +8,8 @@ const { SIGNATURE_FORMAT_LEGACY, SIGNATURE_FORMAT_UNSPECIFIED } = wire.Signature
 export type WireOrder = PropertiesOf<typeof wire.Order>;
 export type WireRenewal = PropertiesOf<typeof wire.Renewal>;
 export type WireEnd = PropertiesOf<typeof wire.EndRequest>;
-/** A Timestamp or a Duration as it was decoded. */
-export type WireTime = { readonly seconds?: number | null; readonly nanos?: number | null } | null | undefined;
+/** A Timestamp or a Duration as it was decoded; undefined: it is missing. */
+export type WireTime = { readonly seconds: number; readonly nanos: number } | undefined;
 
 export function toWireOrder({ createdNs, durationNs, data, reference, signatureFormat, ...rest }: Order): WireOrder {
   return {
@@ -17,25 +17,25 @@ export function toWireOrder({ createdNs, durationNs, data, reference, signatureF
     data: new TextEncoder().encode(data),
     created: timestampOf(createdNs),
     duration: durationOf(durationNs),
-    reference: reference ?? "",
+    reference,
     signatureFormat: signatureFormat === "legacy" ? SIGNATURE_FORMAT_LEGACY : SIGNATURE_FORMAT_UNSPECIFIED,
   };
 }
 
 /** An order as it came, not yet verified: what is missing is empty or 0, and is refused by whoever decides about it. Throws where its data are no text. */
-export function toOrder(message: WireOrder): Order {
+export function toOrder(message: muster.provision.v1.Order): Order {
   return {
-    id: message.id ?? "",
-    engine: message.engine ?? "",
-    user: message.user ?? "",
-    type: message.type ?? "",
+    id: message.id,
+    engine: message.engine,
+    user: message.user,
+    type: message.type,
     data: textOf(message.data),
     createdNs: toNs(message.created),
     durationNs: toNs(message.duration),
     // An empty one is none: on the wire they are the same.
-    reference: message.reference ? message.reference : undefined,
-    version: message.version ?? 0,
-    signature: message.signature ?? new Uint8Array(),
+    reference: message.reference === "" ? undefined : message.reference,
+    version: message.version,
+    signature: message.signature,
     signatureFormat: message.signatureFormat === SIGNATURE_FORMAT_LEGACY ? "legacy" : "muster-lease-v1",
   };
 }
@@ -45,16 +45,9 @@ export function toWireRenewal({ expiresAtNs, ...rest }: Renewal): WireRenewal {
 }
 
 /** A renewal as it came, not yet verified. */
-export function toRenewal(message: WireRenewal): Renewal {
-  const { id, engine, user, sequence, signature } = message;
-  return {
-    id: id ?? "",
-    engine: engine ?? "",
-    user: user ?? "",
-    expiresAtNs: toNs(message.expiresAt),
-    sequence: sequence ?? 0,
-    signature: signature ?? new Uint8Array(),
-  };
+export function toRenewal(message: muster.provision.v1.Renewal): Renewal {
+  const { id, engine, user, expiresAt, sequence, signature } = message;
+  return { id, engine, user, expiresAtNs: toNs(expiresAt), sequence, signature };
 }
 
 export function toWireEnd({ createdNs, ...rest }: EndRequest): WireEnd {
@@ -62,22 +55,15 @@ export function toWireEnd({ createdNs, ...rest }: EndRequest): WireEnd {
 }
 
 /** A wish to end as it came, not yet verified. */
-export function toEnd(message: WireEnd): EndRequest {
-  const { id, engine, user, signature } = message;
-  return {
-    id: id ?? "",
-    engine: engine ?? "",
-    user: user ?? "",
-    createdNs: toNs(message.created),
-    signature: signature ?? new Uint8Array(),
-  };
+export function toEnd({ id, engine, user, created, signature }: muster.provision.v1.EndRequest): EndRequest {
+  return { id, engine, user, createdNs: toNs(created), signature };
 }
 
 export function toNs(time: WireTime): bigint {
-  return nsFrom({ seconds: time?.seconds ?? 0, nanos: time?.nanos ?? 0 });
+  return nsFrom(time ?? { seconds: 0, nanos: 0 });
 }
 
 /** Bytes that are no UTF-8 are refused: as text they would be something else than what was signed. */
-export function textOf(bytes: Uint8Array | null | undefined): string {
-  return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes ?? new Uint8Array());
+export function textOf(bytes: Uint8Array): string {
+  return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
 }

@@ -1,4 +1,4 @@
-import type { Finding } from "./judge-run.ts";
+import type { Finding } from "./finding.ts";
 import { type JobSeen, nodesByWork, type Observed } from "./observed.ts";
 
 /** Everything that is known of what happened to one session or job. */

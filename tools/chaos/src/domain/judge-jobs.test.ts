@@ -54,7 +54,7 @@ const CLEAN: Observed = {
   outages: [],
   podDeletions: [],
   faults: [],
-  left: { pods: [], jobs: [], objects: [], reservations: [], machines: [], commands: 0, deadLetters: [], locks: [] },
+  left: { pods: [], jobs: [], objects: [], reservations: [], machines: [], deadLetters: [], locks: [] },
 };
 
 function seen(changes: Partial<JobSeen>): Partial<Observed> {

@@ -1,5 +1,5 @@
 import { decideJobOutcomes } from "./decide-job-outcomes.ts";
-import type { Finding } from "./judge-run.ts";
+import type { Finding } from "./finding.ts";
 import { type JobSeen, nodesByWork, type Observed, type PodSeen } from "./observed.ts";
 import { type JobShape, membersOf } from "./plan-jobs.ts";
 

@@ -1,4 +1,4 @@
-import type { Finding } from "./judge-run.ts";
+import type { Finding } from "./finding.ts";
 import { nodesByWork, type Observed, type PodSeen } from "./observed.ts";
 
 /** No pod runs twice, no machine with two owners: by the ledger's log, and by the pods' lives on each machine. */

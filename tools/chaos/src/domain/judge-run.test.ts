@@ -51,7 +51,7 @@ const CLEAN: Observed = {
   outages: [],
   podDeletions: [],
   faults: [],
-  left: { pods: [], jobs: [], objects: [], reservations: [], machines: [], commands: 0, deadLetters: [], locks: [] },
+  left: { pods: [], jobs: [], objects: [], reservations: [], machines: [], deadLetters: [], locks: [] },
 };
 
 function withSession(changes: Partial<SessionSeen>): Partial<Observed> {
@@ -113,7 +113,6 @@ describe("judgeRun", () => {
     ["no service and no budget of a job is left", { left: { ...CLEAN.left, objects: ["o"] } }],
     ["no reservation is left", { left: { ...CLEAN.left, reservations: ["r"] } }],
     ["no machine is held or lost", { left: { ...CLEAN.left, machines: ["m"] } }],
-    ["no message is left in a queue", { left: { ...CLEAN.left, commands: 1 } }],
     ["nothing was given up", { left: { ...CLEAN.left, deadLetters: ["d"] } }],
     ["no lock is left", { left: { ...CLEAN.left, locks: ["l"] } }],
   ])("%s", (rule, changes) => {

@@ -4,15 +4,7 @@ import { judgeMachines } from "./judge-machines.ts";
 import { type EventSeen, nodesByWork, type Observed, type SessionSeen } from "./observed.ts";
 import type { JobShape } from "./plan-jobs.ts";
 import type { Shape } from "./plan-shapes.ts";
-
-/** Something that must never be. */
-export type Finding = {
-  /** Undefined: it concerns the whole system. */
-  readonly work: string | undefined;
-  readonly rule: string;
-  readonly expected: string;
-  readonly found: string;
-};
+import type { Finding } from "./finding.ts";
 
 /** A fault is felt for a while after it is over: back-off, a new leader, an executor that takes over. */
 const FELT_AFTER_MS = 15_000;
@@ -118,7 +110,6 @@ function judgeLeft({ left }: Observed): Finding[] {
     ...nothing("no service and no budget of a job is left", left.objects),
     ...nothing("no reservation is left", left.reservations),
     ...nothing("no machine is held or lost", left.machines),
-    ...nothing("no message is left in a queue", left.commands === 0 ? [] : [`${left.commands} messages`]),
     ...nothing("nothing was given up", left.deadLetters),
     ...nothing("no lock is left", left.locks),
   ];

@@ -119,7 +119,6 @@ export type Left = {
   readonly objects: readonly string[];
   readonly reservations: readonly string[];
   readonly machines: readonly string[];
-  readonly commands: number;
   readonly deadLetters: readonly string[];
   readonly locks: readonly string[];
 };

@@ -1,9 +1,10 @@
+import { randomUUID } from "node:crypto";
 import { client, serve } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readSigner, verifySignature } from "@muster/leases/keys";
 import { LeaseService, ReservationService } from "@muster/proto";
-import { feedbackOver } from "@muster/provision-engine/bus-feedback";
+import { feedbackOver } from "@muster/provision-engine/feedback";
 import { openCleaner, type Cleaner } from "@muster/provision-engine/cleaner";
 import { readConfig } from "@muster/provision-engine/config";
 import { NO_PODS } from "@muster/provision-engine/crash-watch";
@@ -71,7 +72,6 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     unopened: () => 0,
     policy: ENGINE.order,
     quota: ENGINE.quota,
-    traceparent: () => "",
     view,
     holdings,
     history,
@@ -83,7 +83,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   await using grants = await openGrants(bus);
   const workloads = [
     DEBUG_WORKLOAD,
-    machineWorkload(client(bus, ReservationService)),
+    machineWorkload(client(bus, ReservationService), randomUUID),
     simWorkload(world, "network"),
     simWorkload(world, "container"),
   ].map((each) => watched.watch(process.name, each));

@@ -1,7 +1,7 @@
 import type { Bus } from "@muster/bus";
 import { drawClockOffsetMs } from "../clocks.ts";
 import { simBus } from "../sim-bus.ts";
-import type { Process } from "../virtual-time.ts";
+import type { Process } from "../task-queue.ts";
 import { watchedBuckets, type World } from "../world.ts";
 
 export type Role = "session-controller" | "reservation-manager" | "watcher" | "provision-engine";

@@ -1,49 +1,34 @@
 import { makeBell, takeTurns, type Bell } from "@muster/backoff";
-import { client, consumeEvents, publishEvent } from "@muster/bus";
-import { faultOf, describeFault, throwFault } from "@muster/faults";
-import {
-  annotations,
-  bucketKeys,
-  labels,
-  muster,
-  ReservationService,
-  schedulingGates,
-  streams,
-  subjects,
-} from "@muster/proto";
+import { client, publishEvent } from "@muster/bus";
+import { faultOf, throwFault } from "@muster/faults";
+import { annotations, bucketKeys, labels, muster, ReservationService, schedulingGates, subjects } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import {
   act,
   collect,
   explainWaiting,
+  listOwned,
   release,
   releaseReplacement,
   type ActDeps,
 } from "@muster/session-controller/act";
 import { readConfig } from "@muster/session-controller/config";
-import { executeMessage } from "@muster/session-controller/execute-message";
-import type { ExecutorDeps, Stored } from "@muster/session-controller/executor";
-import { followViews, hearGrant, type HintDeps } from "@muster/session-controller/hints";
-import {
-  digestCodec,
-  eventMessage,
-  ownedReplacementOf,
-  ownedReservationOf,
-  podSeenOf,
-  recordCodec,
-} from "@muster/session-controller/messages";
+import { makeFollowers, type Followers } from "@muster/session-controller/followers";
+import { followViews, hearGrant } from "@muster/session-controller/hints";
+import { leadSessions, type LeadDeps } from "@muster/session-controller/lead-sessions";
+import { digestCodec, eventMessage, podSeenOf, recordCodec } from "@muster/session-controller/messages";
 import type { LogStore } from "@muster/session-controller/log-store";
 import { occupancyOf, type Occupant } from "@muster/session-controller/occupancy";
 import type { Pods } from "@muster/session-controller/pods";
 import { podsFreshOf } from "@muster/session-controller/pods-fresh";
 import type { RequestDeps } from "@muster/session-controller/requests";
 import type { SessionDigest } from "@muster/session-controller/plan-sweep";
-import { REPLACEMENT_KIND } from "@muster/session-controller/replacement-owner";
 import type { SessionRecord } from "@muster/session-controller/session";
-import { sweepForever, type SweepDeps } from "@muster/session-controller/sweep";
-import { createWakeups, type Wakeups } from "@muster/session-controller/wakeups";
+import type { Stored } from "@muster/session-controller/session-deps";
+import type { Led } from "@muster/session-controller/sessions";
 import { protoCodec, type Bucket, type View } from "@muster/store";
 import { viewNodes, type Nodes } from "@muster/watch";
+import { ROOT_CONTEXT } from "@opentelemetry/api";
 import { simBucket } from "../sim-bucket.ts";
 import { simLead } from "../sim-lead.ts";
 import { INSTALLATION, simPodLogs, simPods } from "../sim-pods.ts";
@@ -56,18 +41,14 @@ import { openBucketView } from "./views.ts";
 export type Desks = Map<Replica, RequestDeps>;
 
 /** Lets a test plant a defect. */
-export type Tamper = (deps: ExecutorDeps) => ExecutorDeps;
+export type Tamper = (deps: LeadDeps["sessions"]) => LeadDeps["sessions"];
 
 /** Sessions that may hold machines at once; machines are scarcer. */
 const EXECUTORS = 12;
 export const CONFIG = readConfig({ SESSION_EXECUTORS: String(EXECUTORS) });
-const SWEEP_LOCK_TTL_MS = 10_000;
-/** Far more than there are. */
-const RESERVATIONS_MOST = 500;
 
 /** What the parts of one replica share. */
 type Parts = {
-  readonly failures: ExecutorDeps["failures"];
   readonly world: World;
   readonly replica: Replica;
   readonly logger: Logger;
@@ -78,11 +59,10 @@ type Parts = {
   readonly nodes: Nodes;
   readonly livePods: Pods;
   readonly logStore: LogStore;
-  readonly wakeups: Wakeups;
+  readonly followers: Followers;
   readonly leftover: Bell;
   readonly reservations: ActDeps["reservations"];
   readonly load: (name: string) => Promise<Stored | undefined>;
-  readonly enqueue: HintDeps["enqueue"];
 };
 
 type Index = View<SessionDigest & Occupant>;
@@ -91,33 +71,32 @@ type Index = View<SessionDigest & Occupant>;
 export async function runController(world: World, replica: Replica, desks: Desks, tamper: Tamper): Promise<void> {
   const { process, gone, stop, bus } = replica;
   const parts = await openParts(world, replica);
-  const { logger } = parts;
-  followViews(parts);
-  await bus.listen(subjects.anyReservationGranted, ({ payload }) => hearGrant(parts, payload));
-  const executor = tamper(executorDeps(parts));
+  let led: Led | undefined;
+  const hints = { ...parts, led: () => led };
+  followViews(hints);
+  await bus.listen(subjects.anyReservationGranted, ({ payload }) => hearGrant(hints, payload));
+  const deps: LeadDeps = {
+    sessions: tamper(sessionDeps(parts)),
+    sweep: sweepDeps(parts),
+    leading: (now) => {
+      led = now;
+    },
+  };
   desks.set(replica, requestDeps(parts));
   for (const { signal } of [gone, stop]) signal.addEventListener("abort", () => desks.delete(replica));
-  await using _consumer = await consumeEvents(
-    bus,
-    {
-      stream: streams.sessionCommands.name,
-      durable: "session-executors",
-      subject: subjects.anyRunSession,
-      maxInFlight: CONFIG.queue.inFlightMost,
-      ackWaitMs: CONFIG.queue.ackWaitMs,
-      area: "session",
-      signal: stop.signal,
-      onRetry: ({ subject, error, delayMs }) => {
-        logger.warn({ subject, err: error, delayMs }, "session handed back after an error");
-        if (faultOf(error) === undefined) world.defects.push(`${process.name}: ${subject}: ${describeError(error)}`);
-      },
+  const election = { ...world, lock: world.sessionLock, ttlMs: CONFIG.lockTtlMs };
+  const logger: Logger = {
+    ...parts.logger,
+    warn: (fields, message) => {
+      const error: unknown = "err" in fields ? fields.err : undefined;
+      if (error instanceof Error && faultOf(error) === undefined)
+        world.defects.push(`${process.name}: ${describeError(error)}`);
+      parts.logger.warn(fields, message);
     },
-    muster.session.v1.RunSession,
-    (message, delivery) => executeMessage(executor, CONFIG, message, delivery, stop.signal),
+  };
+  await simLead(election, process, stop.signal, (leadership) =>
+    leadSessions(deps, CONFIG, { logger, leadership, stop: stop.signal }),
   );
-  const election = { ...world, lock: world.sweepLock, ttlMs: SWEEP_LOCK_TTL_MS };
-  const deps = sweepDeps(parts);
-  await simLead(election, process, stop.signal, (leadership) => sweepForever(deps, CONFIG.sweep, leadership.signal));
 }
 
 async function openParts(world: World, replica: Replica): Promise<Parts> {
@@ -147,47 +126,41 @@ async function openParts(world: World, replica: Replica): Promise<Parts> {
     nodes: viewNodes({ states, marks: mark, lostAfterMs: CONFIG.machineLostMs }),
     livePods: simPods(world),
     logStore: simLogStore(world),
-    failures: new Map(),
-    wakeups: createWakeups(),
+    followers: makeFollowers(),
     leftover: makeBell(),
     reservations: client(bus, ReservationService),
     load: async (name) => {
       const entry = await records.get(name);
       return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };
     },
-    enqueue: async ({ name, uid }, messageId) => {
-      await publishEvent(bus, subjects.runSession(name), muster.session.v1.RunSession, { name, uid }, { messageId });
-    },
   };
 }
 
-function executorDeps(parts: Parts): ExecutorDeps {
-  const { world, replica, logger, records, pods, livePods, wakeups, load, enqueue } = parts;
+function sessionDeps(parts: Parts): LeadDeps["sessions"] {
+  const { world, replica, logger, records, index, pods, livePods, load } = parts;
   const acting: ActDeps = {
-    now: Date.now,
     reservations: parts.reservations,
     pods: livePods,
     load,
-    podLogs: simPodLogs(world),
-    logStore: parts.logStore,
+    reading: {
+      logs: simPodLogs(world),
+      store: parts.logStore,
+      limitBytes: CONFIG.logs.perContainerBytes,
+      patienceMs: CONFIG.logs.patienceMs,
+      resultPatienceMs: CONFIG.logs.resultPatienceMs,
+      turns: takeTurns(CONFIG.logs.readAtOnce),
+    },
     podPolicy: { ...CONFIG.kube, installation: INSTALLATION, keys: { labels, annotations, schedulingGates } },
     executorsMax: CONFIG.executorsMax,
-    logBytesMax: CONFIG.logs.perContainerBytes,
-    logPatienceMs: CONFIG.logs.patienceMs,
-    resultPatienceMs: CONFIG.logs.resultPatienceMs,
-    logTurns: takeTurns(CONFIG.logs.readAtOnce),
   };
   return {
     now: Date.now,
     monotonicMs: () => performance.now(),
-    failures: parts.failures,
-    suspects: takeTurns(1),
     executor: replica.process.name,
     logger,
     load,
     save: (record, revision) => records.update(record.name, record, revision),
-    wake: (name) => wakeups.open(name),
-    enqueue: (record) => enqueue(record, `${record.uid}-${crypto.randomUUID()}`),
+    newestRevision: (name) => index.get(name)?.revision ?? Infinity,
     pods: (record) =>
       record.components.flatMap(({ pod }) => {
         const entry = pods.get(`session.${record.name}.${pod}`);
@@ -200,35 +173,18 @@ function executorDeps(parts: Parts): ExecutorDeps {
     act: (record, step) => act(acting, record, step),
     collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
     announce: (record, from) => announceEvents(replica.bus, record, from),
-    span: (_record, _phase, work) => work(),
+    left: () => undefined,
+    span: (_record, name) => ({ name, parent: ROOT_CONTEXT, attributes: {} }),
   };
 }
 
-function sweepDeps(parts: Parts): SweepDeps {
-  const { logger, records, index, livePods, leftover, reservations, load, enqueue } = parts;
-  let changes = 0;
-  index.onChange(() => {
-    changes += 1;
-  });
+function sweepDeps(parts: Parts): LeadDeps["sweep"] {
+  const { records, index, livePods, leftover, reservations } = parts;
   return {
-    now: Date.now,
-    logger,
     rest: (ms, signal) => leftover.wait(ms, signal),
-    listPods: () => livePods.ofAllSessions(),
+    listObjects: () => listOwned({ pods: livePods, reservations }),
+    digests: () => index.entries().map(({ value }) => value),
     tellLeftAlone: () => undefined,
-    listReservations: async () => {
-      const page = await reservations.listReservations({ ownerKind: "session", limit: RESERVATIONS_MOST });
-      return page.reservations.map(ownedReservationOf);
-    },
-    listReplacements: async () => {
-      const page = await reservations.listReservations({ ownerKind: REPLACEMENT_KIND, limit: RESERVATIONS_MOST });
-      return page.reservations.map(ownedReplacementOf);
-    },
-    sessions: () => index.entries().map(({ value }) => value),
-    changes: () => changes,
-    load,
-    save: (record, revision) => records.update(record.name, record, revision),
-    run: (name, uid) => enqueue({ name, uid }, `${uid}-${crypto.randomUUID()}`),
     deletePod: (pod, uid, force) => livePods.delete(pod, uid, { force }),
     release: (session, id) => release(reservations, session, id, crypto.randomUUID()),
     releaseReplacement: (ownerId, id) => releaseReplacement(reservations, ownerId, id),
@@ -241,30 +197,22 @@ function sweepDeps(parts: Parts): SweepDeps {
 }
 
 function requestDeps(parts: Parts): RequestDeps {
-  const { replica, logger, records, index, logStore, wakeups, reservations, load, enqueue } = parts;
+  const { replica, records, index, logStore, followers, reservations, load } = parts;
   return {
     now: Date.now,
     newUid: () => crypto.randomUUID(),
     traceparent: () => "",
     load,
     create: (record) => records.create(record.name, record),
-    save: (record, revision) => records.update(record.name, record, revision),
+    modify: (name, decide) => records.modify(name, decide),
     occupancy: occupancyOf(index),
     explain: (record) => explainWaiting(reservations, record),
-    enqueue: async (record, occasion) => {
-      try {
-        await enqueue(record, `${record.uid}-${occasion}`);
-      } catch (error) {
-        const fault = faultOf(error);
-        if (fault === undefined) throw error;
-        logger.warn({ session: record.name, reason: describeFault(fault) }, "left for the sweep to queue");
-      }
-    },
+    askMachines: notAsked,
     announce: (record, from) => announceEvents(replica.bus, record, from),
     finished: () => undefined,
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
     forget: ({ record, revision }) => records.delete(record.name, revision),
-    wake: (name) => wakeups.follow(name),
+    follow: (name) => followers.follow(name),
     keptLog: (name, range) => logStore.read(name, range),
     liveLog: noLog,
     followedLog: noLog,
@@ -275,6 +223,11 @@ function requestDeps(parts: Parts): RequestDeps {
 /** Nobody reads logs here. */
 function noLog(): Promise<never> {
   return throwFault({ code: "not_found", kind: "log", id: "" });
+}
+
+/** Nobody asks for explanations here. */
+function notAsked(): Promise<never> {
+  return throwFault({ code: "internal", operation: "askMachines" });
 }
 
 function describeError(error: unknown): string {

@@ -1,3 +1,4 @@
+import { retryOnConflict } from "@muster/backoff";
 import { type KubeCalls, kubeFault, unlessMissing } from "@muster/kube";
 import {
   buildHoldingsPatch,
@@ -13,8 +14,6 @@ export type Held = { readonly object: MachineDeployment; readonly holdings: Hold
 
 const API = "cluster.x-k8s.io/v1beta2";
 const DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name";
-/** A controller writes a MachineDeployment now and then, too. */
-const ATTEMPTS_MAX = 5;
 
 export type ClusterApiAccess = {
   read(deployment: string, signal: AbortSignal): Promise<Held>;
@@ -52,12 +51,13 @@ export function clusterApiAccess(
     signal: AbortSignal,
     decide: (holdings: Holdings) => Holdings | Promise<Holdings>,
   ): Promise<void> => {
-    await againOnConflict(async () => {
+    const attempt = async (): Promise<void> => {
       const held = await read(deployment, signal);
       const next = await decide(held.holdings);
       if (next === held.holdings && replicasOf(held) === Object.keys(next).length) return;
       await write(held, next, signal);
-    });
+    };
+    await retryOnConflict(deployment, () => ({ write: attempt }), { faultOf: kubeFault });
   };
   const machines = async (deployment: string, signal: AbortSignal): Promise<readonly Machine[]> => {
     const query = { labelSelector: `${DEPLOYMENT_LABEL}=${deployment}` };
@@ -69,17 +69,6 @@ export function clusterApiAccess(
   };
 
   return { read, write, change, machines, markForDeletion };
-}
-
-/** Tries again from the beginning when somebody else wrote first. */
-export async function againOnConflict<Result>(attempt: () => Promise<Result>): Promise<Result> {
-  for (let attempts = 1; ; attempts += 1) {
-    try {
-      return await attempt();
-    } catch (error) {
-      if (kubeFault(error)?.code !== "conflict" || attempts === ATTEMPTS_MAX) throw error;
-    }
-  }
 }
 
 export function replicasOf({ object }: Held): number {

@@ -1,10 +1,11 @@
+import { retryOnConflict } from "@muster/backoff";
 import { describeFault, throwFault } from "@muster/faults";
 import { kubeFault, type KubeCalls } from "@muster/kube";
 import { buildKinds } from "../../domain/build-kinds.ts";
 import type { PoolPolicy } from "../../domain/pool.ts";
 import { providerCall } from "../provider-call.ts";
 import type { Boot, Instance, NodeProvider, Started } from "../provider.ts";
-import { againOnConflict, clusterApiAccess, type ClusterApiAccess, replicasOf } from "./access.ts";
+import { clusterApiAccess, type ClusterApiAccess, replicasOf } from "./access.ts";
 import { NODES_MAX, withoutNode } from "./holdings.ts";
 import { idOf, planMachines } from "./plan-machines.ts";
 import type { ClusterApiSettings, DeploymentSettings } from "./settings.ts";
@@ -57,13 +58,15 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
     });
   };
 
-  const listOne = ({ name: deployment, zone }: DeploymentSettings, signal: AbortSignal) =>
-    againOnConflict(async () => {
+  const listOne = ({ name: deployment, zone }: DeploymentSettings, signal: AbortSignal) => {
+    const attempt = async () => {
       const held = await access.read(deployment, signal);
       const plan = planMachines({ name: deployment, zone }, held.holdings, await access.machines(deployment, signal));
       if (plan.holdings !== held.holdings) await access.write(held, plan.holdings, signal);
       return plan.instances;
-    });
+    };
+    return retryOnConflict(deployment, () => ({ write: attempt }), { faultOf: kubeFault });
+  };
 
   return {
     name,

@@ -7,7 +7,7 @@ import { parseArgs } from "node:util";
 import { STANDARD } from "@muster/repo/services";
 import { refuseBesideAnother } from "../../another-muster.ts";
 import { grantAccess } from "../../cluster-access.ts";
-import { ROOT } from "../../stack.ts";
+import { ROOT } from "../../root.ts";
 
 /** Clusters may allow less. */
 const SECONDS = 30 * 86_400;

@@ -1,0 +1,41 @@
+import { faultOf } from "@muster/faults";
+import { CommandError } from "../command-error.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS } from "./asking.ts";
+
+/** A service that explains asks others, each of them for a second. */
+const EXPLAIN_TIMEOUT_MS = 6000;
+
+type Options = { readonly timeoutMs: number; readonly signal: AbortSignal };
+
+/**
+ * Asks `explain` of a service. A service of a version without that request answers `get` only, which makes the command fail with that as the reason. `area` is the one of
+ * the service's subjects.
+ */
+export async function askExplanation<Answer>(
+  { service, area, stop }: { readonly service: string; readonly area: string; readonly stop: AbortSignal },
+  explain: (options: Options) => Promise<Answer>,
+  get: (options: Options) => Promise<unknown>,
+): Promise<Answer> {
+  const answer = await unlessUnserved(area, explain({ timeoutMs: EXPLAIN_TIMEOUT_MS, signal: stop }));
+  if (answer !== UNSERVED) return answer;
+  await get({ timeoutMs: CALL_TIMEOUT_MS, signal: stop });
+  // It may have started meanwhile.
+  const again = await unlessUnserved(area, explain({ timeoutMs: STATUS_TIMEOUT_MS, signal: stop }));
+  if (again !== UNSERVED) return again;
+  throw new CommandError(EXIT.refused, `the ${service} is too old for this command: it cannot explain`, {
+    hint: `update the ${service} to the version of this command`,
+  });
+}
+
+const UNSERVED = Symbol("no replica serves the request");
+
+async function unlessUnserved<Answer>(area: string, answer: Promise<Answer>): Promise<Answer | typeof UNSERVED> {
+  try {
+    return await answer;
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault?.code === "unavailable" && fault.dependency === area) return UNSERVED;
+    throw error;
+  }
+}

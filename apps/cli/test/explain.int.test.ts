@@ -1,0 +1,36 @@
+import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
+import { SessionService, type ServiceDescriptor } from "@muster/proto";
+import { natsServer, type TestNats } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { inProcess } from "./in-process.ts";
+
+const ABOUT = { version: "1.0.0", description: "of an earlier version" };
+
+let server: TestNats;
+let bus: NatsBus;
+beforeAll(async () => {
+  server = await natsServer();
+  bus = await connectNats({ url: server.url, token: server.token, name: "old" });
+});
+afterAll(async () => {
+  await bus[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
+});
+
+/** The service as a version before the request served it. */
+function without<Service extends ServiceDescriptor>(service: Service, method: keyof Service["methods"] & string) {
+  const methods = Object.fromEntries(Object.entries(service.methods).filter(([name]) => name !== method));
+  return { ...service, methods };
+}
+
+it("names a service that is too old to explain", async () => {
+  const old = without(SessionService, "explainSession");
+  const handlers = { getSession: () => Promise.resolve({ session: { name: "x" } }) };
+  await using _serving = await serve(bus, old, handlers as unknown as Handlers<typeof old>, ABOUT);
+  const { code, err } = await inProcess(["explain", "session/x"], { url: server.url, token: server.token });
+  expect(err).toEqual([
+    "error: the session-controller is too old for this command: it cannot explain",
+    "hint: update the session-controller to the version of this command",
+  ]);
+  expect(code).toBe(4);
+}, 60_000);

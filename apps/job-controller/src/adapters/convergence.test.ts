@@ -1,0 +1,148 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { laggingCluster, type LaggingCluster, type Luck } from "../../test/lagging-cluster.ts";
+import { KIND, nameOf, NAMESPACE, replicaLabels, testRow } from "../../test/member-world.ts";
+import { controllerOf, isDeleting, labelsOf, ownerReference, type MemberObject } from "../domain/ownership.ts";
+import { filterPods, slicePods } from "../domain/slice-pods.ts";
+import { claimantIndex } from "../members/claimant-index.ts";
+import { makeExpectations, podsKey } from "../members/expectations.ts";
+import { kindController, type KindController } from "./kind-controller.ts";
+
+const TYPES = ["worker", "ps"] as const;
+const job = testRow("mnist");
+const during = { signal: new AbortController().signal, isHeld: () => true };
+
+function podOf(type: string, index: number) {
+  const ownerReferences = [ownerReference(KIND, job.metadata)];
+  const labels = { ...replicaLabels("mnist", type, index) };
+  return { metadata: { name: `mnist-${type}-${index}`, namespace: NAMESPACE, labels, ownerReferences } };
+}
+
+type Step =
+  | { readonly do: "pass" | "end-grace" }
+  | { readonly do: "hear"; readonly changes: number }
+  | { readonly do: "scale"; readonly replicas: number }
+  | { readonly do: "remove" | "relabel" | "move"; readonly pod: string };
+
+const podName = fc.tuple(fc.constantFrom(...TYPES), fc.nat(4)).map(([type, index]) => `mnist-${type}-${index}`);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ do: fc.constant("pass" as const) }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant("hear" as const), changes: fc.integer({ min: 1, max: 6 }) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("end-grace" as const) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("scale" as const), replicas: fc.nat(5) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constantFrom("remove" as const, "relabel" as const, "move" as const), pod: podName }),
+  },
+);
+
+/** One pass of an operator of two replica types, each gated by itself. */
+async function pass(controller: KindController, replicas: number): Promise<void> {
+  const { claimed } = await controller.claimPods(job, controller.recheckDeletionTimestamp(job));
+  for (const type of TYPES) {
+    if (!controller.expectations.satisfied(podsKey(job.metadata.uid, type))) continue;
+    const { slots, surplus } = slicePods(filterPods(claimed, type, KIND.labelKeys), replicas, KIND.labelKeys);
+    const missing = slots.flatMap((pod, index) => (pod === undefined ? [podOf(type, index)] : []));
+    await controller.createPods(job, type, missing, during);
+    await controller.deletePods(
+      job,
+      type,
+      surplus.map(({ member }) => member),
+    );
+  }
+}
+
+function world(lucks: readonly Luck[], coins: readonly number[]) {
+  const state = { calm: false, at: 0, replicas: 3 };
+  const draw = (): number => coins[(state.at += 1) % coins.length] ?? 0;
+  const index = claimantIndex(KIND.labelKeys);
+  const cluster: LaggingCluster = laggingCluster({
+    luck: () => (state.calm ? "answered" : (lucks[draw() % lucks.length] ?? "answered")),
+    isGraceful: () => draw() % 2 === 0,
+    duringCall: () => cluster.hear(state.calm ? 0 : draw() % 3),
+    onChange: (change) => controller.changePod(change),
+  });
+  // Time stands still: nothing may depend on expectations that run out.
+  const expectations = makeExpectations(() => 0);
+  const controller: KindController = kindController(KIND, {
+    calls: cluster.calls,
+    pods: { byIndex: (_name, value) => cluster.cached().filter((pod) => index(pod).includes(value)) },
+    services: { byIndex: () => [] },
+    jobs: () => [job],
+    job: () => job,
+    readJob: () => Promise.resolve(job),
+    enqueue: () => undefined,
+    recordEvent: () => undefined,
+    expectations,
+    syncPeriodMs: 15_000,
+  });
+  return { state, cluster, controller, expectations };
+}
+
+async function take({ state, cluster, controller }: ReturnType<typeof world>, each: Step): Promise<void> {
+  switch (each.do) {
+    case "pass":
+      return pass(controller, state.replicas);
+    case "hear":
+      cluster.hear(each.changes);
+      return;
+    case "end-grace":
+      cluster.endGrace();
+      return;
+    case "scale":
+      state.replicas = each.replicas;
+      return;
+    case "remove":
+      cluster.remove(each.pod);
+      return;
+    case "relabel":
+      cluster.label(each.pod, { ...replicaLabels("nobody", "worker", 0) });
+      return;
+    case "move":
+      cluster.label(each.pod, { ...replicaLabels("mnist", "ps", 1) });
+      return;
+  }
+}
+
+function replicaOf(pod: MemberObject): string {
+  const labels = labelsOf(pod);
+  const of = (key: string): string => labels[key] ?? "";
+  const { jobNameLabelKey, replicaTypeLabelKey, replicaIndexLabelKey } = KIND.labelKeys;
+  return [jobNameLabelKey, replicaTypeLabelKey, replicaIndexLabelKey].map(of).join("-");
+}
+
+it("whatever happens, and however late it is heard of, a quiet cluster comes to exactly the pods that are wanted", async () => {
+  const lucks = fc.array(fc.constantFrom<Luck>("answered", "answered", "unheard", "refused"), {
+    minLength: 1,
+    maxLength: 9,
+  });
+  const coins = fc.array(fc.nat(100), { minLength: 1, maxLength: 30 });
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), lucks, coins, async (steps, luck, coin) => {
+      const made = world(luck, coin);
+      const { state, cluster, controller, expectations } = made;
+      for (const each of steps) await take(made, each);
+      state.calm = true;
+      for (let round = 0; round < 6; round += 1) {
+        cluster.endGrace();
+        // A pod that is another one by its labels keeps its name from being used, until whoever labelled it is done with it.
+        for (const pod of cluster.stored()) if (replicaOf(pod) !== nameOf(pod)) cluster.remove(nameOf(pod));
+        cluster.endGrace();
+        cluster.hear(Infinity);
+        await pass(controller, state.replicas);
+      }
+      cluster.endGrace();
+      cluster.hear(Infinity);
+      const wanted = TYPES.flatMap((type) =>
+        Array.from({ length: state.replicas }, (_, index) => `mnist-${type}-${index}`),
+      );
+      const found = cluster
+        .stored()
+        .filter((pod) => controllerOf(pod)?.uid === job.metadata.uid && !isDeleting(pod))
+        .map(replicaOf);
+      expect(found.sort()).toEqual(wanted.sort());
+      expect(expectations.size()).toBe(0);
+    }),
+    { numRuns: 300 },
+  );
+});

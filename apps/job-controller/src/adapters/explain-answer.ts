@@ -1,0 +1,61 @@
+import { faultOf } from "@muster/faults";
+import { askMachines, explanationMessage, NOTHING_ASKED, type ExplainCalls } from "@muster/ledger-client";
+import { explainPodsLeft, type PodLeft } from "@muster/ledger-client/explanation";
+import { mayOccupy } from "@muster/names";
+import type { muster } from "@muster/proto";
+import { explainJob, phaseOfJob, type JobSeen } from "../domain/explain-job.ts";
+import { isFinished } from "../domain/job-status.ts";
+import { summariseState } from "../domain/summarise-state.ts";
+import type { JobKey } from "../requests.ts";
+import { OWNER_KIND } from "./machines.ts";
+import type { JobRow } from "./read-job.ts";
+
+type Explanation = muster.explain.v1.Explanation.$Properties;
+
+/** The job in its row and in the form of replies. */
+type Shown = { readonly job: JobRow; readonly message: () => muster.job.v1.Job.$Properties };
+
+/** Why the job is in its phase, as of now. A job that is gone while pods of it keep machines has an explanation, too. */
+export async function explainAnswer(
+  calls: ExplainCalls,
+  key: JobKey,
+  find: () => Promise<Shown>,
+): Promise<Explanation> {
+  let shown: Shown;
+  try {
+    shown = await find();
+  } catch (error) {
+    const gone = faultOf(error)?.code === "not_found" ? explainGone(key, await calls.podsLeft()) : undefined;
+    if (gone === undefined) throw error;
+    return gone;
+  }
+  const seen = seenOf(shown);
+  const owner = { kind: OWNER_KIND, id: shown.message().ownerId ?? "" };
+  const isOver = isFinished(shown.job.status);
+  const parts = { kind: OWNER_KIND, includes: (part: typeof owner) => mayOccupy(owner, part) };
+  const asked = isOver ? NOTHING_ASKED : await askMachines(calls, owner, parts);
+  const { kind, name } = seen;
+  return explanationMessage({ kind, name, ...phaseOfJob(seen), isOver }, explainJob(seen, asked.seen), asked);
+}
+
+function explainGone({ kind, name }: JobKey, left: readonly PodLeft[]): Explanation | undefined {
+  const reason = explainPodsLeft(left.filter((each) => each.name === name || each.owner.endsWith(`/${name}`)));
+  return reason && { kind: kind.toLowerCase() || OWNER_KIND, name, reasons: [reason] };
+}
+
+function seenOf({ job, message }: Shown): JobSeen {
+  const { waitingBecause, members, createdAtMs } = message();
+  const { state } = summariseState(job.status, 0);
+  return {
+    kind: job.kind.kind.toLowerCase(),
+    name: job.metadata.name,
+    state,
+    status: job.status,
+    cancelRequested: job.cancelled,
+    waitingBecause: waitingBecause ?? "",
+    members: (members ?? []).map(({ component, state: memberState }) => {
+      return { component: component ?? "", state: memberState ?? "" };
+    }),
+    createdAtMs: createdAtMs ?? 0,
+  };
+}

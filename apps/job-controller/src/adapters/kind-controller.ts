@@ -1,0 +1,142 @@
+import type { V1Pod, V1Service } from "@kubernetes/client-node";
+import type { KubeCalls } from "@muster/kube";
+import type { Kind } from "../domain/kind.ts";
+import { jobLabels } from "../domain/member-labels.ts";
+import { jobKey, ownerReference, type MemberObject } from "../domain/ownership.ts";
+import type { MemberChange } from "../domain/plan-member-change.ts";
+import type { GroupWanted } from "../domain/pod-group.ts";
+import { deleteBudget, syncBudget } from "../members/budget.ts";
+import { createMembers, deleteMembers, type ChangeReport } from "../members/change-members.ts";
+import { claimMembers, recheckDeletionTimestamp, type Claimed, type Ownership } from "../members/claim-members.ts";
+import { findCandidates, type ClaimantCache } from "../members/claimant-index.ts";
+import { podsKey, servicesKey, type Expectations } from "../members/expectations.ts";
+import { memberCalls } from "../members/member-calls.ts";
+import {
+  createMember,
+  deleteMember,
+  type CreateOutcome,
+  type DeleteOutcome,
+  type MembersOfJob,
+  type Report,
+} from "../members/member-control.ts";
+import { noteMemberChange } from "../members/note-member-change.ts";
+import type { OwnedObjectDeps, SyncOutcome } from "../members/owned-object.ts";
+import { deletePodGroup, syncPodGroup, type PodGroupKind } from "../members/pod-group.ts";
+import { fenced, type Fence } from "./fence.ts";
+import type { RecordEvent } from "./gather-events.ts";
+import type { JobRow } from "./read-job.ts";
+
+export type KindControllerDeps = {
+  readonly calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete">;
+  /** Caches with the index of `claimantIndex`. They may keep less of an object than all, but not less than its metadata and status. */
+  readonly pods: ClaimantCache<V1Pod>;
+  readonly services: ClaimantCache<V1Service>;
+  /** All jobs of the cache. */
+  readonly jobs: () => Iterable<JobRow>;
+  /** The job of this key, which may be behind. */
+  readonly job: (key: string) => JobRow | undefined;
+  /** A live read. Rejects with an error that `kubeFault` knows as not_found when there is no such job. */
+  readonly readJob: (name: string) => Promise<JobRow>;
+  readonly enqueue: (key: string) => void;
+  readonly recordEvent: RecordEvent;
+  readonly expectations: Expectations;
+  /** Every job has a pass this often, whatever happens. */
+  readonly syncPeriodMs: number;
+};
+
+/** What one pass may ask before it adopts; from `recheckDeletionTimestamp`, once for pods, services and gang objects together. */
+type CanAdopt = () => Promise<void>;
+
+/** The operations on the members of all jobs of one kind. Creations and deletions of many members keep expectations. */
+export type KindController = {
+  readonly expectations: Expectations;
+  /** For `runController`. */
+  readonly resync: { readonly everyMs: number; readonly keys: () => Iterable<string> };
+  changePod(change: MemberChange<V1Pod>): void;
+  changeService(change: MemberChange<V1Service>): void;
+
+  recheckDeletionTimestamp(job: JobRow): CanAdopt;
+  claimPods(job: JobRow, canAdopt: CanAdopt): Promise<Claimed<V1Pod>>;
+  claimServices(job: JobRow, canAdopt: CanAdopt): Promise<Claimed<V1Service>>;
+
+  /** Creates pods of one type, while this process leads. */
+  createPods(
+    job: JobRow,
+    type: string,
+    pods: readonly V1Pod[],
+    during: { readonly signal: AbortSignal; readonly isHeld: Fence },
+  ): Promise<ChangeReport>;
+  deletePods(job: JobRow, type: string, pods: readonly V1Pod[], signal?: AbortSignal): Promise<ChangeReport>;
+  /** The service of a member of this type, which is expected. */
+  createMemberService(job: JobRow, type: string, service: V1Service, signal: AbortSignal): Promise<ChangeReport>;
+  /** The one service of the job: its name identifies it, and it needs no expectation. */
+  createService(job: JobRow, service: V1Service): Promise<CreateOutcome<V1Service>>;
+  deleteService(job: JobRow, service: MemberObject): Promise<DeleteOutcome>;
+
+  /** `isAbsent`: the cache has no budget of that name. Fails as `syncOwnedObject`. */
+  syncBudget(job: JobRow, minAvailable: number, isAbsent: boolean): Promise<SyncOutcome>;
+  deleteBudget(job: JobRow): Promise<boolean>;
+  syncPodGroup(job: JobRow, kind: PodGroupKind, group: GroupWanted): Promise<SyncOutcome>;
+  deletePodGroup(job: JobRow, kind: PodGroupKind): Promise<boolean>;
+};
+
+/** Connects the parts in `members/` to the caches and calls of one kind. */
+export function kindController(kind: Kind, deps: KindControllerDeps): KindController {
+  const { calls, pods, services, expectations, recordEvent, enqueue } = deps;
+  const podCalls = memberCalls<V1Pod>(calls, "pods");
+  const serviceCalls = memberCalls<V1Service>(calls, "services");
+  const reportOn =
+    (job: JobRow): Report =>
+    (type, reason, message) =>
+      recordEvent(job, type, reason, message);
+  const podsOf = (job: JobRow): MembersOfJob<V1Pod> => ({ kind: "Pod", calls: podCalls, report: reportOn(job) });
+  const servicesOf = (job: JobRow): MembersOfJob<V1Service> => ({
+    kind: "Service",
+    calls: serviceCalls,
+    report: reportOn(job),
+  });
+  const recheck = (job: JobRow): CanAdopt => recheckDeletionTimestamp(job, () => deps.readJob(job.metadata.name));
+  const ownership = (job: JobRow, canAdopt: CanAdopt): Ownership => ({
+    labels: jobLabels(kind.labelKeys, job.metadata),
+    owner: ownerReference(kind, job.metadata),
+    canAdopt,
+  });
+  const owning = (job: JobRow): OwnedObjectDeps => ({ calls, report: reportOn(job) });
+  const changes = {
+    kind,
+    jobOf: (namespace: string, name: string) => deps.job(`${namespace}/${name}`),
+    expectations,
+    enqueue,
+  };
+  return {
+    expectations,
+    resync: { everyMs: deps.syncPeriodMs, keys: () => Array.from(deps.jobs(), jobKey) },
+    changePod: (change) => noteMemberChange(changes, podsKey, change),
+    changeService: (change) => noteMemberChange(changes, servicesKey, change),
+    recheckDeletionTimestamp: recheck,
+    claimPods: (job, canAdopt) =>
+      claimMembers(job, ownership(job, canAdopt), findCandidates(pods, job), podCalls.patch),
+    claimServices: (job, canAdopt) =>
+      claimMembers(job, ownership(job, canAdopt), findCandidates(services, job), serviceCalls.patch),
+    createPods: (job, type, wanted, { signal, isHeld }) => {
+      const create = fenced(isHeld, (pod: V1Pod) => createMember(podsOf(job), pod));
+      return createMembers(wanted, create, { expectations, key: podsKey(job.metadata.uid, type) }, signal);
+    },
+    deletePods: (job, type, surplus, signal) => {
+      const remove = (pod: V1Pod) => deleteMember(podsOf(job), pod);
+      return deleteMembers(surplus, remove, { expectations, key: podsKey(job.metadata.uid, type) }, signal);
+    },
+    createMemberService: (job, type, wanted, signal) => {
+      const create = (service: V1Service) => createMember(servicesOf(job), service);
+      return createMembers([wanted], create, { expectations, key: servicesKey(job.metadata.uid, type) }, signal);
+    },
+    createService: (job, service) => createMember(servicesOf(job), service),
+    deleteService: (job, service) => deleteMember(servicesOf(job), service),
+    syncBudget: (job, minAvailable, isAbsent) =>
+      syncBudget(owning(job), job.metadata, minAvailable, { ...ownership(job, recheck(job)), isAbsent }),
+    deleteBudget: (job) => deleteBudget(owning(job), job.metadata),
+    syncPodGroup: (job, groupKind, group) =>
+      syncPodGroup(owning(job), job.metadata, groupKind, group, ownership(job, recheck(job))),
+    deletePodGroup: (job, groupKind) => deletePodGroup(owning(job), job.metadata, groupKind),
+  };
+}

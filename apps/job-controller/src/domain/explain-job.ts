@@ -1,0 +1,102 @@
+import { because, reasonOfWait, type Reason, type SeenMachines } from "@muster/ledger-client/explanation";
+import { conditionOf, isTrue, type Condition, type JobStatus } from "./job-status.ts";
+import type { JobState } from "./summarise-state.ts";
+
+/** What an explanation needs to know of a job. */
+export type JobSeen = {
+  /** Noun of its kind, in small letters: `tfjob`. */
+  readonly kind: string;
+  readonly name: string;
+  readonly state: JobState;
+  readonly status: JobStatus;
+  readonly cancelRequested: boolean;
+  /** Why it waits, for people; empty when it does not. */
+  readonly waitingBecause: string;
+  readonly members: readonly { readonly component: string; readonly state: string }[];
+  readonly createdAtMs: number;
+};
+
+/**
+ * Why a job is in its phase: FINISHED, CANCELLING, SUSPENDED, RESTARTING, NOT_TAKEN_YET, MEMBERS_NOT_READY, MEMBER_WAITS, RUNNING, or the ledger's word for why its
+ * gang waits. `machines` are those of the gang, or of a single member that waits for a machine of its own.
+ */
+export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Reason {
+  const { state, status, waitingBecause } = job;
+  if (state === "Succeeded" || state === "Failed") return explainEnd(job);
+  if (job.cancelRequested) return because("CANCELLING", "its cancellation is under way");
+  switch (state) {
+    case "Queued":
+      return reasonOfWait(machines) ?? explainQueue(status, waitingBecause);
+    case "Suspended":
+      return {
+        ...because("SUSPENDED", "it is suspended, and holds no machines"),
+        next: "set spec.runPolicy.suspend to false",
+      };
+    case "Restarting": {
+      // The status has the pause that was left when it was written.
+      const message = waitingBecause || (conditionOf(status, "Restarting")?.message ?? "");
+      return because("RESTARTING", message === "" ? "members that failed are run again" : message);
+    }
+    case "Starting":
+    case "Running":
+      return explainMembers(job, machines);
+  }
+}
+
+/** The phase of a job, and since when it is in it. */
+export function phaseOfJob({ state, status, createdAtMs }: Pick<JobSeen, "state" | "status" | "createdAtMs">): {
+  readonly phase: string;
+  readonly sinceMs: number;
+} {
+  if (state === "Queued") return { phase: "QUEUED", sinceMs: createdAtMs };
+  const sinceMs = trueCondition(status, state)?.lastTransitionMs ?? status.startMs ?? createdAtMs;
+  return { phase: isCancelled(status) ? "CANCELLED" : state.toUpperCase(), sinceMs };
+}
+
+function trueCondition(status: JobStatus, state: Exclude<JobState, "Queued">): Condition | undefined {
+  const type = state === "Starting" ? "MachinesReserved" : state;
+  return isTrue(status, type) ? conditionOf(status, type) : undefined;
+}
+
+/** Kubeflow's conditions have no type for a cancellation: it is a reason of Failed. */
+function isCancelled(status: JobStatus): boolean {
+  return isTrue(status, "Failed") && conditionOf(status, "Failed")?.reason === "Cancelled";
+}
+
+function explainEnd({ kind, name, status, members }: JobSeen): Reason {
+  if (isTrue(status, "Succeeded"))
+    return because("FINISHED", `it is over: ${conditionOf(status, "Succeeded")?.message ?? ""}`);
+  const { reason = "", message = "" } = conditionOf(status, "Failed") ?? {};
+  if (isCancelled(status)) return because("FINISHED", `it is over, CANCELLED: ${message}`);
+  const failed = members.find(({ state }) => state === "FAILED");
+  const why = [reason, message].filter((part) => part !== "").join(": ");
+  const next = failed === undefined ? "" : `muster logs ${kind}/${name} ${failed.component}`;
+  return { code: "FINISHED", message: `it is over, FAILED: ${why}`, next };
+}
+
+function explainQueue(status: JobStatus, waits: string): Reason {
+  // The ledger does not keep a request that it refused: the condition has its reason.
+  const refusal = conditionOf(status, "MachinesReserved")?.reason ?? "";
+  return because(
+    refusal === "" ? "NOT_TAKEN_YET" : refusal,
+    waits === "" ? "the job-controller has not requested its machines yet" : waits,
+  );
+}
+
+function explainMembers({ kind, name, state, members, waitingBecause }: JobSeen, machines: SeenMachines | undefined) {
+  const wait = reasonOfWait(machines);
+  if (wait !== undefined) {
+    const names = machines?.components.join(", ") ?? "";
+    return { ...wait, code: "MEMBER_WAITS", message: `${names} waits for a machine: ${wait.message}` };
+  }
+  if (waitingBecause !== "")
+    return { ...because("MEMBERS_NOT_READY", waitingBecause), next: `muster describe ${kind} ${name}` };
+  const pending = members.filter((member) => member.state === "PENDING").map(({ component }) => component);
+  if (state === "Starting" || pending.length === members.length)
+    return because("MEMBERS_NOT_READY", "its machines are reserved; its pods are being started");
+  const count = `${pending.length} member${pending.length === 1 ? "" : "s"}`;
+  return because(
+    "RUNNING",
+    `its members run${pending.length === 0 ? "" : `; ${count} not started yet: ${pending.join(", ")}`}`,
+  );
+}

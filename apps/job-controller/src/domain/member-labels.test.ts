@@ -1,0 +1,32 @@
+import { describe, expect, it } from "vitest";
+import { replica, spec } from "../../test/samples.ts";
+import { TFJOB_KIND } from "./kind-tfjob.ts";
+import { jobLabels, memberLabels, selects } from "./member-labels.ts";
+
+const KEYS = TFJOB_KIND.labelKeys;
+
+describe("the labels", () => {
+  const base = { "training.kubeflow.org/operator-name": "tfjob-controller", "training.kubeflow.org/job-name": "mnist" };
+
+  it("of a job are its group and its name", () => {
+    expect(jobLabels(KEYS, { name: "mnist" })).toEqual(base);
+  });
+
+  it("of a member have its type and index besides, and the role for one only", () => {
+    const labelsOf = (index: number) =>
+      memberLabels(KEYS, { name: "mnist" }, { type: "worker", index }, spec({ replicas: [replica("worker", 4)] }));
+    const typed = { ...base, "training.kubeflow.org/replica-type": "worker" };
+    expect(labelsOf(3)).toEqual({ ...typed, "training.kubeflow.org/replica-index": "3" });
+    expect(labelsOf(0)).toEqual({
+      ...typed,
+      "training.kubeflow.org/replica-index": "0",
+      "training.kubeflow.org/job-role": "master",
+    });
+  });
+
+  it("are selected by every pair of a selector, and by nothing less", () => {
+    expect(selects(base, { ...base, more: "x" })).toBe(true);
+    expect(selects(base, { "training.kubeflow.org/job-name": "mnist" })).toBe(false);
+    expect(selects({}, {})).toBe(true);
+  });
+});

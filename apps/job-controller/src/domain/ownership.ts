@@ -1,0 +1,94 @@
+import type { Fault } from "@muster/faults";
+import type { JobIdentity, Kind } from "./kind.ts";
+
+/** A reference as the API server writes it. */
+export type OwnerReference = {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly controller?: boolean;
+  readonly blockOwnerDeletion?: boolean;
+};
+
+/** The fields of a pod or service that state its owner. A cache may keep less than the whole object, but not less than this. */
+export type MemberObject = {
+  readonly metadata?: {
+    readonly name?: string;
+    readonly namespace?: string;
+    readonly uid?: string;
+    readonly resourceVersion?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly ownerReferences?: readonly OwnerReference[];
+    /** Text in objects of informers, whatever the types of the client state. */
+    readonly creationTimestamp?: Date | string;
+    readonly deletionTimestamp?: Date | string;
+  };
+};
+
+/** A member that runs containers. */
+export type PodObject = MemberObject & {
+  readonly status?: {
+    readonly phase?: string;
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+  };
+};
+
+/** The custom resource that owns the members. */
+export type JobObject = { readonly metadata: JobIdentity & { readonly deletionTimestamp?: Date | string } };
+
+/** The name of a job in queues, caches and logs. */
+export function jobKey({ metadata }: JobObject): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
+/** The one owner that manages the member; undefined for an orphan. */
+export function controllerOf(member: MemberObject): OwnerReference | undefined {
+  return member.metadata?.ownerReferences?.find(({ controller }) => controller === true);
+}
+
+export function isDeleting(object: MemberObject): boolean {
+  return object.metadata?.deletionTimestamp !== undefined;
+}
+
+export function labelsOf(member: MemberObject): Readonly<Record<string, string>> {
+  return member.metadata?.labels ?? {};
+}
+
+/** `namespace/name`, for messages. */
+export function titleOf(member: MemberObject): string {
+  return `${member.metadata?.namespace ?? ""}/${member.metadata?.name ?? ""}`;
+}
+
+/** With it a member is deleted with its job, the job waits for it in foreground deletion, and no other controller takes it. */
+export function ownerReference({ group, version, kind }: Pick<Kind, "group" | "version" | "kind">, job: JobIdentity) {
+  return {
+    apiVersion: `${group}/${version}`,
+    kind,
+    name: job.name,
+    uid: job.uid,
+    controller: true,
+    blockOwnerDeletion: true,
+  };
+}
+
+/** The fault in a reference that would make the member an orphan for one part of Kubernetes or another. */
+export function checkOwnerReference(reference: OwnerReference | undefined): Fault | undefined {
+  if (reference === undefined) return refuse("", "is missing");
+  for (const field of ["apiVersion", "kind", "name", "uid"] as const) {
+    if (reference[field] === "") return refuse(`.${field}`, "is empty");
+  }
+  for (const field of ["controller", "blockOwnerDeletion"] as const) {
+    if (reference[field] !== true) return refuse(`.${field}`, "is not true");
+  }
+  return undefined;
+}
+
+/** Whether the reference is to that kind of job, in whatever version. */
+export function refersToKind({ apiVersion, kind }: OwnerReference, of: Pick<Kind, "group" | "kind">): boolean {
+  return kind === of.kind && apiVersion.startsWith(`${of.group}/`);
+}
+
+function refuse(field: string, reason: string): Fault {
+  return { code: "invalid_request", field: `owner reference${field}`, reason };
+}

@@ -1,0 +1,150 @@
+import type { Kind } from "./kind.ts";
+import {
+  controllerOf,
+  isDeleting,
+  jobKey,
+  labelsOf,
+  refersToKind,
+  type JobObject,
+  type MemberObject,
+} from "./ownership.ts";
+
+/** A change as an informer tells it: no `before` for an addition, no `after` for a deletion, where `before` is the last that was known. */
+export type MemberChange<M extends MemberObject> = {
+  readonly before: M | undefined;
+  readonly after: M | undefined;
+};
+
+/** What follows from one change. */
+export type MemberStep =
+  | { readonly do: "wake"; readonly job: string; readonly because: WakeReason }
+  | {
+      readonly do: "creation-observed";
+      readonly set: ReplicaSetId;
+      readonly name: string;
+      readonly because: SeenReason;
+    }
+  | {
+      readonly do: "deletion-observed";
+      readonly uid: string;
+      readonly because: LeftReason;
+    };
+
+/** The replicas of one type of one job. */
+export type ReplicaSetId = { readonly jobUid: string; readonly replicaType: string };
+
+export type WakeReason = "its-member" | "was-its-member" | "its-labels" | "had-its-labels";
+export type SeenReason = "is-there" | "came-and-went";
+export type LeftReason = "is-gone" | "left-the-set" | "is-being-deleted";
+
+/** The job of this name in the cache. */
+export type JobOf = (namespace: string, name: string) => JobObject | undefined;
+
+/** The parts of a kind that state the owner of a member. */
+export type OwningKind = Pick<Kind, "group" | "kind" | "labelKeys">;
+
+/**
+ * What one change of a pod or service means: which jobs must look, and which expectations are met. `jobOf` is the cache of jobs.
+ *
+ * A member is of a replica set while a job of our kind manages it and it has the type label. Coming into a set meets a creation. Leaving it, by deletion, by an edit of
+ * its labels or by release, meets a deletion; so does the beginning of a deletion, because from then on the cache shows that it was asked for. A member that leaves
+ * meets its creation, too: it was there, whether or not its coming was told.
+ *
+ * The old and the new owner wake when the owner or the labels change. An orphan wakes the job that selects it, which may adopt it. So does the
+ * deletion of anybody's member: it may have had a name that the job waits for, as those of an earlier job of the same name have.
+ */
+export function planMemberChange<M extends MemberObject>(
+  { before, after }: MemberChange<M>,
+  kind: OwningKind,
+  jobOf: JobOf,
+): MemberStep[] {
+  const isResync = before !== undefined && before.metadata?.resourceVersion === after?.metadata?.resourceVersion;
+  // An addition on its way out is no creation, and nothing that we asked for.
+  if (isResync || (before === undefined && after !== undefined && isDeleting(after))) return [];
+  const steps = observe(before, after, kind);
+  if (isOfNoSet(before, after, kind)) return steps;
+  const wakes = new Map<string, WakeReason>();
+  const relabelled = before !== undefined && after !== undefined && !sameLabels(before, after);
+  for (const member of [after, before]) {
+    if (member === undefined) continue;
+    const owner = ownerKey(member, kind, jobOf);
+    if (owner !== undefined && !wakes.has(owner)) wakes.set(owner, member === after ? "its-member" : "was-its-member");
+    const isOrphan = controllerOf(member) === undefined;
+    if (!relabelled && !isOrphan && after !== undefined) continue;
+    const selecting = selectingKey(member, kind, jobOf);
+    if (selecting !== undefined && !wakes.has(selecting)) {
+      wakes.set(selecting, member === after ? "its-labels" : "had-its-labels");
+    }
+  }
+  return [...steps, ...[...wakes].map(([job, because]): MemberStep => ({ do: "wake", job, because }))];
+}
+
+/** A managed member that came or went without a type: no set of its job is different for it. */
+function isOfNoSet(before: MemberObject | undefined, after: MemberObject | undefined, kind: OwningKind): boolean {
+  if (before !== undefined && after !== undefined) return false;
+  const member = after ?? before;
+  return member === undefined || (controllerOf(member) !== undefined && typeOf(member, kind) === undefined);
+}
+
+function observe(before: MemberObject | undefined, after: MemberObject | undefined, kind: OwningKind): MemberStep[] {
+  const was = before && setOf(before, kind);
+  const is = after && setOf(after, kind);
+  const stayed =
+    was !== undefined && is !== undefined && was.jobUid === is.jobUid && was.replicaType === is.replicaType;
+  const steps: MemberStep[] = [];
+  const { name = "", uid = "" } = (after ?? before)?.metadata ?? {};
+  if (was !== undefined && !stayed) {
+    steps.push({ do: "creation-observed", set: was, name, because: "came-and-went" });
+  }
+  if (is !== undefined && !stayed) steps.push({ do: "creation-observed", set: is, name, because: "is-there" });
+  const because = whyLeft(before, after, was !== undefined && !stayed);
+  if (because !== undefined) steps.push({ do: "deletion-observed", uid, because });
+  return steps;
+}
+
+/** Asked of every member, not only of those in a set: it may have been in one when its deletion was asked for. */
+function whyLeft(
+  before: MemberObject | undefined,
+  after: MemberObject | undefined,
+  hasLeft: boolean,
+): LeftReason | undefined {
+  if (after === undefined) return before === undefined ? undefined : "is-gone";
+  if (isDeleting(after)) return "is-being-deleted";
+  return hasLeft ? "left-the-set" : undefined;
+}
+
+/** Jobs are known by uid here, so whether the job is (still, or already) in the cache does not matter for them. */
+function setOf(member: MemberObject, kind: OwningKind): ReplicaSetId | undefined {
+  const reference = controllerOf(member);
+  const replicaType = typeOf(member, kind);
+  if (reference === undefined || replicaType === undefined) return undefined;
+  return refersToKind(reference, kind) ? { jobUid: reference.uid, replicaType } : undefined;
+}
+
+/** The job that manages the member, if it is the very one that the reference means. */
+function ownerKey(member: MemberObject, kind: OwningKind, jobOf: JobOf): string | undefined {
+  const reference = controllerOf(member);
+  if (reference === undefined || !refersToKind(reference, kind)) return undefined;
+  const job = jobOf(member.metadata?.namespace ?? "", reference.name);
+  return job?.metadata.uid === reference.uid ? jobKey(job) : undefined;
+}
+
+/** The job whose selector has the member's labels; names are unique, so there is at most one. */
+function selectingKey(member: MemberObject, kind: OwningKind, jobOf: JobOf): string | undefined {
+  const labels = labelsOf(member);
+  const name = labels[kind.labelKeys.jobNameLabelKey];
+  if (name === undefined || labels[kind.labelKeys.groupNameLabelKey] !== kind.labelKeys.groupNameLabelValue)
+    return undefined;
+  const job = jobOf(member.metadata?.namespace ?? "", name);
+  return job === undefined ? undefined : jobKey(job);
+}
+
+function typeOf(member: MemberObject, kind: OwningKind): string | undefined {
+  return labelsOf(member)[kind.labelKeys.replicaTypeLabelKey];
+}
+
+function sameLabels(a: MemberObject, b: MemberObject): boolean {
+  const [left, right] = [labelsOf(a), labelsOf(b)];
+  const keys = Object.keys(left);
+  return keys.length === Object.keys(right).length && keys.every((key) => left[key] === right[key]);
+}

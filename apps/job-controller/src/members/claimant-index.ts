@@ -1,0 +1,29 @@
+import type { KindLabels } from "../domain/kind.ts";
+import { controllerOf, labelsOf, type JobObject, type MemberObject } from "../domain/ownership.ts";
+
+/** A cache in which a job finds the members that it has or may adopt: an informer with the index `claimant`. */
+export type ClaimantCache<M extends MemberObject> = { byIndex(index: "claimant", value: string): readonly M[] };
+
+/**
+ * The index `claimant`: a managed member is found under its manager's uid, an orphan under its namespace and the name in its job label. So a pass reads its own
+ * members and not all of the namespace.
+ */
+export function claimantIndex({ jobNameLabelKey }: KindLabels): (member: MemberObject) => readonly string[] {
+  return (member) => {
+    const uid = controllerOf(member)?.uid;
+    if (uid !== undefined) return [uid];
+    const name = labelsOf(member)[jobNameLabelKey];
+    return name === undefined ? [] : [orphanKey(member.metadata?.namespace ?? "", name)];
+  };
+}
+
+/** Everything that the job manages, and every orphan that it may select. */
+export function findCandidates<M extends MemberObject>(cache: ClaimantCache<M>, { metadata }: JobObject): M[] {
+  const orphans = cache.byIndex("claimant", orphanKey(metadata.namespace, metadata.name));
+  return [...cache.byIndex("claimant", metadata.uid), ...orphans];
+}
+
+/** No uid has a slash. */
+function orphanKey(namespace: string, jobName: string): string {
+  return `${namespace}/${jobName}`;
+}

@@ -1,0 +1,199 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { EXPECTATION_MS, makeExpectations, podsKey, servicesKey, type Expectations } from "./expectations.ts";
+
+const PODS = podsKey("uid-1", "worker");
+const SERVICES = servicesKey("uid-1", "worker");
+
+/** Whether nothing is outstanding for pods and services of these types. */
+function areSatisfied(expectations: Expectations, jobUid: string, types: readonly string[]): boolean {
+  return types.every(
+    (type) => expectations.satisfied(podsKey(jobUid, type)) && expectations.satisfied(servicesKey(jobUid, type)),
+  );
+}
+
+function clock() {
+  let ms = 0;
+  return { now: () => ms, pass: (more: number) => (ms += more) };
+}
+
+describe("the keys", () => {
+  it("know the job by its uid, the replica type, and the kind of member", () => {
+    expect(PODS).toBe("uid-1/worker/pods");
+    expect(SERVICES).toBe("uid-1/worker/services");
+  });
+});
+
+describe("expectations", () => {
+  it("are satisfied where nothing was ever expected", () => {
+    expect(makeExpectations().satisfied(PODS)).toBe(true);
+  });
+
+  it("wait for every creation, not for the last one only", () => {
+    const expectations = makeExpectations();
+    for (const name of ["a", "b", "c"]) expectations.raise(PODS, { creations: [name] });
+    expectations.creationObserved(PODS, "c");
+    expect(expectations.outstanding(PODS)).toEqual({ creations: ["a", "b"], deletions: [] });
+    expectations.creationObserved(PODS, "a");
+    expectations.creationObserved(PODS, "b");
+    expect(expectations.satisfied(PODS)).toBe(true);
+  });
+
+  it("are not met by an event that comes twice, nor by one for somebody else", () => {
+    const expectations = makeExpectations();
+    expectations.raise(PODS, { creations: ["a", "b"], deletions: ["uid-of-c"] });
+    for (const name of ["a", "a", "x"]) expectations.creationObserved(PODS, name);
+    for (const uid of ["x", "y"]) expectations.deletionObserved(uid);
+    expect(expectations.outstanding(PODS)).toEqual({ creations: ["b"], deletions: ["uid-of-c"] });
+  });
+
+  it("of a deletion are met in whatever set the object is by then", () => {
+    const expectations = makeExpectations();
+    expectations.raise(PODS, { deletions: ["uid-of-c"] });
+    expectations.raise(podsKey("uid-1", "ps"), { deletions: ["uid-of-c"] });
+    expect(expectations.satisfied(PODS)).toBe(true);
+    expectations.deletionObserved("uid-of-c");
+    expect(areSatisfied(expectations, "uid-1", ["worker", "ps"])).toBe(true);
+  });
+
+  it("run out after five minutes, each for itself", () => {
+    const { now, pass } = clock();
+    const expectations = makeExpectations(now);
+    expectations.raise(PODS, { creations: ["a"] });
+    pass(EXPECTATION_MS - 1);
+    expectations.raise(PODS, { creations: ["b"] });
+    expect(expectations.outstanding(PODS).creations).toEqual(["a", "b"]);
+    pass(1);
+    expect(expectations.outstanding(PODS).creations).toEqual(["b"]);
+    pass(EXPECTATION_MS);
+    expect(expectations.satisfied(PODS)).toBe(true);
+  });
+
+  it("open a job only when pods and services of all its types are there", () => {
+    const expectations = makeExpectations();
+    const open = () => areSatisfied(expectations, "uid-1", ["worker", "ps"]);
+    expect(open()).toBe(true);
+    expectations.raise(SERVICES, { deletions: ["s"] });
+    expectations.raise(podsKey("uid-1", "ps"), { creations: ["p"] });
+    expectations.deletionObserved("s");
+    expect(open()).toBe(false);
+    expectations.creationObserved(podsKey("uid-1", "ps"), "p");
+    expect(open()).toBe(true);
+  });
+
+  it("of a deleted job are forgotten, and those of the next one of its name are its own", () => {
+    const expectations = makeExpectations();
+    expectations.raise(PODS, { creations: ["a"] });
+    expectations.raise(SERVICES, { creations: ["a"] });
+    const next = podsKey("uid-2", "worker");
+    expectations.raise(next, { creations: ["a"] });
+    expectations.deleteJob("uid-1");
+    expect(expectations.size()).toBe(1);
+    expect([PODS, SERVICES, next].map((key) => expectations.satisfied(key))).toEqual([true, true, false]);
+  });
+
+  it("that a pass leaves behind after its job was deleted do not stay for ever", () => {
+    const { now, pass } = clock();
+    const expectations = makeExpectations(now);
+    for (let job = 0; job < 100; job += 1) {
+      pass(EXPECTATION_MS / 10);
+      expectations.raise(podsKey(`gone-${job}`, "worker"), { creations: ["a"] });
+    }
+    expect(expectations.size()).toBeLessThanOrEqual(11);
+  });
+});
+
+type Step =
+  | {
+      readonly do: "raise" | "lower";
+      readonly key: string;
+      readonly creations: string[];
+      readonly deletions: string[];
+    }
+  | { readonly do: "created" | "deleted"; readonly key: string; readonly id: string }
+  | { readonly do: "pass"; readonly ms: number }
+  | { readonly do: "delete-job"; readonly uid: string };
+
+const uid = fc.constantFrom("j1", "j2");
+const key = fc.tuple(uid, fc.constantFrom("a", "b")).map(([job, type]) => podsKey(job, type));
+const id = fc.constantFrom("p", "q", "r");
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({
+    do: fc.constantFrom("raise" as const, "lower" as const),
+    key,
+    creations: fc.array(id, { maxLength: 3 }),
+    deletions: fc.array(id, { maxLength: 3 }),
+  }),
+  fc.record({ do: fc.constantFrom("created" as const, "deleted" as const), key, id }),
+  fc.record({ do: fc.constant("pass" as const), ms: fc.integer({ min: 0, max: EXPECTATION_MS }) }),
+  fc.record({ do: fc.constant("delete-job" as const), uid }),
+);
+
+/** One flat list of facts: what is expected under which key since when. */
+type Fact = {
+  readonly key: string;
+  readonly id: string;
+  readonly kind: "created" | "deleted";
+  readonly sinceMs: number;
+};
+
+function model(facts: readonly Fact[], step: Step, nowMs: number): Fact[] {
+  const without = (key: string, kind: Fact["kind"], ids: readonly string[]) =>
+    facts.filter((fact) => fact.key !== key || fact.kind !== kind || !ids.includes(fact.id));
+  switch (step.do) {
+    case "pass":
+      return [...facts];
+    case "delete-job":
+      return facts.filter((fact) => !fact.key.startsWith(`${step.uid}/`));
+    case "created":
+      return without(step.key, step.do, [step.id]);
+    case "deleted":
+      return facts.filter((fact) => fact.kind !== "deleted" || fact.id !== step.id);
+    case "raise":
+    case "lower": {
+      const fresh = (kind: Fact["kind"], ids: readonly string[]) =>
+        [...new Set(ids)].map((id) => ({ key: step.key, id, kind, sinceMs: nowMs }));
+      const rest = without(step.key, "created", step.creations).filter(
+        (fact) => fact.key !== step.key || fact.kind !== "deleted" || !step.deletions.includes(fact.id),
+      );
+      if (step.do === "lower") return rest;
+      const moved = rest.filter((fact) => fact.kind !== "deleted" || !step.deletions.includes(fact.id));
+      return [...moved, ...fresh("created", step.creations), ...fresh("deleted", step.deletions)];
+    }
+  }
+}
+
+function apply(expectations: Expectations, step: Step, pass: (ms: number) => void): void {
+  if (step.do === "pass") pass(step.ms);
+  else if (step.do === "delete-job") expectations.deleteJob(step.uid);
+  else if ("creations" in step) expectations[step.do](step.key, step);
+  else if (step.do === "created") expectations.creationObserved(step.key, step.id);
+  else expectations.deletionObserved(step.id);
+}
+
+it("do what a flat list of facts would, whatever happens in whatever order", () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+      const { now, pass } = clock();
+      const expectations = makeExpectations(now);
+      let facts: Fact[] = [];
+      for (const each of steps) {
+        apply(expectations, each, pass);
+        facts = model(facts, each, now());
+        for (const job of ["j1", "j2"]) {
+          const live = facts.filter((fact) => fact.key.startsWith(job) && now() - fact.sinceMs < EXPECTATION_MS);
+          expect(areSatisfied(expectations, job, ["a", "b"])).toBe(live.length === 0);
+          expect(expectations.podsSatisfied(job)).toBe(live.every(({ key }) => !key.endsWith("/pods")));
+          for (const type of ["a", "b"]) {
+            const key = podsKey(job, type);
+            const ids = (kind: Fact["kind"]) =>
+              new Set(live.filter((fact) => fact.key === key && fact.kind === kind).map((fact) => fact.id));
+            const found = expectations.outstanding(key);
+            expect(new Set(found.creations)).toEqual(ids("created"));
+            expect(new Set(found.deletions)).toEqual(ids("deleted"));
+          }
+        }
+      }
+    }),
+  );
+});

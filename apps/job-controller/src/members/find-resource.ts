@@ -1,0 +1,22 @@
+import { kubeFault, type KubeCalls, type KubeResource } from "@muster/kube";
+
+/** Whether the API server serves the resource, and lets this controller list it. Rejects when it does not answer. */
+export async function findResource(
+  calls: Pick<KubeCalls, "list">,
+  resource: KubeResource,
+): Promise<"served" | "absent" | "refused"> {
+  try {
+    await calls.list(resource, { query: { limit: 1 } });
+    return "served";
+  } catch (error) {
+    if (kubeFault(error)?.code === "not_found") return "absent";
+    if (isRightMissing(error)) return "refused";
+    throw error;
+  }
+}
+
+/** Asking again does not help before an administrator gives it. */
+export function isRightMissing(error: unknown): boolean {
+  const fault = kubeFault(error);
+  return fault?.code === "invalid_request" && fault.field === "permission";
+}

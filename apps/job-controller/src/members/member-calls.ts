@@ -1,0 +1,73 @@
+import { kubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import type { MemberObject } from "../domain/ownership.ts";
+
+/** Live calls on the pods or the services. They reject with errors that `kubeFault` knows, or with defects. */
+export type MemberCalls<M extends MemberObject> = {
+  get(namespace: string, name: string): Promise<M>;
+  /** Resolves with what was sent: what the server adds to it comes with the watch. */
+  create(namespace: string, body: M): Promise<M>;
+  /** A strategic merge patch, which can take one owner reference out of a list. */
+  patch(namespace: string, name: string, patch: object): Promise<M>;
+  /** Refused with 409 when the object of that name has another uid. */
+  delete(namespace: string, name: string, preconditions: { readonly uid: string }): Promise<unknown>;
+};
+
+/** The calls of one resource of the core group. */
+export function memberCalls<M extends MemberObject & KubeObject>(
+  calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete">,
+  plural: "pods" | "services",
+): MemberCalls<M> {
+  const of = (namespace: string) => ({ apiVersion: "v1", plural, namespace });
+  return {
+    get: (namespace, name) => calls.get<M>(of(namespace), name),
+    create: (namespace, body) => calls.create<M>(of(namespace), body, { isAnswerUnread: true }),
+    patch: (namespace, name, body) => calls.patch<M>(of(namespace), name, { kind: "strategic", body }),
+    delete: (namespace, name, preconditions) => calls.delete(of(namespace), name, { preconditions }),
+  };
+}
+
+export function isNotFound(error: unknown): boolean {
+  return kubeFault(error)?.code === "not_found";
+}
+
+/** Status 422: what was sent does not fit the object that is there. */
+export function isUnprocessable(error: unknown): boolean {
+  return codeOf(error) === 422;
+}
+
+/** Status 409: the object that is there is not the one that was meant. */
+export function isConflict(error: unknown): boolean {
+  return kubeFault(error)?.code === "conflict";
+}
+
+/** Codes with which the answer was lost on its way, not the request. */
+const ANSWER_LOST: ReadonlySet<unknown> = new Set([
+  408,
+  504,
+  "ECONNRESET",
+  "ECONNABORTED",
+  "EPIPE",
+  "ETIMEDOUT",
+  "ERR_STREAM_PREMATURE_CLOSE",
+  "UND_ERR_SOCKET",
+  "UND_ERR_HEADERS_TIMEOUT",
+  "UND_ERR_BODY_TIMEOUT",
+  "UND_ERR_RES_CONTENT_LENGTH_MISMATCH",
+]);
+const LATE = new Set(["TimeoutError", "AbortError"]);
+/** Causes of causes that are read. */
+const MAX_DEPTH = 5;
+
+/** True when the server may have done what it was asked, although no answer came: a time limit, a connection that broke while it worked. */
+export function isOutcomeUnknown(error: unknown): boolean {
+  let cause = error;
+  for (let depth = 0; depth < MAX_DEPTH && cause instanceof Error; depth += 1) {
+    if (LATE.has(cause.name) || ANSWER_LOST.has(codeOf(cause))) return true;
+    cause = cause.cause;
+  }
+  return false;
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}

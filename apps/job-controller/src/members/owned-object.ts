@@ -1,0 +1,111 @@
+import { describeFault, throwFault, type Fault } from "@muster/faults";
+import { kubeFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
+import { selects } from "../domain/member-labels.ts";
+import { controllerOf, isDeleting, labelsOf } from "../domain/ownership.ts";
+import type { Ownership } from "./claim-members.ts";
+import { isConflict, isNotFound } from "./member-calls.ts";
+import type { Report } from "./member-control.ts";
+
+/** `kept`: it existed as wanted, and nothing was written. */
+export type SyncOutcome = "created" | "adopted" | "updated" | "kept";
+
+export type OwnedObjectDeps = {
+  readonly calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete">;
+  readonly report: Report;
+};
+
+/** One object that a job has under its own name. */
+export type OwnedObject<Object extends KubeObject> = Ownership & {
+  /** In events: `SuccessfulCreatePdb`. */
+  readonly title: string;
+  readonly resource: KubeResource;
+  readonly name: string;
+  /** The caller's cache has none of that name: it is created without a read, and read only if it exists after all. */
+  readonly isAbsent?: boolean;
+  readonly build: () => Object;
+  /** Merge patch from the present object to the wanted one; undefined when they are the same. */
+  readonly difference: (present: Object) => object | undefined;
+};
+
+/**
+ * Makes the object exist, the job's, and as wanted. An orphan with the job's labels is adopted. The object of another owner is never touched: a Warning event
+ * and FaultError conflict, as for one that is still being deleted. Other failures are those of the calls.
+ */
+export async function syncOwnedObject<Object extends KubeObject>(
+  { calls, report }: OwnedObjectDeps,
+  wanted: OwnedObject<Object>,
+): Promise<SyncOutcome> {
+  const { resource, name, title, owner } = wanted;
+  const present = wanted.isAbsent === true ? undefined : await calls.get<Object>(resource, name).catch(ifNotFound);
+  if (present === undefined) {
+    const isCreated = await calls.create(resource, wanted.build()).then(
+      () => true,
+      (error: unknown) => {
+        if (wanted.isAbsent === true && kubeFault(error)?.code === "already_exists") return false;
+        reportFailure(report, `FailedCreate${title}`, `Error creating: ${name}`, error);
+        throw error;
+      },
+    );
+    if (!isCreated) return syncOwnedObject({ calls, report }, { ...wanted, isAbsent: false });
+    report("Normal", `SuccessfulCreate${title}`, `Created ${title}: ${name}`);
+    return "created";
+  }
+  const { uid, resourceVersion, ownerReferences = [] } = present.metadata ?? {};
+  const difference = wanted.difference(present);
+  const write = (ownership: object): Promise<unknown> => {
+    const body = { ...difference, metadata: { ...ownership, uid, resourceVersion } };
+    return calls.patch(resource, name, { kind: "merge", body });
+  };
+  const controller = controllerOf(present);
+  if (isDeleting(present)) return conflict(wanted, "is still being deleted");
+  if (controller?.uid === owner.uid) {
+    if (difference === undefined) return "kept";
+    await write({});
+    return "updated";
+  }
+  if (controller === undefined && selects(wanted.labels, labelsOf(present))) {
+    await wanted.canAdopt();
+    await write({ ownerReferences: [...ownerReferences, owner] });
+    return "adopted";
+  }
+  report("Warning", `FailedCreate${title}`, `Error creating: ${name}: one of that name belongs to another owner`);
+  return conflict(wanted, "belongs to another owner");
+}
+
+/** Deletes the object of the job with this uid; true when there was one. One that is missing, being deleted, or of another owner is none. */
+export async function deleteOwnedObject(
+  { calls, report }: OwnedObjectDeps,
+  jobUid: string,
+  { resource, name, title }: Pick<OwnedObject<KubeObject>, "resource" | "name" | "title">,
+): Promise<boolean> {
+  const present = await calls.get(resource, name).catch(ifNotFound);
+  if (present === undefined || isDeleting(present) || controllerOf(present)?.uid !== jobUid) return false;
+  const uid = present.metadata?.uid;
+  try {
+    await calls.delete(resource, name, { ...(uid !== undefined && { preconditions: { uid } }) });
+  } catch (error) {
+    if (isNotFound(error) || isConflict(error)) return false;
+    reportFailure(report, `FailedDelete${title}`, `Error deleting: ${name}`, error);
+    throw error;
+  }
+  report("Normal", `SuccessfulDelete${title}`, `Deleted ${title}: ${name}`);
+  return true;
+}
+
+function ifNotFound(error: unknown): undefined {
+  if (!isNotFound(error)) throw error;
+}
+
+function reportFailure(report: Report, reason: string, doing: string, error: unknown): void {
+  const fault = kubeFault(error);
+  if (fault !== undefined) report("Warning", reason, `${doing}: ${describeFault(fault)}`);
+}
+
+function conflict(
+  { title, resource, name }: Pick<OwnedObject<KubeObject>, "title" | "resource" | "name">,
+  why: string,
+): never {
+  const id = `${resource.namespace ?? ""}/${name}`;
+  const fault: Fault = { code: "conflict", id: `${title} ${id}`, expectedRevision: 0, actualRevision: 0 };
+  return throwFault(fault, { doing: `${title} ${id} ${why}` });
+}

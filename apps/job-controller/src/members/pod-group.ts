@@ -1,0 +1,109 @@
+import { isDeepStrictEqual } from "node:util";
+import type { KubeCalls, KubeObject } from "@muster/kube";
+import type { GroupMark } from "../domain/build-pod.ts";
+import type { JobIdentity } from "../domain/kind.ts";
+import type { GroupSettings, GroupWanted } from "../domain/pod-group.ts";
+import type { Ownership } from "./claim-members.ts";
+import { findResource } from "./find-resource.ts";
+import { deleteOwnedObject, syncOwnedObject, type OwnedObjectDeps, type SyncOutcome } from "./owned-object.ts";
+
+/** A scheduler's own resource for a gang, and the marks of its pods. */
+export type PodGroupKind = {
+  readonly apiVersion: string;
+  /** The fields that it knows beside minMember. */
+  readonly fields: readonly (keyof GroupSettings)[];
+  readonly mark: (group: string) => GroupMark;
+};
+
+export type PodGroup = KubeObject & { readonly spec?: Partial<GroupWanted> };
+
+const POD_GROUP = "PodGroup";
+/** The resource of every kind. */
+export const POD_GROUPS_PLURAL = "podgroups";
+
+/** The kinds that the controller knows, in the order of preference. */
+export const POD_GROUP_KINDS = {
+  schedulerPlugins: {
+    apiVersion: "scheduling.x-k8s.io/v1alpha1",
+    fields: ["minResources", "scheduleTimeoutSeconds"],
+    mark: (group) => ({ labels: { "scheduling.x-k8s.io/pod-group": group }, annotations: {} }),
+  },
+  volcano: {
+    apiVersion: "scheduling.volcano.sh/v1beta1",
+    fields: ["queue", "priorityClassName", "minResources"],
+    mark: (group) => ({ labels: {}, annotations: { "scheduling.k8s.io/group-name": group } }),
+  },
+} as const satisfies Record<string, PodGroupKind>;
+
+/** The kinds that the cluster serves; none when it has no scheduler for gangs. One that the caller has no right to list counts as not served. */
+export async function servedPodGroupKinds(
+  calls: Pick<KubeCalls, "list">,
+  namespace: string,
+): Promise<readonly PodGroupKind[]> {
+  const kinds = Object.values(POD_GROUP_KINDS);
+  const found = await Promise.all(
+    kinds.map(({ apiVersion }) => findResource(calls, { apiVersion, plural: POD_GROUPS_PLURAL, namespace })),
+  );
+  return kinds.filter((_kind, index) => found[index] === "served");
+}
+
+/**
+ * The merge patch from the present group to the wanted one; undefined when they are the same. A group that is in a queue keeps it: an operator may have moved
+ * it there.
+ */
+export function podGroupDifference(
+  present: PodGroup["spec"],
+  wanted: GroupWanted,
+  fields: readonly (keyof GroupSettings)[],
+): Partial<GroupWanted> | undefined {
+  const known = fields.filter((field) => field !== "queue" || present?.queue === undefined);
+  const differing = [...known, "minMember" as const].filter(
+    (field) => wanted[field] !== undefined && !isDeepStrictEqual(wanted[field], present?.[field]),
+  );
+  if (differing.length === 0) return undefined;
+  // A merge patch keeps a quantity that it does not name.
+  const gone = Object.keys(present?.minResources ?? {}).filter((name) => wanted.minResources?.[name] === undefined);
+  const nulls = Object.fromEntries(gone.map((name) => [name, null]));
+  return Object.fromEntries(
+    differing.map((field) => [field, field === "minResources" ? { ...nulls, ...wanted[field] } : wanted[field]]),
+  );
+}
+
+/** Makes a PodGroup with the job's name state how many of its pods start together or not at all. Fails as `syncOwnedObject`. */
+export function syncPodGroup(
+  deps: OwnedObjectDeps,
+  job: JobIdentity,
+  { apiVersion, fields }: PodGroupKind,
+  group: GroupWanted,
+  ownership: Ownership,
+): Promise<SyncOutcome> {
+  const { name, namespace } = job;
+  const { labels, owner } = ownership;
+  return syncOwnedObject<PodGroup>(deps, {
+    ...placeOf(job, apiVersion),
+    ...ownership,
+    build: () => ({
+      apiVersion,
+      kind: POD_GROUP,
+      metadata: { name, namespace, labels, ownerReferences: [owner] },
+      spec: { ...podGroupDifference(undefined, group, fields), minMember: group.minMember },
+    }),
+    difference: (present) => {
+      const spec = podGroupDifference(present.spec, group, fields);
+      return spec === undefined ? undefined : { spec };
+    },
+  });
+}
+
+/** Deletes the job's group, if it has one. */
+export function deletePodGroup(
+  deps: OwnedObjectDeps,
+  job: JobIdentity,
+  { apiVersion }: PodGroupKind,
+): Promise<boolean> {
+  return deleteOwnedObject(deps, job.uid, placeOf(job, apiVersion));
+}
+
+function placeOf({ namespace, name }: JobIdentity, apiVersion: string) {
+  return { title: POD_GROUP, resource: { apiVersion, plural: POD_GROUPS_PLURAL, namespace }, name };
+}

@@ -1,0 +1,31 @@
+import { expect, it } from "vitest";
+import { SOURCES } from "../domain/lease.ts";
+import type { Answer } from "../lead/tell-lease.ts";
+import { routeAnswers } from "./feedback.ts";
+
+const answer = (source: string): Answer => ({ id: "1-1", source, number: 1, result: undefined, deleted: true });
+
+/** Who is told of an answer from that source. */
+async function told(source: string, hasController: boolean): Promise<string[]> {
+  const who: string[] = [];
+  const noting = (name: string) => () => {
+    who.push(name);
+    return Promise.resolve();
+  };
+  await routeAnswers(noting("nats"), hasController ? noting("controller") : undefined)(answer(source));
+  return who;
+}
+
+it.each([
+  { source: SOURCES.controller, hasController: true, who: ["controller"] },
+  { source: SOURCES.stream, hasController: true, who: ["nats"] },
+  { source: SOURCES.service, hasController: true, who: ["nats"] },
+  { source: SOURCES.service, hasController: false, who: ["nats"] },
+])("tells $who of an order from $source", async ({ source, hasController, who }) => {
+  expect(await told(source, hasController)).toEqual(who);
+});
+
+it("tells nobody else of a controller's order while none is configured", async () => {
+  const fault = { code: "unavailable", dependency: expect.stringContaining("PROVISION_HTTP_URL") as unknown };
+  await expect(told(SOURCES.controller, false)).rejects.toMatchObject({ fault });
+});

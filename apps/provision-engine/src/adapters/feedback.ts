@@ -1,0 +1,31 @@
+import { publishEvent, type Bus } from "@muster/bus";
+import { throwFault } from "@muster/faults";
+import { muster, subjects } from "@muster/proto";
+import { SOURCES } from "../domain/lease.ts";
+import type { TellDeps } from "../lead/tell-lease.ts";
+import { toWireResult } from "./messages.ts";
+
+type Tell = TellDeps["feedback"];
+
+const RETRY_MS = 60_000;
+
+/** Publishes to NATS; the stream drops a repeated answer within its window. */
+export function feedbackOver(bus: Bus, engine: string): Tell {
+  const { LeaseAnswered } = muster.provision.v1;
+  return async ({ id, createdNs, number, result, deleted }) => {
+    const message = { engine, id, result: result === undefined ? null : toWireResult(result), deleted };
+    await publishEvent(bus, subjects.leaseAnswered(id), LeaseAnswered, message, {
+      messageId: `${engine}.${id}.${createdNs ?? ""}.${number}`,
+    });
+  };
+}
+
+/** Sends each answer to where its order came from. An answer for a controller is for that alone: while none is configured it rejects with unavailable, and waits. */
+export function routeAnswers(overNats: Tell, controller: Tell | undefined): Tell {
+  return async (answer) => {
+    if (answer.source !== SOURCES.controller) return overNats(answer);
+    if (controller !== undefined) return controller(answer);
+    const dependency = "the controller that the order came from (PROVISION_HTTP_URL is not set)";
+    return throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS });
+  };
+}

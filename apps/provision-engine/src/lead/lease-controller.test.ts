@@ -1,0 +1,89 @@
+import { nsFromMs } from "@muster/leases";
+import { settled, until, virtualClock } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { startLeaseController, type LeaseControllerOptions } from "./lease-controller.ts";
+
+const RETRY = { firstMs: 1, mostMs: 2 };
+
+function controllerOf(pass: (id: string) => Promise<bigint | undefined>, more: Partial<LeaseControllerOptions> = {}) {
+  const stop = new AbortController();
+  const failed: string[] = [];
+  const nowNs = (): bigint => nsFromMs(Date.now());
+  const lead = { signal: stop.signal, isHeld: () => true };
+  const options = { name: "tested", pass, nowNs, retry: RETRY, failed: (id: string) => failed.push(id), lead, ...more };
+  return { controller: startLeaseController(options), stop, failed, nowNs };
+}
+
+it("looks at one lease once at a time, and once more for all that came meanwhile", async () => {
+  const ends: (() => void)[] = [];
+  const { controller, stop } = controllerOf(async () => {
+    await new Promise<void>((resolve) => ends.push(resolve));
+    return undefined;
+  });
+  controller.add("a");
+  controller.add("b");
+  await until("both are looked at", () => ends.length === 2);
+  controller.add("a");
+  controller.add("a");
+  ends.shift()?.();
+  await until("a is looked at again", () => ends.length === 2);
+  for (const end of ends.splice(0)) end();
+  await new Promise(setImmediate);
+  expect(ends).toEqual([]);
+  stop.abort();
+  await controller.done;
+});
+
+it("looks again when it is told to, when what failed is to be tried again, and not after the signal", async () => {
+  const looks: string[] = [];
+  const { controller, stop, failed, nowNs } = controllerOf((id) => {
+    looks.push(id);
+    if (id === "broken" && failed.length < 3) return Promise.reject(new Error("no"));
+    return Promise.resolve(id === "again" && looks.length < 3 ? nowNs() : undefined);
+  });
+  controller.add("again");
+  await until("it is looked at three times", () => looks.length === 3);
+  controller.addAt("later", nowNs() + 3_600_000_000_000n);
+  controller.addAt("soon", nowNs());
+  await until("what is due is looked at", () => looks.includes("soon"));
+  controller.add("broken");
+  await until("it has worked", () => looks.filter((id) => id === "broken").length === 4);
+  expect(failed).toEqual(["broken", "broken", "broken"]);
+  stop.abort();
+  await controller.done;
+  controller.add("late");
+  expect(looks).not.toContain("late");
+  expect(looks).not.toContain("later");
+});
+
+it("makes each pass strictly after its time, the earliest first", async () => {
+  const clock = virtualClock();
+  const nowNs = (): bigint => nsFromMs(clock.now());
+  const passes: string[] = [];
+  const pass = (id: string) => Promise.resolve(void passes.push(`${id} ${clock.now()}`));
+  const { controller, stop } = controllerOf(pass, { nowNs, alarm: clock.alarm });
+  controller.addAt("1-2", nsFromMs(20));
+  controller.addAt("1-1", nsFromMs(10));
+  controller.addAt("never", undefined);
+  await clock.run(30_000);
+  expect(passes).toEqual(["1-1 11", "1-2 21"]);
+  stop.abort();
+  await controller.done;
+});
+
+it("notices a wall clock that is set forward within ten seconds", async () => {
+  const clock = virtualClock();
+  let setForwardMs = 0;
+  const nowNs = (): bigint => nsFromMs(clock.now() + setForwardMs);
+  const passes: number[] = [];
+  const pass = () => Promise.resolve(void passes.push(clock.now()));
+  const { controller, stop } = controllerOf(pass, { nowNs, alarm: clock.alarm });
+  controller.addAt("1-1", nsFromMs(3_600_000));
+  await clock.run(9_000);
+  setForwardMs = 3_600_000;
+  await clock.run(1_000);
+  await settled();
+  expect(passes).toEqual([10_000]);
+  stop.abort();
+  await controller.done;
+});

@@ -1,0 +1,67 @@
+import { systemClock, type Clock } from "@muster/backoff";
+import { runController, workQueue, type Lead } from "@muster/controller";
+import type { RetryPolicy } from "../domain/decide-retry.ts";
+
+export type LeaseControllerOptions = {
+  /** Of the controller, for metrics. */
+  readonly name: string;
+  /** One pass over a lease; resolves with the time of the next one, undefined: after a change. */
+  readonly pass: (id: string) => Promise<bigint | undefined>;
+  readonly nowNs: () => bigint;
+  readonly retry: RetryPolicy;
+  /** Called for each pass that failed; it is retried with a growing pause. */
+  readonly failed: (id: string, error: unknown) => void;
+  readonly lead: Lead;
+  readonly alarm?: Clock["alarm"];
+};
+
+/** Makes passes over leases: one at a time for each lease, concurrently for different ones. What the passes call limits them. */
+export type LeaseController = {
+  /** Makes a pass now, or once the one in flight has ended. */
+  readonly add: (id: string) => void;
+  /** Makes a pass strictly after the time. The earliest of several times wins. */
+  readonly addAt: (id: string, atNs: bigint | undefined) => void;
+  /** Resolves after the lead is lost, once no pass is in flight. */
+  readonly done: Promise<void>;
+};
+
+/** A wall clock that is set is noticed after this. */
+const ALARM_MS_MAX = 10_000;
+
+export function startLeaseController(options: LeaseControllerOptions): LeaseController {
+  const { name, pass, nowNs, retry, failed, lead, alarm = systemClock.alarm } = options;
+  // A number holds the nanoseconds since the start, and not those since 1970.
+  const startedNs = nowNs();
+  const delayMs = (atNs: bigint): number => msOf(atNs + 1n - nowNs());
+  const queue = workQueue({
+    // The limits of each lease only: the failures of one delay no other.
+    limits: { ...retry, burst: Infinity },
+    clock: {
+      now: () => msOf(nowNs() - startedNs),
+      alarm: (afterMs, ring) => alarm(Math.min(Math.max(1, Math.ceil(afterMs)), ALARM_MS_MAX), ring),
+    },
+  });
+  const done = runController({
+    name,
+    queue,
+    workers: Infinity,
+    reconcile: async (id) => {
+      const atNs = await pass(id);
+      return atNs === undefined ? undefined : { requeueAfterMs: delayMs(atNs) };
+    },
+    stop: lead.signal,
+    lead,
+    onError: (error, id) => failed(id, error),
+  });
+  return {
+    add: (id) => queue.add(id),
+    addAt: (id, atNs) => {
+      if (atNs !== undefined) queue.addAfter(id, delayMs(atNs));
+    },
+    done,
+  };
+}
+
+function msOf(ns: bigint): number {
+  return Number(ns) / 1_000_000;
+}

@@ -1,0 +1,19 @@
+import { NO_UNITS } from "../domain/resource-units.ts";
+import { workloadType } from "./workload-type.ts";
+import type { Workload } from "./workload.ts";
+
+/** Whatever its data are, they are its result. */
+export const DEBUG = workloadType({
+  type: "debug",
+  counter: "debug",
+  rank: 0,
+  claimOf: () => ({ units: NO_UNITS, network: undefined, needs: { networks: [], volumes: [] } }),
+  workload: () => DEBUG_WORKLOAD,
+});
+
+/** Gives back its data; nothing of it is anywhere. */
+export const DEBUG_WORKLOAD: Workload = {
+  type: "debug",
+  provision: ({ order }) => Promise.resolve(order.data),
+  decommission: () => Promise.resolve(),
+};

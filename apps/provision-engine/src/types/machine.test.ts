@@ -1,0 +1,73 @@
+import { FaultError } from "@muster/faults";
+import { muster } from "@muster/proto";
+import { expect, it } from "vitest";
+import { aLease } from "../../test/a-lease.ts";
+import { leaseOfOwner, leaseOwner, machineWorkload } from "./machine.ts";
+
+const { CheckReservationReply, GetReservationReply, ListMachinesReply, Reservation, ReserveReply, UnreserveReply } =
+  muster.reservation.v1;
+const { signal } = new AbortController();
+
+/** A ledger in which these owners hold something. `late`: so many reservations that were asked for before are made only when the one there is to be given back. */
+function ledgerOf(owners: readonly string[], late = 0) {
+  const held = new Map(owners.map((id) => [id, 1]));
+  let arriving = late;
+  const workload = machineWorkload(
+    {
+      getReservation: ({ owner }) => {
+        const id = owner?.id ?? "";
+        const sequence = held.get(id);
+        if (sequence !== undefined)
+          return Promise.resolve(
+            GetReservationReply.create({ reservation: Reservation.create({ id: String(sequence) }) }),
+          );
+        return Promise.reject(new FaultError({ code: "not_found", kind: "reservation", id }));
+      },
+      unreserve: ({ owner, reservationId }) => {
+        const id = owner?.id ?? "";
+        if (arriving > 0) {
+          arriving -= 1;
+          held.set(id, (held.get(id) ?? 0) + 1);
+        }
+        const released = String(held.get(id)) === reservationId;
+        if (released) held.delete(id);
+        return Promise.resolve(UnreserveReply.create({ released }));
+      },
+      checkReservation: () => Promise.resolve(CheckReservationReply.create()),
+      reserve: () => Promise.resolve(ReserveReply.create()),
+      listMachines: () => Promise.resolve(ListMachinesReply.create()),
+    },
+    () => "request",
+  );
+  return { workload, held };
+}
+
+it("knows the lease and the run again that machines are held for, and takes no other name for one", () => {
+  const { id } = leaseOwner(aLease({ order: { id: "12-3" }, run: 4 }));
+  expect(leaseOfOwner(id)).toEqual({ id: "12-3", run: 4 });
+  for (const other of ["", "12-3", "12-3-0", "a-3-4", "12-3-4-5", "12-3-4 "])
+    expect(leaseOfOwner(other)).toBeUndefined();
+});
+
+it.each([
+  { what: "this run and earlier ones", run: 2, held: ["1-1-1", "1-1-2"], left: [] },
+  { what: "no later run, and no other lease", run: 2, held: ["1-1-2", "1-1-3", "1-2-1"], left: ["1-1-3", "1-2-1"] },
+  { what: "the latest of many runs", run: 30, held: ["1-1-1", "1-1-11", "1-1-30"], left: ["1-1-1"] },
+])("gives back what is held for $what", async ({ run, held: owners, left }) => {
+  const { workload, held } = ledgerOf(owners);
+  await workload.decommission(aLease({ order: { type: "machine" }, run }), signal);
+  expect([...held.keys()]).toEqual(left);
+});
+
+it("gives back what took the place of the reservation that it was about to end", async () => {
+  const { workload, held } = ledgerOf(["1-1-1"], 1);
+  await workload.decommission(aLease({ order: { type: "machine" }, run: 1 }), signal);
+  expect([...held]).toEqual([]);
+});
+
+it("has not taken down a lease for which the ledger still holds machines", async () => {
+  const { workload, held } = ledgerOf(["1-1-1"], 100);
+  const going = workload.decommission(aLease({ order: { type: "machine" }, run: 1 }), signal);
+  await expect(going).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  expect(held.size).toBe(1);
+});

@@ -1,0 +1,64 @@
+import { NO_UNITS } from "../domain/resource-units.ts";
+import { networkId, networkNamespace } from "./lease-names.ts";
+import { KINDS, type ObjectKind } from "./object-kinds.ts";
+import { requireData, workloadType } from "./workload-type.ts";
+import type { LeaseCluster, Workload } from "./workload.ts";
+
+export const NETWORK = workloadType({
+  type: "network",
+  counter: "network",
+  rank: 1,
+  claimOf: ({ name }) => ({ units: NO_UNITS, network: name, needs: { networks: [], volumes: [] } }),
+  workload: ({ cluster }) => cluster && networkWorkload(cluster),
+});
+
+/** The namespace of a user's network: no pod in it may reach for its node, whatever its image asks for. */
+export function buildNetworkNamespace(name: string) {
+  const level = "baseline";
+  return {
+    metadata: {
+      name,
+      labels: {
+        "pod-security.kubernetes.io/enforce": level,
+        "pod-security.kubernetes.io/enforce-version": "latest",
+        "pod-security.kubernetes.io/warn": "restricted",
+      },
+    },
+  };
+}
+
+/** Who reaches the pods of a network: each other on all ports, everybody else on those that are open. What they reach themselves is left to them. */
+export function buildNetworkPolicy(namespace: string, openPorts: readonly number[]) {
+  const ports = [...new Set(openPorts)].flatMap((port) => [
+    { port, protocol: "TCP" },
+    { port, protocol: "UDP" },
+  ]);
+  return {
+    metadata: { name: "network", namespace },
+    spec: {
+      podSelector: {},
+      policyTypes: ["Ingress"],
+      // A rule without ports would be one for all of them.
+      ingress: [{ from: [{ podSelector: {} }] }, ...(ports.length === 0 ? [] : [{ ports }])],
+    },
+  };
+}
+
+/** What runs in a namespace, and data. */
+const SPARED = [KINDS.volumeClaim, KINDS.statefulSet, KINDS.deployment, KINDS.pod];
+const NAMESPACE: ObjectKind = { ...KINDS.namespace, spares: SPARED };
+
+/** A user's network: a namespace that others reach only where it is open. The result names it. No lease that is known lives in it any more when it is taken down, and what is of none keeps it. */
+export function networkWorkload({ objects }: Pick<LeaseCluster, "objects">): Workload {
+  return {
+    type: NETWORK.type,
+    provision: async (lease, signal) => {
+      const { name, open_ports } = requireData(NETWORK, lease);
+      const namespace = networkNamespace(lease.order.user, name);
+      await objects.make(lease, NAMESPACE, buildNetworkNamespace(namespace), signal);
+      await objects.make(lease, KINDS.networkPolicy, buildNetworkPolicy(namespace, open_ports), signal);
+      return JSON.stringify({ network_id: networkId(lease.order.user, name), namespace });
+    },
+    decommission: (lease, signal) => objects.takeDown(lease, { kinds: [NAMESPACE] }, signal),
+  };
+}

@@ -1,0 +1,72 @@
+import type { V1PersistentVolumeClaim } from "@kubernetes/client-node";
+import { throwFault } from "@muster/faults";
+import type { LeaseData } from "@muster/leases/data";
+import { originOf, type LeaseRecord } from "../domain/lease.ts";
+import { diskUnits, GIB } from "../domain/resource-units.ts";
+import { isOfUser, type Place } from "./lease-names.ts";
+import { KINDS } from "./object-kinds.ts";
+import { placeOf, requireData, workloadType } from "./workload-type.ts";
+import type { LeaseCluster, LeaseObjects, Workload } from "./workload.ts";
+
+export const VOLUME = workloadType({
+  type: "volume",
+  counter: "volume",
+  rank: 4,
+  claimOf: ({ size, type, network }) => ({
+    units: diskUnits(type, BigInt(size) * GIB),
+    network: undefined,
+    needs: { networks: network === undefined ? [] : [network], volumes: [] },
+  }),
+  workload: ({ cluster }) => cluster && volumeWorkload(cluster),
+});
+
+/** The claim of a volume; without a class, the cluster's default gives its space. */
+export function buildVolumeClaim(
+  place: Place,
+  { size }: Pick<LeaseData<"volume">, "size">,
+  storageClass: string | undefined,
+) {
+  return {
+    metadata: place,
+    spec: {
+      accessModes: ["ReadWriteOnce"],
+      resources: { requests: { storage: `${size}Gi` } },
+      ...(storageClass !== undefined && { storageClassName: storageClass }),
+    },
+  };
+}
+
+/** Space on disks: a claim, which a class of storage may serve only once it is mounted. Nothing of its user's mounts it any more when it is taken down. */
+export function volumeWorkload({ objects, namespace: own, storageClasses }: LeaseCluster): Workload {
+  return {
+    type: VOLUME.type,
+    provision: async (lease, signal) => {
+      const data = requireData(VOLUME, lease);
+      const { id } = lease.order;
+      const place = placeOf(VOLUME, lease, own);
+      await objects.make(lease, KINDS.volumeClaim, buildVolumeClaim(place, data, storageClasses[data.type]), signal);
+      return JSON.stringify({ volume_id: id, namespace: place.namespace, claim: place.name });
+    },
+    // One that is made anew would be empty, and look as if all were well.
+    check: async (lease, signal) => {
+      await requireClaim(objects, lease, placeOf(VOLUME, lease, own), signal);
+      return undefined;
+    },
+    decommission: (lease, signal) =>
+      objects.takeDown(lease, { kinds: [KINDS.volumeClaim], namespace: placeOf(VOLUME, lease, own).namespace }, signal),
+  };
+}
+
+/** Rejects with not_found where the claim of a lease is not there any more, or goes: what was on its disk cannot be made again. */
+export async function requireClaim(
+  objects: LeaseObjects,
+  lease: LeaseRecord,
+  { name, namespace }: Place,
+  signal: AbortSignal,
+): Promise<void> {
+  const { id } = originOf(lease);
+  const claim = await objects.find<V1PersistentVolumeClaim>(KINDS.volumeClaim, { name, namespace }, signal);
+  const isGone = claim === undefined || claim.metadata?.deletionTimestamp !== undefined;
+  if (isGone || !isOfUser(claim.metadata?.labels, id, lease.order.user))
+    throwFault({ code: "not_found", kind: "claim, with all that was on it", id: `${namespace}/${name}` });
+}

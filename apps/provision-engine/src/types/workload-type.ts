@@ -1,0 +1,74 @@
+import { throwFault } from "@muster/faults";
+import { readData, type DataProblem, type LeaseData, type LeaseType } from "@muster/leases/data";
+import { describeProblems, type Claim, type Problem, type Read } from "../domain/claim.ts";
+import { originOf, type LeaseRecord } from "../domain/lease.ts";
+import { leaseName, namespaceOf, type Place } from "./lease-names.ts";
+import type { Workload, WorkloadParts } from "./workload.ts";
+
+/** Active leases by what they are. `vm` counts kubernetes. */
+export type ProvisionCounters = {
+  readonly container: number;
+  readonly volume: number;
+  readonly network: number;
+  readonly zdb: number;
+  readonly vm: number;
+  readonly debug: number;
+  readonly machine: number;
+};
+
+/** A type of workload: what its orders take, and what makes it. */
+export type WorkloadType<Data = unknown, Type extends string = string> = {
+  readonly type: Type;
+  /** As what it is counted; undefined: as nothing. */
+  readonly counter?: keyof ProvisionCounters;
+  /** Of the orders that come together, those of a lower rank are begun first. */
+  readonly rank: number;
+  readonly read: (json: string) => Read<Data>;
+  readonly claim: (json: string) => Read<Claim>;
+  /** Undefined: this engine has not what makes it. */
+  readonly workload: (parts: WorkloadParts) => Workload | undefined;
+};
+
+type Definition<Type extends LeaseType> = Pick<WorkloadType, "counter" | "rank" | "workload"> & {
+  readonly type: Type;
+  readonly claimOf: (data: LeaseData<Type>) => Claim;
+};
+
+export function workloadType<Type extends LeaseType>({
+  claimOf,
+  ...rest
+}: Definition<Type>): WorkloadType<LeaseData<Type>, Type> {
+  const read = (json: string): Read<LeaseData<Type>> => {
+    const read = readData(rest.type, json);
+    return read.ok ? { ok: true, value: read.data } : { ok: false, problems: read.problems.map(problemOf) };
+  };
+  return {
+    ...rest,
+    read,
+    claim: (json) => {
+      const data = read(json);
+      return data.ok ? { ok: true, value: claimOf(data.value) } : data;
+    },
+  };
+}
+
+function problemOf({ path, reason }: DataProblem): Problem {
+  return { field: ["data", ...path].join("."), reason };
+}
+
+/** The data of a lease. Throws FaultError invalid_request with all that is wrong with them. */
+export function requireData<Data>({ read }: WorkloadType<Data>, { order }: Pick<LeaseRecord, "order">): Data {
+  const data = read(order.data);
+  if (data.ok) return data.value;
+  return throwFault({ code: "invalid_request", field: "data", reason: describeProblems(data.problems) });
+}
+
+/** Name and namespace of what is made for a lease. */
+export function placeOf(
+  { claim }: Pick<WorkloadType, "claim">,
+  lease: Pick<LeaseRecord, "order" | "run" | "madeFor">,
+  engineNamespace: string,
+): Place {
+  const { order } = lease;
+  return { name: leaseName(originOf(lease).id), namespace: namespaceOf(order, claim(order.data), engineNamespace) };
+}

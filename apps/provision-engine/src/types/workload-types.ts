@@ -1,0 +1,59 @@
+import type { Order } from "@muster/leases";
+import type { LeaseData, LeaseType } from "@muster/leases/data";
+import type { Claim, Read } from "../domain/claim.ts";
+import { CONTAINER } from "./container.ts";
+import { DEBUG } from "./debug.ts";
+import { KUBERNETES } from "./kubernetes.ts";
+import { MACHINE } from "./machine.ts";
+import { NETWORK } from "./network.ts";
+import { VOLUME } from "./volume.ts";
+import type { WorkloadType } from "./workload-type.ts";
+import type { Workload, WorkloadParts } from "./workload.ts";
+import { ZDB } from "./zdb.ts";
+
+/** Every type of workload that there is. A new one is a file and a line here, and its data in libs/leases: docs/checklists/new-lease-type.md. */
+const TYPES: { readonly [Type in LeaseType]: WorkloadType<LeaseData<Type>, Type> } = {
+  network: NETWORK,
+  volume: VOLUME,
+  container: CONTAINER,
+  zdb: ZDB,
+  kubernetes: KUBERNETES,
+  machine: MACHINE,
+  debug: DEBUG,
+};
+
+const BY_NAME: ReadonlyMap<string, WorkloadType> = new Map(Object.entries(TYPES));
+
+export function findWorkloadType(type: string): WorkloadType | undefined {
+  return BY_NAME.get(type);
+}
+
+const CLAIMS = new WeakMap<Pick<Order, "type" | "data">, Read<Claim>>();
+
+/** What an order takes and needs, or all that is wrong with its type and data. Read once of each object. */
+export function readClaim(order: Pick<Order, "type" | "data">): Read<Claim> {
+  const known = CLAIMS.get(order);
+  if (known !== undefined) return known;
+  const claim = read(order);
+  CLAIMS.set(order, claim);
+  return claim;
+}
+
+function read(order: Pick<Order, "type" | "data">): Read<Claim> {
+  const found = findWorkloadType(order.type);
+  if (found !== undefined) return found.claim(order.data);
+  return { ok: false, problems: [{ field: "type", reason: `of reservation not supported: ${order.type}` }] };
+}
+
+/** Orders that came together, in the order in which they are best begun: what others need first, else as they came. Unknown types come last. */
+export function sortByRank<Item>(items: readonly Item[], typeOf: (item: Item) => string): Item[] {
+  const rank = (item: Item): number => findWorkloadType(typeOf(item))?.rank ?? BY_NAME.size + 1;
+  return items.toSorted((a, b) => rank(a) - rank(b));
+}
+
+/** What makes each type that this engine serves; without a cluster those that live in none. */
+export function makeWorkloads(parts: WorkloadParts): readonly Workload[] {
+  return Object.values(TYPES)
+    .map(({ workload }) => workload(parts))
+    .filter((workload) => workload !== undefined);
+}

@@ -1,0 +1,146 @@
+import type { V1Pod, V1Service, V1StatefulSet } from "@kubernetes/client-node";
+import { throwFault } from "@muster/faults";
+import type { LeaseData } from "@muster/leases/data";
+import { diskUnits, GIB, NO_UNITS, type ResourceUnits } from "../domain/resource-units.ts";
+import { leaseLabels, type Place } from "./lease-names.ts";
+import { KINDS } from "./object-kinds.ts";
+import { buildPod, describeNodes, describePods, isHindered, type LeaseNodes } from "./pods.ts";
+import { buildVolumeClaim, requireClaim } from "./volume.ts";
+import { placeOf, requireData, workloadType } from "./workload-type.ts";
+import type { LeaseCluster, Look, Workload, ZdbImage } from "./workload.ts";
+
+export const ZDB = workloadType({
+  type: "zdb",
+  counter: "zdb",
+  rank: 3,
+  claimOf: ({ size, disk_type, network }) => ({
+    units: diskUnits(disk_type, BigInt(size) * GIB),
+    network: undefined,
+    needs: { networks: network === undefined ? [] : [network], volumes: [] },
+  }),
+  workload: ({ cluster }) => cluster && zdbWorkload(cluster),
+});
+
+export type ZdbOptions = {
+  readonly place: Place;
+  /** By which the pod is found, and known to be the lease's. */
+  readonly labels: Readonly<Record<string, string>>;
+  readonly data: LeaseData<"zdb">;
+  readonly store: ZdbImage;
+  readonly nodes: LeaseNodes;
+};
+
+const CONTAINER_NAME = "zdb";
+const DATA_PATH = "/data";
+const PASSWORD = "password";
+const BYTES_PER_GIB = 2n ** 30n;
+
+/** What a store takes beside what its order says. A node's own disk counts as SSD. */
+export function zdbOverhead({
+  cpus,
+  memoryBytes,
+  diskBytes,
+}: Pick<ZdbImage, "cpus" | "memoryBytes" | "diskBytes">): ResourceUnits {
+  return { ...NO_UNITS, cru: BigInt(cpus), mru: BigInt(memoryBytes), sru: BigInt(diskBytes) };
+}
+
+export function buildZdbSecret({ place, data }: Pick<ZdbOptions, "place" | "data">) {
+  return { metadata: place, stringData: { [PASSWORD]: data.password } };
+}
+
+/** The address of the store as long as it lives, wherever its pod is. */
+export function buildZdbService({ place, labels, store }: Pick<ZdbOptions, "place" | "labels" | "store">) {
+  const { port } = store;
+  return {
+    metadata: place,
+    spec: { selector: labels, ports: [{ name: "zdb", port, targetPort: port, protocol: "TCP" }] },
+  };
+}
+
+/** One pod with the claim of the same name. What the store is to be it reads from its environment, which its command may name as `$(ZDB_MODE)`. */
+export function buildZdbSet({ place, labels, data, store, nodes }: ZdbOptions) {
+  const { image, command, port, cpus, memoryBytes, diskBytes } = store;
+  return {
+    metadata: place,
+    spec: {
+      replicas: 1,
+      revisionHistoryLimit: 0,
+      serviceName: place.name,
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: buildPod({
+          container: {
+            name: CONTAINER_NAME,
+            image,
+            ...(command !== undefined && { command: [...command] }),
+            env: [
+              { name: "ZDB_MODE", value: data.mode },
+              { name: "ZDB_PUBLIC", value: String(data.public) },
+              { name: "ZDB_SIZE_BYTES", value: String(BigInt(data.size) * BYTES_PER_GIB) },
+              { name: "ZDB_PORT", value: String(port) },
+              { name: "ZDB_DATA", value: DATA_PATH },
+              { name: "ZDB_ADDRESS", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
+              { name: "ZDB_PASSWORD", valueFrom: { secretKeyRef: { name: place.name, key: PASSWORD } } },
+            ],
+            ports: [{ name: "zdb", containerPort: port, protocol: "TCP" }],
+            readinessProbe: { tcpSocket: { port }, periodSeconds: 2 },
+            volumeMounts: [{ name: "data", mountPath: DATA_PATH }],
+          },
+          resources: { cpu: String(cpus), memory: String(memoryBytes), "ephemeral-storage": String(diskBytes) },
+          nodes,
+          volumes: [{ name: "data", persistentVolumeClaim: { claimName: place.name } }],
+        }),
+      },
+    },
+  };
+}
+
+/** The claim goes last: it is held as long as the pod is there. */
+const PARTS = [KINDS.statefulSet, KINDS.service, KINDS.secret, KINDS.volumeClaim];
+
+const NOT_SERVED = "zdb is not served by this engine: PROVISION_ZDB_IMAGE is not set";
+
+/** A key-value store with a disk of its own. The result says where it is reached, and not its password. */
+export function zdbWorkload({
+  objects,
+  namespace: own,
+  storageClasses,
+  zdb: configured,
+  nodes,
+}: Pick<LeaseCluster, "objects" | "namespace" | "storageClasses" | "zdb" | "nodes">): Workload {
+  const requireStore = () => configured ?? throwFault({ code: "invalid_request", field: "type", reason: NOT_SERVED });
+  const provision: Workload["provision"] = async (lease, signal) => {
+    const store = requireStore();
+    const data = requireData(ZDB, lease);
+    const place = placeOf(ZDB, lease, own);
+    const options = { place, labels: leaseLabels(lease), data, store, nodes };
+    const claim = buildVolumeClaim(place, { size: data.size }, storageClasses[data.disk_type]);
+    await objects.make(lease, KINDS.volumeClaim, claim, signal);
+    await objects.make(lease, KINDS.secret, buildZdbSecret(options), signal);
+    const service = await objects.make<V1Service>(lease, KINDS.service, buildZdbService(options), signal);
+    await objects.make(lease, KINDS.statefulSet, buildZdbSet(options), signal);
+    await objects.until(async (): Promise<Look<undefined>> => {
+      const set = await objects.find<V1StatefulSet>(KINDS.statefulSet, place, signal);
+      if ((set?.status?.readyReplicas ?? 0) > 0) return { is: "there", value: undefined };
+      const pods = await objects.list<V1Pod>(lease, KINDS.pod, place.namespace, signal);
+      const because = `the start of the store (${describePods(pods, describeNodes(nodes))})`;
+      if (isHindered(pods)) await lease.waits?.(because);
+      return { is: "awaited", because };
+    }, signal);
+    const addresses = (service.spec?.clusterIPs ?? []).filter((address) => address !== "None");
+    const host = `${place.name}.${place.namespace}.svc`;
+    return JSON.stringify({ namespace: place.namespace, host, addresses, port: store.port });
+  };
+  return {
+    type: ZDB.type,
+    provision,
+    tryOut: () => Promise.resolve().then(() => void requireStore()),
+    check: async (lease, signal) => {
+      await requireClaim(objects, lease, placeOf(ZDB, lease, own), signal);
+      return provision(lease, signal);
+    },
+    decommission: (lease, signal) =>
+      objects.takeDown(lease, { kinds: PARTS, namespace: placeOf(ZDB, lease, own).namespace }, signal),
+  };
+}

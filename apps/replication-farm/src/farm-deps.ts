@@ -1,0 +1,17 @@
+import type { Logger } from "@muster/service";
+import type { PassDeps } from "./pass-deps.ts";
+import type { World } from "./adapters/views.ts";
+import type { Pods } from "./adapters/pods.ts";
+import type { PoolScheduler } from "./adapters/pool-scheduler.ts";
+
+export type FarmDeps = {
+  readonly pass: PassDeps;
+  readonly world: World;
+  readonly pods: Pick<Pods, "list" | "delete">;
+  readonly scheduler: Pick<PoolScheduler, "list" | "deallocate" | "onChange">;
+  readonly logger: Pick<Logger, "info" | "warn" | "error">;
+  /** Takes the installation of each pod of others that the sweep has met. */
+  readonly tellLeftAlone: (installations: readonly string[]) => void;
+  readonly resyncMs: number;
+  readonly sweepMs: number;
+};

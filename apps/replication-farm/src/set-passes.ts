@@ -1,0 +1,137 @@
+import { backoffMs } from "@muster/backoff";
+import { runController, workQueue, type Lead, type Reconciled } from "@muster/controller";
+import { faultOf, isRetryable } from "@muster/faults";
+import { NO_REFUSALS } from "./pass-machines.ts";
+import { newPodsOwned } from "./pass-pods.ts";
+import { passSet, type Passed } from "./pass.ts";
+import type { Owned, PassDeps } from "./pass-deps.ts";
+
+/** The passes over all sets that a farm owns. */
+export type SetPasses = {
+  readonly size: number;
+  has(name: string): boolean;
+  /**
+   * Begins with passes over the set. Resolves when they have ended: told to, because the set is gone, or because it is somebody else's. Rejects with a defect.
+   */
+  own(name: string, fence: number): Promise<void>;
+  /** Ends the passes over the set after the one in flight. */
+  release(name: string): Promise<void>;
+  /** Something about the sets may have changed: those that are owned get a pass. */
+  wake(names: Iterable<string>): void;
+  wakeAll(): void;
+  /** Ends all passes after those in flight. */
+  stop(): Promise<void>;
+};
+
+/** A set that this farm makes passes over. */
+type OwnedSet = {
+  readonly owned: Owned;
+  readonly ended: PromiseWithResolvers<void>;
+  isReleased: boolean;
+  /** Passes in a row that failed. */
+  failures: number;
+};
+
+const RETRY = { firstMs: 200, mostMs: 30_000 };
+
+/**
+ * Makes passes over the sets: after each change of what is seen, after each write of its own, and now and then for what no change tells. What fails is tried again
+ * with a growing pause, which a change ends. The sets do not wait for each other.
+ */
+export function startPasses(
+  deps: PassDeps,
+  { lead, resyncMs }: { readonly lead: Lead; readonly resyncMs: number },
+): SetPasses {
+  const sets = new Map<string, OwnedSet>();
+  const queue = workQueue({ limits: RETRY });
+  const stopping = new AbortController();
+  const end = async (set: OwnedSet, how: () => void): Promise<void> => {
+    await Promise.allSettled(set.owned.steps.values());
+    sets.delete(set.owned.name);
+    how();
+  };
+  const reconcile = async (name: string): Promise<Reconciled> => {
+    const set = sets.get(name);
+    if (set === undefined) return {};
+    try {
+      const passed = set.isReleased ? { is: "lost" as const } : await tryPass(deps, set.owned);
+      if (passed.is === "gone" || passed.is === "lost") await end(set, set.ended.resolve);
+      else return nextOf(set, passed, deps.now());
+    } catch (error) {
+      await end(set, () => set.ended.reject(error));
+    }
+    return {};
+  };
+  const running = runController({
+    name: "replica-set",
+    queue,
+    reconcile,
+    workers: Infinity,
+    resync: { keys: () => sets.keys(), everyMs: resyncMs },
+    lead,
+    stop: stopping.signal,
+  }).finally(() => Promise.all([...sets.values()].map((set) => end(set, set.ended.resolve))));
+  const wake = (names: Iterable<string>): void => {
+    for (const name of names) if (sets.has(name)) queue.add(name);
+  };
+  return {
+    get size() {
+      return sets.size;
+    },
+    has: (name) => sets.has(name),
+    own: (name, fence) => {
+      if (stopping.signal.aborted || lead.signal.aborted) return Promise.resolve();
+      const isHeld = (): boolean => !set.isReleased && !stopping.signal.aborted && lead.isHeld();
+      const owned = newOwned(deps, { name, fence, isHeld });
+      const set: OwnedSet = { owned, ended: Promise.withResolvers(), isReleased: false, failures: 0 };
+      sets.set(name, set);
+      queue.add(name);
+      return set.ended.promise;
+    },
+    release: async (name) => {
+      const set = sets.get(name);
+      if (set === undefined) return;
+      set.isReleased = true;
+      queue.add(name);
+      await set.ended.promise.catch(() => undefined);
+    },
+    wake,
+    wakeAll: () => wake(sets.keys()),
+    stop: async () => {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+/** A set that nothing is remembered of yet. */
+export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" | "fence" | "isHeld">): Owned {
+  return {
+    ...newPodsOwned(deps, set),
+    refusals: { ...NO_REFUSALS },
+    unreadySince: new Map(),
+    rollWait: undefined,
+    rollAtMs: Number.POSITIVE_INFINITY,
+    doneUnder: undefined,
+  };
+}
+
+function nextOf(set: OwnedSet, passed: Exclude<Passed, { is: "gone" | "lost" }>, nowMs: number): Reconciled {
+  set.failures = passed.is === "settled" && passed.failed ? set.failures + 1 : 0;
+  if (passed.is === "again") return { requeueAfterMs: 0 };
+  if (passed.failed) return { requeueAfterMs: backoffMs(set.failures, RETRY) };
+  return Number.isFinite(passed.atMs) ? { requeueAfterMs: Math.max(0, passed.atMs - nowMs) } : {};
+}
+
+async function tryPass(deps: PassDeps, owned: Owned): Promise<Passed> {
+  try {
+    return await passSet(deps, owned);
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    // Somebody else wrote first: the next pass decides on that.
+    if (fault.code === "conflict") return { is: "again" };
+    deps.tell.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
+    return { is: "settled", atMs: Number.POSITIVE_INFINITY, failed: true };
+  }
+}

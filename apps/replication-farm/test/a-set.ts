@@ -1,0 +1,120 @@
+import {
+  NEW_SET,
+  podNameOf,
+  type Placement,
+  type ReplicaSet,
+  type ReplicaSetSpec,
+  type Transfer,
+} from "../src/domain/replica-set.ts";
+import { REQUESTED } from "../src/domain/plan-transfer.ts";
+import type { Roll } from "../src/domain/roll.ts";
+import type { SetPod, SetPolicy, SetSnapshot } from "../src/domain/set-snapshot.ts";
+
+/** Sets, pods and snapshots for tests: well in every respect that is not given. */
+export const POLICY: SetPolicy = {
+  nodeGraceMs: 60_000,
+  machinesGoneMs: 60_000,
+  transferMs: 300_000,
+  transferRetry: { firstMs: 10_000, mostMs: 600_000 },
+};
+
+export function aSpec(spec: Partial<ReplicaSetSpec> = {}): ReplicaSetSpec {
+  return {
+    podId: "web",
+    template: "{}",
+    nodeSelector: "disk=ssd",
+    pool: undefined,
+    replicasDesired: 0,
+    allocationStrategy: "dynamic",
+    daemon: false,
+    labels: {},
+    minReadySeconds: 0,
+    ...spec,
+  };
+}
+
+export function aSet(set: Partial<ReplicaSet> = {}): ReplicaSet {
+  return {
+    ...NEW_SET,
+    name: "web",
+    uid: "u1",
+    spec: aSpec(),
+    fence: 1,
+    outbox: [],
+    createdAtMs: 0,
+    requestId: "r1",
+    traceparent: "",
+    ...set,
+  };
+}
+
+/** A set with a place on each of these nodes, in this order. */
+export function placedOn(nodes: readonly string[], set: Partial<ReplicaSet> = {}): ReplicaSet {
+  return aSet({
+    placements: nodes.map((node, index) => aPlacement(node, index + 1)),
+    nextOrdinal: nodes.length + 1,
+    spec: aSpec({ replicasDesired: nodes.length }),
+    ...set,
+  });
+}
+
+export function aPlacement(node: string, ordinal: number, templateHash = "h1"): Placement {
+  return { node, ordinal, templateHash, sinceMs: 0, reservation: undefined };
+}
+
+/** A transfer that a user asked for and that does not expire. */
+export function aTransfer(oldNode: string, newNode: string | undefined): Transfer {
+  const deadlineMs = Number.MAX_SAFE_INTEGER;
+  return { id: "t", oldNode, newNode, deadlineMs, startedAtMs: 0, because: REQUESTED };
+}
+
+export function aPod(set: ReplicaSet, { node, ordinal }: Placement, pod: Partial<SetPod> = {}): [string, SetPod] {
+  const name = podNameOf(set.name, ordinal);
+  return [name, { name, uid: `uid-${name}`, node, health: "READY", sinceMs: 0, deleting: false, ...pod }];
+}
+
+/** All pods are there and ready. */
+export function aSnapshot(set: ReplicaSet, eligible: readonly string[], rest: Partial<SetSnapshot> = {}): SetSnapshot {
+  return {
+    nowMs: 1_000_000,
+    set,
+    roll: undefined,
+    nodes: { eligible: new Set(eligible), usable: new Set(eligible), unusable: new Map(), foreign: new Map() },
+    taken: new Set(),
+    unhealthy: [],
+    contest: { nodes: new Map(), yields: new Set() },
+    ledger: { known: true, byNumber: new Map(), trouble: undefined },
+    pods: new Map(set.placements.map((placement) => aPod(set, placement))),
+    templateHash: "h1",
+    failsafe: false,
+    ...rest,
+  };
+}
+
+/** From `web` to `web-2`, of three replicas. */
+export function aRoll(roll: Partial<Roll> = {}): Roll {
+  return {
+    id: "web-2",
+    oldSet: "web",
+    newSet: "web-2",
+    target: 3,
+    undoTarget: 3,
+    newBefore: 0,
+    minimum: 2,
+    leaveOld: false,
+    delayMs: 0,
+    oldDesired: 3,
+    newDesired: 1,
+    phase: "RUNNING",
+    lastStepAtMs: 0,
+    createdAtMs: 0,
+    fence: 1,
+    undone: 0,
+    trouble: undefined,
+    outbox: [],
+    requestId: "r",
+    traceparent: "",
+    by: "",
+    ...roll,
+  };
+}

@@ -1,0 +1,162 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { largeLedger } from "../../../test/large-ledger.ts";
+import {
+  firstNodes,
+  nodeOf,
+  operations,
+  ownerOf,
+  policy,
+  requestOf,
+  startRun,
+  step,
+  type Run,
+} from "../../../test/random-world.ts";
+import { buildDemand, DEMAND_NEEDS_MAX } from "./build-demand.ts";
+import type { ReservationRequest } from "./check-request.ts";
+import { roomFor } from "./fit.ts";
+import { knownReservation } from "../ledger/ledger.ts";
+import { buildMachines, withCompleteness } from "../ledger/machines.ts";
+
+/** A world of two pools of one node each, both held, and these requests behind. */
+function waiting(requests: readonly ReservationRequest[]): Run {
+  const run = startRun([nodeOf("a0", "a"), nodeOf("b0", "b")]);
+  step(run, { do: "reserve", request: requestOf("h", ["a", "b"], { owner: ownerOf("h", "lease") }) });
+  for (const request of requests) step(run, { do: "reserve", request });
+  return run;
+}
+
+function list(run: Run, pools: readonly string[] = [], limit = 100) {
+  const { reports, more } = buildDemand(run.world, policy, run.nowMs, { pools, limit });
+  return { ids: reports.map(({ reservation }) => reservation.owner.id), more, reports };
+}
+
+const job = (id: string, pools: readonly string[], concurrencyLimit: number) =>
+  requestOf(id, pools, { owner: ownerOf(id, "job"), concurrencyLimit });
+
+describe("what waits for machines", () => {
+  const cases: readonly {
+    readonly title: string;
+    readonly requests: readonly ReservationRequest[];
+    readonly pools?: readonly string[];
+    readonly limit?: number;
+    readonly ids: readonly string[];
+    readonly more?: number;
+  }[] = [
+    {
+      title: "stands in the order of the queue: priority, then age",
+      requests: [requestOf("x", ["a"]), requestOf("y", ["b"]), requestOf("z", ["a"], { priority: 1 })],
+      ids: ["oz", "ox", "oy"],
+    },
+    {
+      title: "is left out when it needs none of the pools that are asked for",
+      requests: [requestOf("x", ["a"]), requestOf("y", ["b"]), requestOf("z", ["a", "b"])],
+      pools: ["b", "none"],
+      ids: ["oy", "oz"],
+    },
+    {
+      title: "is counted where the list ends",
+      requests: [requestOf("x", ["a"]), requestOf("y", ["a"]), requestOf("z", ["a"])],
+      limit: 1,
+      ids: ["ox"],
+      more: 2,
+    },
+    {
+      title: "is of a kind with a limit no more than the limit leaves room for",
+      requests: [job("j1", ["a"], 2), job("j2", ["b"], 2), job("j3", ["a"], 2), requestOf("x", ["a"])],
+      ids: ["oj1", "oj2", "ox"],
+    },
+    {
+      title: "fills that room with what needs the pools that are asked for",
+      requests: [job("j1", ["a"], 2), job("j2", ["b"], 2), job("j3", ["a"], 2), job("j4", ["a"], 2)],
+      pools: ["a"],
+      ids: ["oj1", "oj3"],
+    },
+    { title: "is nothing when nothing waits", requests: [], ids: [] },
+  ];
+  for (const { title, requests, pools, limit, ids, more = 0 } of cases)
+    it(title, () => {
+      expect(list(waiting(requests), pools, limit)).toMatchObject({ ids, more });
+    });
+
+  it("is told with how much room is left for each kind that has a limit", () => {
+    const run = waiting([job("j1", ["a"], 2), requestOf("x", ["a"])]);
+    const rooms = () => buildDemand(run.world, policy, run.nowMs, { pools: [], limit: 1 }).rooms;
+    expect(rooms()).toEqual([{ ownerKind: "job", room: 2 }]);
+    step(run, { do: "node", facts: nodeOf("a1", "a") });
+    expect(rooms()).toEqual([{ ownerKind: "job", room: 1 }]);
+  });
+
+  it("is nothing of a kind that has as many as its limit allows", () => {
+    const run = waiting([job("j1", ["a"], 1)]);
+    step(run, { do: "node", facts: nodeOf("a1", "a") });
+    step(run, { do: "reserve", request: job("j2", ["a"], 1) });
+    expect(list(run)).toMatchObject({ ids: [], more: 0 });
+  });
+
+  it("says why each of them waits, also while not all nodes are known", () => {
+    const run = waiting([requestOf("x", ["a"])]);
+    expect(list(run).reports[0]?.because).toMatchObject({ code: "POOL_AVAILABILITY", pool: "a", available: 0 });
+    run.world = { ...run.world, machines: withCompleteness(run.world.machines, false) };
+    expect(list(run).reports[0]?.because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET", pool: "a" });
+  });
+
+  it("is cut where the machines of all together are too many for one message", () => {
+    const run = startRun(Array.from({ length: 1000 }, (_, number) => nodeOf(`a${number}`, "a")));
+    for (let id = 0; id < 6; id += 1)
+      step(run, {
+        do: "reserve",
+        request: requestOf(
+          id,
+          Array.from({ length: 1000 }, () => "a"),
+        ),
+      });
+    expect(DEMAND_NEEDS_MAX).toBe(4000);
+    expect(list(run)).toMatchObject({ ids: ["o1", "o2", "o3", "o4"], more: 1 });
+  });
+});
+
+it("lists what a walk over the whole queue finds, whatever happened before", () => {
+  fc.assert(
+    fc.property(
+      operations,
+      fc.uniqueArray(fc.constantFrom("a", "b", "c")),
+      fc.integer({ min: 1, max: 4 }),
+      (steps, pools, limit) => {
+        const run = startRun(firstNodes);
+        for (const operation of steps) step(run, operation);
+        const { ledger } = run.world;
+        const ofKind = new Map<string, number>();
+        const wanted = [...ledger.queue.places.keys()]
+          .map(({ sequence }) => knownReservation(ledger, sequence))
+          .filter(({ needs }) => pools.length === 0 || needs.some(({ pool }) => pools.some((one) => one === pool)))
+          .filter(({ owner: { kind } }) => {
+            const before = ofKind.get(kind) ?? 0;
+            ofKind.set(kind, before + 1);
+            return before < roomFor(kind, ledger);
+          });
+        const { reports, more } = buildDemand(run.world, policy, run.nowMs, { pools, limit });
+        expect(reports.map(({ reservation }) => reservation)).toEqual(wanted.slice(0, limit));
+        expect(more).toBe(Math.max(0, wanted.length - limit));
+      },
+    ),
+  );
+});
+
+it("looks at the kinds of requests and at what it lists, and not at the requests behind them", () => {
+  const ledger = largeLedger(20_000);
+  let looked = 0;
+  const { reservations } = ledger;
+  const counting = Object.create(reservations, {
+    get: {
+      value: (sequence: number) => {
+        looked += 1;
+        return reservations.get(sequence);
+      },
+    },
+  }) as typeof reservations;
+  const world = { ledger: { ...ledger, reservations: counting }, machines: buildMachines([], ledger) };
+  const { reports, more } = buildDemand(world, policy, 0, { pools: ["pool-0"], limit: 50 });
+  expect([reports.length, looked]).toEqual([50, 50]);
+  expect(more).toBeGreaterThan(1000);
+});

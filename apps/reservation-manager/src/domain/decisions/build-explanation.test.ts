@@ -1,0 +1,165 @@
+import { expect, it } from "vitest";
+import { nodeOf, ownerOf, policy, requestOf, startRun, step, type Run } from "../../../test/random-world.ts";
+import { buildExplanation } from "./build-explanation.ts";
+import type { ReservationRequest } from "./check-request.ts";
+import { buildMachines, withCompleteness, type NodeFacts } from "../ledger/machines.ts";
+import { reservationOf } from "../ledger/ledger.ts";
+
+function runOf(nodes: readonly NodeFacts[], ...requests: readonly ReservationRequest[]): Run {
+  const run = startRun(nodes);
+  for (const request of requests) {
+    run.nowMs += 1;
+    step(run, { do: "reserve", request });
+  }
+  return run;
+}
+
+function explain(run: Run, id: string) {
+  const reservation = reservationOf(run.world.ledger, ownerOf(id));
+  if (reservation === undefined) throw new Error(`${id} has no reservation`);
+  return buildExplanation(reservation, run.world, policy, run.nowMs);
+}
+
+const holder = (id: string, sequence: number, machines: number, sinceMs: number) => {
+  return { owner: ownerOf(id), sequence, machines, sinceMs };
+};
+
+it("names who holds machines of the pool, most machines first, and why its other nodes cannot be given away", () => {
+  const run = runOf(
+    [
+      ...["a1", "a2", "a3"].map((name) => nodeOf(name, "a")),
+      nodeOf("a4", "a", { ready: false, schedulable: false }),
+      nodeOf("a5", "a", { schedulable: false }),
+      nodeOf("a6", "a", { occupants: [ownerOf("stranger")] }),
+      nodeOf("b1", "b", { ready: false }),
+    ],
+    requestOf("one", ["a"]),
+    requestOf("two", ["a", "a"]),
+    requestOf("x", ["a", "a"]),
+  );
+  const { because, message, pools } = explain(run, "x");
+  expect(because?.code).toBe("POOL_AVAILABILITY");
+  expect(pools).toEqual([
+    {
+      pool: "a",
+      requested: 2,
+      available: 0,
+      kept: 0,
+      capacity: 3,
+      held: 3,
+      unusable: {
+        listed: [
+          { node: "a4", reason: "NOT_READY", occupant: undefined },
+          { node: "a5", reason: "CORDONED", occupant: undefined },
+          { node: "a6", reason: "OCCUPIED", occupant: ownerOf("stranger") },
+        ],
+        more: 0,
+      },
+      holders: { listed: [holder("two", 2, 2, 2), holder("one", 1, 1, 1)], more: 0 },
+    },
+  ]);
+  expect(message).toBe(
+    "pool a has 0 machines free for it, 2 are needed (of 3); held by session otwo (2), session oone (1); 3 nodes cannot be given away",
+  );
+});
+
+it("names the owner of a machine whose node is lost", () => {
+  const run = runOf([nodeOf("a1", "a"), nodeOf("a2", "a")], requestOf("one", ["a", "a"]), requestOf("x", ["a"]));
+  step(run, { do: "lose", node: "a1" });
+  expect(explain(run, "x").pools).toMatchObject([
+    { capacity: 1, held: 1, holders: { listed: [holder("one", 1, 2, 1)] } },
+  ]);
+});
+
+it("says how many are ahead, by priority", () => {
+  const run = runOf(
+    [nodeOf("a1", "a")],
+    requestOf("one", ["a"]),
+    requestOf("low", ["a"], { priority: -1 }),
+    requestOf("same", ["a"]),
+    requestOf("x", ["a"]),
+    requestOf("high1", ["a"], { priority: 7 }),
+    requestOf("high2", ["a"], { priority: 7 }),
+    requestOf("behind", ["a"]),
+  );
+  expect(explain(run, "x").place).toEqual({
+    ahead: 3,
+    byPriority: [
+      { priority: 7, requests: 2 },
+      { priority: 0, requests: 1 },
+    ],
+    more: 0,
+  });
+  expect(explain(run, "high1").place).toEqual({ ahead: 0, byPriority: [], more: 0 });
+  expect(explain(run, "x").message).toContain("; 3 requests ahead of it");
+});
+
+it("lists no more than it may and counts the rest", () => {
+  const many = Array.from({ length: 30 }, (_, index) => index + 10);
+  const run = runOf(
+    [
+      ...many.map((number) => nodeOf(`a${number}`, "a")),
+      ...many.map((number) => nodeOf(`b${number}`, "a", { ready: false })),
+    ],
+    ...many.map((number) => requestOf(`h${number}`, ["a"])),
+    ...many.map((number) => requestOf(`w${number}`, ["a"], { priority: number })),
+    requestOf("x", ["a"], { concurrencyLimit: 30 }),
+  );
+  const { pools, place, concurrency } = explain(run, "x");
+  expect([pools[0]?.holders.listed.length, pools[0]?.holders.more]).toEqual([20, 10]);
+  expect([pools[0]?.unusable.listed.length, pools[0]?.unusable.more]).toEqual([20, 10]);
+  expect([place?.byPriority.length, place?.more, place?.ahead]).toEqual([20, 10, 30]);
+  expect([concurrency?.holders.listed.length, concurrency?.holders.more, concurrency?.granted]).toEqual([20, 10, 30]);
+});
+
+it("says that it waits behind the hold of an older request, and that the older one has it", () => {
+  const run = runOf([nodeOf("a1", "a"), nodeOf("a2", "a")], requestOf("one", ["a"]), requestOf("large", ["a", "a"]));
+  step(run, { do: "wait", ms: policy.holdAfterMs + 1 });
+  step(run, { do: "reserve", request: requestOf("x", ["a"]) });
+  expect(explain(run, "x")).toMatchObject({
+    because: { code: "HELD_FOR_OLDER", pool: "a", requested: 1, available: 0, ahead: 1 },
+    hold: { own: false, reservation: { owner: ownerOf("large") } },
+    pools: [{ available: 1, kept: 1 }],
+    message:
+      "pool a has 1 machine free, 1 is needed, and 1 is kept for session olarge, which has waited too long; 1 request ahead of it",
+  });
+  expect(explain(run, "large")).toMatchObject({
+    because: { code: "POOL_AVAILABILITY", available: 1, requested: 2 },
+    hold: { own: true },
+    pools: [{ available: 1, kept: 0 }],
+    overtakenUntilMs: 2 + policy.holdAfterMs,
+  });
+});
+
+it("names the concurrency limit, who uses it and since when", () => {
+  const run = runOf(
+    ["a1", "a2", "a3"].map((name) => nodeOf(name, "a")),
+    requestOf("one", ["a"], { concurrencyLimit: 1 }),
+    requestOf("x", ["a"], { concurrencyLimit: 1 }),
+  );
+  expect(explain(run, "x")).toMatchObject({
+    because: { code: "CONCURRENCY_LIMIT" },
+    concurrency: { limit: 1, granted: 1, holders: { listed: [holder("one", 1, 1, 1)], more: 0 } },
+    message: "1 reservation of kind session is granted, and 1 at once is allowed; held by session oone (1)",
+  });
+});
+
+it("says that the pools are not known yet, for want of a complete list of nodes", () => {
+  const run = runOf([nodeOf("a1", "a")], requestOf("one", ["a"]), requestOf("x", ["a"]));
+  run.world = { ...run.world, machines: withCompleteness(buildMachines([], run.world.ledger), false) };
+  const { because, message, pools } = explain(run, "x");
+  expect(because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET", pool: "a", requested: 1, available: 0 });
+  expect(message).toContain("not all nodes are known at present");
+  expect(pools).toMatchObject([{ capacity: 0, holders: { listed: [holder("one", 1, 1, 1)] } }]);
+});
+
+it("says what a granted reservation holds, and that it waits for nothing", () => {
+  const run = runOf([nodeOf("a1", "a")], requestOf("one", ["a"]));
+  expect(explain(run, "one")).toMatchObject({
+    because: undefined,
+    place: undefined,
+    hold: undefined,
+    overtakenUntilMs: undefined,
+    message: "holds 1 machine",
+  });
+});

@@ -1,0 +1,115 @@
+import { describeExplanation } from "./describe-explanation.ts";
+import { explainWaiting } from "./explain-waiting.ts";
+import type { Bounded, ConcurrencyUse, Explanation, Holder, PoolExplanation, QueuePlace } from "./explanation.ts";
+import { findHold, type HoldPolicy } from "./fit.ts";
+import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
+import { capacityOf, unusableNodes, type Machines } from "../ledger/machines.ts";
+import { comparePlaces, firstPlaceOf, placeOf, type Place } from "../ledger/waiting-queue.ts";
+import { countByPool, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
+import type { World } from "../ledger/world.ts";
+
+/** Entries of each list of an explanation: enough to see who is in the way, and small enough for one message. */
+const LISTED_MAX = 20;
+
+/** Says why a reservation waits, and who has what it waits for. Looks at every machine, not at every request. */
+export function buildExplanation(
+  reservation: Reservation,
+  world: World,
+  policy: HoldPolicy,
+  nowMs: number,
+): Explanation {
+  const { ledger, machines } = world;
+  const hold = findHold(world, policy, nowMs);
+  const because = explainWaiting(reservation, world, hold);
+  const place = reservation.grant === undefined ? placeOf(reservation) : undefined;
+  const keptFor = hold !== undefined && place !== undefined && comparePlaces(place, hold.place) > 0 ? hold : undefined;
+  const granted = findGranted(ledger);
+  const facts = {
+    reservation,
+    because,
+    pools: countByPool(reservation.needs).map((need) => explainPool(need, machines, keptFor?.needs ?? [], granted)),
+    place: place === undefined ? undefined : explainPlace(place, ledger),
+    hold: hold && {
+      reservation: knownReservation(ledger, hold.place.sequence),
+      own: hold.place.sequence === reservation.sequence,
+    },
+    overtakenUntilMs: place === undefined ? undefined : reservation.createdAtMs + policy.holdAfterMs,
+    concurrency: explainConcurrency(reservation, ledger, granted),
+  };
+  return { ...facts, message: describeExplanation(facts) };
+}
+
+/** The reservations that hold machines, found by the machines: there are far fewer than requests that wait. */
+function findGranted(ledger: Ledger): readonly Reservation[] {
+  const sequences = new Set(ledger.holders.values());
+  return [...sequences].map((sequence) => knownReservation(ledger, sequence));
+}
+
+function explainPool(
+  { pool, count: requested }: PoolNeed,
+  machines: Machines,
+  keptNeeds: readonly PoolNeed[],
+  granted: readonly Reservation[],
+): PoolExplanation {
+  const state = machines.pools.get(pool);
+  const available = state?.free.size ?? 0;
+  const kept = keptNeeds.find((need) => need.pool === pool)?.count ?? 0;
+  const holders = granted
+    .map((holder) => holderOf(holder, (machine) => machine.pool === pool))
+    .filter((holder) => holder.machines > 0)
+    .sort((a, b) => b.machines - a.machines || byAge(a, b));
+  return {
+    pool,
+    requested,
+    available,
+    kept: Math.min(available, kept),
+    capacity: state === undefined ? 0 : capacityOf(state),
+    held: state?.held ?? 0,
+    elasticMax: state?.scaling?.max,
+    unusable: bounded([...unusableNodes(machines, pool)]),
+    holders: bounded(holders),
+  };
+}
+
+/** Priorities are walked from one to the next that waits, so the cost is that of the priorities and not of the requests. */
+function explainPlace(place: Place, { queue }: Ledger): QueuePlace {
+  const { places } = queue;
+  const ahead = places.rank(place);
+  const byPriority: { priority: number; requests: number }[] = [];
+  let counted = 0;
+  for (let first = places.first(); counted < ahead && first !== undefined && byPriority.length < LISTED_MAX;) {
+    const { priority } = first[0];
+    const below = firstPlaceOf(priority - 1);
+    const until = Math.min(ahead, places.rank(below));
+    byPriority.push({ priority, requests: until - counted });
+    counted = until;
+    first = places.first(below);
+  }
+  return { ahead, byPriority, more: ahead - counted };
+}
+
+function explainConcurrency(
+  { owner }: Reservation,
+  ledger: Ledger,
+  granted: readonly Reservation[],
+): ConcurrencyUse | undefined {
+  const limit = limitOf(ledger, owner.kind);
+  if (limit === 0) return undefined;
+  const holders = granted
+    .filter((holder) => holder.owner.kind === owner.kind)
+    .map((holder) => holderOf(holder, () => true))
+    .sort(byAge);
+  return { limit, granted: ledger.grantedByKind.get(owner.kind) ?? 0, holders: bounded(holders) };
+}
+
+function holderOf({ owner, sequence, grant }: Reservation, counts: (machine: { pool: string }) => boolean): Holder {
+  return { owner, sequence, machines: grant?.machines.filter(counts).length ?? 0, sinceMs: grant?.atMs ?? 0 };
+}
+
+function byAge(a: Holder, b: Holder): number {
+  return a.sinceMs - b.sinceMs || a.sequence - b.sequence;
+}
+
+function bounded<Entry>(entries: readonly Entry[]): Bounded<Entry> {
+  return { listed: entries.slice(0, LISTED_MAX), more: Math.max(0, entries.length - LISTED_MAX) };
+}

@@ -1,0 +1,64 @@
+import type { Fault } from "@muster/faults";
+import { checkDnsLabel, checkLabelValue } from "@muster/names";
+import type { LimitRequest } from "./decide-limit.ts";
+import type { ReleaseRequest } from "./decide-release.ts";
+import type { Owner } from "@muster/names";
+import type { Need } from "../ledger/reservation.ts";
+
+/** One machine a need; more than this in one gang is more likely a mistake than a wish. */
+export const NEEDS_MAX = 1000;
+
+/** What an owner asks for: all of it, or nothing. */
+export type ReservationRequest = {
+  readonly owner: Owner;
+  readonly needs: readonly Need[];
+  /** Wait for machines when they are short now. */
+  readonly wait: boolean;
+  readonly priority: number;
+  /** The limit of the owner's kind from now on, for all that wait; 0: no limit. */
+  readonly concurrencyLimit: number;
+};
+
+/** What is wrong with a request whatever the ledger says; undefined when nothing is. */
+export function checkRequest({ owner, needs }: ReservationRequest): Fault | undefined {
+  if (needs.length === 0) return { code: "invalid_request", field: "needs", reason: "is empty; one need at least" };
+  if (needs.length > NEEDS_MAX)
+    return { code: "limit_exceeded", what: "needs of one reservation", limit: NEEDS_MAX, retryAfterMs: 0 };
+  return checkOwner(owner) ?? checkNeeds(needs);
+}
+
+export function checkOwner({ kind, id }: Owner): Fault | undefined {
+  return checkDnsLabel("owner.kind", kind) ?? checkDnsLabel("owner.id", id);
+}
+
+export function checkRelease({ owner, reservationId }: ReleaseRequest): Fault | undefined {
+  const wrong = checkOwner(owner);
+  if (wrong !== undefined || reservationId !== "") return wrong;
+  return {
+    code: "invalid_request",
+    field: "reservation_id",
+    reason: "is empty; the id that Reserve answered is needed",
+  };
+}
+
+export function checkLimit({ ownerKind }: LimitRequest): Fault | undefined {
+  return checkDnsLabel("owner_kind", ownerKind);
+}
+
+function checkNeeds(needs: readonly Need[]): Fault | undefined {
+  const components = new Set<string>();
+  for (const [index, { component, pool }] of needs.entries()) {
+    const field = `needs[${index}]`;
+    const fault = checkDnsLabel(`${field}.component`, component) ?? checkPool(`${field}.pool`, pool);
+    if (fault !== undefined) return fault;
+    if (components.has(component))
+      return { code: "invalid_request", field: `${field}.component`, reason: `"${component}" is there twice` };
+    components.add(component);
+  }
+  return undefined;
+}
+
+function checkPool(field: string, pool: string): Fault | undefined {
+  if (pool === "") return { code: "invalid_request", field, reason: "is empty; the name of a pool is needed" };
+  return checkLabelValue(field, pool);
+}

@@ -1,0 +1,29 @@
+import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
+import type { Owner } from "@muster/names";
+import { idOf } from "../ledger/reservation.ts";
+
+export type ReleaseRequest = {
+  readonly owner: Owner;
+  /** The reservation that ends; a later one of the same owner does not. */
+  readonly reservationId: string;
+};
+
+export type ReleaseVerdict =
+  | { readonly do: "release"; readonly events: readonly LedgerEvent[]; readonly because: "OWNER_IS_DONE" }
+  | {
+      readonly do: "nothing";
+      readonly events: readonly [];
+      readonly because: "NOTHING_RESERVED" | "ANOTHER_RESERVATION";
+    };
+
+/**
+ * Ends this reservation of the owner, granted or waiting. Releasing what is not there changes nothing and says so: a request that comes late may meet the
+ * reservation of a newer owner of that name, which it must not end.
+ */
+export function decideRelease(request: ReleaseRequest, ledger: Ledger, nowMs: number): ReleaseVerdict {
+  const reservation = reservationOf(ledger, request.owner);
+  if (reservation === undefined) return { do: "nothing", events: [], because: "NOTHING_RESERVED" };
+  const { sequence } = reservation;
+  if (idOf(sequence) !== request.reservationId) return { do: "nothing", events: [], because: "ANOTHER_RESERVATION" };
+  return { do: "release", events: [{ kind: "released", sequence, atMs: nowMs }], because: "OWNER_IS_DONE" };
+}

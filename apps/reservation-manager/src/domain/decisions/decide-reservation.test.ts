@@ -1,0 +1,239 @@
+import { describe, expect, it } from "vitest";
+import { nodeOf, ownerOf, policy, requestOf, startRun, step } from "../../../test/random-world.ts";
+import { NEEDS_MAX, type ReservationRequest } from "./check-request.ts";
+import { decideReservation } from "./decide-reservation.ts";
+import { emptyLedger } from "../ledger/ledger.ts";
+import { buildMachines, withCompleteness, type NodeFacts } from "../ledger/machines.ts";
+import { evolveWorld, type World } from "../ledger/world.ts";
+
+const nodes = [nodeOf("a1", "a"), nodeOf("a2", "a"), nodeOf("b1", "b"), nodeOf("b2", "b"), nodeOf("b3", "b")];
+
+/** The fault that the request is refused with after these requests; undefined when it is not refused. */
+function refusal(request: ReservationRequest, before: readonly ReservationRequest[] = [], live = nodes) {
+  const run = startRun(live);
+  for (const earlier of before) step(run, { do: "reserve", request: earlier });
+  const verdict = decideReservation(request, run.world, policy, run.nowMs);
+  return verdict.do === "refuse" ? verdict.fault : undefined;
+}
+
+describe("a refusal", () => {
+  it.each<[string, ReservationRequest, readonly ReservationRequest[], object]>([
+    [
+      "names the first unknown pool by name before it looks at any number, and those that exist",
+      requestOf("x", ["a", "a", "a", "zebra", "mars"]),
+      [],
+      { code: "pool_unknown", pool: "mars", known: ["a", "b"] },
+    ],
+    [
+      "names the first pool that is too small, with both numbers the right way round",
+      requestOf("x", ["b", "b", "b", "b", "a", "a", "a", "a", "a"]),
+      [],
+      { code: "pool_capacity", pool: "a", requested: 5, capacity: 2 },
+    ],
+    [
+      "puts a pool that is too small before one that is short now",
+      requestOf("x", ["a", "b", "b", "b", "b"], { wait: false }),
+      [requestOf("y", ["a", "a"])],
+      { code: "pool_capacity", pool: "b", requested: 4, capacity: 3 },
+    ],
+    [
+      "says how many are free when machines are short now",
+      requestOf("x", ["b", "a", "a"], { wait: false }),
+      [requestOf("y", ["a"])],
+      { code: "pool_availability", pool: "a", requested: 2, available: 1 },
+    ],
+    [
+      "is given to an owner that asks for other machines than it has",
+      requestOf("x", ["a", "b"]),
+      [requestOf("x", ["a"])],
+      { code: "reservation_differs", ownerKind: "session", ownerId: "ox" },
+    ],
+    [
+      "names the concurrency limit to an owner that does not want to wait",
+      requestOf("x", ["a"], { wait: false, concurrencyLimit: 1 }),
+      [requestOf("y", ["a"])],
+      { code: "limit_exceeded", limit: 1, what: "number of granted reservations of kind session" },
+    ],
+    ["is given to a request for nothing", requestOf("x", []), [], { code: "invalid_request", field: "needs" }],
+    [
+      "is given to an owner without a DNS name",
+      { ...requestOf("x", ["a"]), owner: { kind: "session", id: "A_B" } },
+      [],
+      { code: "invalid_request", field: "owner.id" },
+    ],
+    [
+      "is given to two components of one name",
+      {
+        ...requestOf("x", []),
+        needs: [
+          { component: "c", pool: "a" },
+          { component: "c", pool: "b" },
+        ],
+      },
+      [],
+      { code: "invalid_request", field: "needs[1].component" },
+    ],
+    [
+      "is given to a pool without a name",
+      requestOf("x", ["a", ""]),
+      [],
+      { code: "invalid_request", field: "needs[1].pool" },
+    ],
+    [
+      "is given to a pool whose name no label can have",
+      requestOf("x", ["a b"]),
+      [],
+      { code: "invalid_request", field: "needs[0].pool" },
+    ],
+    [
+      "names the limit of needs",
+      requestOf(
+        "x",
+        Array.from({ length: NEEDS_MAX + 1 }, () => "a"),
+      ),
+      [],
+      { code: "limit_exceeded", limit: NEEDS_MAX, retryAfterMs: 0 },
+    ],
+  ])("%s", (_title, request, before, fault) => {
+    expect(refusal(request, before)).toMatchObject(fault);
+  });
+
+  it("names the queue's limit and when to come back", () => {
+    const run = startRun([nodeOf("a1", "a")]);
+    step(run, { do: "reserve", request: requestOf("holder", ["a"]) });
+    step(run, { do: "reserve", request: requestOf("first", ["a"]) });
+    const verdict = decideReservation(requestOf("second", ["a"]), run.world, { ...policy, queueLimit: 1 }, 0);
+    expect(verdict).toMatchObject({ do: "refuse", fault: { code: "limit_exceeded", limit: 1, retryAfterMs: 5000 } });
+  });
+});
+
+describe("what counts as capacity", () => {
+  const request = requestOf("x", ["a", "a"]);
+  it.each<[string, Partial<NodeFacts>, number | undefined]>([
+    ["a good node counts", {}, undefined],
+    ["a cordoned node does not", { schedulable: false }, 1],
+    ["a node that is not ready does not", { ready: false }, 1],
+    ["a node that an owner occupies who does not hold it counts", { occupants: [ownerOf("former")] }, undefined],
+    ["an occupied node that is not ready does not", { ready: false, occupants: [ownerOf("former")] }, 1],
+  ])("%s", (_title, second, capacity) => {
+    const fault = refusal(request, [], [nodeOf("a1", "a"), nodeOf("a2", "a", second)]);
+    expect(fault).toEqual(
+      capacity === undefined ? undefined : { code: "pool_capacity", pool: "a", requested: 2, capacity },
+    );
+  });
+
+  it("includes machines that were just released and still show their last holder's pods, without giving them away", () => {
+    const run = startRun([nodeOf("a1", "a")]);
+    step(run, { do: "reserve", request: requestOf("first", ["a"]) });
+    step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first")] }) });
+    step(run, { do: "release", owner: ownerOf("first") });
+    expect(step(run, { do: "reserve", request: requestOf("next", ["a"]) })).toMatchObject({ do: "queue" });
+    step(run, { do: "node", facts: nodeOf("a1", "a") });
+    expect(run.world.ledger.holders.get("a1")).toBe(2);
+  });
+
+  it("includes occupied machines for a leader that did not see their release, without giving them away", () => {
+    const run = startRun([nodeOf("a1", "a", { occupants: [ownerOf("former")] })]);
+    expect(step(run, { do: "reserve", request: requestOf("next", ["a"], { wait: false }) })).toMatchObject({
+      fault: { code: "pool_availability", available: 0 },
+    });
+    expect(step(run, { do: "reserve", request: requestOf("next", ["a"]) })).toMatchObject({ do: "queue" });
+    step(run, { do: "node", facts: nodeOf("a1", "a") });
+    expect(run.world.ledger.holders.get("a1")).toBe(1);
+  });
+
+  describe("while not all nodes are known", () => {
+    const machines = withCompleteness(buildMachines([nodeOf("a1", "a")], emptyLedger), false);
+    const decide = (request: ReservationRequest, world: World = { ledger: emptyLedger, machines }) =>
+      decideReservation(request, world, policy, 0);
+    const notKnown = { do: "refuse", fault: { code: "unavailable", retryAfterMs: 1000 } };
+
+    it("is no reason for a refusal: the owner is asked to come back", () => {
+      expect(decide(requestOf("x", ["b"]))).toMatchObject(notKnown);
+      expect(decide(requestOf("x", ["a", "a"]))).toMatchObject(notKnown);
+      expect(decide(requestOf("x", ["a", "a"], { wait: false }))).toMatchObject(notKnown);
+    });
+
+    it("stops every grant, as a node that looks free may be gone, and not the queue of those that will fit", () => {
+      const first = decide(requestOf("x", ["a"]));
+      expect(first).toMatchObject({ do: "queue", because: "POOLS_NOT_KNOWN_YET" });
+      if (first.do !== "queue") return;
+      const after = evolveWorld({ ledger: emptyLedger, machines }, first.events);
+      expect(decide(requestOf("x", ["a"]), after)).toMatchObject({ do: "answer" });
+      expect(decide(requestOf("y", ["a"], { wait: false }), after)).toMatchObject(notKnown);
+    });
+
+    it("is followed by the final answer once they are", () => {
+      const known = { ledger: emptyLedger, machines: withCompleteness(machines, true) };
+      expect(decide(requestOf("x", ["b"]), known)).toMatchObject({ fault: { code: "pool_unknown" } });
+      expect(decide(requestOf("x", ["a", "a"]), known)).toMatchObject({ fault: { code: "pool_capacity" } });
+    });
+  });
+
+  it("does not count a held node as held while another owner's pod is seen on it", () => {
+    const run = startRun([nodeOf("a1", "a"), nodeOf("a2", "a")]);
+    step(run, { do: "reserve", request: requestOf("first", ["a"]) });
+    step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first")] }) });
+    expect(run.world.machines.pools.get("a")).toMatchObject({ held: 1, occupied: 0 });
+    step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first"), ownerOf("stranger")] }) });
+    expect(run.world.machines.pools.get("a")).toMatchObject({ held: 0, occupied: 1, notReady: 0, cordoned: 0 });
+  });
+});
+
+describe("a part of an owner that holds machines by itself", () => {
+  it("has the pods of the whole on them, and nobody else's", () => {
+    const run = startRun([nodeOf("a1", "a")]);
+    step(run, { do: "reserve", request: requestOf(0, ["a"], { owner: { kind: "job", id: "train--worker-7" } }) });
+    const seen = (id: string): void => {
+      step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [{ kind: "job", id }] }) });
+    };
+    const pool = () => run.world.machines.pools.get("a");
+    seen("train");
+    expect(pool()).toMatchObject({ held: 1, occupied: 0 });
+    for (const stranger of ["trai", "train-other", "train--worker-7--a"]) {
+      seen(stranger);
+      expect(pool(), stranger).toMatchObject({ held: 0, occupied: 1 });
+    }
+  });
+});
+
+describe("a grant", () => {
+  it("gives each component a node of its pool, nodes in the order of their names", () => {
+    const run = startRun([...nodes].reverse());
+    step(run, { do: "reserve", request: requestOf("x", ["b", "a", "b"]) });
+    expect(run.world.ledger.reservations.get(1)?.grant?.machines).toEqual([
+      { component: "c0", pool: "b", node: "b1" },
+      { component: "c1", pool: "a", node: "a1" },
+      { component: "c2", pool: "b", node: "b2" },
+    ]);
+  });
+
+  it("is found again by its owner, in whatever order the components are named", () => {
+    const run = startRun(nodes);
+    const request = requestOf("x", ["b", "a"]);
+    step(run, { do: "reserve", request });
+    const again = { ...request, needs: [...request.needs].reverse(), wait: false, priority: 7 };
+    expect(step(run, { do: "reserve", request: again })).toMatchObject({ do: "answer", sequence: 1 });
+  });
+
+  it("keeps a node that is lost, and does not give it to another when it comes back", () => {
+    const run = startRun([nodeOf("a1", "a"), nodeOf("a2", "a")]);
+    step(run, { do: "reserve", request: requestOf("x", ["a"]) });
+    step(run, { do: "lose", node: "a1" });
+    step(run, { do: "node", facts: nodeOf("a1", "a") });
+    step(run, { do: "reserve", request: requestOf("y", ["a"]) });
+    expect([...run.world.ledger.holders.entries()]).toEqual([
+      ["a1", 1],
+      ["a2", 2],
+    ]);
+  });
+
+  it("keeps a node whose label names another pool meanwhile", () => {
+    const run = startRun([nodeOf("a1", "a"), nodeOf("b1", "b")]);
+    step(run, { do: "reserve", request: requestOf("x", ["a"]) });
+    step(run, { do: "node", facts: nodeOf("a1", "b") });
+    expect(step(run, { do: "reserve", request: requestOf("y", ["b", "b"]) })).toMatchObject({ do: "queue" });
+    expect(step(run, { do: "reserve", request: requestOf("z", ["b"]) })).toMatchObject({ do: "grant" });
+    expect(run.world.ledger.holders.get("b1")).toBe(3);
+  });
+});

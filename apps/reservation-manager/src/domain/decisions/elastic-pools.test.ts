@@ -1,0 +1,117 @@
+import { describe, expect, it } from "vitest";
+import { nodeOf, ownerOf, policy, requestOf, scaleTo, startRun, step, type Run } from "../../../test/random-world.ts";
+import { buildExplanation } from "./build-explanation.ts";
+import { findHold } from "./fit.ts";
+import { knownReservation, reservationOf } from "../ledger/ledger.ts";
+import type { Operation } from "../../../test/random-world.ts";
+
+const reserve = (id: string, machines: number): Operation => {
+  return {
+    do: "reserve",
+    request: requestOf(
+      id,
+      Array.from({ length: machines }, () => "a"),
+    ),
+  };
+};
+
+function runOf(...operations: readonly Operation[]): Run {
+  const run = startRun();
+  for (const operation of operations) step(run, operation);
+  return run;
+}
+
+function refusal(run: Run, id: string, machines: number): unknown {
+  const verdict = step(run, reserve(id, machines));
+  return verdict?.do === "refuse" ? verdict.fault : verdict?.do;
+}
+
+function holdOf(run: Run): string | undefined {
+  const hold = findHold(run.world, policy, run.nowMs);
+  return hold && knownReservation(run.world.ledger, hold.place.sequence).owner.id;
+}
+
+function isGranted(run: Run, id: string): boolean | undefined {
+  const reservation = reservationOf(run.world.ledger, ownerOf(id));
+  return reservation && reservation.grant !== undefined;
+}
+
+describe("a pool that is scaled", () => {
+  it("exists without a node, and takes requests up to what it may grow to", () => {
+    const run = runOf(scaleTo("a", 3));
+    expect(run.world.machines.pools.get("a")).toMatchObject({ name: "a", held: 0, scaling: { max: 3 } });
+    expect(refusal(run, "x", 3)).toBe("queue");
+    expect(refusal(run, "y", 4)).toEqual({ code: "pool_capacity", pool: "a", requested: 4, capacity: 3 });
+  });
+
+  it("is as large as its live nodes when those are more than it may grow to", () => {
+    const run = runOf(scaleTo("a", 1), ...[1, 2].map((n): Operation => ({ do: "node", facts: nodeOf(`a${n}`, "a") })));
+    expect(refusal(run, "x", 3)).toMatchObject({ code: "pool_capacity", capacity: 2 });
+    expect(refusal(run, "x", 2)).toBe("grant");
+  });
+
+  it("takes nothing when it may grow to nothing, which is something else than no pool", () => {
+    const run = runOf(scaleTo("a", 0));
+    expect(refusal(run, "x", 1)).toMatchObject({ code: "pool_capacity", capacity: 0 });
+    step(run, scaleTo("a"));
+    expect(refusal(run, "x", 1)).toMatchObject({ code: "pool_unknown", pool: "a" });
+  });
+
+  it("grants what waits once the nodes are there, and lets wait what is granted to nobody else", () => {
+    const run = runOf(scaleTo("a", 2), reserve("x", 2), { do: "node", facts: nodeOf("a1", "a") });
+    expect(isGranted(run, "x")).toBe(false);
+    step(run, { do: "node", facts: nodeOf("a2", "a") });
+    expect(isGranted(run, "x")).toBe(true);
+  });
+
+  it("leaves what waits waiting when it is scaled no more, and grants it when nodes come all the same", () => {
+    const run = runOf(scaleTo("a", 2), reserve("x", 2), scaleTo("a"));
+    expect(run.world.machines.pools.get("a")).toBeUndefined();
+    expect(isGranted(run, "x")).toBe(false);
+    for (const name of ["a1", "a2"]) step(run, { do: "node", facts: nodeOf(name, "a") });
+    expect(isGranted(run, "x")).toBe(true);
+  });
+});
+
+describe("machines are kept", () => {
+  /** One of two machines of the pool is free, and somebody who needs three has waited too long. */
+  const overdue = (...more: readonly Operation[]): Run =>
+    runOf(
+      scaleTo("a", 3),
+      { do: "node", facts: nodeOf("a1", "a") },
+      reserve("h", 1),
+      reserve("large", 3),
+      { do: "wait", ms: policy.holdAfterMs + 1 },
+      ...more,
+      { do: "node", facts: nodeOf("a2", "a") },
+      reserve("small", 1),
+    );
+
+  it("for a request that is larger than its pool is, and not than it may become", () => {
+    const run = overdue();
+    expect([holdOf(run), isGranted(run, "small")]).toEqual(["olarge", false]);
+    step(run, { do: "release", owner: ownerOf("h") });
+    step(run, { do: "node", facts: nodeOf("a3", "a") });
+    expect([isGranted(run, "large"), isGranted(run, "small")]).toEqual([true, false]);
+  });
+
+  it("for none while the nodes that it needs cannot be had", () => {
+    const run = overdue(scaleTo("a", 3, true));
+    expect([holdOf(run), isGranted(run, "small")]).toEqual([undefined, true]);
+    step(run, scaleTo("a", 3));
+    expect(holdOf(run)).toBe("olarge");
+  });
+
+  it("for none once its pool is scaled no more", () => {
+    const run = overdue(scaleTo("a"));
+    expect([holdOf(run), isGranted(run, "small")]).toEqual([undefined, true]);
+  });
+});
+
+it("explains how many machines of those that are needed are there, and what the pool may grow to", () => {
+  const run = runOf(scaleTo("a", 8), { do: "node", facts: nodeOf("a1", "a") }, reserve("x", 4));
+  const reservation = knownReservation(run.world.ledger, 1);
+  const { message, pools } = buildExplanation(reservation, run.world, policy, run.nowMs);
+  expect(message).toBe("pool a has 1 of 4 machines; it may grow to 8");
+  expect(pools).toMatchObject([{ pool: "a", available: 1, capacity: 1, elasticMax: 8 }]);
+});

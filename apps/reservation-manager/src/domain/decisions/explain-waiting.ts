@@ -1,0 +1,31 @@
+import { obstacleTo, type Hold, type WaitCode } from "./fit.ts";
+import { countByPool, type Reservation } from "../ledger/reservation.ts";
+import { placeOf } from "../ledger/waiting-queue.ts";
+import type { World } from "../ledger/world.ts";
+
+/** Why a reservation waits, with the numbers behind it. `ahead`: requests that are looked at earlier. */
+export type WaitReason = {
+  readonly code: WaitCode;
+  /** Empty for CONCURRENCY_LIMIT. */
+  readonly pool: string;
+  /** Machines of the pool that are needed; for CONCURRENCY_LIMIT the grants that are needed, which is 1. */
+  readonly requested: number;
+  /** Machines of the pool, or grants, that this request could have now. */
+  readonly available: number;
+  readonly ahead: number;
+};
+
+/** The reason in force, given the hold in force (`findHold`); undefined for a reservation that is granted or is about to be. */
+export function explainWaiting(reservation: Reservation, world: World, hold: Hold | undefined): WaitReason | undefined {
+  if (reservation.grant !== undefined) return undefined;
+  const { owner, needs } = reservation;
+  const place = placeOf(reservation);
+  const demand = { ownerKind: owner.kind, needs: countByPool(needs) };
+  const obstacle = obstacleTo(demand, place, world, hold);
+  if (obstacle === undefined) return undefined;
+  const ahead = world.ledger.queue.places.rank(place);
+  if (obstacle.code === "CONCURRENCY_LIMIT")
+    return { code: obstacle.code, pool: "", requested: 1, available: 0, ahead };
+  const { code, pool, requested, available } = obstacle;
+  return { code, pool, requested, available, ahead };
+}

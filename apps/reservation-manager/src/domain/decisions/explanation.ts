@@ -1,0 +1,63 @@
+import type { Owner } from "@muster/names";
+import type { UnusableNode } from "../ledger/machines.ts";
+import type { Reservation } from "../ledger/reservation.ts";
+import type { WaitReason } from "./explain-waiting.ts";
+
+/** At most so many of a list, and how many more there are. */
+export type Bounded<Entry> = { readonly listed: readonly Entry[]; readonly more: number };
+
+/** An owner who holds machines: so many of the pool that is spoken of, or of all pools. */
+export type Holder = {
+  readonly owner: Owner;
+  readonly sequence: number;
+  readonly machines: number;
+  readonly sinceMs: number;
+};
+
+export type PoolExplanation = {
+  readonly pool: string;
+  readonly requested: number;
+  /** Free machines, those that are kept for the hold included. */
+  readonly available: number;
+  /** Free machines that an older request's hold keeps from this reservation. */
+  readonly kept: number;
+  readonly capacity: number;
+  readonly held: number;
+  /** What the pool may be scaled to; undefined: it is not scaled. */
+  readonly elasticMax: number | undefined;
+  readonly unusable: Bounded<UnusableNode>;
+  /** Who was granted machines of the pool, most machines first. */
+  readonly holders: Bounded<Holder>;
+};
+
+/** Where a request stands in the queue; `byPriority` says the same highest priority first, `more` counts the requests of priorities that are left out. */
+export type QueuePlace = {
+  readonly ahead: number;
+  readonly byPriority: readonly { readonly priority: number; readonly requests: number }[];
+  readonly more: number;
+};
+
+/** The hold in force; `own` when it is the explained reservation's. */
+export type HoldInForce = { readonly reservation: Reservation; readonly own: boolean };
+
+export type ConcurrencyUse = {
+  readonly limit: number;
+  readonly granted: number;
+  /** Earliest first. */
+  readonly holders: Bounded<Holder>;
+};
+
+/** Why a reservation has what it has, in numbers of one moment. */
+export type Explanation = {
+  readonly reservation: Reservation;
+  /** Undefined when nothing is waited for. */
+  readonly because: WaitReason | undefined;
+  readonly message: string;
+  readonly pools: readonly PoolExplanation[];
+  /** Undefined when it does not wait. */
+  readonly place: QueuePlace | undefined;
+  readonly hold: HoldInForce | undefined;
+  /** Until then younger requests of its priority may overtake it; undefined when it does not wait. */
+  readonly overtakenUntilMs: number | undefined;
+  readonly concurrency: ConcurrencyUse | undefined;
+};

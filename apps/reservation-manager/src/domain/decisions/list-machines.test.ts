@@ -1,0 +1,110 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import {
+  firstNodes,
+  nodeOf,
+  operations,
+  ownerOf,
+  requestOf,
+  startRun,
+  step,
+  type Run,
+} from "../../../test/random-world.ts";
+import { buildMachinePage, type MachineState } from "./list-machines.ts";
+import { withCompleteness } from "../ledger/machines.ts";
+
+function all(run: Run, pool: string | undefined, limit: number): readonly MachineState[] {
+  const seen: MachineState[] = [];
+  let after: string | undefined;
+  do {
+    const page = buildMachinePage(run.world, { pool, after, limit });
+    expect(page.machines.length).toBeLessThanOrEqual(limit);
+    seen.push(...page.machines);
+    after = page.next;
+  } while (after !== undefined);
+  return seen;
+}
+
+function show(states: readonly MachineState[]): readonly string[] {
+  return states.map(({ node, pool, standing, holder }) => `${node} ${pool} ${standing} ${holder?.owner.id ?? "-"}`);
+}
+
+it("says what each node counts as and who holds it, in whatever state it is", () => {
+  const run = startRun([1, 2, 3, 4].map((number) => nodeOf(`a${number}`, "a")));
+  step(run, { do: "reserve", request: requestOf("x", ["a", "a", "a", "a"]) });
+  step(run, { do: "node", facts: nodeOf("a2", "a", { ready: false }) });
+  step(run, { do: "node", facts: nodeOf("a3", "a", { schedulable: false }) });
+  step(run, { do: "lose", node: "a4" });
+  step(run, { do: "node", facts: nodeOf("a5", "a") });
+  step(run, { do: "node", facts: nodeOf("a6", "a", { occupants: [ownerOf("y")] }) });
+  step(run, { do: "node", facts: nodeOf("a7", "a", { ready: false }) });
+  step(run, { do: "node", facts: { ...nodeOf("a8", "a"), pool: undefined } });
+  step(run, { do: "node", facts: nodeOf("b1", "b", { schedulable: false }) });
+  const ofA = [
+    "a1 a held ox",
+    "a2 a notReady ox",
+    "a3 a cordoned ox",
+    "a4 a lost ox",
+    "a5 a free -",
+    "a6 a occupied -",
+    "a7 a notReady -",
+  ];
+  expect(show(all(run, "a", 3))).toEqual(ofA);
+  expect(show(all(run, undefined, 100))).toEqual([...ofA, "b1 b cordoned -"]);
+  step(run, { do: "release", owner: ownerOf("x") });
+  expect(show(all(run, "a", 100))).not.toContain("a4 a lost ox");
+});
+
+it("tells a cordon from a taint, also of a node that is not ready", () => {
+  const run = startRun();
+  step(run, { do: "node", facts: nodeOf("a1", "a", { schedulable: false }) });
+  step(run, { do: "node", facts: nodeOf("a2", "a", { schedulable: false, cordoned: true }) });
+  step(run, { do: "node", facts: nodeOf("a3", "a", { ready: false, schedulable: false, cordoned: true }) });
+  const cordoned = all(run, "a", 100).flatMap((state) => (state.cordoned ? state.node : []));
+  expect(cordoned).toEqual(["a2", "a3"]);
+  step(run, { do: "node", facts: nodeOf("a1", "a", { schedulable: false, cordoned: true }) });
+  expect(all(run, "a", 1)[0]?.cordoned).toBe(true);
+});
+
+it("keeps a held node that has lost its label in the pool that it was granted for", () => {
+  const run = startRun([nodeOf("a1", "a")]);
+  step(run, { do: "reserve", request: requestOf("x", ["a"]) });
+  step(run, { do: "node", facts: { ...nodeOf("a1", "a"), pool: undefined } });
+  expect(show(all(run, "a", 100))).toEqual(["a1 a held ox"]);
+});
+
+it("says whether every node is known", () => {
+  const { world } = startRun();
+  const request = { pool: undefined, after: undefined, limit: 1 };
+  expect(buildMachinePage(world, request)).toEqual({ machines: [], next: undefined, complete: true });
+  const unknown = { ...world, machines: withCompleteness(world.machines, false) };
+  expect(buildMachinePage(unknown, request).complete).toBe(false);
+});
+
+it("shows every node of the pool and every held one once, in the order of names, whatever the size of the pages", () => {
+  fc.assert(
+    fc.property(
+      operations,
+      fc.constantFrom(undefined, "a", "b"),
+      fc.integer({ min: 1, max: 5 }),
+      (steps, pool, limit) => {
+        const run = startRun(firstNodes);
+        for (const operation of steps) step(run, operation);
+        const granted = [...run.world.ledger.reservations.values()].flatMap(({ grant }) => grant?.machines ?? []);
+        const pools = new Map([
+          ...granted.map((machine): [string, string] => [machine.node, machine.pool]),
+          ...[...run.nodes.values()].flatMap((node): [string, string][] =>
+            node.pool === undefined ? [] : [[node.name, node.pool]],
+          ),
+        ]);
+        const wanted = [...pools].filter(([, one]) => pool === undefined || one === pool).map(([node]) => node);
+        const seen = all(run, pool, limit);
+        expect(seen.map(({ node }) => node)).toEqual(wanted.sort());
+        for (const { node, standing, holder } of seen) {
+          expect(standing === "lost").toBe(!run.nodes.has(node));
+          expect(holder?.sequence).toBe(run.world.ledger.holders.get(node));
+        }
+      },
+    ),
+  );
+});

@@ -1,0 +1,55 @@
+import { knownReservation, type Ledger } from "../ledger/ledger.ts";
+import { standingOf, type MachineRecord, type Standing } from "../ledger/machines.ts";
+import type { Reservation } from "../ledger/reservation.ts";
+import type { World } from "../ledger/world.ts";
+
+export type MachinePageRequest = {
+  /** Undefined: every pool. */
+  readonly pool: string | undefined;
+  /** The `next` of the page before; undefined: from the beginning. */
+  readonly after: string | undefined;
+  readonly limit: number;
+};
+
+/** What the ledger knows of one node. */
+export type MachineState = {
+  readonly node: string;
+  readonly pool: string;
+  /** `lost`: it is held, and there is no such node. */
+  readonly standing: Standing | "lost";
+  readonly cordoned: boolean;
+  /** Undefined: nobody holds it. */
+  readonly holder: Reservation | undefined;
+};
+
+/** `next` is there when there is more; `complete` says whether every node is known. */
+export type MachinePage = {
+  readonly machines: readonly MachineState[];
+  readonly next: string | undefined;
+  readonly complete: boolean;
+};
+
+/** One page of the nodes in the order of their names. Left out is what is in no pool, which is nobody's machine. */
+export function buildMachinePage({ ledger, machines }: World, request: MachinePageRequest): MachinePage {
+  const { pool, after, limit } = request;
+  const { complete } = machines;
+  const listed: MachineState[] = [];
+  for (const [node, record] of machines.nodes.entries(after)) {
+    if (node === after) continue;
+    const state = stateOf(node, record, ledger);
+    if (state === undefined || (pool !== undefined && state.pool !== pool)) continue;
+    if (listed.length === limit) return { machines: listed, next: listed.at(-1)?.node, complete };
+    listed.push(state);
+  }
+  return { machines: listed, next: undefined, complete };
+}
+
+/** A node that is lost, or whose label is, belongs to the pool that it was granted for. */
+function stateOf(node: string, record: MachineRecord, ledger: Ledger): MachineState | undefined {
+  const sequence = ledger.holders.get(node);
+  const holder = sequence === undefined ? undefined : knownReservation(ledger, sequence);
+  const pool = record.facts?.pool ?? holder?.grant?.machines.find((machine) => machine.node === node)?.pool;
+  if (pool === undefined) return undefined;
+  const standing = record.facts === undefined ? "lost" : standingOf(record.facts, record);
+  return { node, pool, standing, cordoned: record.facts?.cordoned === true, holder };
+}

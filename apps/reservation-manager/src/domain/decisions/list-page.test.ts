@@ -1,0 +1,31 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { nodeOf, ownerOf, requestOf, startRun, step } from "../../../test/random-world.ts";
+import { buildPage } from "./list-page.ts";
+
+it("shows every reservation of the kind once, in the order of owners, whatever the size of the pages", () => {
+  fc.assert(
+    fc.property(
+      fc.uniqueArray(fc.tuple(fc.constantFrom("job", "session", "session-2"), fc.nat({ max: 50 })), {
+        selector: String,
+      }),
+      fc.constantFrom(undefined, "job", "session", "none"),
+      fc.integer({ min: 1, max: 5 }),
+      (owners, kind, limit) => {
+        const run = startRun([nodeOf("a0", "a")]);
+        for (const [ownerKind, id] of owners)
+          step(run, { do: "reserve", request: requestOf(id, ["a"], { owner: ownerOf(id, ownerKind) }) });
+        const seen: string[] = [];
+        let after: string | undefined;
+        do {
+          const page = buildPage(run.world.ledger, { kind, after, limit });
+          expect(page.reservations.length).toBeLessThanOrEqual(limit);
+          seen.push(...page.reservations.map(({ owner }) => `${owner.kind}!${owner.id}`));
+          after = page.next;
+        } while (after !== undefined);
+        const wanted = owners.filter(([ownerKind]) => kind === undefined || kind === ownerKind);
+        expect(seen).toEqual(wanted.map(([ownerKind, id]) => `${ownerKind}!o${id}`).sort());
+      },
+    ),
+  );
+});

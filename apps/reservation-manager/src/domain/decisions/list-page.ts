@@ -1,0 +1,29 @@
+import { knownReservation, type Ledger } from "../ledger/ledger.ts";
+import type { Reservation } from "../ledger/reservation.ts";
+
+export type PageRequest = {
+  /** Only owners of this kind; undefined: all. */
+  readonly kind: string | undefined;
+  /** The `next` of the page before; undefined: from the beginning. */
+  readonly after: string | undefined;
+  readonly limit: number;
+};
+
+/** `next` is there when there is more. */
+export type Page = { readonly reservations: readonly Reservation[]; readonly next: string | undefined };
+
+/** One page of the ledger in the order of owners, so that a reservation made or ended between two pages neither hides nor repeats another one. */
+export function buildPage(ledger: Ledger, { kind, after, limit }: PageRequest): Page {
+  const prefix = kind === undefined ? "" : `${kind}!`;
+  const from = after === undefined || after < prefix ? prefix : after;
+  const reservations: Reservation[] = [];
+  let last: string | undefined;
+  for (const [key, sequence] of ledger.owners.entries(from)) {
+    if (key === after) continue;
+    if (!key.startsWith(prefix)) break;
+    if (reservations.length === limit) return { reservations, next: last };
+    reservations.push(knownReservation(ledger, sequence));
+    last = key;
+  }
+  return { reservations, next: undefined };
+}

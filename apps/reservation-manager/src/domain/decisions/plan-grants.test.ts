@@ -1,0 +1,276 @@
+import { describe, expect, it } from "vitest";
+import { nodeOf, ownerOf, policy, requestOf, startRun, step, type Run } from "../../../test/random-world.ts";
+import type { ReservationRequest } from "./check-request.ts";
+import { explainWaiting } from "./explain-waiting.ts";
+import { findHold } from "./fit.ts";
+import { reservationOf } from "../ledger/ledger.ts";
+import { withCompleteness, withNode, type NodeFacts } from "../ledger/machines.ts";
+import { eventOf, planGrants } from "./plan-grants.ts";
+import { evolveWorld, type World } from "../ledger/world.ts";
+
+/** A pool `a` of so many nodes, all held by owners h0, h1, ... */
+function fullPool(size: number): Run {
+  const run = startRun(Array.from({ length: size }, (_, number) => nodeOf(`a${number}`, "a")));
+  for (let number = 0; number < size; number += 1) reserve(run, requestOf(`h${number}`, ["a"]));
+  return run;
+}
+
+/** The world of the run with more nodes, before anything is granted. */
+function withFree(run: Run, ...nodes: readonly NodeFacts[]): World {
+  const machines = nodes.reduce(withNode, run.world.machines);
+  return { ...run.world, machines };
+}
+
+function reserve(run: Run, request: ReservationRequest): void {
+  step(run, { do: "reserve", request });
+}
+
+function release(run: Run, ...ids: readonly string[]): void {
+  for (const id of ids) step(run, { do: "release", owner: ownerOf(id) });
+}
+
+function wait(run: Run, ms: number): void {
+  step(run, { do: "wait", ms });
+}
+
+function holders(run: Run): readonly string[] {
+  return [...run.world.ledger.reservations.values()]
+    .filter(({ grant }) => grant !== undefined)
+    .map(({ owner }) => owner.id.slice(1));
+}
+
+function reason(run: Run, id: string) {
+  const reservation = reservationOf(run.world.ledger, ownerOf(id));
+  const hold = findHold(run.world, policy, run.nowMs);
+  return reservation === undefined ? undefined : explainWaiting(reservation, run.world, hold);
+}
+
+describe("the order of grants", () => {
+  it("is priority, then age, then arrival", () => {
+    const run = fullPool(1);
+    reserve(run, requestOf("old", ["a"]));
+    wait(run, 1);
+    reserve(run, requestOf("young", ["a"]));
+    reserve(run, requestOf("younger", ["a"]));
+    reserve(run, requestOf("urgent", ["a"], { priority: 5 }));
+    const order: string[] = [];
+    for (let turn = 0; turn < 4; turn += 1) {
+      release(run, ...holders(run));
+      order.push(...holders(run));
+    }
+    expect(order).toEqual(["urgent", "old", "young", "younger"]);
+  });
+
+  it("lets one that fits overtake one that does not", () => {
+    const run = fullPool(2);
+    reserve(run, requestOf("large", ["a", "a"]));
+    reserve(run, requestOf("small", ["a"]));
+    release(run, "h0");
+    expect(holders(run)).toEqual(["h1", "small"]);
+  });
+
+  it("says how many were overtaken", () => {
+    const run = fullPool(2);
+    reserve(run, requestOf("large", ["a", "a"]));
+    reserve(run, requestOf("small", ["a"]));
+    expect(planGrants(withFree(run, nodeOf("a9", "a")), policy, 0).steps).toEqual([
+      {
+        do: "grant",
+        sequence: 4,
+        machines: [{ component: "c0", pool: "a", node: "a9" }],
+        because: { code: "FITS_BEFORE_OTHERS", ahead: 1 },
+      },
+    ]);
+  });
+});
+
+describe("the hold", () => {
+  it("keeps machines for an overdue request while they become free one by one", () => {
+    const run = fullPool(3);
+    reserve(run, requestOf("large", ["a", "a", "a"]));
+    wait(run, policy.holdAfterMs + 1);
+    reserve(run, requestOf("small", ["a"]));
+    release(run, "h0", "h1");
+    expect(holders(run)).toEqual(["h2"]);
+    expect(reason(run, "small")).toEqual({
+      code: "HELD_FOR_OLDER",
+      pool: "a",
+      requested: 1,
+      available: 0,
+      ahead: 1,
+    });
+    expect(reason(run, "large")).toMatchObject({ requested: 3, available: 2, ahead: 0 });
+    release(run, "h2");
+    expect(holders(run)).toEqual(["large"]);
+    release(run, "large");
+    expect(holders(run)).toEqual(["small"]);
+  });
+
+  it("is not there before the bound has passed", () => {
+    const run = fullPool(2);
+    reserve(run, requestOf("large", ["a", "a"]));
+    wait(run, policy.holdAfterMs);
+    reserve(run, requestOf("small", ["a"]));
+    release(run, "h0");
+    expect(holders(run)).toEqual(["h1", "small"]);
+  });
+
+  it("leaves to others what is more than the overdue request needs", () => {
+    const run = startRun([nodeOf("a0", "a"), nodeOf("a1", "a"), nodeOf("b0", "b")]);
+    reserve(run, requestOf("h", ["b"]));
+    reserve(run, requestOf("large", ["a", "b"]));
+    wait(run, policy.holdAfterMs + 1);
+    reserve(run, requestOf("one", ["a"]));
+    reserve(run, requestOf("two", ["a"]));
+    expect(holders(run)).toEqual(["h", "one"]);
+  });
+
+  it("does not stop requests of a higher priority", () => {
+    const run = fullPool(2);
+    reserve(run, requestOf("large", ["a", "a"]));
+    wait(run, policy.holdAfterMs + 1);
+    release(run, "h0");
+    reserve(run, requestOf("urgent", ["a"], { priority: 1 }));
+    expect(holders(run)).toEqual(["h1", "urgent"]);
+  });
+
+  it("is not given to a request that its concurrency limit stops", () => {
+    const run = fullPool(2);
+    reserve(run, requestOf("limited", ["a", "a"], { concurrencyLimit: 1 }));
+    wait(run, policy.holdAfterMs + 1);
+    reserve(run, requestOf("small", ["a"], { owner: { kind: "job", id: "osmall" } }));
+    release(run, "h0");
+    expect(holders(run)).toEqual(["h1", "small"]);
+  });
+
+  it("is lifted when its request reaches a concurrency limit, and what it kept goes to others at once", () => {
+    const run = fullPool(3);
+    step(run, { do: "node", facts: nodeOf("b0", "b") });
+    reserve(run, requestOf("other", ["b"], { owner: ownerOf("other", "job") }));
+    reserve(run, requestOf("large", ["a", "a", "a"], { concurrencyLimit: 4 }));
+    reserve(run, requestOf("small", ["a"], { owner: ownerOf("small", "job") }));
+    reserve(run, requestOf("last", ["b"], { concurrencyLimit: 4 }));
+    wait(run, policy.holdAfterMs + 1);
+    const world = withFree(run, nodeOf("a8", "a"), nodeOf("a9", "a"), nodeOf("b9", "b"));
+    const granted = planGrants(world, policy, run.nowMs).steps.map(({ sequence }) =>
+      world.ledger.reservations.get(sequence),
+    );
+    expect(granted.map((reservation) => reservation?.owner.id)).toEqual(["olast", "osmall"]);
+  });
+
+  it("is lifted before those behind it are looked at, so that the first of them goes first", () => {
+    const run = fullPool(3);
+    step(run, { do: "node", facts: nodeOf("b0", "b") });
+    step(run, { do: "node", facts: nodeOf("c0", "c") });
+    const job = (id: string) => ({ owner: ownerOf(id, "job") });
+    reserve(run, requestOf("b", ["b"], job("b")));
+    reserve(run, requestOf("c", ["c"], job("c")));
+    reserve(run, requestOf("held", ["a", "c"], { concurrencyLimit: 4 }));
+    wait(run, policy.holdAfterMs + 1);
+    reserve(run, requestOf("first", ["a", "a"], job("first")));
+    reserve(run, requestOf("session", ["b"], { concurrencyLimit: 4 }));
+    reserve(run, requestOf("second", ["a"], job("second")));
+    const world = withFree(run, nodeOf("a8", "a"), nodeOf("a9", "a"), nodeOf("b9", "b"));
+    const granted = planGrants(world, policy, run.nowMs).steps.map(({ sequence }) =>
+      world.ledger.reservations.get(sequence),
+    );
+    expect(granted.map((reservation) => reservation?.owner.id)).toEqual(["osession", "ofirst"]);
+  });
+
+  it("is kept while machines that were released still show their last holder's pods", () => {
+    const run = fullPool(2);
+    reserve(run, requestOf("large", ["a", "a"]));
+    wait(run, policy.holdAfterMs + 1);
+    reserve(run, requestOf("small", ["a"]));
+    step(run, { do: "node", facts: nodeOf("a0", "a", { occupants: [ownerOf("h0")] }) });
+    release(run, "h0", "h1");
+    expect(holders(run)).toEqual([]);
+    step(run, { do: "node", facts: nodeOf("a0", "a") });
+    expect(holders(run)).toEqual(["large"]);
+  });
+
+  it("is not kept for a request that is larger than its pool has become", () => {
+    const run = fullPool(3);
+    reserve(run, requestOf("large", ["a", "a", "a"]));
+    wait(run, policy.holdAfterMs + 1);
+    step(run, { do: "lose", node: "a2" });
+    reserve(run, requestOf("small", ["a"]));
+    release(run, "h0");
+    expect(holders(run)).toEqual(["h1", "h2", "small"]);
+    expect(reason(run, "large")).toMatchObject({ code: "POOL_AVAILABILITY", requested: 3, available: 0 });
+  });
+});
+
+describe("the concurrency limit", () => {
+  it("keeps requests of the kind waiting while as many are granted, and says so", () => {
+    const run = startRun([nodeOf("a0", "a"), nodeOf("a1", "a"), nodeOf("a2", "a")]);
+    reserve(run, requestOf("x", ["a"], { concurrencyLimit: 1 }));
+    reserve(run, requestOf("y", ["a"], { concurrencyLimit: 1 }));
+    reserve(run, requestOf("z", ["a"], { owner: { kind: "job", id: "oz" }, concurrencyLimit: 1 }));
+    expect(holders(run)).toEqual(["x", "z"]);
+    expect(reason(run, "y")).toEqual({ code: "CONCURRENCY_LIMIT", pool: "", requested: 1, available: 0, ahead: 0 });
+    release(run, "x");
+    expect(holders(run)).toEqual(["y", "z"]);
+  });
+});
+
+describe("a waiting request", () => {
+  it("keeps waiting when its pool vanishes, and is granted when the pool is back", () => {
+    const run = fullPool(1);
+    reserve(run, requestOf("x", ["a"]));
+    step(run, { do: "lose", node: "a0" });
+    release(run, "h0");
+    expect(reason(run, "x")).toMatchObject({ code: "POOL_AVAILABILITY", pool: "a", requested: 1, available: 0 });
+    step(run, { do: "node", facts: nodeOf("a9", "a") });
+    expect(holders(run)).toEqual(["x"]);
+  });
+
+  it("can be withdrawn", () => {
+    const run = fullPool(1);
+    reserve(run, requestOf("x", ["a"]));
+    reserve(run, requestOf("y", ["a"]));
+    release(run, "x", "h0");
+    expect(holders(run)).toEqual(["y"]);
+  });
+});
+
+it("looks at classes of requests, not at requests", () => {
+  const run = fullPool(1);
+  for (let number = 0; number < 500; number += 1) reserve(run, requestOf(`w${number}`, ["a"]));
+  const { queue } = run.world.ledger;
+  expect(queue.places.size).toBe(500);
+  expect(queue.heads.size).toBe(1);
+});
+
+it("gives away no more machines than the bound in one plan, and goes on in the next", () => {
+  const run = fullPool(1);
+  for (let number = 0; number < 5; number += 1) reserve(run, requestOf(`w${number}`, ["a"]));
+  const free = Array.from({ length: 5 }, (_, number) => nodeOf(`b${number}`, "a"));
+  const bounded = { ...policy, machinesPerPlan: 2 };
+  let world = withFree(run, ...free);
+  const sizes: [number, boolean][] = [];
+  for (let plan = planGrants(world, bounded, 0); ; plan = planGrants(world, bounded, 0)) {
+    sizes.push([plan.steps.length, plan.complete]);
+    if (plan.complete) break;
+    world = evolveWorld(
+      world,
+      plan.steps.map((grant) => eventOf(grant, 0)),
+    );
+  }
+  expect(sizes).toEqual([
+    [2, false],
+    [2, false],
+    [1, true],
+  ]);
+});
+
+it("grants nothing on nodes that are not known to be there still, and says so", () => {
+  const run = fullPool(1);
+  reserve(run, requestOf("waiting", ["a"]));
+  const current = withFree(run, nodeOf("a9", "a"));
+  const stale = { ...current, machines: withCompleteness(current.machines, false) };
+  expect(planGrants(stale, policy, run.nowMs)).toEqual({ steps: [], complete: true });
+  run.world = stale;
+  expect(reason(run, "waiting")).toMatchObject({ code: "POOLS_NOT_KNOWN_YET", pool: "a", requested: 1, available: 1 });
+  expect(planGrants(current, policy, run.nowMs).steps).toHaveLength(1);
+});

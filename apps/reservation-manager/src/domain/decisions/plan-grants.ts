@@ -1,0 +1,97 @@
+import { findCandidates } from "./find-candidates.ts";
+import { assignMachines, findHold, obstacleTo, type HoldPolicy } from "./fit.ts";
+import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
+import type { Machine } from "../ledger/reservation.ts";
+import type { Place } from "../ledger/waiting-queue.ts";
+import { evolveWorld, type World } from "../ledger/world.ts";
+
+export type GrantStep = {
+  readonly do: "grant";
+  readonly sequence: number;
+  readonly machines: readonly Machine[];
+  readonly because: GrantReason;
+};
+
+/** `ahead`: requests of higher priority or age that do not fit and were overtaken. */
+export type GrantReason =
+  | { readonly code: "FIRST_IN_ORDER"; readonly ahead: 0 }
+  | { readonly code: "FITS_BEFORE_OTHERS"; readonly ahead: number };
+
+/** `complete`: nothing that waits would fit after the steps. Otherwise the plan was cut at the bound, and the next one goes on. */
+export type GrantPlan = { readonly steps: readonly GrantStep[]; readonly complete: boolean };
+
+export type GrantPolicy = HoldPolicy & {
+  /** Machines that one plan gives away, so that what is written at once is not larger than the log takes. A single reservation may need more. */
+  readonly machinesPerPlan: number;
+};
+
+/**
+ * Who is granted next: the first request in queue order (`comparePlaces`: priority, then age, then arrival) that nothing stands in the way of (`obstacleTo`: its
+ * concurrency limit, too few free machines, or machines held for an older request, which `findHold` names). Planning again after a complete plan plans nothing.
+ *
+ * The cost is that of the classes of requests that fit now or nearly so (`findCandidates`), not that of the requests that wait.
+ */
+export function planGrants(world: World, policy: GrantPolicy, nowMs: number): GrantPlan {
+  const steps: GrantStep[] = [];
+  if (world.ledger.queue.places.size === 0) return { steps, complete: true };
+  let machinesLeft = policy.machinesPerPlan;
+  let after = world;
+  for (;;) {
+    const round = planRound(after, policy, nowMs, machinesLeft);
+    steps.push(...round.steps);
+    if (round.steps.length === 0) return { steps, complete: true };
+    machinesLeft -= countMachines(round.steps);
+    if (machinesLeft <= 0) return { steps, complete: false };
+    // A grant can lift another request's hold (it reached a concurrency limit), so requests that did not fit before may fit now.
+    after = round.world;
+  }
+}
+
+export function eventOf(step: GrantStep, nowMs: number): LedgerEvent {
+  return { kind: "granted", sequence: step.sequence, machines: step.machines, atMs: nowMs };
+}
+
+/** One walk in queue order over the classes that may fit. */
+function planRound(
+  start: World,
+  policy: HoldPolicy,
+  nowMs: number,
+  machinesMax: number,
+): { steps: GrantStep[]; world: World } {
+  const steps: GrantStep[] = [];
+  let machinesLeft = machinesMax;
+  let world = start;
+  let hold = findHold(world, policy, nowMs);
+  let candidates = findCandidates(world, hold);
+  for (let head = candidates.first(); head !== undefined && machinesLeft > 0; head = candidates.first()) {
+    const [place, waiting] = head;
+    candidates = candidates.delete(place);
+    if (obstacleTo(waiting, place, world, hold) !== undefined) continue;
+    const step = planGrant(place, world);
+    steps.push(step);
+    machinesLeft -= step.machines.length;
+    world = evolveWorld(world, [eventOf(step, nowMs)]);
+    const heldBefore = hold?.place.sequence;
+    hold = findHold(world, policy, nowMs);
+    // Requests that were passed over may fit without the hold, and come before the rest of this walk.
+    if (heldBefore !== hold?.place.sequence && heldBefore !== step.sequence) break;
+    const next = waiting.places.first({ ...place, sequence: place.sequence + 1 });
+    if (next !== undefined) candidates = candidates.set(next[0], waiting);
+  }
+  return { steps, world };
+}
+
+function countMachines(steps: readonly GrantStep[]): number {
+  return steps.reduce((sum, { machines }) => sum + machines.length, 0);
+}
+
+function planGrant(place: Place, { ledger, machines }: World): GrantStep {
+  const { sequence, needs } = knownReservation(ledger, place.sequence);
+  const ahead = ledger.queue.places.rank(place);
+  return {
+    do: "grant",
+    sequence,
+    machines: assignMachines(needs, machines),
+    because: ahead === 0 ? { code: "FIRST_IN_ORDER", ahead } : { code: "FITS_BEFORE_OTHERS", ahead },
+  };
+}

@@ -1,0 +1,335 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import {
+  firstNodes,
+  operations,
+  policy,
+  startRun,
+  step,
+  type Operation,
+  type Run,
+} from "../../../test/random-world.ts";
+import { findHold, obstacleTo } from "../decisions/fit.ts";
+import { emptyLedger, evolve, restoreLedger, type Ledger } from "./ledger.ts";
+import {
+  attainableOf,
+  brokenOf,
+  buildMachines,
+  capacityOf,
+  largestOf,
+  mostOf,
+  unusableNodes,
+  type Machines,
+} from "./machines.ts";
+import { planGrants } from "../decisions/plan-grants.ts";
+import { countByPool } from "./reservation.ts";
+import { finish } from "./steps.ts";
+import { placeOf } from "./waiting-queue.ts";
+
+function runAll(steps: readonly Operation[], after: (run: Run, operation: Operation) => void = () => undefined): Run {
+  const run = startRun(firstNodes);
+  for (const operation of steps) {
+    step(run, operation);
+    after(run, operation);
+  }
+  return run;
+}
+
+/** All that can be seen of a ledger, without the version, which a snapshot does not keep. */
+function show(ledger: Ledger): unknown {
+  const { queue } = ledger;
+  return {
+    nextSequence: ledger.nextSequence,
+    reservations: [...ledger.reservations.values()],
+    owners: [...ledger.owners.entries()],
+    holders: [...ledger.holders.entries()],
+    grantedByKind: [...ledger.grantedByKind.entries()],
+    limits: [...ledger.limits.entries()],
+    places: [...queue.places.keys()],
+    heads: [...queue.heads.entries()].map(([place, waiting]) => [place, [...waiting.places.keys()]]),
+    groups: [...queue.groups.entries()].map(([key, { pools, shapes, kinds }]) => [
+      key,
+      pools,
+      [...kinds.entries()].map(([kind, { waiting, heads }]) => [kind, waiting, [...heads.keys()]]),
+      [...shapes.entries()].map(([counts, { needs, classes }]) => [
+        counts,
+        needs,
+        [...classes.values()].map(({ places, ...waiting }) => [waiting, [...places.keys()]]),
+      ]),
+    ]),
+    waitingByPool: [...queue.waitingByPool.entries()],
+  };
+}
+
+function showMachines({ nodes, pools }: Machines): unknown {
+  return {
+    nodes: [...nodes.entries()],
+    pools: [...pools.values()].map(({ free, ...pool }) => ({ ...pool, free: [...free.keys()] })),
+  };
+}
+
+function granted(run: Run) {
+  return [...run.world.ledger.reservations.values()].flatMap((reservation) =>
+    reservation.grant === undefined ? [] : [{ reservation, machines: reservation.grant.machines }],
+  );
+}
+
+it("never gives one node to two reservations", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      runAll(steps, (run) => {
+        const nodes = granted(run).flatMap(({ machines }) => machines.map(({ node }) => node));
+        expect(new Set(nodes).size).toBe(nodes.length);
+      });
+    }),
+  );
+});
+
+it("is one ledger for every kind of work, all or nothing: one machine of its pool for each component", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      const run = runAll(steps);
+      for (const { reservation, machines } of granted(run))
+        expect(machines.map(({ component, pool }) => ({ component, pool }))).toEqual(reservation.needs);
+    }),
+  );
+});
+
+it("grants only nodes that are in the pool, ready, schedulable, unoccupied and held by nobody", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      let seen = 0;
+      const holders = new Map<string, number>();
+      runAll(steps, (run) => {
+        for (const event of run.events.slice(seen)) {
+          if (event.kind === "released")
+            for (const [node, sequence] of [...holders]) if (sequence === event.sequence) holders.delete(node);
+          if (event.kind !== "granted") continue;
+          for (const { node, pool } of event.machines) {
+            expect(holders.has(node)).toBe(false);
+            expect(run.nodes.get(node)).toMatchObject({
+              pool,
+              ready: true,
+              schedulable: true,
+              cordoned: false,
+              occupants: [],
+            });
+            holders.set(node, event.sequence);
+          }
+        }
+        seen = run.events.length;
+      });
+    }),
+  );
+});
+
+it("counts every live node of a pool once: available never passes capacity and never goes below zero", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      runAll(steps, (run) => {
+        const { pools } = run.world.machines;
+        const live = [...run.nodes.values()].flatMap(({ pool }) => (pool === undefined ? [] : [pool]));
+        expect([...pools.keys()]).toEqual([...new Set([...live, ...run.scalings.keys()])].sort());
+        for (const state of pools.values()) {
+          const { name, free, held, occupied, notReady, cordoned } = state;
+          expect(Math.min(held, occupied, notReady, cordoned)).toBeGreaterThanOrEqual(0);
+          expect(free.size + held).toBe(capacityOf(state));
+          expect(largestOf(state)).toBe(capacityOf(state) + occupied);
+          expect(mostOf(state)).toBe(Math.max(largestOf(state), run.scalings.get(name)?.max ?? 0));
+          expect(largestOf(state) + brokenOf(state)).toBe(live.filter((pool) => pool === name).length);
+          expect([...unusableNodes(run.world.machines, name)].length).toBe(occupied + brokenOf(state));
+        }
+      });
+    }),
+  );
+});
+
+it("keeps the machines in step with the ledger without looking at all of them, in whatever order the nodes are listed", () => {
+  fc.assert(
+    fc.property(operations, fc.array(fc.nat(), { minLength: 20, maxLength: 20 }), (steps, numbers) => {
+      const run = runAll(steps);
+      const shuffled = [...run.nodes.values()]
+        .map((facts, index) => ({ facts, at: numbers[index] ?? 0 }))
+        .sort((a, b) => a.at - b.at)
+        .map(({ facts }) => facts);
+      const rebuilt = buildMachines(shuffled, run.world.ledger, run.scalings.values());
+      expect(showMachines(rebuilt)).toEqual(showMachines(run.world.machines));
+    }),
+  );
+});
+
+it("decides the same again from the same inputs", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      const [first, second] = [runAll(steps), runAll(steps)];
+      expect(second.events).toEqual(first.events);
+      expect(second.verdicts).toEqual(first.verdicts);
+    }),
+  );
+});
+
+it("gives the same ledger when its events are replayed, and when it is restored from its reservations", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      const { world, events } = runAll(steps);
+      const replayed = events.reduce(evolve, emptyLedger);
+      expect(show(replayed)).toEqual(show(world.ledger));
+      expect(replayed.version).toBe(world.ledger.version);
+      const restored = finish(
+        restoreLedger(
+          [...world.ledger.reservations.values()],
+          world.ledger.nextSequence,
+          world.ledger.limits.entries(),
+        ),
+      );
+      expect(show(restored)).toEqual(show(world.ledger));
+    }),
+  );
+});
+
+it("has no effect on error, nor when the same owner reserves the same again under the limit that is in force", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      let before = 0;
+      runAll(steps, (run, operation) => {
+        const verdict = operation.do === "reserve" ? run.verdicts.at(-1) : undefined;
+        const limits = verdict?.do === "answer" && verdict.events.some(({ kind }) => kind === "limited");
+        if (verdict?.do === "refuse" || (verdict?.do === "answer" && !limits)) expect(run.events.length).toBe(before);
+        before = run.events.length;
+      });
+    }),
+  );
+});
+
+it("does nothing to a newer reservation when the release of an earlier one comes late", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      let before = 0;
+      runAll(steps, (run, operation) => {
+        if (operation.do === "release" && operation.late === true) expect(run.events.length).toBe(before);
+        before = run.events.length;
+      });
+    }),
+  );
+});
+
+it("has nothing left to grant after it has granted", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      runAll(steps, (run) => expect(planGrants(run.world, policy, run.nowMs)).toEqual({ steps: [], complete: true }));
+    }),
+  );
+});
+
+it("grants in the order of priority, then age, as if it had looked at every waiting request", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      runAll(steps, ({ world, nowMs }) => {
+        const hold = findHold(world, policy, nowMs);
+        const passedOver = [...world.ledger.reservations.values()].filter(
+          (reservation) =>
+            reservation.grant === undefined &&
+            obstacleTo(
+              { ownerKind: reservation.owner.kind, needs: countByPool(reservation.needs) },
+              placeOf(reservation),
+              world,
+              hold,
+            ) === undefined,
+        );
+        expect(passedOver).toEqual([]);
+      });
+    }),
+  );
+});
+
+it("finds the hold that a look at every waiting request finds", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      runAll(steps, ({ world, nowMs }) => {
+        const first = [...world.ledger.queue.places.keys()].find((place) => {
+          const reservation = world.ledger.reservations.get(place.sequence);
+          if (reservation === undefined || nowMs - reservation.createdAtMs <= policy.holdAfterMs) return false;
+          const limit = world.ledger.limits.get(reservation.owner.kind) ?? 0;
+          const holders = world.ledger.grantedByKind.get(reservation.owner.kind) ?? 0;
+          if (limit > 0 && holders >= limit) return false;
+          return countByPool(reservation.needs).every(({ pool, count }) => {
+            const state = world.machines.pools.get(pool);
+            return state !== undefined && attainableOf(state) >= count;
+          });
+        });
+        expect(findHold(world, policy, nowMs)?.place).toEqual(first);
+      });
+    }),
+  );
+});
+
+it("grants whatever still waits once everything else is released and the nodes are good", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      const run = runAll(steps);
+      for (const pool of ["a", "b", "c", "d"])
+        for (const number of [0, 1, 2, 3])
+          step(run, {
+            do: "node",
+            facts: { name: `${pool}${number}`, pool, ready: true, schedulable: true, cordoned: false, occupants: [] },
+          });
+      for (let turn = 0; turn < 100 && run.world.ledger.reservations.size > 0; turn += 1) {
+        const holders = granted(run).map(({ reservation }) => reservation.owner);
+        expect(holders.length).toBeGreaterThan(0);
+        for (const owner of holders) step(run, { do: "release", owner });
+      }
+      expect(run.world.ledger.reservations.size).toBe(0);
+    }),
+  );
+});
+
+it("grants a kind no more than the limit that was named for it last, whichever limit a request came with, and takes nothing back", () => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      const [limits, kinds, holding] = [new Map<string, number>(), new Map<number, string>(), new Set<number>()];
+      const { events, world } = runAll(steps);
+      for (const event of events) {
+        if (event.kind === "limited") limits.set(event.ownerKind, event.limit);
+        if (event.kind === "requested") kinds.set(event.reservation.sequence, event.reservation.owner.kind);
+        if (event.kind === "released") holding.delete(event.sequence);
+        if (event.kind !== "granted") continue;
+        const kind = kinds.get(event.sequence) ?? "";
+        const ofKind = [...holding].filter((sequence) => kinds.get(sequence) === kind).length;
+        expect(ofKind).toBeLessThan(limits.get(kind) || Number.POSITIVE_INFINITY);
+        holding.add(event.sequence);
+      }
+      for (const [kind, limit] of world.ledger.limits.entries()) expect(limit).toBe(limits.get(kind));
+    }),
+  );
+});
+
+it("lets nobody overtake for ever: an overdue request is granted after the releases that it needs, whoever comes after it", () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 2, max: 6 }),
+      fc.array(fc.integer({ min: 1, max: 3 }), { minLength: 0, maxLength: 30 }),
+      (size, newcomers) => {
+        const run = startRun();
+        for (let number = 0; number < size; number += 1)
+          step(run, {
+            do: "node",
+            facts: { name: `n${number}`, pool: "a", ready: true, schedulable: true, cordoned: false, occupants: [] },
+          });
+        const reserve = (id: string, count: number, priority = 0): void => {
+          const needs = Array.from({ length: count }, (_, index) => ({ component: `c${index}`, pool: "a" }));
+          const owner = { kind: "session", id };
+          step(run, { do: "reserve", request: { owner, needs, wait: true, priority, concurrencyLimit: 0 } });
+        };
+        for (let number = 0; number < size; number += 1) reserve(`first${number}`, 1);
+        reserve("large", size);
+        step(run, { do: "wait", ms: policy.holdAfterMs + 1 });
+        for (const [index, count] of newcomers.entries()) reserve(`small${index}`, Math.min(count, size));
+        for (let number = 0; number < size; number += 1) {
+          step(run, { do: "release", owner: { kind: "session", id: `first${number}` } });
+          reserve(`late${number}`, 1, -1);
+        }
+        expect(granted(run).map(({ reservation }) => reservation.owner.id)).toEqual(["large"]);
+      },
+    ),
+  );
+});

@@ -1,0 +1,61 @@
+import { openLedgerClient, type LedgerClient } from "@muster/ledger-client";
+import { natsServer, until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
+
+const JOB = "job";
+/** More than one page of a list has. */
+const MANY = 501;
+const { signal } = new AbortController();
+
+const statesOf = (ledger: LedgerClient) =>
+  new Map([...ledger.groups()].flatMap((group) => ledger.inGroup(group).map(({ ownerId, state }) => [ownerId, state])));
+
+it("shows what the ledger has, by its answers, events and lists, also when another replica leads the ledger", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server, "job-controller");
+  const nodes = await nodeWriter(bus);
+  await nodes.put("node-1", "a");
+  const calls = reservationsOf(bus);
+  const groupOf = (ownerId: string): string => ownerId;
+  await using ledger = await openLedgerClient({ bus, calls, ownerKind: JOB, groupOf });
+  await using other = await openLedgerClient({ bus, calls, ownerKind: JOB, groupOf });
+  const changed = new Set<string | undefined>();
+  ledger.onChange((group) => changed.add(group));
+  await using first = startManager(server);
+  expect(ledger.isKnown()).toBe(false);
+  expect(ledger.ageMs()).toBe(Number.POSITIVE_INFINITY);
+  await persist(() => ledger.refresh(signal));
+  expect(ledger.isKnown()).toBe(true);
+  const held = await persist(() => ledger.reserve("first", needs("a")));
+  expect(held).toMatchObject({ state: "granted", machines: [{ component: "c0", pool: "a", node: "node-1" }] });
+  expect(await persist(() => ledger.reserve("second", needs("a")))).toMatchObject({
+    state: "waiting",
+    because: { code: "POOL_AVAILABILITY", pool: "a", requested: 1 },
+  });
+  // By its events alone.
+  await until("the other client has heard of the grant", () => other.get("first")?.state === "granted");
+  await persist(() => other.release("first", held?.id ?? ""));
+  await until("the machine is the second one's", () => ledger.get("second")?.state === "granted");
+  await until("the first one has ended", () => ledger.get("first") === undefined);
+  expect(changed).toEqual(new Set([undefined, "first", "second"]));
+
+  for (let at = 0; at < MANY; at += 1) await persist(() => other.reserve(`many-${at}`, needs("a")));
+  await using _next = startManager(server);
+  await first.end("SIGKILL");
+  ledger.distrust();
+  expect(ledger.isKnown()).toBe(false);
+  await persist(() => ledger.refresh(signal));
+  expect(ledger.isKnown()).toBe(true);
+  const names = Array.from({ length: MANY }, (_, at) => `many-${at}`);
+  expect(statesOf(ledger)).toEqual(
+    new Map([["second", "granted"], ...names.map((name) => [name, "waiting"] as const)]),
+  );
+  // What it has instead of what is requested.
+  expect(await persist(() => ledger.reserve("second", needs("a", "a")))).toMatchObject({ state: "granted" });
+  // Twice is once.
+  const { id = "" } = ledger.get("many-0") ?? {};
+  for (const _time of [1, 2]) await persist(() => ledger.release("many-0", id));
+  expect(await persist(() => ledger.ask("many-0"))).toBeUndefined();
+  expect(ledger.get("many-0")).toBeUndefined();
+});

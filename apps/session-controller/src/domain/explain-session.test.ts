@@ -1,0 +1,49 @@
+import { expect, it } from "vitest";
+import { record, START_MS } from "../../test/samples.ts";
+import { explainSession } from "./explain-session.ts";
+import type { EventKind, SessionEvent } from "./session.ts";
+
+const WAITS = { code: "POOL_AVAILABILITY", message: "no machine of pool workers is free", components: [], pools: [] };
+
+function eventOf(kind: EventKind, more: Partial<SessionEvent> = {}): SessionEvent {
+  return { kind, atMs: START_MS, description: "", reason: "", ...more };
+}
+
+it("gives the ledger's reason for a session that the ledger has not queued yet", () => {
+  const waitingBecause = "the ledger does not know the nodes yet";
+  expect(explainSession(record({ waitingBecause }), "POOLS_NOT_KNOWN_YET", undefined)).toEqual({
+    code: "POOLS_NOT_KNOWN_YET",
+    message: waitingBecause,
+    next: "wait until the watcher has listed the nodes; `muster doctor` checks it",
+  });
+});
+
+it("names a session that no executor has taken where the ledger gives no reason", () => {
+  expect(explainSession(record({ waitingBecause: "" }), "", undefined).code).toBe("NOT_TAKEN_YET");
+});
+
+it("gives the ledger's reason while a component waits for another machine", () => {
+  const provisioning = record({ events: [eventOf("QUEUE"), eventOf("PROVISION")], waitingBecause: "" });
+  expect(explainSession(provisioning, "", WAITS)).toMatchObject({ code: "POOL_AVAILABILITY", message: WAITS.message });
+  expect(explainSession(provisioning, "", undefined).code).toBe("COMPONENTS_NOT_READY");
+  expect(explainSession(provisioning, "", { ...WAITS, code: "" }).code).toBe("COMPONENTS_NOT_READY");
+});
+
+it("names a cancellation and a clean-up before what the ledger answers", () => {
+  const events = [eventOf("QUEUE"), eventOf("RUN")];
+  expect(explainSession(record({ cancelRequested: true }), "", WAITS).code).toBe("CANCELLING");
+  expect(explainSession(record({ events, waitingBecause: "2 pods are not gone yet" }), "", WAITS)).toMatchObject({
+    code: "CLEANING_UP",
+    message: "2 pods are not gone yet",
+  });
+  expect(explainSession(record({ events, waitingBecause: "" }), "", WAITS).code).toBe("RUNNING");
+});
+
+it("shows how a session ended, and where its logs are", () => {
+  const end = eventOf("ERROR", { reason: "COMPONENT_FAILED", description: "server exited with 3" });
+  expect(explainSession(record({ events: [end], finishedAtMs: START_MS }), "", undefined)).toEqual({
+    code: "FINISHED",
+    message: "it is over, ERROR: COMPONENT_FAILED server exited with 3",
+    next: "muster logs bench",
+  });
+});

@@ -1,0 +1,46 @@
+import { adviseWait, because, reasonOfWait, type Reason, type SeenMachines } from "@muster/ledger-client/explanation";
+import { isFinished, type EventKind, type SessionRecord } from "./session.ts";
+
+/**
+ * Why a session is in its phase: FINISHED, CANCELLING, NOT_TAKEN_YET, COMPONENTS_NOT_READY, RUNNING, CLEANING_UP, or the ledger's word for why the reservation
+ * waits. `waitingCode` is the ledger's word where it has no reservation for the session yet; `machines` is undefined where the ledger shows none.
+ */
+export function explainSession(record: SessionRecord, waitingCode: string, machines: SeenMachines | undefined): Reason {
+  if (isFinished(record)) return explainEnd(record);
+  const waits = record.waitingBecause;
+  if (record.cancelRequested) {
+    return because("CANCELLING", `its cancellation is under way${waits === "" ? "" : `: ${waits}`}`);
+  }
+  switch (phaseOf(record)) {
+    case "QUEUE":
+      return reasonOfWait(machines) ?? explainQueue(waitingCode, waits);
+    case "ACCEPT":
+    case "PROVISION":
+      // A component that lost its machine may wait for another one.
+      return (
+        reasonOfWait(machines) ?? because("COMPONENTS_NOT_READY", waits === "" ? "its pods are being started" : waits)
+      );
+    default:
+      return waits === ""
+        ? because("RUNNING", "its driver runs; the session ends when the driver does")
+        : because("CLEANING_UP", waits);
+  }
+}
+
+/** The phase of a session: the kind of its last event. */
+export function phaseOf({ events }: Pick<SessionRecord, "events">): EventKind {
+  return events.at(-1)?.kind ?? "QUEUE";
+}
+
+function explainEnd(record: SessionRecord): Reason {
+  const phase = phaseOf(record);
+  if (phase === "DONE") return because("FINISHED", "it is over: the driver ended with 0");
+  const { reason = "", description = "" } = record.events.at(-1) ?? {};
+  const why = `${reason} ${description}`.trim();
+  return { code: "FINISHED", message: `it is over, ${phase}: ${why}`, next: `muster logs ${record.name}` };
+}
+
+function explainQueue(code: string, waits: string): Reason {
+  if (code !== "") return { code, message: waits, next: adviseWait({ code, pools: [] }) };
+  return because("NOT_TAKEN_YET", waits === "" ? "no executor has asked for its machines yet" : waits);
+}

@@ -1,0 +1,78 @@
+import { runController, workQueue } from "@muster/controller";
+import type { Logger } from "@muster/service";
+import type { Leadership } from "@muster/store";
+import { needsPass, type SessionDigest, type SweepPolicy } from "./domain/plan-sweep.ts";
+import { RETRY } from "./run.ts";
+import { makeSessions, type Led, type SessionsPolicy } from "./sessions.ts";
+import type { SessionDeps } from "./session-deps.ts";
+import { sweepForever, type SweepDeps } from "./sweep.ts";
+
+/** What one leadership has of its own. */
+export type Own = "wake" | "token" | "standDown";
+
+/** What one leadership needs from outside. */
+export type LeadDeps = {
+  readonly sessions: Omit<SessionDeps, Own>;
+  readonly sweep: Omit<SweepDeps, keyof SessionDeps>;
+  /** Called with where hints go while this process leads, and with undefined once it does not. */
+  readonly leading: (led: Led | undefined) => void;
+};
+
+export type LeadPolicy = SessionsPolicy & {
+  readonly workers: number;
+  readonly sweep: SweepPolicy & { readonly everyMs: number };
+};
+
+/** Of passes that are made again: each session has its pauses, and all of them together are bounded. */
+const LIMITS = { ...RETRY, perSecond: 1000, burst: 10_000 };
+/** The leader before may have written the end of a session and not published it. Events older than this are not published late. */
+const ANNOUNCE_AGAIN_MS = 600_000;
+
+/** Runs all sessions and sweeps while this process leads, until the signal. Sessions in progress are handed back at the end. */
+export async function leadSessions(
+  deps: LeadDeps,
+  policy: LeadPolicy,
+  {
+    logger,
+    leadership,
+    stop,
+  }: { readonly logger: Logger; readonly leadership: Leadership; readonly stop: AbortSignal },
+): Promise<void> {
+  const { now } = deps.sessions;
+  const { digests } = deps.sweep;
+  const { token } = leadership;
+  const lost = new AbortController();
+  leadership.signal.addEventListener("abort", () => lost.abort(leadership.signal.reason), { once: true });
+  const lead = { signal: lost.signal, isHeld: () => leadership.isHeld() && !lost.signal.aborted };
+  const queue = workQueue({ limits: LIMITS });
+  const wake = (name: string): void => queue.add(name);
+  const sessionDeps = { ...deps.sessions, wake, token, standDown: () => lost.abort() };
+  const sessions = makeSessions(sessionDeps, policy);
+  deps.leading({ queue, sessions });
+  for (const digest of digests()) {
+    const { name, finishedAtMs, queuedUntilMs } = digest;
+    if (needsPass(digest) || finishedAtMs > now() - ANNOUNCE_AGAIN_MS) queue.add(name);
+    else if (finishedAtMs === 0) queue.addAfter(name, queuedUntilMs - now());
+  }
+  const isLeft = (digest: SessionDigest): boolean =>
+    !sessions.has(digest.name) && (needsPass(digest) || (digest.finishedAtMs === 0 && digest.queuedUntilMs <= now()));
+  try {
+    await Promise.all([
+      runController({
+        name: "session",
+        queue,
+        reconcile: sessions.reconcile,
+        workers: policy.workers,
+        resync: { keys: () => digests().flatMap((digest) => (isLeft(digest) ? [digest.name] : [])) },
+        lead,
+        stop,
+        onError: (error, session, failures) =>
+          logger.warn({ session, failures, err: error }, "a pass failed and is made again"),
+      }),
+      sweepForever({ ...sessionDeps, ...deps.sweep }, policy.sweep, lead.signal),
+    ]);
+  } finally {
+    deps.leading(undefined);
+    await sessions.stop();
+  }
+}

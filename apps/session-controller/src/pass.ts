@@ -1,0 +1,292 @@
+import { backoffMs } from "@muster/backoff";
+import type { Reconciled } from "@muster/controller";
+import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { isNewsMissing, needsListing, withoutUnlisted, type PodNews } from "./domain/decide-listing.ts";
+import { wakeAtMs, type ActStep, type SessionStep } from "./domain/plan-session.ts";
+import { grantedNode } from "./domain/replace-machines.ts";
+import type { SessionRecord } from "./domain/session.ts";
+import type {
+  LivePod,
+  Obstacle,
+  ReplacementSeen,
+  ReservationSeen,
+  SessionPolicy,
+  Snapshot,
+} from "./domain/snapshot.ts";
+import type { PodSeen } from "./domain/summarise-components.ts";
+import type { Outcome } from "./domain/transition-record.ts";
+import { ensureOurs, Lost, reload, remember, takeBack } from "./hold-session.ts";
+import { RESYNC_MS, RETRY, type Run } from "./run.ts";
+import type { CollectStep, SessionDeps } from "./session-deps.ts";
+
+/** Steps of one pass that are in flight at the same time. */
+const STEPS_AT_ONCE = 32;
+
+/**
+ * Writes what readings of logs have reported, on the newest record where that may have changed. False: a write may have happened or not, so that nothing can be
+ * planned before the record is read. Throws the error of a reading that failed by a defect.
+ */
+export async function refresh(deps: SessionDeps, run: Run): Promise<boolean> {
+  run.failed = false;
+  if (run.defect !== undefined) throw run.defect.error;
+  try {
+    if (run.stale || run.isWriteUnknown) await reload(deps, run);
+    run.stale = false;
+    run.isWriteUnknown = run.read.length > 0;
+    const read = [...run.read];
+    await remember(deps, run, read);
+    run.isWriteUnknown = false;
+    run.read.splice(0, read.length);
+  } catch (error) {
+    if (error instanceof Lost || faultOf(error) === undefined) throw error;
+    run.failed = true;
+  }
+  return !run.isWriteUnknown;
+}
+
+/** When nothing more can be done now: the pause before the next pass. */
+export function pauseOf(deps: SessionDeps, run: Run, policy: SessionPolicy): Reconciled {
+  if (run.failed) return { requeueAfterMs: backoffMs(run.failures, RETRY) };
+  const nowMs = deps.now();
+  const wakeAt = wakeAtMs({ nowMs, record: run.record, reservation: run.reservation }, policy) ?? Infinity;
+  return { requeueAfterMs: Math.max(0, Math.min(wakeAt - nowMs, RESYNC_MS)) };
+}
+
+export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run): Promise<Snapshot> {
+  const { record, reservation, replacements, obstacles } = run;
+  // Before the list, so that a time limit that has passed by now is decided on one.
+  const nowMs = deps.now();
+  // Also what was read during the last write.
+  const isReading = run.reading !== undefined || run.read.length > 0;
+  const published = (): readonly PodSeen[] => (record.verdict === undefined ? deps.pods(record) : []);
+  const isListDue = deps.monotonicMs() >= run.listPodsAtMs;
+  const { nodesLost, nodesBack } = observeNodes(deps, run);
+  const podsFresh = deps.podsFresh();
+  const listed = youngList(deps, policy, run);
+  const seen = listed === undefined ? published() : deps.pods(record);
+  const news = { nowMs, record, pods: seen, podsFresh, nodesLost, isListDue, listed, isReading };
+  const livePods = await observeLivePods(deps, run, news);
+  // After the list: a pod that went away before it is seen to have ended, if anybody saw it.
+  const pods = podsFresh ? published() : withoutUnlisted(published(), livePods);
+  const trouble = run.trouble?.text;
+  const heldMs = deps.monotonicMs() - run.oursAtMs;
+  const known = { nowMs, heldMs, record, reservation, pods, livePods, isReading, obstacles, nodesLost, nodesBack };
+  return { ...known, replacements, trouble };
+}
+
+function youngList({ monotonicMs }: SessionDeps, { lookAgainMs }: SessionPolicy, { lastList }: Run): PodNews["listed"] {
+  return lastList !== undefined && monotonicMs() - lastList.atMs < lookAgainMs ? lastList.pods : undefined;
+}
+
+/** The lost ones of the machines that components have, or were granted in place of lost ones, and the usable ones of those that were lost. */
+function observeNodes(deps: SessionDeps, { record, replacements }: Run): Pick<Snapshot, "nodesLost" | "nodesBack"> {
+  const granted = [...replacements.values()].flatMap((replacement) => grantedNode(replacement) ?? []);
+  const held = record.components.flatMap(({ node }) => (node === "" ? [] : [node]));
+  const once = record.components.flatMap(({ lostNode }) => (lostNode === "" ? [] : [lostNode]));
+  // A cordon takes no machine from a session that is over.
+  const occupied = new Set(record.verdict === undefined ? deps.pods(record).map(({ node }) => node) : held);
+  return { nodesLost: deps.nodesLost(new Set([...held, ...granted]), occupied), nodesBack: deps.nodesUsable(once) };
+}
+
+async function observeLivePods(deps: SessionDeps, run: Run, news: PodNews): Promise<readonly LivePod[] | undefined> {
+  if (!needsListing(news)) {
+    if (run.trouble?.of === "list" && !isNewsMissing(news)) run.trouble = undefined;
+    return news.listed;
+  }
+  try {
+    const listed = await deps.listPods(news.record);
+    if (run.trouble?.of === "list") run.trouble = undefined;
+    const atMs = deps.monotonicMs();
+    run.listPodsAtMs = atMs + RESYNC_MS;
+    // One from before the verdict does not say what there is to read and to delete.
+    run.lastList = news.record.verdict === undefined ? undefined : { atMs, pods: listed };
+    return listed;
+  } catch (error) {
+    run.trouble = { of: "list", text: textOf(error) };
+    run.failed = true;
+    return undefined;
+  }
+}
+
+/** What came of the steps of one pass, which were planned for this record. */
+type Effects = {
+  readonly before: SessionRecord;
+  readonly outcomes: Outcome[];
+  readonly obstacles: Obstacle[];
+  readonly failures: string[];
+  reservation: ReservationSeen | undefined;
+  readonly replacements: Map<string, ReplacementSeen>;
+};
+
+/** Does all steps and writes their results. A store that is full or away fails the round: the next one reads the record first, after a pause, and plans again what is missing. */
+export async function carryOut(
+  deps: SessionDeps,
+  policy: SessionPolicy,
+  run: Run,
+  steps: readonly SessionStep[],
+): Promise<void> {
+  try {
+    await pass(deps, policy, run, steps);
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined || !isRetryable(fault)) throw error;
+    run.failed = true;
+    run.isWriteUnknown = true;
+    deps.logger.warn({ session: run.record.name, reason: describeFault(fault) }, "the record was not written");
+  }
+}
+
+/** A step that fails takes nothing from the others. */
+async function pass(deps: SessionDeps, policy: SessionPolicy, run: Run, steps: readonly SessionStep[]): Promise<void> {
+  const effects: Effects = {
+    before: run.record,
+    outcomes: [],
+    obstacles: [],
+    failures: [],
+    reservation: undefined,
+    replacements: new Map(),
+  };
+  try {
+    await doSteps(deps, policy, run, steps, effects);
+    if (effects.reservation !== undefined) run.reservation = effects.reservation;
+    run.replacements = new Map([...run.replacements, ...effects.replacements]);
+    if (steps.some(isAct)) noteEffects(run, effects.obstacles, effects.failures);
+    await remember(deps, run, effects.outcomes);
+  } catch (error) {
+    const { outcomes, reservation = run.reservation } = effects;
+    if (error instanceof Lost) await takeBack(deps, run, { outcomes, reservation });
+    throw error;
+  }
+}
+
+/** Rejects only when no step is under way any more, so that all effects are known by then. */
+async function doSteps(
+  deps: SessionDeps,
+  policy: SessionPolicy,
+  run: Run,
+  steps: readonly SessionStep[],
+  effects: Effects,
+): Promise<void> {
+  const queue = steps.values();
+  let broken = false;
+  const lane = async (): Promise<void> => {
+    for (const step of queue) {
+      deps.logger.info({ session: run.record.name, step: summaryOf(step) }, "session step");
+      try {
+        if (isAct(step)) await doAct(deps, policy, run, step, effects);
+        else effects.outcomes.push(step);
+      } catch (error) {
+        broken = true;
+        throw error;
+      }
+      if (broken) return;
+    }
+  };
+  const ends = await Promise.allSettled(Array.from({ length: Math.min(STEPS_AT_ONCE, steps.length) }, lane));
+  for (const end of ends) if (end.status === "rejected") throw end.reason;
+}
+
+async function doAct(
+  deps: SessionDeps,
+  policy: SessionPolicy,
+  run: Run,
+  step: ActStep,
+  effects: Effects,
+): Promise<void> {
+  try {
+    await ensureOurs(deps, policy, run);
+    if (step.do === "collect-logs") {
+      startReading(deps, run, step);
+      return;
+    }
+    const acted = await deps.act(effects.before, step);
+    if (step.do === "delete-pod") noteDeletion(run, step.uid);
+    if (acted.got === "outcome") effects.outcomes.push(acted.outcome);
+    if (acted.got === "reservation") effects.reservation = acted.reservation;
+    if (acted.got === "replacement") effects.replacements.set(acted.component, acted.reservation);
+    if (acted.got === "obstacle") effects.obstacles.push(acted.obstacle);
+  } catch (error) {
+    effects.failures.push(textOf(error));
+  }
+}
+
+/** Of what was listed: it is on its way, and is not deleted again before the next list. */
+function noteDeletion(run: Run, uid: string): void {
+  if (run.lastList === undefined) return;
+  const pods = run.lastList.pods.map((pod) =>
+    pod.uid === uid ? { ...pod, deleting: true, overdueOn: undefined } : pod,
+  );
+  run.lastList = { ...run.lastList, pods };
+}
+
+/** The round that follows its end remembers what it reported; one that takes longer is remembered in parts. */
+function startReading(deps: SessionDeps, run: Run, step: CollectStep): void {
+  const { record, stopReading, read } = run;
+  run.reading = deps
+    .collectLogs(record, step, (logs) => void read.push(logs), stopReading.signal)
+    .catch((error: unknown) => {
+      run.defect = { error };
+    })
+    .finally(() => {
+      run.reading = undefined;
+      deps.wake(record.name);
+    });
+}
+
+function noteEffects(run: Run, obstacles: readonly Obstacle[], failures: readonly string[]): void {
+  run.obstacles = obstacles;
+  const [first] = failures;
+  run.trouble = first === undefined ? undefined : { of: "steps", text: first };
+  // A pod that is in the way needs its time to go.
+  if (first !== undefined || obstacles.some(({ kind }) => kind === "leftover")) run.failed = true;
+}
+
+/** Publishes what is not published yet. The record is the truth, so a failure only means trying again. */
+export async function announce(deps: SessionDeps, run: Run): Promise<void> {
+  const count = run.record.events.length;
+  if (run.announced === count) return;
+  try {
+    await deps.announce(run.record, run.announced, run.inherited);
+    run.announced = count;
+  } catch (error) {
+    run.failed = true;
+    deps.logger.warn({ session: run.record.name, reason: textOf(error) }, "events not published yet");
+  }
+}
+
+function isAct(step: SessionStep): step is ActStep {
+  switch (step.do) {
+    case "reserve":
+    case "create-pod":
+    case "collect-logs":
+    case "delete-pod":
+    case "release":
+    case "reserve-replacement":
+    case "release-replacement":
+      return true;
+    default:
+      return false;
+  }
+}
+
+function summaryOf(step: SessionStep): object {
+  switch (step.do) {
+    case "create-pod":
+      return { do: step.do, component: step.component.name, node: step.node, because: step.because };
+    case "note-components": {
+      const states = step.components.map(({ name, state }) => `${name} ${state}`);
+      return { do: step.do, states, because: step.because };
+    }
+    case "collect-logs":
+      return { do: step.do, pods: step.pods.map(({ pod }) => pod), because: step.because };
+    default:
+      return step;
+  }
+}
+
+/** A fault in words; rethrows anything else, which is a defect. */
+function textOf(error: unknown): string {
+  const fault = faultOf(error);
+  if (fault === undefined) throw error;
+  return describeFault(fault);
+}

@@ -1,0 +1,78 @@
+import type { LivePod, ReplacementSeen, ReservationSeen, Obstacle } from "./domain/snapshot.ts";
+import { isQueuedAtLedger, type SessionRecord } from "./domain/session.ts";
+import type { LogsRead } from "./domain/transition-record.ts";
+
+/** A session that this executor has, as far as it knows. */
+export type Held = {
+  record: SessionRecord;
+  revision: number;
+  /** On the monotonic clock: the session was ours at this moment. */
+  oursAtMs: number;
+  /** A check of that which is in flight; the steps of one pass share it. */
+  checking: Promise<void> | undefined;
+};
+
+/** What one executor knows beyond the record; the next executor can find all of it. */
+export type Run = Held & {
+  /** The stored record may be newer. */
+  stale: boolean;
+  /** A write failed, and may have happened all the same. */
+  isWriteUnknown: boolean;
+  /** On the monotonic clock: from this moment on pods without news from a watcher are listed at the API server. */
+  listPodsAtMs: number;
+  /** The pods as a clean-up listed them last, with what was deleted since; when, on the monotonic clock. */
+  lastList: { readonly atMs: number; readonly pods: readonly LivePod[] } | undefined;
+  reservation: ReservationSeen;
+  /** By component. */
+  replacements: ReadonlyMap<string, ReplacementSeen>;
+  obstacles: readonly Obstacle[];
+  trouble: { readonly of: "list" | "steps"; readonly text: string } | undefined;
+  /** Something failed in this round, which is retried after a pause. */
+  failed: boolean;
+  /** Ends all reading of logs. */
+  readonly stopReading: AbortController;
+  /** The reading of logs that is in flight. Never rejects. */
+  reading: Promise<void> | undefined;
+  /** What it reported and the record does not have yet. */
+  readonly read: LogsRead[];
+  defect: { readonly error: unknown } | undefined;
+  /** Rounds in a row in which something failed. */
+  failures: number;
+  announced: number;
+  /** Events that the record had when this executor took the session over. */
+  readonly inherited: number;
+};
+
+/** Pauses between attempts at what failed for a session. */
+export const RETRY = { firstMs: 200, mostMs: 10_000 };
+/** However quiet it is, the record and its pods are read this often, in case a hint was lost. */
+export const RESYNC_MS = 10_000;
+
+export function newRun(held: Held): Run {
+  const { record, oursAtMs } = held;
+  return {
+    ...held,
+    stale: false,
+    isWriteUnknown: false,
+    // Pods of the executor before may be gone; the watcher is given time to report our own.
+    listPodsAtMs: record.components.some(({ podUid }) => podUid !== "") ? oursAtMs : oursAtMs + RESYNC_MS,
+    lastList: undefined,
+    reservation: { state: "unknown" },
+    replacements: new Map(),
+    obstacles: [],
+    trouble: undefined,
+    failed: false,
+    stopReading: new AbortController(),
+    reading: undefined,
+    read: [],
+    defect: undefined,
+    failures: 0,
+    announced: 0,
+    inherited: record.events.length,
+  };
+}
+
+/** Whether only the ledger, the user or the clock can change anything: such a session needs no memory. */
+export function isQueuedRun({ record, reservation, failed }: Run): boolean {
+  return !failed && isQueuedAtLedger(record) && reservation.state === "waiting";
+}

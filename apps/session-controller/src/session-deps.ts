@@ -1,0 +1,67 @@
+import type { PassSpan } from "@muster/controller";
+import type { LostReason } from "@muster/health";
+import type { Logger } from "@muster/service";
+import type { ActStep } from "./domain/plan-session.ts";
+import type { SessionRecord } from "./domain/session.ts";
+import type { LivePod, Obstacle, ReplacementSeen, ReservationSeen } from "./domain/snapshot.ts";
+import type { PodSeen } from "./domain/summarise-components.ts";
+import type { LogsRead, Outcome } from "./domain/transition-record.ts";
+
+export type Stored = { readonly record: SessionRecord; readonly revision: number };
+
+/** Logs may take a minute, so that no pass waits for them. */
+export type CollectStep = Extract<ActStep, { do: "collect-logs" }>;
+export type QuickStep = Exclude<ActStep, CollectStep>;
+
+export type Acted =
+  | { readonly got: "outcome"; readonly outcome: Outcome }
+  | { readonly got: "reservation"; readonly reservation: ReservationSeen }
+  | { readonly got: "replacement"; readonly component: string; readonly reservation: ReplacementSeen }
+  | { readonly got: "obstacle"; readonly obstacle: Obstacle }
+  | { readonly got: "nothing" };
+
+/** finished: nothing is left to do. waiting: the ledger has the session in its queue. lost: another executor has it. stopped: this process leads no more. gone: it does not exist. unreadable: what is stored of it is not a session. failed: a pass failed for no reason that passes. */
+export type RunEnd = "finished" | "waiting" | "lost" | "stopped" | "gone" | "unreadable" | "failed";
+
+/** What running sessions needs from outside. What is asynchronous rejects with FaultError. */
+export type SessionDeps = {
+  readonly now: () => number;
+  /** Continues while the process is stopped, and is never set. */
+  readonly monotonicMs: () => number;
+  /** Named in the record of every session that this process runs; of this process alone. */
+  readonly executor: string;
+  /** Fencing token of the lead under which this process runs sessions. */
+  readonly token: number;
+  readonly logger: Logger;
+  readonly load: (name: string) => Promise<Stored | undefined>;
+  /** Writes what replaces exactly this revision; conflict otherwise. Returns the new revision. */
+  readonly save: (record: SessionRecord, revision: number) => Promise<number>;
+  /** Newest known revision of the stored session; Infinity: it is deleted, as far as is known. */
+  readonly newestRevision: (name: string) => number;
+  readonly pods: (record: SessionRecord) => readonly PodSeen[];
+  /** Whether a watcher confirmed lately that it sees the cluster, and what it publishes arrives here. */
+  readonly podsFresh: () => boolean;
+  /** The lost ones of these nodes, to a session whose pods are on the `occupied` ones. */
+  readonly nodesLost: (names: ReadonlySet<string>, occupied: ReadonlySet<string>) => ReadonlyMap<string, LostReason>;
+  /** The ones of these nodes on which pods can be started now. */
+  readonly nodesUsable: (names: readonly string[]) => ReadonlySet<string>;
+  readonly listPods: (record: SessionRecord) => Promise<readonly LivePod[]>;
+  /** Does one step at the ledger or the API server, and reports its result. */
+  readonly act: (record: SessionRecord, step: QuickStep) => Promise<Acted>;
+  /** Keeps the logs of pods, and reports each pod once its logs are kept or lost. Resolves soon after the signal; rejects for a defect alone. */
+  readonly collectLogs: (
+    record: SessionRecord,
+    step: CollectStep,
+    onRead: (read: LogsRead) => void,
+    signal: AbortSignal,
+  ) => Promise<void>;
+  /** Publishes the events of the record from this index on. Those from `newFrom` on were recorded by this executor. */
+  readonly announce: (record: SessionRecord, from: number, newFrom: number) => Promise<void>;
+  /** Brings a pass over the session. */
+  readonly wake: (name: string) => void;
+  /** A later leader is there: this process leads no more, whatever it knows of its lock. */
+  readonly standDown: () => void;
+  /** Called when this process runs a session no longer. */
+  readonly left: (name: string, end: RunEnd) => void;
+  readonly span: (record: SessionRecord, phase: string) => PassSpan;
+};

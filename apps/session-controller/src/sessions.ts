@@ -1,0 +1,233 @@
+import { within } from "@muster/backoff";
+import { isRetryable, faultOf } from "@muster/faults";
+import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
+import { phaseOf, planBroken, planSession, type SessionStep } from "./domain/plan-session.ts";
+import { eventOf, isFinished, queuedUntilMs } from "./domain/session.ts";
+import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
+import { transitionRecord, transitionTakeOver } from "./domain/transition-record.ts";
+import { handBack, Lost, takeOver } from "./hold-session.ts";
+import { announce, carryOut, observe, pauseOf, refresh } from "./pass.ts";
+import { isQueuedRun, newRun, RESYNC_MS, type Run } from "./run.ts";
+import type { RunEnd, SessionDeps } from "./session-deps.ts";
+
+/** The sessions of the process that leads. Each is in one place, its record; what is kept here beside it can be found again. */
+export type Sessions = {
+  /** One pass over the session of this name: observe, plan, act, write, until there is nothing to do but wait. */
+  readonly reconcile: Reconcile;
+  /** The ledger may have granted what the session waits for: its next pass asks. */
+  granted(name: string): void;
+  /** Whether this process runs the session now. */
+  has(name: string): boolean;
+  /** Whether this revision of the record is one that its last pass did not know. */
+  isNews(name: string, revision: number): boolean;
+  /** Sessions that have something to do. */
+  readonly size: number;
+  /** Ends what is in flight beside passes, and hands all sessions back. For the time after the last pass. */
+  stop(): Promise<void>;
+};
+
+/** Where hints go while this process leads. */
+export type Led = { readonly queue: Pick<WorkQueue, "add">; readonly sessions: Sessions };
+
+export type SessionsPolicy = {
+  readonly session: SessionPolicy;
+  /** A session that fails this often for no reason that passes ends as INTERNAL_ERROR. */
+  readonly failuresMax: number;
+};
+
+/** A process that stops waits this long for its sessions to be handed back. */
+const HAND_BACK_MS = 2000;
+/** A session that turns out not to be ours is looked at again after this time: it is gone, or a later leader has it. */
+const LOST_RETRY_MS = 1000;
+/** A session that may end its executor is tried alone; the others are tried after this time. */
+const SUSPECT_RETRY_MS = 200;
+/** A suspect that has not ended its executor by then no longer keeps the others waiting. */
+const SUSPECT_MS_MAX = 10_000;
+
+/** What a leader keeps of all sessions beside their records. */
+type Table = {
+  readonly deps: SessionDeps;
+  readonly policy: SessionsPolicy;
+  readonly runs: Map<string, Run>;
+  /** Sessions of this process whose last pass failed, until the next one. */
+  readonly failing: Map<string, Run>;
+  /** Sessions that the ledger may have granted machines since their last pass. */
+  readonly granted: Set<string>;
+  readonly suspects: ReturnType<typeof oneAtATime>;
+  /** Failures in a row for no reason that passes, by session. */
+  readonly failures: Map<string, number>;
+};
+
+type Seen = { readonly run: Run; readonly snapshot: Snapshot };
+
+export function makeSessions(deps: SessionDeps, policy: SessionsPolicy): Sessions {
+  const suspects = oneAtATime(deps.monotonicMs);
+  const kept = { runs: new Map(), failing: new Map(), granted: new Set<string>(), failures: new Map() };
+  const table: Table = { deps, policy, suspects, ...kept };
+  const { runs, failing, granted } = table;
+  const pass = reconciler<Seen, { readonly steps: readonly SessionStep[] }>({
+    tracer: "session-controller",
+    observe: (name) => observeSession(table, name),
+    plan: ({ snapshot }) => ({ steps: planSession(snapshot, policy.session) }),
+    act: ({ run }, { steps }) => act(table, run, steps),
+    span: ({ run: { record } }, { steps }) => (steps.length === 0 ? undefined : deps.span(record, phaseOf(record))),
+  });
+  return {
+    reconcile: async (name, signal) => {
+      try {
+        const run = runs.get(name);
+        if (run !== undefined) wake(table, run);
+        return await pass(name, signal);
+      } catch (error) {
+        return failed(table, name, error);
+      }
+    },
+    granted: (name) => void granted.add(name),
+    has: (name) => runs.has(name),
+    isNews: (name, revision) => revision > (runs.get(name)?.revision ?? -1),
+    get size() {
+      return runs.size;
+    },
+    stop: async () => {
+      const all = [...runs.values(), ...failing.values()];
+      await Promise.all(all.map((run) => leave(table, run.record.name, "stopped")));
+      // What cannot be written now is retried while this process lives.
+      await within(HAND_BACK_MS, Promise.all(all.map((run) => handBack(deps, run))));
+    },
+  };
+}
+
+async function leave(
+  { deps, runs, failing, suspects, granted, failures }: Table,
+  name: string,
+  end: RunEnd,
+): Promise<void> {
+  const run = runs.get(name);
+  runs.delete(name);
+  failing.delete(name);
+  suspects.release(name);
+  if (end === "finished" || end === "gone") {
+    granted.delete(name);
+    failures.delete(name);
+  }
+  run?.stopReading.abort();
+  await run?.reading;
+  deps.left(name, end);
+}
+
+async function take(table: Table, name: string): Promise<Run | Reconciled> {
+  const held = await takeOver(table.deps, name, () => table.suspects.tryTake(name));
+  if (held === "suspect") return { requeueAfterMs: SUSPECT_RETRY_MS };
+  if (typeof held === "string") {
+    if (held === "lost") table.deps.standDown();
+    await leave(table, name, held);
+    return {};
+  }
+  const run = newRun(held);
+  table.failing.delete(name);
+  table.runs.set(name, run);
+  return run;
+}
+
+/** Forgets what may have changed since the pass before. */
+function wake({ deps, granted }: Table, run: Run): void {
+  const { name } = run.record;
+  if (granted.delete(name) && eventOf(run.record, "ACCEPT") === undefined) run.reservation = { state: "unknown" };
+  run.replacements = new Map([...run.replacements].filter(([, { state }]) => state !== "waiting"));
+  const isOld = deps.monotonicMs() - run.oursAtMs >= RESYNC_MS;
+  if (isOld || deps.newestRevision(name) > run.revision) run.stale = true;
+}
+
+async function observeSession(table: Table, name: string): Promise<Observed<Seen>> {
+  const { deps, policy } = table;
+  const run = table.runs.get(name) ?? (await take(table, name));
+  if (!("record" in run)) return run;
+  if (!(await refresh(deps, run))) {
+    run.failures += 1;
+    return pauseOf(deps, run, policy.session);
+  }
+  if (isFinished(run.record)) return finish(table, run);
+  return { seen: { run, snapshot: await observe(deps, policy.session, run) } };
+}
+
+/** Only the publication of its last events may be left to do. */
+async function finish(table: Table, run: Run): Promise<Reconciled> {
+  const { deps, policy } = table;
+  await announce(deps, run);
+  if (run.announced < run.record.events.length) {
+    run.failures += 1;
+    return pauseOf(deps, run, policy.session);
+  }
+  await leave(table, run.record.name, "finished");
+  return {};
+}
+
+async function act(table: Table, run: Run, steps: readonly SessionStep[]): Promise<Reconciled | "again"> {
+  const { deps, policy, suspects, failures } = table;
+  if (steps.length > 0) await carryOut(deps, policy.session, run, steps);
+  if (isFinished(run.record)) return finish(table, run);
+  await announce(deps, run);
+  const { name, attempts } = run.record;
+  if (attempts === 0) suspects.release(name);
+  run.failures = run.failed ? run.failures + 1 : 0;
+  if (steps.length > 0 && !run.failed) return "again";
+  failures.delete(name);
+  if (!isQueuedRun(run)) return pauseOf(deps, run, policy.session);
+  await leave(table, name, "waiting");
+  return { requeueAfterMs: Math.max(0, queuedUntilMs(run.record) - deps.now()) };
+}
+
+/** Retries what may pass, and ends a session that keeps failing by a defect. */
+async function failed(table: Table, name: string, error: unknown): Promise<Reconciled> {
+  const { deps, policy, failures } = table;
+  const run = table.runs.get(name);
+  if (error instanceof Lost) {
+    await leave(table, name, "lost");
+    return { requeueAfterMs: LOST_RETRY_MS };
+  }
+  await leave(table, name, "failed");
+  if (run !== undefined) table.failing.set(name, run);
+  const fault = faultOf(error);
+  if (fault !== undefined && isRetryable(fault)) throw error;
+  const count = (failures.get(name) ?? 0) + 1;
+  failures.set(name, count);
+  if (count < policy.failuresMax) throw error;
+  const reason = `failed ${count} times, at last because ${error instanceof Error ? error.message : String(error)}`;
+  deps.logger.error({ session: name, failures: count, err: error }, "session cannot be run");
+  // The clean-up that follows has attempts of its own.
+  if (await endBroken(deps, name, reason)) failures.delete(name);
+  throw error;
+}
+
+/** Whose turn it is, of those that take turns; a turn that lasts too long no longer keeps the others out. */
+export function oneAtATime(monotonicMs: () => number) {
+  let turn: { readonly name: string; readonly untilMs: number } | undefined;
+  return {
+    tryTake: (name: string): boolean => {
+      if (turn !== undefined && turn.name !== name && monotonicMs() < turn.untilMs) return false;
+      if (turn?.name !== name) turn = { name, untilMs: monotonicMs() + SUSPECT_MS_MAX };
+      return true;
+    },
+    release: (name: string): void => {
+      if (turn?.name === name) turn = undefined;
+    },
+  };
+}
+
+/** True when the session was brought one step nearer to its end, or needs none. Whatever fails with the session may fail here too, so that nothing is thrown. */
+async function endBroken(deps: SessionDeps, name: string, reason: string): Promise<boolean> {
+  try {
+    const stored = await deps.load(name);
+    if (stored === undefined || isFinished(stored.record)) return true;
+    if (stored.record.epoch > deps.token) return false;
+    const ours = transitionTakeOver(stored.record, deps);
+    const record = transitionRecord(ours, planBroken(ours, reason, deps.now()));
+    await deps.save(record, stored.revision);
+    const last = record.events.length - 1;
+    if (isFinished(record)) await deps.announce(record, last, last);
+    return true;
+  } catch (error) {
+    deps.logger.error({ session: name, err: error }, "a session that cannot be run could not be ended");
+    return false;
+  }
+}

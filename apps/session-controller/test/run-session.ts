@@ -1,0 +1,60 @@
+import { runController, workQueue } from "@muster/controller";
+import type { SessionPolicy } from "../src/domain/snapshot.ts";
+import type { RunEnd, SessionDeps } from "../src/session-deps.ts";
+import { makeSessions } from "../src/sessions.ts";
+import type { fakeWorld } from "./fake-world.ts";
+
+const RETRY = { firstMs: 1, mostMs: 1, perSecond: 1_000_000, burst: 1_000_000 };
+
+/**
+ * Runs the one session of a world in a process of its own, by the controller's runtime, until the process has left it in one of the ways `endsAt` (default: any but by a failure) or
+ * the signal stops it. Rejects with the error of the first pass that fails, unless `onFailure` takes it.
+ */
+export async function runSession(
+  world: Pick<ReturnType<typeof fakeWorld>, "onHint" | "restMsMax">,
+  deps: Omit<SessionDeps, "wake">,
+  policy: SessionPolicy,
+  signal: AbortSignal,
+  more: {
+    readonly failuresMax?: number;
+    readonly endsAt?: readonly RunEnd[];
+    readonly onFailure?: (error: unknown) => void;
+    /** Called with each pause that a pass asks for. */
+    readonly onRest?: (ms: number) => void;
+  } = {},
+): Promise<RunEnd> {
+  const queue = workQueue({ limits: RETRY });
+  const over = new AbortController();
+  const ended = Promise.withResolvers<RunEnd>();
+  const { failuresMax = 5, endsAt, onFailure = ended.reject } = more;
+  const left = (name: string, end: RunEnd): void => {
+    deps.left(name, end);
+    if (end === "stopped" || (endsAt?.includes(end) ?? end !== "failed")) ended.resolve(end);
+  };
+  const wake = (name: string): void => queue.add(name);
+  const sessions = makeSessions({ ...deps, wake, left }, { session: policy, failuresMax });
+  const stopHearing = world.onHint((hint) => {
+    if (hint === "granted") sessions.granted("bench");
+    queue.add("bench");
+  });
+  const stop = AbortSignal.any([signal, over.signal]);
+  const reconcile: typeof sessions.reconcile = async (name, cut) => {
+    const next = await sessions.reconcile(name, cut);
+    if (next?.requeueAfterMs === undefined) return next;
+    more.onRest?.(next.requeueAfterMs);
+    return { requeueAfterMs: Math.min(next.requeueAfterMs, world.restMsMax) };
+  };
+  const running = runController({ name: "session", queue, reconcile, stop, onError: onFailure }).then(async () => {
+    if (!signal.aborted) return;
+    await sessions.stop();
+    ended.resolve("stopped");
+  });
+  queue.add("bench");
+  try {
+    return await ended.promise;
+  } finally {
+    over.abort();
+    await running;
+    stopHearing();
+  }
+}

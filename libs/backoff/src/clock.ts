@@ -1,0 +1,40 @@
+import { TIMER_MS_MAX } from "./backoff.ts";
+
+/** A clock that only goes forward, and its alarms. Injected wherever something waits, so that a test owns the time. */
+export type Clock = {
+  /** Milliseconds since some moment in the past; never goes back, whatever happens to the time of day. */
+  readonly now: () => number;
+  /** Calls `ring` once after that many milliseconds, maybe earlier when they are more than a timer holds. Returns the way to forget it. */
+  readonly alarm: (afterMs: number, ring: () => void) => () => void;
+};
+
+/** The machine's own. */
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  alarm: (afterMs, ring) => {
+    const timer = setTimeout(ring, Math.min(Math.max(0, Math.ceil(afterMs)), TIMER_MS_MAX));
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Resolves when the clock has moved on by that much, or at once when the signal is aborted; never rejects. */
+export function pauseBy(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted === true) {
+      resolve();
+      return;
+    }
+    const endMs = clock.now() + ms;
+    const done = (): void => {
+      forget();
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    const ring = (): void => {
+      if (clock.now() >= endMs) done();
+      else forget = clock.alarm(endMs - clock.now(), ring);
+    };
+    let forget = clock.alarm(ms, ring);
+    signal?.addEventListener("abort", done);
+  });
+}

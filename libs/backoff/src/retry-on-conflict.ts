@@ -1,0 +1,44 @@
+import { FaultError, faultOf, type Fault, type FaultCode } from "@muster/faults";
+import { backoffMs, pause } from "./backoff.ts";
+
+/** What a compare-and-set does with the current value: nothing, or a write that rejects with a conflict when the value has changed since. */
+export type Attempt<Result> = { readonly unchanged: Result } | { readonly write: () => Promise<Result> };
+
+export type RetryOnConflictOptions = {
+  /** Faults by which a write reports that another writer came first; default conflict. */
+  readonly codes?: readonly FaultCode[];
+  /** Reads the fault of an error; default `faultOf`. */
+  readonly faultOf?: (error: unknown) => Fault | undefined;
+};
+
+const ATTEMPTS_MAX = 20;
+/** A first conflict is chance and is retried immediately; later ones are contention. */
+const IMMEDIATE_MAX = 2;
+const PAUSE = { firstMs: 2, mostMs: 50 };
+
+/**
+ * Runs a compare-and-set until no other writer comes first. `attempt` reads and decides, and runs again after a conflict of its write.
+ * While contention lasts, a jittered pause precedes each attempt. Attempts are numbered from 1: the first may decide on a copy that is stale.
+ * Rejects with what `attempt` itself throws, a conflict included. Rejects with the conflict of the 20th write, its message naming `target`.
+ * After unavailable the write may have happened.
+ */
+export async function retryOnConflict<Result>(
+  target: string,
+  attempt: (number: number) => Attempt<Result> | Promise<Attempt<Result>>,
+  options: RetryOnConflictOptions = {},
+): Promise<Result> {
+  const { codes = ["conflict"], faultOf: read = faultOf } = options;
+  for (let number = 1; ; number += 1) {
+    const decided = await attempt(number);
+    if ("unchanged" in decided) return decided.unchanged;
+    try {
+      return await decided.write();
+    } catch (cause) {
+      const fault = read(cause);
+      if (fault === undefined || !codes.includes(fault.code)) throw cause;
+      if (number === ATTEMPTS_MAX)
+        throw new FaultError(fault, { doing: `changing ${target}: other writers came first ${number} times`, cause });
+    }
+    if (number > IMMEDIATE_MAX) await pause(backoffMs(number - IMMEDIATE_MAX, PAUSE));
+  }
+}

@@ -1,0 +1,62 @@
+import { metrics, type Attributes, type BatchObservableCallback } from "@opentelemetry/api";
+import type { WorkQueue } from "./work-queue.ts";
+
+/** How a pass ended: `error` comes again by itself, `requeue` asked to come again, `stopped` was cut short. */
+export type Outcome = "success" | "requeue" | "error" | "stopped";
+
+export type ControllerMetrics = {
+  passed(outcome: Outcome, seconds: number): void;
+  /** Every known key was added once more. */
+  resynced(): void;
+  /** Nothing of this queue is observed any more. */
+  stop(): void;
+};
+
+const PASS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60];
+
+/** The metrics of client-go's work queue and controller-runtime's controller, by @opentelemetry/api. Labels: the controller's name and the outcome. */
+export function controllerMetrics(controller: string, queue: WorkQueue): ControllerMetrics {
+  const meter = metrics.getMeter("@muster/controller");
+  const labels: Attributes = { controller };
+  const passes = meter.createHistogram("controller.pass_seconds", {
+    unit: "s",
+    description: "Time that a pass took",
+    advice: { explicitBucketBoundaries: PASS_SECONDS },
+  });
+  const resyncs = meter.createCounter("controller.resyncs", {
+    description: "Periods in which every key was added again",
+  });
+  const ready = meter.createObservableGauge("controller.queue.depth", { description: "Keys that wait for a worker" });
+  const delayed = meter.createObservableGauge("controller.queue.delayed", {
+    description: "Keys whose time is to come",
+  });
+  const inWork = meter.createObservableGauge("controller.queue.in_work", { description: "Keys that a worker has" });
+  const adds = meter.createObservableCounter("controller.queue.adds", { description: "Keys put into the queue" });
+  const dones = meter.createObservableCounter("controller.queue.done", {
+    description: "Keys that workers were done with",
+  });
+  const retries = meter.createObservableCounter("controller.queue.retries", {
+    description: "Keys put back after an error",
+  });
+  const waited = meter.createObservableCounter("controller.queue.waited_seconds", {
+    unit: "s",
+    description: "Sum of the time that keys waited for a worker",
+  });
+  const instruments = [ready, delayed, inWork, adds, dones, retries, waited];
+  const observe: BatchObservableCallback = (result) => {
+    const stats = queue.stats();
+    result.observe(ready, stats.ready, labels);
+    result.observe(delayed, stats.delayed, labels);
+    result.observe(inWork, stats.inWork, labels);
+    result.observe(adds, stats.adds, labels);
+    result.observe(dones, stats.dones, labels);
+    result.observe(retries, stats.retries, labels);
+    result.observe(waited, stats.waitedMs / 1000, labels);
+  };
+  meter.addBatchObservableCallback(observe, instruments);
+  return {
+    passed: (outcome, seconds) => passes.record(seconds, { ...labels, outcome }),
+    resynced: () => resyncs.add(1, labels),
+    stop: () => meter.removeBatchObservableCallback(observe, instruments),
+  };
+}

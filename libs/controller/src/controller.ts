@@ -1,0 +1,186 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { pauseBy, systemClock, type Clock } from "@muster/backoff";
+import { FaultError } from "@muster/faults";
+import { controllerMetrics, type ControllerMetrics, type Outcome } from "./controller-metrics.ts";
+import { startResync } from "./resync.ts";
+import type { WorkQueue } from "./work-queue.ts";
+
+/** When the next pass over the key is due: never, or in so many milliseconds; 0: immediately. An event before that brings it earlier. */
+export type Reconciled = { readonly requeueAfterMs?: number };
+
+/** One pass over the object of this key: brings the observed state closer to the desired one. Any number of calls is harmless, also after its deletion. */
+export type Reconcile = (key: string, signal: AbortSignal) => Promise<Reconciled | undefined>;
+
+/** That this process leads: a `Leadership` of the store. */
+export type Lead = {
+  /** Aborted as soon as the lead may be lost. */
+  readonly signal: AbortSignal;
+  /** Whether the lead is held at this moment, by the monotonic clock: a process that was frozen may run a pass before the timer that aborts the signal. */
+  readonly isHeld: () => boolean;
+};
+
+export type ControllerOptions = {
+  /** For spans and metrics; low cardinality. */
+  readonly name: string;
+  /** Filled by the caller, for example from `onChange` of informers; shut down when the controller ends. */
+  readonly queue: WorkQueue;
+  readonly reconcile: Reconcile;
+  /** Concurrent passes, always of different keys; default 1. Infinity: each pass begins as soon as its key is ready, and what the passes call limits them. */
+  readonly workers?: number;
+  /** No pass is made before these have resolved: `informers.map(({ synced }) => synced)`. */
+  readonly synced?: readonly Promise<unknown>[];
+  /** Default 2 minutes. */
+  readonly syncTimeoutMs?: number;
+  /** All keys. Each gets a pass once in every period, default 15 s, spread over it. Without keys there is no resync. */
+  readonly resync?: { readonly keys: () => Iterable<string>; readonly everyMs?: number };
+  /** Aborted for an orderly end: no new pass begins, and those in flight may finish. */
+  readonly stop: AbortSignal;
+  /** How long those in flight may take then, before their signal is aborted; default 30 s. */
+  readonly stopGraceMs?: number;
+  /** The lead under which passes are made; none is begun without it. Its loss cuts every pass short and ends the controller. */
+  readonly lead?: Lead;
+  /** Called for each pass that failed and will be retried; `failures` in a row. */
+  readonly onError?: (error: unknown, key: string, failures: number) => void;
+  readonly clock?: Clock;
+};
+
+const SYNC_TIMEOUT_MS = 120_000;
+const RESYNC_EVERY_MS = 15_000;
+const STOP_GRACE_MS = 30_000;
+/** Passes that never wait for anything would keep the process from its network; this long at most. */
+const TURN_MS = 10;
+
+/**
+ * Waits until the caches are complete, then makes passes until it is stopped. Resolves when the last pass has ended; a pass that ignores its signal delays it.
+ * Rejects with FaultError deadline_exceeded when the caches are not complete in time, and with their error when they fail. A pass that rejects or throws is
+ * reported and retried by the queue's rate limits; the others continue.
+ */
+export async function runController(options: ControllerOptions): Promise<void> {
+  const { queue, workers = 1, resync, stop, lead, clock = systemClock } = options;
+  const end = new AbortController();
+  const cut = new AbortController();
+  await using undo = new AsyncDisposableStack();
+  undo.defer(follow(stop, () => end.abort()));
+  undo.defer(
+    follow(lead?.signal, () => {
+      end.abort();
+      cut.abort(lead?.signal.reason);
+    }),
+  );
+  // Also when the caches fail: no worker will take a key.
+  undo.defer(() => queue.shutDown());
+  await untilSynced(options, end.signal);
+  if (end.signal.aborted) return;
+
+  const metrics = controllerMetrics(options.name, queue);
+  undo.defer(() => metrics.stop());
+  if (resync !== undefined) {
+    const add = (key: string): void => queue.add(key, "low");
+    undo.defer(startResync({ everyMs: RESYNC_EVERY_MS, ...resync, add, onRound: metrics.resynced, clock }));
+  }
+  const length = Number.isFinite(workers) ? workers : 1;
+  const working = Promise.all(Array.from({ length }, () => work(options, metrics, end.signal, cut.signal)));
+  const ended = new AbortController();
+  const ending = aborted(end.signal).then(async () => {
+    void queue.shutDown();
+    await pauseBy(clock, options.stopGraceMs ?? STOP_GRACE_MS, ended.signal);
+    if (!ended.signal.aborted) cut.abort(new DOMException("the time to finish is over", "AbortError"));
+  });
+  await working;
+  end.abort();
+  ended.abort();
+  await ending;
+}
+
+async function untilSynced(options: ControllerOptions, stop: AbortSignal): Promise<void> {
+  const { name, synced = [], syncTimeoutMs = SYNC_TIMEOUT_MS, clock = systemClock } = options;
+  const over = new AbortController();
+  const signal = AbortSignal.any([stop, over.signal]);
+  const late = pauseBy(clock, syncTimeoutMs, signal).then(() => {
+    if (signal.aborted) return;
+    throw new FaultError({
+      code: "deadline_exceeded",
+      operation: `the first lists of ${name}`,
+      timeoutMs: syncTimeoutMs,
+    });
+  });
+  try {
+    await Promise.race([Promise.all(synced), late]);
+  } finally {
+    over.abort();
+  }
+}
+
+/** A key that was taken just before the end gets no pass. */
+async function work(
+  options: ControllerOptions,
+  metrics: ControllerMetrics,
+  end: AbortSignal,
+  cut: AbortSignal,
+): Promise<void> {
+  const { queue, workers } = options;
+  const passing = new Set<Promise<void>>();
+  let turnAtMs = performance.now();
+  for (let key = await queue.get(); key !== undefined; key = await queue.get()) {
+    if (performance.now() - turnAtMs > TURN_MS) {
+      await nextTurn();
+      turnAtMs = performance.now();
+    }
+    if (end.aborted) {
+      queue.done(key);
+      continue;
+    }
+    const ended = measuredPass(options, metrics, key, cut);
+    if (workers !== Infinity) await ended;
+    else {
+      passing.add(ended);
+      void ended.then(() => passing.delete(ended));
+    }
+  }
+  await Promise.all(passing);
+}
+
+async function measuredPass(
+  options: ControllerOptions,
+  metrics: ControllerMetrics,
+  key: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const startedMs = performance.now();
+  const outcome = await pass(options, key, signal);
+  metrics.passed(outcome, (performance.now() - startedMs) / 1000);
+  options.queue.done(key);
+}
+
+/** Never rejects. */
+async function pass(options: ControllerOptions, key: string, signal: AbortSignal): Promise<Outcome> {
+  const { queue, reconcile, lead } = options;
+  if (lead?.isHeld() === false) return "stopped";
+  try {
+    const next = await reconcile(key, signal);
+    queue.forget(key);
+    if (next?.requeueAfterMs === undefined) return "success";
+    queue.addAfter(key, next.requeueAfterMs);
+    return "requeue";
+  } catch (error) {
+    if (signal.aborted) return "stopped";
+    queue.addRateLimited(key);
+    try {
+      options.onError?.(error, key, queue.numRequeues(key));
+    } catch {
+      // A defect in `onError` must not end a worker.
+    }
+    return "error";
+  }
+}
+
+/** Calls once when the signal is aborted, also when it was before. Returns the way to stop listening. */
+function follow(signal: AbortSignal | undefined, call: () => void): () => void {
+  if (signal?.aborted === true) call();
+  else signal?.addEventListener("abort", call, { once: true });
+  return () => signal?.removeEventListener("abort", call);
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => void follow(signal, resolve));
+}

@@ -1,0 +1,49 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { fixedClock } from "@muster/testkit";
+import { DEFAULT_RATE_LIMITS, rateLimiter } from "./rate-limiter.ts";
+
+it("doubles the pause of a key from 5 ms to 1000 s, and starts again at 5 ms once it is forgotten", () => {
+  const limiter = rateLimiter({ ...DEFAULT_RATE_LIMITS, burst: 1000 }, () => 0);
+  const pauses = Array.from({ length: 2000 }, () => limiter.delayMs("a"));
+  expect(pauses.slice(0, 4)).toEqual([5, 10, 20, 40]);
+  expect(pauses.slice(17, 20)).toEqual([655_360, 1_000_000, 1_000_000]);
+  expect(pauses.at(-1)).toBe(1_000_000);
+  expect(limiter.failures("a")).toBe(2000);
+  expect(limiter.delayMs("b")).not.toBe(5);
+  limiter.forget("a");
+  expect(limiter.failures("a")).toBe(0);
+});
+
+it("lets a hundred keys pass immediately, then ten a second", () => {
+  const limiter = rateLimiter(DEFAULT_RATE_LIMITS, () => 0);
+  const pauses = Array.from({ length: 103 }, (_, at) => limiter.delayMs(`key-${at}`));
+  expect(pauses.slice(0, 100).every((ms) => ms === 5)).toBe(true);
+  expect(pauses.slice(100).map(Math.round)).toEqual([100, 200, 300]);
+});
+
+it("never lets more go in any time than the burst and what comes back in that time", () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.integer({ min: 0, max: 400 }), { maxLength: 100 }),
+      fc.integer({ min: 1, max: 20 }),
+      (gaps, burst) => {
+        const clock = fixedClock(0);
+        const limiter = rateLimiter({ firstMs: 0.001, mostMs: 0.001, perSecond: 10, burst }, clock.now);
+        const starts = gaps.map((gap, at) => {
+          clock.advance(gap);
+          return clock.now() + limiter.delayMs(String(at));
+        });
+        starts.forEach((from, at) => {
+          starts.slice(at).forEach((to, more) => {
+            expect(more + 1).toBeLessThanOrEqual(burst + ((to - from) / 1000) * 10 + 0.01);
+          });
+        });
+      },
+    ),
+  );
+});
+
+it.each(["firstMs", "mostMs", "perSecond", "burst"])("does not accept a %s of 0", (name) => {
+  expect(() => rateLimiter({ ...DEFAULT_RATE_LIMITS, [name]: 0 }, () => 0)).toThrow(name);
+});

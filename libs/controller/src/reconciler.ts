@@ -1,0 +1,68 @@
+import { inSpan } from "@muster/tracing";
+import type { Attributes, Context } from "@opentelemetry/api";
+import type { Reconcile, Reconciled } from "./controller.ts";
+
+/** What a round does, and why; the span of the round lists it. */
+export type PlannedStep = { readonly do: string; readonly because: string };
+
+export type PassSpan = { readonly name: string; readonly parent: Context; readonly attributes: Attributes };
+
+/** `seen`: what a plan is made from. Otherwise nothing can be planned now; `{}`: the key has no object any more. */
+export type Observed<Seen> = { readonly seen: Seen } | Reconciled;
+
+/** The parts of a controller that are its own. */
+export type Passes<Seen, Plan extends { readonly steps: readonly PlannedStep[] }> = {
+  /** Names the tracer. */
+  readonly tracer: string;
+  readonly observe: (key: string, signal: AbortSignal) => Promise<Observed<Seen>>;
+  /** Pure. */
+  readonly plan: (seen: Seen) => Plan;
+  /** Carries out the plan. "again": observe immediately, because nothing else reports what the steps have changed. */
+  readonly act: (seen: Seen, plan: Plan, round: Round) => Promise<Reconciled | "again">;
+  /** The span of a round that changes something; undefined: the round changes nothing and has none. */
+  readonly span: (seen: Seen, plan: Plan) => PassSpan | undefined;
+};
+
+export type Round = {
+  readonly key: string;
+  /** 1 for the first round of a pass. */
+  readonly number: number;
+  readonly signal: AbortSignal;
+};
+
+/** A pass that keeps changing something leaves its worker to other keys after this many rounds. */
+const ROUNDS_MAX = 16;
+/** Steps of a plan that its span lists. */
+const STEPS_LISTED_MAX = 50;
+
+/** One level-triggered pass: observes, plans and acts, until there is nothing to do but wait. A pass that ends anywhere is repaired by the next one. */
+export function reconciler<Seen, Plan extends { readonly steps: readonly PlannedStep[] }>(
+  passes: Passes<Seen, Plan>,
+): Reconcile {
+  return async (key, signal) => {
+    for (let number = 1; number <= ROUNDS_MAX && !signal.aborted; number += 1) {
+      const observed = await passes.observe(key, signal);
+      if (!("seen" in observed)) return observed;
+      const { seen } = observed;
+      const plan = passes.plan(seen);
+      const act = (): Promise<Reconciled | "again"> => passes.act(seen, plan, { key, number, signal });
+      const span = passes.span(seen, plan);
+      const acted = await (span === undefined ? act() : inRound(passes.tracer, span, plan.steps, act));
+      if (acted !== "again") return acted;
+    }
+    return { requeueAfterMs: 0 };
+  };
+}
+
+function inRound<Result>(
+  tracer: string,
+  { name, parent, attributes }: PassSpan,
+  steps: readonly PlannedStep[],
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const plan = {
+    "muster.plan": steps.slice(0, STEPS_LISTED_MAX).map((step) => `${step.do}: ${step.because}`),
+    "muster.plan.steps": steps.length,
+  };
+  return inSpan(tracer, name, { parent, attributes: { ...attributes, ...plan } }, work);
+}

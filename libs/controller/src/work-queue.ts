@@ -1,0 +1,252 @@
+import { systemClock, type Clock } from "@muster/backoff";
+import { delayedKeys } from "./delayed-keys.ts";
+import { DEFAULT_RATE_LIMITS, rateLimiter, type RateLimits } from "./rate-limiter.ts";
+
+/** High: an event. Low: a resync, which may wait while events come. */
+export type Priority = "high" | "low";
+
+/**
+ * Keys that wait for a worker, each at most once. Its length has no limit of its own: it holds one entry for each key, and the caches that the keys come from
+ * limit their number.
+ */
+export type WorkQueue = {
+  /** The key is given to a worker soon. While one has it already, it is given out again once that one is done. Ignored after shutDown. Default high. */
+  add(key: string, priority?: Priority): void;
+  /** The same in so many milliseconds; the earliest of several times wins. */
+  addAfter(key: string, delayMs: number): void;
+  /** The same after the pause that the rate limits ask for; counts as a failure of the key. */
+  addRateLimited(key: string): void;
+  /** The key works again or is gone: its failures are forgotten. Keys that are already waiting stay. */
+  forget(key: string): void;
+  /** Failures of the key since it was last forgotten. */
+  numRequeues(key: string): number;
+  /** The next key, once there is one. Undefined when the queue is shut down or the signal is aborted. The worker that gets a key must call `done` with it. */
+  get(signal?: AbortSignal): Promise<string | undefined>;
+  /** The worker has finished with the key. Throws a plain Error when no worker had it: two workers could have it otherwise. */
+  done(key: string): void;
+  /** Keys that could be given out now. */
+  readonly length: number;
+  /** Numbers since the start, and as they are now. */
+  stats(): WorkQueueStats;
+  /**
+   * Ignores additions from now on, and drops keys whose time has not come. With `drain`, workers still get the waiting keys and those added while in work;
+   * without, they are dropped. Resolves when no key waits or is in work; with `drain` that needs workers. A second call may drop what the first drains.
+   */
+  shutDown(options?: { readonly drain?: boolean }): Promise<void>;
+};
+
+export type WorkQueueStats = {
+  /** Calls that put a key into the queue; additions of a key that is there already are not counted. */
+  readonly adds: number;
+  readonly dones: number;
+  readonly retries: number;
+  readonly ready: number;
+  readonly delayed: number;
+  readonly inWork: number;
+  /** Sum of the milliseconds that the keys given out so far have waited for a worker. */
+  readonly waitedMs: number;
+};
+
+export type WorkQueueOptions = {
+  readonly limits?: Partial<RateLimits>;
+  /** `now` may follow the wall clock: a key is due when the clock shows its time, and the alarm decides how soon a changed clock is noticed. */
+  readonly clock?: Clock;
+};
+
+/** After so many keys of high priority in a row one of low priority is given out, so that it is not starved. */
+const HIGH_IN_A_ROW = 8;
+
+/** A rate-limited queue that never gives one key to two workers. Throws a plain Error for limits that are no positive numbers. */
+export function workQueue({ limits, clock = systemClock }: WorkQueueOptions = {}): WorkQueue {
+  const limiter = rateLimiter({ ...DEFAULT_RATE_LIMITS, ...limits }, clock.now);
+  const turns = keyTurns(clock.now);
+  const idle = idleWorkers();
+  const count = { adds: 0, dones: 0, retries: 0 };
+  const quiet = Promise.withResolvers<undefined>();
+  let open = true;
+  const delayed = delayedKeys(clock, (key) => add(key, "high"));
+
+  function add(key: string, priority: Priority): void {
+    if (!open) return;
+    if (turns.put(key, priority) === "new") count.adds += 1;
+    idle.serve(turns.take);
+  }
+
+  function settle(): void {
+    if (open || turns.ready > 0) return;
+    idle.dismiss();
+    if (turns.inWork === 0) quiet.resolve(undefined);
+  }
+
+  return {
+    add: (key, priority = "high") => add(key, priority),
+    addAfter: (key, delayMs) => {
+      if (!open) return;
+      if (delayMs > 0) delayed.put(key, clock.now() + delayMs);
+      else add(key, "high");
+    },
+    addRateLimited: (key) => {
+      if (!open) return;
+      count.retries += 1;
+      delayed.put(key, clock.now() + limiter.delayMs(key));
+    },
+    forget: (key) => limiter.forget(key),
+    numRequeues: (key) => limiter.failures(key),
+    get: (signal) => {
+      if (!open && turns.ready === 0) return Promise.resolve(undefined);
+      const taken = idle.wait(signal);
+      idle.serve(turns.take);
+      return taken;
+    },
+    done: (key) => {
+      turns.done(key);
+      count.dones += 1;
+      idle.serve(turns.take);
+      settle();
+    },
+    get length() {
+      return turns.ready;
+    },
+    stats: () => ({ ...count, ...turns.stats(), delayed: delayed.size }),
+    shutDown: async ({ drain = false } = {}) => {
+      open = false;
+      delayed.clear();
+      if (!drain) turns.clear();
+      settle();
+      await quiet.promise;
+    },
+  };
+}
+
+/** Keys that are ready or in work, each once: one that comes again while it is in work has its turn after that. */
+function keyTurns(now: () => number) {
+  const ready = readyKeys(now);
+  const inWork = new Set<string>();
+  const again = new Map<string, Priority>();
+  return {
+    get ready() {
+      return ready.size;
+    },
+    get inWork() {
+      return inWork.size;
+    },
+    stats: () => ({ ...ready.stats(), inWork: inWork.size }),
+    put: (key: string, priority: Priority): "new" | "known" => {
+      const before = inWork.has(key) ? again.get(key) : ready.priorityOf(key);
+      if (before === "high" || (before !== undefined && priority === "low")) return "known";
+      if (inWork.has(key)) again.set(key, priority);
+      else ready.put(key, priority);
+      return before === undefined ? "new" : "known";
+    },
+    take: (): string | undefined => {
+      const key = ready.take();
+      if (key !== undefined) inWork.add(key);
+      return key;
+    },
+    done: (key: string): void => {
+      if (!inWork.delete(key)) throw new Error(`done with ${key}, which nobody had`);
+      const next = again.get(key);
+      again.delete(key);
+      if (next !== undefined) ready.put(key, next);
+    },
+    /** Those in work stay in work, and have no further turn. */
+    clear: (): void => {
+      ready.clear();
+      again.clear();
+    },
+  };
+}
+
+/** Workers that wait for a key, first come first served. */
+function idleWorkers() {
+  const waiting = new Set<(key: string | undefined) => void>();
+  return {
+    /** Resolves with the key that it is given, or with undefined when it is dismissed, or the signal takes it out of the line. */
+    wait: (signal?: AbortSignal): Promise<string | undefined> => {
+      if (signal?.aborted === true) return Promise.resolve(undefined);
+      return new Promise((resolve) => {
+        const take = (key: string | undefined): void => {
+          signal?.removeEventListener("abort", abandon);
+          resolve(key);
+        };
+        const abandon = (): void => {
+          if (waiting.delete(take)) resolve(undefined);
+        };
+        signal?.addEventListener("abort", abandon, { once: true });
+        waiting.add(take);
+      });
+    },
+    /** Gives each of them a key, as long as there are any of both. */
+    serve: (nextKey: () => string | undefined): void => {
+      for (const take of waiting) {
+        const key = nextKey();
+        if (key === undefined) return;
+        waiting.delete(take);
+        take(key);
+      }
+    },
+    dismiss: (): void => {
+      for (const take of waiting) take(undefined);
+      waiting.clear();
+    },
+  };
+}
+
+type Entry = { readonly key: string; readonly priority: Priority; readonly sinceMs: number };
+
+/** The keys that could be given out, first come first served within their priority. */
+function readyKeys(now: () => number) {
+  const known = new Map<string, Entry>();
+  // The entry of a key that became high stays in the low line, and is stepped over there.
+  const lines = { high: line<Entry>(), low: line<Entry>() };
+  let highInARow = 0;
+  let waitedMs = 0;
+
+  function takeFrom(priority: Priority): string | undefined {
+    for (let entry = lines[priority].take(); entry !== undefined; entry = lines[priority].take()) {
+      if (known.get(entry.key) !== entry) continue;
+      known.delete(entry.key);
+      waitedMs += Math.max(0, now() - entry.sinceMs);
+      highInARow = priority === "high" ? highInARow + 1 : 0;
+      return entry.key;
+    }
+    return undefined;
+  }
+
+  return {
+    get size() {
+      return known.size;
+    },
+    stats: () => ({ ready: known.size, waitedMs }),
+    priorityOf: (key: string) => known.get(key)?.priority,
+    put: (key: string, priority: Priority) => {
+      const entry = { key, priority, sinceMs: known.get(key)?.sinceMs ?? now() };
+      known.set(key, entry);
+      lines[priority].put(entry);
+    },
+    take: () => (highInARow < HIGH_IN_A_ROW ? undefined : takeFrom("low")) ?? takeFrom("high") ?? takeFrom("low"),
+    clear: () => {
+      known.clear();
+      lines.high = line();
+      lines.low = line();
+    },
+  };
+}
+
+/** A line that is served in constant time: `shift` of a long array moves everything behind it. */
+function line<Item>(): { put(item: Item): void; take(): Item | undefined } {
+  let items: Item[] = [];
+  let served = 0;
+  return {
+    put: (item) => void items.push(item),
+    take: () => {
+      if (served > 1024 && served * 2 > items.length) {
+        items = items.slice(served);
+        served = 0;
+      }
+      const item = items[served];
+      if (item !== undefined) served += 1;
+      return item;
+    },
+  };
+}

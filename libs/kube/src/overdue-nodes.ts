@@ -1,0 +1,44 @@
+import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import type { NodeSeen } from "@muster/health";
+import type { KubeCalls } from "./kube-calls.ts";
+import { kubeFault } from "./kube-fault.ts";
+
+const NODES = { apiVersion: "v1", plural: "nodes" };
+
+/** The nodes of the pods that should have gone by now, by the uid of the pod; without those that could not be read. Nodes are read for these alone: nearly all pods go in time. */
+export async function overdueNodes(
+  calls: Pick<KubeCalls, "get">,
+  pods: readonly V1Pod[],
+  nowMs: number,
+): Promise<ReadonlyMap<string, NodeSeen>> {
+  // The timestamp is the end of the time that the pod was given, not the moment of the request. As plain JSON it is a text.
+  const overdue = pods.filter(
+    ({ metadata, spec }) =>
+      metadata?.deletionTimestamp !== undefined &&
+      new Date(metadata.deletionTimestamp).getTime() < nowMs &&
+      (spec?.nodeName ?? "") !== "",
+  );
+  const names = [...new Set(overdue.map(({ spec }) => spec?.nodeName ?? ""))];
+  const nodes = new Map(await Promise.all(names.map(async (name) => [name, await readNode(calls, name)] as const)));
+  return new Map(
+    overdue.flatMap(({ metadata, spec }) => {
+      const seen = nodes.get(spec?.nodeName ?? "");
+      return seen === undefined ? [] : [[metadata?.uid ?? "", seen] as const];
+    }),
+  );
+}
+
+/** Undefined: it is not known how the node is. */
+async function readNode(calls: Pick<KubeCalls, "get">, name: string): Promise<NodeSeen | undefined> {
+  try {
+    const { status } = await calls.get<V1Node>(NODES, name);
+    const ready = status?.conditions?.find(({ type }) => type === "Ready");
+    if (ready?.status === "True") return { state: "ready" };
+    const since = ready?.lastTransitionTime;
+    return since === undefined ? undefined : { state: "not-ready", sinceMs: new Date(since).getTime() };
+  } catch (error) {
+    const fault = kubeFault(error);
+    if (fault === undefined) throw error;
+    return fault.code === "not_found" ? { state: "gone" } : undefined;
+  }
+}

@@ -1,0 +1,168 @@
+import { client, type Bus, type Client } from "@muster/bus";
+import { describeFault, faultOf, unlessMissing } from "@muster/faults";
+import { JobService, NodeService, ReservationService, type muster } from "@muster/proto";
+import { waitsForNodes, withGoneHolders, type PodLeft, type Reason, type SeenMachines } from "./explanation.ts";
+import { listReservations, type ReservationCalls } from "./ledger-calls.ts";
+
+type ReservationExplained = muster.reservation.v1.ExplainReservationReply;
+type Owner = { readonly kind: string; readonly id: string };
+
+/** What an explanation asks other services for. */
+export type ExplainCalls = {
+  readonly reservations: Pick<ReservationCalls, "explainReservation" | "listReservations">;
+  readonly nodes: Pick<Client<typeof NodeService>, "explainDemand">;
+  /** Pods that keep machines of jobs that are gone. Asked only where a job holds machines that the owner waits for. */
+  readonly podsLeft: () => Promise<readonly PodLeft[]>;
+};
+
+/** The calls of the services on this bus. */
+export function explainCalls(bus: Bus): ExplainCalls {
+  const jobs = client(bus, JobService);
+  return {
+    reservations: client(bus, ReservationService),
+    nodes: client(bus, NodeService),
+    podsLeft: async () => {
+      const { podsLeft } = await jobs.listJobs({ limit: 1 }, OPTIONS);
+      return podsLeft.map(({ ownerId, job, pod, node }) => ({ owner: `job/${ownerId}`, name: job, pod, node }));
+    },
+  };
+}
+
+/** What the other services answered about the machines of an owner. */
+export type AskedMachines = {
+  /** Undefined: the owner has no reservation, or the ledger could not be asked. */
+  readonly seen: SeenMachines | undefined;
+  readonly reservation: ReservationExplained | undefined;
+  /** Why the ledger could not be asked; undefined: it answered. */
+  readonly ledgerTrouble: string | undefined;
+  /** Undefined: further nodes would not help. */
+  readonly scaling: muster.explain.v1.Scaling.$Properties | undefined;
+  readonly podsLeft: readonly PodLeft[];
+};
+
+/** Of an owner for which nobody needs to be asked. */
+export const NOTHING_ASKED: AskedMachines = {
+  seen: undefined,
+  reservation: undefined,
+  ledgerTrouble: undefined,
+  scaling: undefined,
+  podsLeft: [],
+};
+
+/** Other services add to an explanation, which does not wait for them long. */
+const OPTIONS = { timeoutMs: 1000 };
+
+/**
+ * What the ledger and the node-scaler answer about the owner. `parts` are the owners that may wait for machines on its behalf once its own reservation is granted.
+ * Never rejects with FaultError: a service that cannot be asked is a part of the answer.
+ */
+export async function askMachines(
+  calls: ExplainCalls,
+  owner: Owner,
+  parts?: { readonly kind: string; readonly includes: (part: Owner) => boolean },
+): Promise<AskedMachines> {
+  let reservation: ReservationExplained | undefined;
+  try {
+    reservation = await explainOwner(calls, owner);
+    if (parts !== undefined && reservation?.code === "")
+      reservation = (await explainWaitingPart(calls, parts)) ?? reservation;
+  } catch (error) {
+    return { ...NOTHING_ASKED, ledgerTrouble: troubleOf(error) };
+  }
+  if (reservation === undefined) return NOTHING_ASKED;
+  const seen = readMachines(reservation);
+  const [scaling, podsLeft] = await Promise.all([askScaling(calls, reservation, seen), askPodsLeft(calls, seen)]);
+  return { seen, reservation, ledgerTrouble: undefined, scaling, podsLeft };
+}
+
+/** Where a thing is: its phase, and since when. */
+export type Explained = {
+  readonly kind: string;
+  readonly name: string;
+  readonly phase: string;
+  readonly sinceMs: number;
+  readonly isOver: boolean;
+};
+
+/** The answer to a user: the reason that decides, and what the other services add to it. */
+export function explanationMessage(
+  explained: Explained,
+  reason: Reason,
+  asked: AskedMachines,
+): muster.explain.v1.Explanation.$Properties {
+  const { reservation, scaling } = asked;
+  return {
+    ...explained,
+    reasons: [...reasonsWith(reason, asked)],
+    ...(reservation && { reservation }),
+    ...(scaling && { scaling }),
+  };
+}
+
+function reasonsWith(reason: Reason, asked: AskedMachines): readonly Reason[] {
+  const { seen, podsLeft, ledgerTrouble } = asked;
+  const first = withGoneHolders(reason, seen, podsLeft);
+  if (ledgerTrouble === undefined) return [first];
+  const message = `the ledger cannot be asked about its machines: ${ledgerTrouble}`;
+  return [first, { code: "LEDGER_AWAY", message, next: "`muster doctor` checks the reservation-manager" }];
+}
+
+function explainOwner({ reservations }: ExplainCalls, owner: Owner): Promise<ReservationExplained | undefined> {
+  return unlessMissing(reservations.explainReservation({ owner }, OPTIONS));
+}
+
+async function explainWaitingPart(
+  calls: ExplainCalls,
+  { kind, includes }: { readonly kind: string; readonly includes: (part: Owner) => boolean },
+): Promise<ReservationExplained | undefined> {
+  for await (const { reservations } of listReservations(calls.reservations, kind, OPTIONS)) {
+    const waiting = reservations.find(({ state, ownerId: id }) => state === "waiting" && includes({ kind, id }));
+    if (waiting !== undefined) return await explainOwner(calls, { kind, id: waiting.ownerId });
+  }
+  return undefined;
+}
+
+function readMachines({ reservation, code, message, pools }: ReservationExplained): SeenMachines {
+  return {
+    code,
+    message,
+    components: (reservation?.needs ?? []).map(({ component }) => component),
+    pools: pools.map(({ pool, unusable, elasticMax, holders }) => ({
+      pool,
+      unusable,
+      elasticMax,
+      holders: holders.map(({ owner }) => `${owner?.kind ?? ""}/${owner?.id ?? ""}`),
+    })),
+  };
+}
+
+async function askScaling(
+  { nodes }: ExplainCalls,
+  { reservation }: ReservationExplained,
+  seen: SeenMachines,
+): Promise<AskedMachines["scaling"]> {
+  const owner = reservation?.owner;
+  if (!waitsForNodes(seen) || owner === undefined) return undefined;
+  try {
+    return { demand: await nodes.explainDemand({ owner }, OPTIONS) };
+  } catch (error) {
+    return { trouble: troubleOf(error) };
+  }
+}
+
+async function askPodsLeft({ podsLeft }: ExplainCalls, { code, pools }: SeenMachines): Promise<readonly PodLeft[]> {
+  const isHeldByJob = pools.some(({ holders }) => holders.some((holder) => holder.startsWith("job/")));
+  if (code === "" || !isHeldByJob) return [];
+  try {
+    return await podsLeft();
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+    return [];
+  }
+}
+
+function troubleOf(error: unknown): string {
+  const fault = faultOf(error);
+  if (fault === undefined) throw error;
+  return fault.code === "unavailable" ? "no replica of it answers" : describeFault(fault);
+}

@@ -1,0 +1,46 @@
+import { expect, it } from "vitest";
+import { adviseWait, explainPodsLeft, waitsForNodes, withGoneHolders, type SeenMachines } from "./explanation.ts";
+
+const LEFT = { owner: "job/train-1", name: "train", pod: "default/train-worker-0", node: "node-a" };
+const WAITS = { code: "POOL_AVAILABILITY", message: "pool p has 0 of 1 machine", next: "" };
+
+function waitingFor(...holders: readonly string[]): SeenMachines {
+  const pools = [{ pool: "p", unusable: 0, elasticMax: 0, holders }];
+  return { code: "POOL_AVAILABILITY", message: "", components: [], pools };
+}
+
+it("names the pod of a job that is gone, and how to delete it", () => {
+  expect(explainPodsLeft([LEFT])).toEqual({
+    code: "JOB_GONE",
+    message: "its job is gone; pod default/train-worker-0 is still on node-a: delete it",
+    next: "kubectl delete pod -n default train-worker-0",
+  });
+  expect(explainPodsLeft([])).toBeUndefined();
+});
+
+it.each(["job/train-1", "job/train-1--worker-0"])("names %s, which is gone and still holds a machine", (owner) => {
+  expect(withGoneHolders({ ...WAITS, next: "mend it" }, waitingFor("session/other", owner), [LEFT])).toEqual({
+    code: "POOL_AVAILABILITY",
+    message: "pool p has 0 of 1 machine; job/train-1 is gone, and its pod default/train-worker-0 still keeps a machine",
+    next: "kubectl delete pod -n default train-worker-0; mend it",
+  });
+});
+
+it("does not name jobs that are gone where others hold the machines, or nothing waits", () => {
+  expect(withGoneHolders(WAITS, waitingFor("job/other-1"), [LEFT])).toEqual(WAITS);
+  expect(withGoneHolders(WAITS, { ...waitingFor("job/train-1"), code: "" }, [LEFT])).toEqual(WAITS);
+  expect(withGoneHolders(WAITS, undefined, [LEFT])).toEqual(WAITS);
+});
+
+it("advises about a limit of sessions and about unusable nodes", () => {
+  expect(adviseWait({ ...waitingFor(), code: "CONCURRENCY_LIMIT" })).toContain("SESSION_EXECUTORS");
+  const pools = [{ pool: "p", unusable: 2, elasticMax: 0, holders: [] }];
+  expect(adviseWait({ code: "POOL_AVAILABILITY", pools })).toBe("mend the 2 unusable nodes of pool p");
+});
+
+it("expects nodes only where a pool may grow and no limit is in the way", () => {
+  const elastic = { ...waitingFor(), pools: [{ pool: "p", unusable: 0, elasticMax: 4, holders: [] }] };
+  expect(waitsForNodes(elastic)).toBe(true);
+  expect(waitsForNodes({ ...elastic, code: "CONCURRENCY_LIMIT" })).toBe(false);
+  expect(waitsForNodes(waitingFor())).toBe(false);
+});

@@ -1,0 +1,78 @@
+/** Why something is where it is: a stable word, one sentence, and what can be done. */
+export type Reason = {
+  /** A word of the kind, or the ledger's for why the reservation waits. */
+  readonly code: string;
+  readonly message: string;
+  /** Empty when there is nothing to do but wait. */
+  readonly next: string;
+};
+
+/** A reservation and what it waits for, as far as reasons depend on it. */
+export type SeenMachines = {
+  /** The ledger's word for why it waits; empty when it does not. */
+  readonly code: string;
+  readonly message: string;
+  readonly components: readonly string[];
+  readonly pools: readonly SeenPool[];
+};
+
+export type SeenPool = {
+  readonly pool: string;
+  readonly unusable: number;
+  /** What the node scaler may make of it at most; 0: it is not scaled. */
+  readonly elasticMax: number;
+  /** `KIND/ID` of the owners that hold its machines. */
+  readonly holders: readonly string[];
+};
+
+/** A pod that has outlived its work, and keeps a machine: `owner` is `KIND/ID` of the ledger, `pod` is `NAMESPACE/NAME`, `node` is empty while it has none. */
+export type PodLeft = { readonly owner: string; readonly name: string; readonly pod: string; readonly node: string };
+
+/** A reason about which nothing can be done. */
+export function because(code: string, message: string): Reason {
+  return { code, message, next: "" };
+}
+
+/** The ledger's reason; undefined where there is no reservation, or it does not wait. */
+export function reasonOfWait(machines: SeenMachines | undefined): Reason | undefined {
+  if (machines === undefined || machines.code === "") return undefined;
+  return { code: machines.code, message: machines.message, next: adviseWait(machines) };
+}
+
+/** What can be done about a reservation that waits. */
+export function adviseWait({ code, pools }: Pick<SeenMachines, "code" | "pools">): string {
+  if (code === "POOLS_NOT_KNOWN_YET") return "wait until the watcher has listed the nodes; `muster doctor` checks it";
+  if (code === "CONCURRENCY_LIMIT")
+    return "wait, or let more sessions hold machines at once: SESSION_EXECUTORS of the session controller";
+  const broken = pools.find(({ unusable }) => unusable > 0);
+  if (broken === undefined) return "";
+  return `mend the ${broken.unusable} unusable node${broken.unusable === 1 ? "" : "s"} of pool ${broken.pool}`;
+}
+
+/** Whether further nodes would help, and are made where work needs them. */
+export function waitsForNodes({ code, pools }: SeenMachines): boolean {
+  return code !== "" && code !== "CONCURRENCY_LIMIT" && pools.some(({ elasticMax }) => elasticMax > 0);
+}
+
+/** Why machines are held for work that is gone; undefined where no pod is left of it. */
+export function explainPodsLeft(left: readonly PodLeft[]): Reason | undefined {
+  if (left.length === 0) return undefined;
+  const places = left.map(({ pod, node }) => `pod ${pod} is still on ${node === "" ? "its way to a machine" : node}`);
+  return { code: "JOB_GONE", message: `its job is gone; ${places.join(", ")}: delete it`, next: deletionOf(left) };
+}
+
+/** The reason why something waits, with the holders that are gone: their pods are for people to delete. */
+export function withGoneHolders(reason: Reason, machines: SeenMachines | undefined, left: readonly PodLeft[]): Reason {
+  if (machines === undefined || machines.code === "") return reason;
+  const holders = machines.pools.flatMap((pool) => pool.holders);
+  // A part of an owner has an id of its own.
+  const inTheWay = left.filter(({ owner }) => holders.some((each) => each === owner || each.startsWith(`${owner}--`)));
+  if (inTheWay.length === 0) return reason;
+  const gone = inTheWay.map(({ owner, pod }) => `${owner} is gone, and its pod ${pod} still keeps a machine`);
+  const next = [deletionOf(inTheWay), reason.next].filter((part) => part !== "").join("; ");
+  return { ...reason, message: `${reason.message}; ${gone.join(", ")}`, next };
+}
+
+function deletionOf(left: readonly PodLeft[]): string {
+  return left.map(({ pod }) => `kubectl delete pod -n ${pod.replace("/", " ")}`).join("; ");
+}

@@ -1,0 +1,197 @@
+import { describe, expect, it } from "vitest";
+import { ledgerCache, type LedgerCache } from "./ledger-cache.ts";
+import type { Reservation } from "./reservation.ts";
+
+const OWNER = "train-1";
+const NEED = { component: "worker-0", pool: "gpu" };
+
+function granted(ownerId: string, sequence: number, id = `r-${sequence}`): Reservation {
+  const machines = [{ ...NEED, node: "node-a" }];
+  return { id, ownerId, sequence, createdAtMs: 1, needs: [NEED], state: "granted", machines };
+}
+
+function waiting(ownerId: string, sequence: number, code = "POOL_AVAILABILITY"): Reservation {
+  const because = { code, pool: "gpu", requested: 1 };
+  return { id: `r-${sequence}`, ownerId, sequence, createdAtMs: 1, needs: [NEED], state: "waiting", because };
+}
+
+function opened(): { cache: LedgerCache; changes: string[]; clock: { nowMs: number } } {
+  const changes: string[] = [];
+  const clock = { nowMs: 0 };
+  const groupOf = (ownerId: string): string => ownerId.split("--", 1)[0] ?? "";
+  const changed = (group: string): unknown => changes.push(group);
+  return { cache: ledgerCache({ groupOf, changed, nowMs: () => clock.nowMs }), changes, clock };
+}
+
+describe("the cache of a ledger", () => {
+  it("publishes changes by group, and none when no reader sees a difference", () => {
+    const { cache, changes } = opened();
+    cache.put(waiting(OWNER, 1));
+    cache.put(waiting(OWNER, 1));
+    cache.put(waiting(OWNER, 1, "HELD_FOR_OLDER"));
+    cache.put(granted(`${OWNER}--worker-3`, 2));
+    cache.end({ ownerId: OWNER, id: "r-7", sequence: 0 });
+    expect(changes).toEqual([OWNER, OWNER, OWNER]);
+    expect(cache.inGroup(OWNER).map(({ ownerId }) => ownerId)).toEqual([OWNER, `${OWNER}--worker-3`]);
+  });
+
+  it("drops the group with its last reservation", () => {
+    const { cache } = opened();
+    cache.put(granted(OWNER, 1));
+    cache.end(granted(OWNER, 1));
+    expect(cache.groups()).toEqual(new Set());
+  });
+
+  it("ignores a reservation that has ended, in a late event as in a list", () => {
+    const { cache } = opened();
+    const list = cache.beginList();
+    cache.end(granted(OWNER, 1));
+    list.finish([granted(OWNER, 1)], 9);
+    expect(cache.get(OWNER)).toBeUndefined();
+    cache.put(granted(OWNER, 1));
+    expect(cache.get(OWNER)).toBeUndefined();
+    cache.put(granted(OWNER, 12));
+    expect(cache.get(OWNER)?.sequence).toBe(12);
+  });
+
+  it("keeps a later reservation when the end of an earlier one comes late", () => {
+    const { cache } = opened();
+    cache.put(granted(OWNER, 2));
+    cache.end(granted(OWNER, 1));
+    expect(cache.get(OWNER)?.sequence).toBe(2);
+  });
+
+  it("takes the end of a later reservation for the end of the earlier one, too", () => {
+    const { cache } = opened();
+    cache.put(granted(OWNER, 1));
+    cache.end(granted(OWNER, 2));
+    expect(cache.get(OWNER)).toBeUndefined();
+    cache.put(granted(OWNER, 1));
+    expect(cache.get(OWNER)).toBeUndefined();
+  });
+
+  it("keeps a grant when the answer before it comes after it", () => {
+    const { cache } = opened();
+    cache.put(granted(OWNER, 1));
+    cache.put(waiting(OWNER, 1));
+    expect(cache.get(OWNER)?.state).toBe("granted");
+  });
+
+  it("notes when it first saw a reservation, and keeps that while the reason of its wait changes", () => {
+    const { cache, clock } = opened();
+    cache.put(waiting(OWNER, 1));
+    clock.nowMs = 30;
+    cache.put(waiting(OWNER, 1, "HELD_FOR_OLDER"));
+    expect(cache.get(OWNER)?.seenAtMs).toBe(0);
+    cache.put(waiting(OWNER, 2));
+    expect(cache.get(OWNER)?.seenAtMs).toBe(30);
+  });
+
+  it("removes what a complete list lacks, except for what was reserved after the list began", () => {
+    const { cache } = opened();
+    cache.put(granted("old-1", 1));
+    const list = cache.beginList();
+    cache.put(granted("new-1", 9));
+    list.finish([], 9);
+    expect(cache.groups()).toEqual(new Set(["new-1"]));
+  });
+
+  it("lets a list that failed half way add, and remove nothing", () => {
+    const { cache } = opened();
+    cache.put(granted("old-1", 1));
+    cache.beginList().finish([granted("more-1", 2)], undefined);
+    expect(cache.groups()).toEqual(new Set(["old-1", "more-1"]));
+  });
+});
+
+describe("lists of the ledger that overlap", () => {
+  it.each(["older", "newer"])("show nothing again that the %s one has shown to be over", (first) => {
+    const { cache } = opened();
+    cache.put(granted(OWNER, 1));
+    const older = cache.beginList();
+    const newer = cache.beginList();
+    const [over, late] = first === "older" ? [older, newer] : [newer, older];
+    over.finish([], 2);
+    late.finish([granted(OWNER, 1)], 2);
+    expect(cache.get(OWNER)).toBeUndefined();
+  });
+
+  it("keep what was reserved after the list that ended first", () => {
+    const { cache } = opened();
+    const newer = cache.beginList();
+    const older = cache.beginList();
+    older.finish([], 2);
+    newer.finish([granted(OWNER, 2)], 3);
+    expect(cache.get(OWNER)?.sequence).toBe(2);
+  });
+
+  it("keep the later reservation of an owner", () => {
+    const { cache } = opened();
+    const older = cache.beginList();
+    const newer = cache.beginList();
+    newer.finish([granted(OWNER, 2)], 3);
+    older.finish([granted(OWNER, 1)], 2);
+    expect(cache.get(OWNER)?.sequence).toBe(2);
+  });
+});
+
+it.each<[string, number | undefined, number, number, boolean]>([
+  ["is not known, and below what a list has shown", undefined, 3, 4, true],
+  ["is not known, and made since the list", undefined, 4, 4, false],
+  ["is the one that is known", 3, 3, 4, false],
+  ["is older than the one that is known", 5, 4, 4, true],
+  ["is newer than the one that is known", 5, 6, 4, false],
+  ["is of a ledger that numbers none", undefined, 0, 4, false],
+])("an event of a reservation that %s: ignored %s", (_title, known, shown, shownBelow, isIgnored) => {
+  const { cache } = opened();
+  const before = known === undefined ? [] : [granted(OWNER, known)];
+  cache.beginList().finish(before, shownBelow);
+  cache.put(granted(OWNER, shown));
+  expect(cache.get(OWNER)?.sequence).toBe(isIgnored ? known : shown);
+});
+
+it("a ledger that was recreated replaces what the one before had, and its events count", () => {
+  const { cache } = opened();
+  cache.beginList().finish([granted("a-1", 7), granted("b-1", 8)], 9);
+  cache.end(granted("a-1", 1));
+  cache.beginList().finish([granted("a-1", 1)], 2);
+  expect(cache.groups()).toEqual(new Set(["a-1"]));
+  expect(cache.get("a-1")?.sequence).toBe(1);
+  cache.put(granted("b-1", 2));
+  expect(cache.get("b-1")?.sequence).toBe(2);
+});
+
+it("a ledger that was recreated and has caught up is believed by its next list", () => {
+  const { cache } = opened();
+  cache.beginList().finish([granted("a-1", 7)], 8);
+  cache.end(granted("b-1", 7));
+  cache.beginList().finish([granted("a-1", 3, "other"), granted("b-1", 2)], 20);
+  expect(cache.get("a-1")?.id).toBe("other");
+  expect(cache.get("b-1")?.sequence).toBe(2);
+});
+
+describe("a ledger that numbers nothing", () => {
+  const plain = (id: string): Reservation => granted(OWNER, 0, id);
+
+  it("is believed by each answer and event, and by a list about what was known when it began", () => {
+    const { cache } = opened();
+    cache.put(plain("a"));
+    cache.put(plain("b"));
+    expect(cache.get(OWNER)?.id).toBe("b");
+    cache.beginList().finish([plain("c")], 0);
+    expect(cache.get(OWNER)?.id).toBe("c");
+    cache.beginList().finish([], 0);
+    expect(cache.get(OWNER)).toBeUndefined();
+  });
+
+  it("is not believed by a list about what came since, and never about an end", () => {
+    const { cache } = opened();
+    const early = cache.beginList();
+    cache.put(plain("b"));
+    early.finish([plain("a")], 0);
+    expect(cache.get(OWNER)?.id).toBe("b");
+    cache.end(plain("b"));
+    cache.put(plain("b"));
+    expect(cache.get(OWNER)).toBeUndefined();
+  });
+});

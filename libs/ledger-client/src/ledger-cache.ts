@@ -1,0 +1,157 @@
+import type { Reservation } from "./reservation.ts";
+
+/** A reservation, and when this process first saw it, by its own clock: the clock of the ledger is another machine's. */
+export type SeenReservation = Reservation & { readonly seenAtMs: number };
+
+type ReservationKey = Pick<Reservation, "id" | "ownerId" | "sequence">;
+
+/**
+ * What the ledger is known to have for one owner kind: one reservation an owner at most. Answers, events and lists may come late, in any order and more than once; the cache never shows
+ * an earlier state of an owner than it has shown.
+ */
+export type LedgerCache = {
+  get(ownerId: string): SeenReservation | undefined;
+  /** In the order of owner ids. */
+  inGroup(group: string): readonly SeenReservation[];
+  groups(): ReadonlySet<string>;
+  /** Takes what an answer or an event shows. */
+  put(shown: Reservation): void;
+  /** This reservation is over, and so is every earlier one of its owner. */
+  end(over: ReservationKey): void;
+  /** Call it before the first page is requested. */
+  beginList(): {
+    /**
+     * `nextSequence`: that of the first page, 0 where the ledger states none. Undefined: the list is not complete, and what it lacks may exist.
+     */
+    finish(listed: readonly Reservation[], nextSequence: number | undefined): void;
+  };
+};
+
+export type LedgerCacheOptions = {
+  /** Owners of one group are shown together. */
+  readonly groupOf: (ownerId: string) => string;
+  /** Called with the group after each change. */
+  readonly changed: (group: string) => void;
+  readonly nowMs: () => number;
+};
+
+/** Reservations, and owners, whose end is remembered; events are late by moments, and lists by seconds. */
+const MAX_ENDED = 10_000;
+
+export function ledgerCache({ groupOf, changed, nowMs }: LedgerCacheOptions): LedgerCache {
+  const groups = new Map<string, Map<string, SeenReservation>>();
+  const ended = new Set<string>();
+  /** By owner, the sequence of its latest reservation that is over. */
+  const endedUpTo = new Map<string, number>();
+  /** A complete list has shown every reservation below this sequence that was not over. */
+  let shownBelow = 0;
+  let completed = 0;
+
+  const get = (ownerId: string) => groups.get(groupOf(ownerId))?.get(ownerId);
+  const all = () => [...groups.values()].flatMap((members) => [...members.values()]);
+
+  function store(ownerId: string, next: Reservation | undefined): void {
+    const known = get(ownerId);
+    if (isSame(known, next)) return;
+    const group = groupOf(ownerId);
+    const members = groups.get(group) ?? new Map<string, SeenReservation>();
+    const seenAtMs = known?.id === next?.id ? known?.seenAtMs : undefined;
+    if (next === undefined) members.delete(ownerId);
+    else members.set(ownerId, { ...next, seenAtMs: seenAtMs ?? nowMs() });
+    if (members.size === 0) groups.delete(group);
+    else groups.set(group, members);
+    changed(group);
+  }
+
+  /** `floor`: every reservation with a lower sequence that is not known is over. */
+  function take(shown: Reservation, floor: number): void {
+    const { ownerId, id, sequence } = shown;
+    const known = get(ownerId);
+    const endedSequence = endedUpTo.get(ownerId) ?? 0;
+    if (ended.has(keyOf(shown)) || (sequence > 0 && sequence <= endedSequence)) return;
+    if (known?.id === id) {
+      // A granted reservation does not wait again.
+      if (known.state === "granted" && shown.state === "waiting") return;
+    } else if (sequence > 0 && sequence < Math.max(floor, known?.sequence ?? 0)) return;
+    store(ownerId, shown);
+  }
+
+  function forgetEnds(): void {
+    shownBelow = 0;
+    ended.clear();
+    endedUpTo.clear();
+  }
+
+  function finishList(listed: readonly Reservation[], nextSequence: number, begun: Begun): void {
+    const isRecreated = nextSequence > 0 && nextSequence < begun.shownBelow;
+    if (isRecreated) forgetEnds();
+    const isNumbered = nextSequence > 0 && !isRecreated;
+    const isListedLater = (known: Reservation): boolean =>
+      isNumbered ? known.sequence < nextSequence : begun.known.get(known.ownerId)?.id === known.id;
+    const shown = new Map(listed.map((each) => [each.ownerId, each]));
+    for (const known of all())
+      if (shown.get(known.ownerId)?.id !== known.id && isListedLater(known)) store(known.ownerId, undefined);
+    // From here on the list proves what these proved.
+    if (isNumbered) for (const [owner, sequence] of endedUpTo) if (sequence < nextSequence) endedUpTo.delete(owner);
+    const floor = completed > begun.completed ? shownBelow : 0;
+    for (const each of shown.values()) {
+      const known = get(each.ownerId);
+      const isUnordered = each.sequence === 0 && known !== undefined && known.id !== each.id;
+      if (!isUnordered) take(each, floor);
+    }
+    shownBelow = Math.max(shownBelow, nextSequence);
+    completed += 1;
+  }
+
+  return {
+    get,
+    inGroup: (group) => [...(groups.get(group)?.values() ?? [])].sort((a, b) => (a.ownerId < b.ownerId ? -1 : 1)),
+    groups: () => new Set(groups.keys()),
+    put: (shown) => take(shown, shownBelow),
+    end: (over) => {
+      const { ownerId, id, sequence } = over;
+      ended.add(keyOf(over));
+      dropOldest(ended);
+      if (sequence > 0) endedUpTo.set(ownerId, Math.max(sequence, endedUpTo.get(ownerId) ?? 0));
+      dropOldest(endedUpTo);
+      const known = get(ownerId);
+      if (known !== undefined && (known.id === id || known.sequence < sequence)) store(ownerId, undefined);
+    },
+    beginList: () => {
+      const known = new Map(all().map((each) => [each.ownerId, each]));
+      const begun = { completed, shownBelow, known };
+      return {
+        finish: (listed, nextSequence) => {
+          if (nextSequence === undefined) for (const each of listed) take(each, shownBelow);
+          else finishList(listed, nextSequence, begun);
+        },
+      };
+    },
+  };
+}
+
+/** What was known when a list began. */
+type Begun = {
+  /** How many lists were complete. */
+  readonly completed: number;
+  readonly shownBelow: number;
+  readonly known: ReadonlyMap<string, Reservation>;
+};
+
+/** With the owner: a ledger that was recreated numbers from the beginning. */
+function keyOf({ ownerId, id }: ReservationKey): string {
+  return `${ownerId} ${id}`;
+}
+
+function dropOldest(remembered: Set<string> | Map<string, unknown>): void {
+  const oldest = remembered.size > MAX_ENDED ? remembered.keys().next().value : undefined;
+  if (oldest !== undefined) remembered.delete(oldest);
+}
+
+/** Whether no reader sees a difference: the machines of a grant never change. */
+function isSame(known: Reservation | undefined, next: Reservation | undefined): boolean {
+  if (known?.id !== next?.id || known?.state !== next?.state) return false;
+  if (known?.state !== "waiting" || next?.state !== "waiting") return true;
+  const { code, pool, requested } = known.because;
+  return code === next.because.code && pool === next.because.pool && requested === next.because.requested;
+}

@@ -1,0 +1,130 @@
+import { randomUUID } from "node:crypto";
+import type { Bus } from "@muster/bus";
+import { faultOf, unlessMissing } from "@muster/faults";
+import { ledgerCache, type LedgerCache, type LedgerCacheOptions, type SeenReservation } from "./ledger-cache.ts";
+import { listenReservations, listReservations, releaseReservation, type ReservationCalls } from "./ledger-calls.ts";
+import { readReservation, type Need, type Reservation } from "./reservation.ts";
+
+/** What one owner kind has in the ledger: calls, and a cache of what they, events and lists have shown. */
+export type LedgerClient = AsyncDisposable & {
+  /** Whether a list that began after the last `distrust` is complete. Until then, a missing reservation proves nothing. */
+  isKnown(): boolean;
+  get(ownerId: string): SeenReservation | undefined;
+  /** In the order of owner ids. */
+  inGroup(group: string): readonly SeenReservation[];
+  groups(): ReadonlySet<string>;
+  /** Since the newest complete list began; Infinity before the first one. */
+  ageMs(): number;
+  /**
+   * Requests machines, or a place in the queue. The same request again is the same reservation. Returns what the owner has, which is another reservation where it was requested with other
+   * needs. Rejects with FaultError.
+   */
+  reserve(ownerId: string, needs: readonly Need[], priority?: number): Promise<Reservation | undefined>;
+  /** Releases exactly this reservation, or its place in the queue; one that is over is no error. Rejects with FaultError. */
+  release(ownerId: string, reservationId: string): Promise<void>;
+  /** What the ledger has for the owner now. Rejects with FaultError. */
+  ask(ownerId: string): Promise<Reservation | undefined>;
+  /** Makes the cache equal to the ledger. Rejects with FaultError; what the list showed until then counts. */
+  refresh(signal: AbortSignal): Promise<void>;
+  /** A new leader calls it: events may have been lost while another replica released machines. */
+  distrust(): void;
+  /** Called with the group after each change; with undefined once everything is known. */
+  onChange(listener: (group: string | undefined) => void): () => void;
+};
+
+export type LedgerClientOptions = Pick<LedgerCacheOptions, "groupOf"> & {
+  readonly bus: Pick<Bus, "listen">;
+  readonly calls: ReservationCalls;
+  readonly ownerKind: string;
+  /** Monotonic; by default that of the process. */
+  readonly elapsedMs?: () => number;
+};
+
+/** Listens from now on. Knows nothing before the first `refresh`. */
+export async function openLedgerClient({
+  bus,
+  calls,
+  ownerKind,
+  groupOf,
+  elapsedMs = () => performance.now(),
+}: LedgerClientOptions): Promise<LedgerClient> {
+  const listeners = new Set<(group: string | undefined) => void>();
+  const notify = (group: string | undefined): void => {
+    for (const listener of listeners) listener(group);
+  };
+  const cache = ledgerCache({ groupOf, changed: notify, nowMs: elapsedMs });
+  const listening = await listenReservations(bus, ownerKind, { granted: cache.put, released: cache.end });
+  let term = 0;
+  let isKnown = false;
+  let listedAtMs = Number.NEGATIVE_INFINITY;
+
+  const ask: LedgerClient["ask"] = async (ownerId) => {
+    const known = cache.get(ownerId);
+    const found = await unlessMissing(calls.getReservation({ owner: { kind: ownerKind, id: ownerId } }));
+    const reservation = readReservation(found?.reservation, ownerKind);
+    if (reservation !== undefined) cache.put(reservation);
+    // A later one may have been requested meanwhile.
+    else if (known !== undefined) cache.end(known);
+    return reservation;
+  };
+
+  return {
+    isKnown: () => isKnown,
+    get: cache.get,
+    inGroup: cache.inGroup,
+    groups: cache.groups,
+    ageMs: () => elapsedMs() - listedAtMs,
+    reserve: async (ownerId, needs, priority = 0) => {
+      const request = { requestId: randomUUID(), owner: { kind: ownerKind, id: ownerId }, needs: [...needs], priority };
+      try {
+        const reply = await calls.reserve({ ...request, wait: true });
+        const reservation = readReservation(reply.reservation, ownerKind);
+        if (reservation !== undefined) cache.put(reservation);
+        return reservation;
+      } catch (error) {
+        if (faultOf(error)?.code === "reservation_differs") return ask(ownerId);
+        throw error;
+      }
+    },
+    release: async (ownerId, id) => {
+      const known = cache.get(ownerId);
+      await releaseReservation(calls, { kind: ownerKind, id: ownerId }, id);
+      cache.end({ ownerId, id, sequence: known?.id === id ? known.sequence : 0 });
+    },
+    ask,
+    refresh: async (signal) => {
+      const [begunTerm, begunAtMs] = [term, elapsedMs()];
+      await list(cache, listReservations(calls, ownerKind, { signal }));
+      listedAtMs = Math.max(listedAtMs, begunAtMs);
+      if (begunTerm !== term || isKnown) return;
+      isKnown = true;
+      notify(undefined);
+    },
+    distrust: () => {
+      isKnown = false;
+      term += 1;
+    },
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    [Symbol.asyncDispose]: () => listening[Symbol.asyncDispose](),
+  };
+}
+
+/** A list that fails half way has not shown that anything is over. */
+async function list(cache: LedgerCache, pages: ReturnType<typeof listReservations>): Promise<void> {
+  const listing = cache.beginList();
+  const listed: Reservation[] = [];
+  let nextSequence: number | undefined;
+  let complete: number | undefined;
+  try {
+    for await (const page of pages) {
+      listed.push(...page.reservations);
+      nextSequence = page.nextSequence;
+    }
+    complete = nextSequence;
+  } finally {
+    listing.finish(listed, complete);
+  }
+}

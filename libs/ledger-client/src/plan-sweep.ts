@@ -1,0 +1,98 @@
+/** A reservation, or an object in the cluster, that names its owner. */
+export type OwnedObject = {
+  /** No other object ever has it. */
+  readonly uid: string;
+  /** The installation that made it, where that is another one. */
+  readonly otherInstallation?: string | undefined;
+};
+
+/** Whether an object is left over. */
+export type Standing = {
+  /** `owned`: its owner needs it, or may need it. `blocked`: it is left over, and something else has to go first. */
+  readonly is: "owned" | "blocked" | "left";
+  readonly because: string;
+};
+
+export type SweepStep<Item> = {
+  /** `suspect`: it looks left over, and is removed when it still does later. */
+  readonly do: "keep" | "suspect" | "remove";
+  readonly object: Item;
+  readonly because: string;
+};
+
+export type SweepMemory = {
+  /** By uid, since when it has looked left over at every sweep. */
+  readonly leftSince: ReadonlyMap<string, number>;
+  readonly nowMs: number;
+  /**
+   * An object is removed when it has looked left over at two sweeps at least, and for this long. Undefined: it is removed at the first sweep, which is right only where no owner can come to have
+   * it later and its owner was requested at the store itself.
+   */
+  readonly graceMs: number | undefined;
+};
+
+/** One step an object, in their order. An object of another installation is kept, whatever its owner seems to be: its owner is stored elsewhere. */
+export function planSweep<Item extends OwnedObject>(
+  objects: readonly Item[],
+  standingOf: (object: Item) => Standing,
+  { leftSince, nowMs, graceMs }: SweepMemory,
+): SweepStep<Item>[] {
+  return objects.map((object) => {
+    const { is, because } = standingOf(object);
+    if (is === "owned") return { do: "keep", object, because };
+    if (object.otherInstallation !== undefined)
+      return { do: "keep", object, because: `it is of installation ${object.otherInstallation}` };
+    const since = leftSince.get(object.uid);
+    const isDue = graceMs === undefined || (since !== undefined && nowMs - since >= graceMs);
+    return { do: isDue && is === "left" ? "remove" : "suspect", object, because };
+  });
+}
+
+/** The installation of each object that is left alone because another one made it. */
+export function listForeign<Item extends OwnedObject>(
+  objects: readonly Item[],
+  standingOf: (object: Item) => Standing,
+): readonly string[] {
+  return objects.flatMap((object) => (standingOf(object).is === "owned" ? [] : (object.otherInstallation ?? [])));
+}
+
+/** Why nothing is removed, although so many objects look left over: lost records are likelier. */
+export type Brake = { readonly left: number; readonly because: string };
+
+export type BrakePolicy = {
+  /** So many objects may look left over at one sweep, and so large a part of all that were found. */
+  readonly mostObjects: number;
+  readonly mostPercent: number;
+};
+
+export type BrakeSnapshot = {
+  readonly left: number;
+  /** Of `left`, how many are older than the store of their owners. */
+  readonly olderThanStore: number;
+  readonly found: number;
+  /** How many owners are stored. */
+  readonly owners: number;
+  /** What an owner is: `lease`. */
+  readonly owner: string;
+  /** A user has confirmed that so many are left over. */
+  readonly confirmed: number;
+};
+
+/** Of so few, any part may be left over. */
+export const FEW = 10;
+
+/** Undefined: the sweep may remove what it plans. A process that has lost records sees leftovers everywhere, so what looks left over counts from the first sweep on. */
+export function decideBrake(
+  { left, olderThanStore, found, owners, owner, confirmed }: BrakeSnapshot,
+  { mostObjects, mostPercent }: BrakePolicy,
+): Brake | undefined {
+  if (left === 0 || left <= confirmed) return undefined;
+  const hold = (because: string): Brake => ({ left, because });
+  if (owners === 0) return hold(`${left} objects look left over, but there is no record of any ${owner}`);
+  if (olderThanStore > 0)
+    return hold(`${olderThanStore} of ${left} objects that look left over are older than the bucket of records`);
+  if (left > mostObjects) return hold(`${left} objects look left over, more than ${mostObjects}`);
+  if (left > FEW && left * 100 > found * mostPercent)
+    return hold(`${left} of ${found} objects look left over, more than ${mostPercent} %`);
+  return undefined;
+}

@@ -1,0 +1,103 @@
+import { expect, it } from "vitest";
+import type { Brake, OwnedObject, Standing, SweepStep } from "./plan-sweep.ts";
+import { sweepOwners, type SweepOptions } from "./sweep-owners.ts";
+
+type Found = OwnedObject & { readonly kind: string };
+const found = (uid: string, kind = "pod"): Found => ({ uid, kind });
+
+/** Objects whose owners are gone, a clock that only the test moves, and sweeps one after the other. */
+function sweeping(objects: readonly Found[], changes: Partial<SweepOptions<Found>> = {}) {
+  const removed: string[] = [];
+  const reported: string[] = [];
+  const owned = new Set<string>();
+  const clock = { nowMs: 0 };
+  const leftSince = new Map<string, number>();
+  const standingOf = ({ uid }: Found): Standing => ({ is: owned.has(uid) ? "owned" : "left", because: "no owner" });
+  const options: SweepOptions<Found> = {
+    observe: () => Promise.resolve({ objects: objects.filter(({ uid }) => !removed.includes(uid)), standingOf }),
+    leftSince,
+    graceMs: 1000,
+    nowMs: () => clock.nowMs,
+    kindOf: ({ kind }) => kind,
+    remove: (step) => {
+      removed.push(step.object.uid);
+      return Promise.resolve(step);
+    },
+    report: {
+      step: ({ do: what, object }, isDryRun) => reported.push(`${what} ${object.uid}${isDryRun ? " dry" : ""}`),
+      leftAlone: (installations) => reported.push(`left alone ${installations.length}`),
+    },
+    ...changes,
+  };
+  const sweep = async (more: Partial<SweepOptions<Found>> = {}): Promise<readonly string[]> => {
+    const { steps } = await sweepOwners({ ...options, ...more });
+    clock.nowMs += 1000;
+    return steps.map((step) => step.do);
+  };
+  return { sweep, removed, reported, owned, leftSince };
+}
+
+it("removes at the second sweep what has looked left over since the first, and begins again with what was owned in between", async () => {
+  const { sweep, removed, owned } = sweeping([found("a"), found("b")]);
+  expect(await sweep()).toEqual(["suspect", "suspect"]);
+  owned.add("b");
+  expect(await sweep()).toEqual(["remove", "keep"]);
+  owned.delete("b");
+  expect(await sweep()).toEqual(["suspect"]);
+  expect(removed).toEqual(["a"]);
+});
+
+it("begins again once its memory is cleared", async () => {
+  const { sweep, leftSince, removed } = sweeping([found("a")]);
+  await sweep();
+  leftSince.clear();
+  expect(await sweep()).toEqual(["suspect"]);
+  expect(removed).toEqual([]);
+});
+
+it("removes nothing while the brake holds, except for what is harmless", async () => {
+  const brake: Brake = { left: 2, because: "records are lost" };
+  const { sweep, removed, reported } = sweeping([found("a"), found("b", "reservation")], {
+    brake: () => brake,
+    isHarmless: ({ object }: SweepStep<Found>) => object.kind === "reservation",
+  });
+  await sweep();
+  expect(await sweep()).toEqual(["suspect", "remove"]);
+  expect(removed).toEqual(["b"]);
+  expect(reported.slice(-3)).toEqual(["left alone 0", "suspect a", "remove b"]);
+});
+
+it("only reports in a dry run, which counts as a sweep", async () => {
+  const { sweep, removed, reported } = sweeping([found("a")]);
+  await sweep({ isDryRun: true });
+  expect(await sweep({ isDryRun: true })).toEqual(["remove"]);
+  expect(removed).toEqual([]);
+  expect(reported.at(-1)).toBe("remove a dry");
+  await sweep();
+  expect(removed).toEqual(["a"]);
+});
+
+it("removes one kind after the other, and tries all of a kind before it rejects", async () => {
+  const objects = [found("a"), found("ns", "namespace"), found("b")];
+  const { sweep, removed } = sweeping(objects, { graceMs: undefined });
+  await sweep();
+  expect(removed).toEqual(["a", "b", "ns"]);
+  const failing = sweeping(objects, { graceMs: undefined });
+  const failure = new Error("no answer");
+  const remove: SweepOptions<Found>["remove"] = (step) => {
+    failing.removed.push(step.object.uid);
+    return step.object.uid === "a" ? Promise.reject(failure) : Promise.resolve(step);
+  };
+  await expect(failing.sweep({ remove })).rejects.toBe(failure);
+  expect(failing.removed).toEqual(["a", "b"]);
+});
+
+it("reports what a removal did instead, and what is of other installations", async () => {
+  const theirs = { ...found("b"), otherInstallation: "muster-2" };
+  const { sweep, reported } = sweeping([found("a"), theirs], {
+    graceMs: undefined,
+    remove: (step) => Promise.resolve({ ...step, do: "suspect" }),
+  });
+  expect(await sweep()).toEqual(["suspect", "keep"]);
+  expect(reported).toEqual(["left alone 1", "suspect a"]);
+});

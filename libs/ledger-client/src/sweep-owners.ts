@@ -1,0 +1,88 @@
+import { forEachSome } from "@muster/backoff";
+import { listForeign, planSweep, type Brake, type OwnedObject, type Standing, type SweepStep } from "./plan-sweep.ts";
+
+export type SweepOptions<Item extends OwnedObject> = {
+  /** All objects, and then whether their owners exist: an owner that is stored before its objects are made is found. */
+  readonly observe: () => Promise<{
+    readonly objects: readonly Item[];
+    readonly standingOf: (object: Item) => Standing;
+  }>;
+  /** By uid; each sweep updates it. Clear it to begin the grace again. */
+  readonly leftSince: Map<string, number>;
+  readonly graceMs: number | undefined;
+  readonly nowMs: () => number;
+  /** Removes nothing that is in use: changes steps that depend on other steps. */
+  readonly refine?: (steps: readonly SweepStep<Item>[]) => readonly SweepStep<Item>[];
+  readonly brake?: (steps: readonly SweepStep<Item>[]) => Brake | undefined | Promise<Brake | undefined>;
+  /** Whether nothing can be lost by removing it: neither the brake nor a dry run prevents it. */
+  readonly isHarmless?: (step: SweepStep<Item>) => boolean;
+  /** Objects of one kind go before those of the next that is found. */
+  readonly kindOf?: (object: Item) => string;
+  /** Removes this very object, unless it is not left over any more. Returns what it did. */
+  readonly remove: (step: SweepStep<Item>) => Promise<SweepStep<Item>>;
+  readonly report?: {
+    /** Each step but `keep`. */
+    step?(step: SweepStep<Item>, isDryRun: boolean): void;
+    brake?(brake: Brake | undefined): void;
+    /** The installation of each object that another one has made. */
+    leftAlone?(installations: readonly string[]): void;
+  };
+  readonly isDryRun?: boolean;
+};
+
+export type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake: Brake | undefined };
+
+/** Each may be checked once more before it goes. */
+const REMOVALS_AT_ONCE = 8;
+
+/**
+ * One sweep: removes what its owners have left over. Rejects with what failed first, after all removals have been tried; the next sweep tries them again.
+ */
+export async function sweepOwners<Item extends OwnedObject>(options: SweepOptions<Item>): Promise<Swept<Item>> {
+  const { leftSince, graceMs, nowMs, report, isDryRun = false } = options;
+  const { objects, standingOf } = await options.observe();
+  const planned = planSweep(objects, standingOf, { leftSince, nowMs: nowMs(), graceMs });
+  const steps = options.refine?.(planned) ?? planned;
+  const brake = await options.brake?.(steps);
+  report?.brake?.(brake);
+  report?.leftAlone?.(listForeign(objects, standingOf));
+  remember(leftSince, steps, nowMs());
+  const take = async (step: SweepStep<Item>): Promise<SweepStep<Item>> => {
+    const isHarmless = options.isHarmless?.(step) === true;
+    const allowed = brake === undefined || step.do !== "remove" || isHarmless ? step : hold(step, brake);
+    const isOnlyReported = isDryRun && !isHarmless;
+    const taken = allowed.do !== "remove" || isOnlyReported ? allowed : await options.remove(allowed);
+    if (taken.do !== "keep") report?.step?.(taken, isOnlyReported);
+    return taken;
+  };
+  const done: SweepStep<Item>[] = [];
+  for (const alike of Map.groupBy(steps, ({ object }) => options.kindOf?.(object)).values())
+    done.push(...(await takeAll(alike, take)));
+  return { steps: done, brake };
+}
+
+function remember<Item extends OwnedObject>(
+  leftSince: Map<string, number>,
+  steps: readonly SweepStep<Item>[],
+  nowMs: number,
+): void {
+  const left = new Set(steps.flatMap((step) => (step.do === "keep" ? [] : step.object.uid)));
+  for (const uid of leftSince.keys()) if (!left.has(uid)) leftSince.delete(uid);
+  for (const uid of left) if (!leftSince.has(uid)) leftSince.set(uid, nowMs);
+}
+
+function hold<Item>({ object, because }: SweepStep<Item>, brake: Brake): SweepStep<Item> {
+  return { do: "suspect", object, because: `${because}, but nothing is removed: ${brake.because}` };
+}
+
+async function takeAll<Item>(
+  steps: readonly SweepStep<Item>[],
+  take: (step: SweepStep<Item>) => Promise<SweepStep<Item>>,
+): Promise<SweepStep<Item>[]> {
+  const taken = new Map<SweepStep<Item>, SweepStep<Item>>();
+  const failures: unknown[] = [];
+  const one = async (step: SweepStep<Item>): Promise<unknown> => taken.set(step, await take(step));
+  await forEachSome(steps, REMOVALS_AT_ONCE, one, (_step, error) => failures.push(error));
+  if (failures.length > 0) throw failures[0];
+  return steps.map((step) => taken.get(step) ?? step);
+}

@@ -1,0 +1,26 @@
+import { context, propagation, trace } from "@opentelemetry/api";
+import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
+import { W3CTraceContextPropagator } from "@opentelemetry/core";
+import { decideTelemetry } from "./decide-telemetry.ts";
+import { unrecordedSpans } from "./unrecorded-spans.ts";
+
+/**
+ * Turns tracing on for a command, whose metrics no server scrapes. Trace ids always exist; the SDK is loaded only when the OTEL_* variables ask for an export.
+ * Disposing sends the remaining spans.
+ */
+export async function startTracing(identity: {
+  readonly service: string;
+  readonly version: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}): Promise<AsyncDisposable> {
+  if (decideTelemetry(identity.env).by === "sdk") return (await import("./telemetry.ts")).startTelemetry(identity);
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+  propagation.setGlobalPropagator(new W3CTraceContextPropagator());
+  trace.setGlobalTracerProvider(unrecordedSpans());
+  return {
+    [Symbol.asyncDispose]: () => {
+      for (const api of [context, propagation, trace]) api.disable();
+      return Promise.resolve();
+    },
+  };
+}

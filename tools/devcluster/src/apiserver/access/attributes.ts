@@ -1,0 +1,75 @@
+import { type Json, objectAt, textAt } from "../json.ts";
+import { decodeSegments } from "../path-segments.ts";
+
+/** What a request wants, as the rules of roles name it. */
+export type Attributes =
+  | { readonly verb: string; readonly path: string }
+  | {
+      readonly verb: string;
+      readonly group: string;
+      readonly resource: string;
+      readonly subresource: string;
+      /** "" for all, and for what has none. */
+      readonly namespace: string;
+      /** "" for all. */
+      readonly name: string;
+    };
+
+const VERBS: Readonly<Record<string, string>> = {
+  GET: "get",
+  HEAD: "get",
+  POST: "create",
+  PUT: "update",
+  PATCH: "patch",
+  DELETE: "delete",
+};
+const SUBRESOURCES_OF_NAMESPACES = ["status", "finalize"];
+
+/** Also of a resource that the server does not know. */
+export function attributesOf(method: string, path: string, query: URLSearchParams): Attributes {
+  const segments = (decodeSegments(path) ?? []).filter((segment) => segment !== "");
+  const [group = "", first = "", second = "", third, ...rest] =
+    segments[0] === "api" ? ["", ...segments.slice(2)] : [segments[1], ...segments.slice(3)];
+  if (!["api", "apis"].includes(segments[0] ?? "") || first === "") return { verb: method.toLowerCase(), path };
+  const isInside =
+    first === "namespaces" && third !== undefined && !SUBRESOURCES_OF_NAMESPACES.includes(third) && second !== "";
+  const [resource = "", name = "", subresource = ""] = isInside ? [third, ...rest] : [first, second, third];
+  const isCollection = name === "";
+  const verb = VERBS[method] ?? "";
+  return {
+    verb: isCollection ? collectionVerb(verb, query) : verb,
+    group,
+    resource,
+    subresource,
+    // A role of a namespace may also speak of the namespace itself.
+    namespace: isInside || first === "namespaces" ? second : "",
+    name: isCollection ? nameIn(query.get("fieldSelector") ?? "") : name,
+  };
+}
+
+function collectionVerb(verb: string, query: URLSearchParams): string {
+  if (verb === "delete") return "deletecollection";
+  if (verb !== "get") return verb;
+  return ["true", "1", ""].includes(query.get("watch") ?? "false") ? "watch" : "list";
+}
+
+/** Whoever asks for a collection by one name asks for that object. */
+function nameIn(selector: string): string {
+  return /(?:^|,)metadata\.name==?([^,!=\\]+)(?:,|$)/.exec(selector)?.[1] ?? "";
+}
+
+/** Those of an access review. */
+export function attributesIn(review: Json): Attributes {
+  const { nonResourceAttributes } = objectAt(review, "spec");
+  if (nonResourceAttributes !== undefined)
+    return { verb: textAt(nonResourceAttributes, "verb"), path: textAt(nonResourceAttributes, "path") };
+  const text = (field: string): string => textAt(review, "spec", "resourceAttributes", field);
+  return {
+    verb: text("verb"),
+    group: text("group"),
+    resource: text("resource"),
+    subresource: text("subresource"),
+    namespace: text("namespace"),
+    name: text("name"),
+  };
+}

@@ -1,0 +1,226 @@
+import { decodeDefinition, type Decoded } from "../schema.ts";
+import { isObject, type JsonObject, listAt, objectAt, put, textAt, textsAt, without } from "../json.ts";
+import { checkSubdomain } from "../names.ts";
+import { defineResource, type Resource, type ScalePaths } from "../resource.ts";
+import { definitions, type Schema } from "../definitions.ts";
+import { badRequest, fail, invalid, invalidValue, type Problem } from "../status.ts";
+import { fillDefaults } from "./fill-defaults.ts";
+import { fieldsOfPath } from "./json-path.ts";
+import { checkListTypes } from "./list-types.ts";
+import { columnsOf } from "./printer-columns.ts";
+import { prune, withoutNulls } from "./prune.ts";
+import { compileRules, type Rules } from "./rules.ts";
+import type { Structural } from "./structural.ts";
+import { blocksRules, validateValue } from "./validate-value.ts";
+
+const OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const RULES_NOT_CHECKED: Problem = {
+  field: "<nil>",
+  reason: "FieldValueInvalid",
+  message:
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+};
+const TERMINATING = "create not allowed while custom resource definition is terminating";
+
+/** The resources of a definition: one for each version that is served. All versions show the same objects, kept in the form of the storage version. */
+export function resourcesOf(definition: JsonObject): Resource[] {
+  const versions = listAt(definition, "spec", "versions").filter(isObject);
+  return versions.filter((version) => version["served"] === true).map((version) => buildResource(definition, version));
+}
+
+/** All objects of a definition, whichever versions are served. */
+export function storedResource(definition: JsonObject): Resource {
+  const name = storageVersion(definition);
+  const versions = listAt(definition, "spec", "versions").filter(isObject);
+  return buildResource(definition, versions.find((version) => textAt(version, "name") === name) ?? {});
+}
+
+/** The version in which objects of a definition are kept. */
+export function storageVersion(definition: JsonObject): string {
+  return textAt(
+    listAt(definition, "spec", "versions").find((version) => isObject(version) && version["storage"] === true),
+    "name",
+  );
+}
+
+function buildResource(definition: JsonObject, version: JsonObject): Resource {
+  const spec = objectAt(definition, "spec");
+  const names = objectAt(definition, "status", "acceptedNames");
+  const group = textAt(spec, "group");
+  const name = textAt(version, "name");
+  const kind = textAt(names, "kind");
+  const schema = objectAt(version, "schema", "openAPIV3Schema");
+  const hasStatus = isObject(objectAt(version, "subresources")["status"]);
+  const scale = scaleOf(version);
+  const rules = compileRules(schema);
+  const check = checksOf(schema, rules, scale);
+  const known = { group, version: name, kind };
+  const stored = `${group}/${storageVersion(definition)}`;
+  const shown = `${group}/${name}`;
+  return defineResource({
+    ...known,
+    plural: textAt(names, "plural"),
+    singular: textAt(names, "singular"),
+    shortNames: textsAt(names, "shortNames"),
+    categories: textsAt(names, "categories"),
+    namespaced: textAt(spec, "scope") === "Namespaced",
+    subresources: [...(hasStatus ? ["status" as const] : []), ...(scale === undefined ? [] : ["scale" as const])],
+    schema: publishSchema(schema),
+    checkName: checkSubdomain,
+    columns: columnsOf(version),
+    decode: (body, wrong) => decodeCustom(known, schema, body, wrong),
+    defaults: (object) => defaultsOf(schema, object),
+    validate: (object) => check(object, undefined),
+    validateChange: () => [],
+    counted: true,
+    wishOf: (object) => without(object, "metadata", ...(hasStatus ? ["status"] : [])),
+    withoutStatus: (object) => (hasStatus ? without(object, "status") : object),
+    validateUpdate: (before, after) => check(after, before),
+    validateStatus: (before, after) => checkStatus({ schema, rules, scale }, before, defaultsOf(schema, after)),
+    unconditionalUpdate: false,
+    closed: textAt(definition, "metadata", "deletionTimestamp") === "" ? undefined : TERMINATING,
+    scale,
+    patchesStrategically: false,
+    storedAs: {
+      bucket: `${group}/${textAt(names, "plural")}`,
+      toStored: (object) => withVersion(object, stored),
+      fromStored: (object) => defaultsOf(schema, withVersion(object, shown)),
+    },
+  });
+}
+
+function withVersion(object: JsonObject, apiVersion: string): JsonObject {
+  return object["apiVersion"] === apiVersion ? object : put(object, ["apiVersion"], apiVersion);
+}
+
+function defaultsOf(schema: Structural, object: JsonObject): JsonObject {
+  const filled = fillDefaults(schema, object);
+  return isObject(filled) ? filled : object;
+}
+
+type Known = { readonly group: string; readonly version: string; readonly kind: string };
+
+/** Takes what the schema has; metadata is decoded as that of any other object. */
+function decodeCustom(known: Known, schema: Structural, body: JsonObject, wrong: (because: string) => never): Decoded {
+  refuseOtherKind(known, body);
+  const { object, unknown } = prune(schema, body);
+  const warnings = unknown.map((path) => `unknown field "${path}"`);
+  const cleaned = withoutNulls(schema, object);
+  const root = decodeMetadata(isObject(cleaned) ? cleaned : {}, wrong, warnings);
+  return { object: root, warnings: warnings.sort() };
+}
+
+function refuseOtherKind({ group, version, kind }: Known, body: JsonObject): void {
+  const given = textAt(body, "kind");
+  const apiVersion = textAt(body, "apiVersion");
+  if (given === "" || apiVersion === "") {
+    const text = JSON.stringify(body);
+    const missing = given === "" ? "Kind" : "apiVersion";
+    const what = `the object provided is unrecognized (must be of type ${kind})`;
+    fail(badRequest(`${what}: Object '${missing}' is missing in '${text}' (${text.slice(0, 29)} ...)`));
+  }
+  if (apiVersion !== `${group}/${version}`) {
+    const because = `the API version in the data (${apiVersion}) does not match the expected API version (${group}/${version})`;
+    fail(badRequest(because));
+  }
+  if (given !== kind) {
+    const problem = invalidValue("kind", given, `must be ${kind}`);
+    fail(invalid({ group, kind: given }, textAt(body, "metadata", "name"), [problem]));
+  }
+}
+
+function decodeMetadata(object: JsonObject, wrong: (because: string) => never, warnings: string[]): JsonObject {
+  const metadata = object["metadata"];
+  if (!isObject(metadata)) {
+    if (metadata === undefined || metadata === null) return object;
+    return wrong(`metadata: Invalid value: ${JSON.stringify(metadata)}: must be an object`);
+  }
+  const refuse = (because: string): never => wrong(because.replace("ObjectMeta.metadata.", "ObjectMeta."));
+  const decoded = decodeDefinition(OBJECT_META, metadata, "metadata", refuse);
+  warnings.push(...decoded.warnings);
+  return { ...object, metadata: decoded.object };
+}
+
+function checksOf(
+  schema: Structural,
+  rules: Rules,
+  scale: ScalePaths | undefined,
+): (object: JsonObject, old: JsonObject | undefined) => Problem[] {
+  // Metadata has been checked like that of any other object.
+  const content = (object: JsonObject): JsonObject => without(object, "metadata", "apiVersion", "kind");
+  const contentSchema: Structural = {
+    ...schema,
+    properties: without(objectAt(schema, "properties"), "metadata", "apiVersion", "kind"),
+    required: textsAt(schema, "required").filter((key) => !["metadata", "apiVersion", "kind"].includes(key)),
+  };
+  return (object, old) => {
+    const before = old === undefined ? undefined : content(old);
+    const wasUnique = before === undefined || checkListTypes(schema, before).length === 0;
+    const problems = [
+      ...validateValue(contentSchema, content(object), "", before),
+      ...checkScale(object, scale),
+      ...(wasUnique ? checkListTypes(schema, content(object)) : []),
+    ];
+    if (problems.some(blocksRules)) return rules.defined ? [...problems, RULES_NOT_CHECKED] : problems;
+    return [...problems, ...rules.validate(object, old)];
+  };
+}
+
+type Checked = { readonly schema: Structural; readonly rules: Rules; readonly scale: ScalePaths | undefined };
+
+/** A status is checked by itself; rules may look at the whole object. */
+function checkStatus({ schema, rules, scale }: Checked, before: JsonObject, after: JsonObject): Problem[] {
+  const status = objectAt(schema, "properties")["status"];
+  const value = after["status"];
+  const found =
+    isObject(status) && value !== undefined
+      ? validateValue(status, value, "", before["status"]).map((one) => ({ ...one, field: statusField(one.field) }))
+      : [];
+  const problems = [
+    ...found,
+    ...checkScale(after, scale),
+    ...(isObject(status) && value !== undefined ? checkListTypes(status, value, "status") : []),
+  ];
+  if (problems.some(blocksRules)) return rules.defined ? [...problems, RULES_NOT_CHECKED] : problems;
+  return [...problems, ...rules.validate(after, before)];
+}
+
+function statusField(field: string): string {
+  return field === "<nil>" ? "status" : `status.${field}`;
+}
+
+function checkScale(object: JsonObject, scale: ScalePaths | undefined): Problem[] {
+  if (scale === undefined) return [];
+  return [scale.specReplicas, scale.statusReplicas].flatMap((path) => {
+    const field = `.${path.join(".")}`;
+    const holder = objectAt(object, ...path.slice(0, -1));
+    const value = holder[path.at(-1) ?? ""];
+    if (value === undefined || value === null) return [];
+    if (typeof value === "number" && Number.isInteger(value)) {
+      return value < 0 ? [invalidValue(field, value, "should be a non-negative integer")] : [];
+    }
+    const type = typeof value === "number" ? "float64" : typeof value === "boolean" ? "bool" : typeof value;
+    const shown = typeof value === "object" ? JSON.stringify(value) : String(value);
+    return [invalidValue(field, 0, `${field} accessor error: ${shown} is of the type ${type}, expected int64`)];
+  });
+}
+
+function scaleOf(version: JsonObject): ScalePaths | undefined {
+  const scale = objectAt(version, "subresources")["scale"];
+  if (!isObject(scale)) return undefined;
+  const selector = textAt(scale, "labelSelectorPath");
+  return {
+    specReplicas: fieldsOfPath(textAt(scale, "specReplicasPath")),
+    statusReplicas: fieldsOfPath(textAt(scale, "statusReplicasPath")),
+    selector: selector === "" ? undefined : fieldsOfPath(selector),
+  };
+}
+
+const IDENTITY = "io.k8s.api.core.v1.Pod";
+
+/** The schema as OpenAPI shows it, with what every object has. */
+function publishSchema(schema: Structural): Schema {
+  // Every kind describes these three in the same words.
+  const { apiVersion = {}, kind = {}, metadata = {} } = objectAt(definitions(), IDENTITY, "properties");
+  return { ...schema, properties: { apiVersion, kind, ...objectAt(schema, "properties"), metadata } };
+}

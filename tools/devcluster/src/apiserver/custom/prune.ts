@@ -1,0 +1,54 @@
+import { isList, isObject, type Json, type JsonObject, mapEntries } from "../json.ts";
+import { fieldSchema, itemSchema, keepsUnknown, type Structural } from "./structural.ts";
+
+/** Fields that every object of Kubernetes has, whatever its schema says. */
+const OBJECT_FIELDS = ["apiVersion", "kind", "metadata"];
+
+export type Pruned = {
+  readonly object: JsonObject;
+  /** Paths of what was dropped, in the order of the alphabet. */
+  readonly unknown: readonly string[];
+};
+
+/** Drops what the schema does not have. */
+export function prune(schema: Structural, object: JsonObject): Pruned {
+  const unknown: string[] = [];
+  const pruned = pruneObject(schema, object, "", { isRoot: true, unknown });
+  return { object: pruned, unknown: unknown.sort() };
+}
+
+type Context = { readonly isRoot: boolean; readonly unknown: string[] };
+
+function pruneValue(schema: Structural, value: Json, path: string, unknown: string[]): Json {
+  if (isObject(value)) return pruneObject(schema, value, path, { isRoot: false, unknown });
+  const items = itemSchema(schema);
+  if (!isList(value)) return value;
+  if (items === undefined) return value;
+  return value.map((item, index) => pruneValue(items, item, `${path}[${index}]`, unknown));
+}
+
+function pruneObject(schema: Structural, object: JsonObject, path: string, { isRoot, unknown }: Context): JsonObject {
+  return mapEntries(object, (key, child) => {
+    if (isRoot && OBJECT_FIELDS.includes(key)) return child;
+    const place = path === "" ? key : `${path}.${key}`;
+    const field = fieldSchema(schema, key);
+    if (field !== undefined) return pruneValue(field, child, place, unknown);
+    if (keepsUnknown(schema) || schema["additionalProperties"] === true) return child;
+    unknown.push(place);
+    return undefined;
+  });
+}
+
+/** Leaves null out where the schema allows none, as if it had not been written. */
+export function withoutNulls(schema: Structural, value: Json): Json {
+  if (isList(value)) {
+    const items = itemSchema(schema);
+    return items === undefined ? value : value.map((item) => withoutNulls(items, item));
+  }
+  if (!isObject(value)) return value;
+  return mapEntries(value, (key, child) => {
+    const field = fieldSchema(schema, key);
+    if (field === undefined) return child;
+    return child === null && field["nullable"] !== true ? undefined : withoutNulls(field, child);
+  });
+}

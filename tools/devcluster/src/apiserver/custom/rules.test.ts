@@ -1,0 +1,50 @@
+import { describe, expect, it } from "vitest";
+import type { JsonObject } from "../json.ts";
+import { compileRules } from "./rules.ts";
+
+const found = (spec: JsonObject, rule: string, value: JsonObject): readonly string[] => {
+  const schema = {
+    type: "object",
+    properties: { spec: { type: "object", properties: spec, "x-kubernetes-validations": [{ rule }] } },
+  };
+  const rules = compileRules(schema);
+  if (rules.defects.length > 0) return rules.defects.map(({ because }) => because);
+  return rules.validate({ kind: "Test", spec: value }, undefined).map(({ message }) => message);
+};
+const list = (type: string): JsonObject => ({ l: { type: "array", items: { type } } });
+
+describe("rules", () => {
+  it.each<[string, JsonObject, JsonObject]>([
+    ["self.l.sum() == 6", list("integer"), { l: [3, 1, 2] }],
+    ["size(self.t) == 2 && self.t.matches('^a+$')", { t: { type: "string" } }, { t: "aa" }],
+    ["self.?t.orValue('none') == 'none'", { t: { type: "string" } }, {}],
+    ["has(self.namespace) && self.namespace == 'x'", { namespace: { type: "string" } }, { namespace: "x" }],
+    [
+      "self.__namespace__ == 'x' && self.a__dash__b == 1",
+      { namespace: { type: "string" }, "a-b": { type: "integer" } },
+      { namespace: "x", "a-b": 1 },
+    ],
+    [
+      "self.o == {'a': 1} || self.o.a == 1",
+      { o: { type: "object", additionalProperties: { type: "integer" } } },
+      { o: { a: 1 } },
+    ],
+  ])("know %s", (rule, spec, value) => {
+    expect(found(spec, rule, value)).toEqual([]);
+  });
+
+  it.each([
+    ["self.nope == 1", "nope"],
+    ["self.n + 'a' == 'b'", "no such overload"],
+    ["self.n", "it must evaluate to a bool"],
+    ["self.n >", "Unexpected"],
+    ["quantity('1').isInteger()", "quantity"],
+  ])("are refused before they run: %s", (rule, because) => {
+    expect(found({ n: { type: "integer" } }, rule, {})[0]).toContain(because);
+  });
+
+  it("say what went wrong when they break off", () => {
+    const [message] = found(list("integer"), "self.l[5] == 1", { l: [1] });
+    expect(message).toMatch(/^Invalid value: "object": .* evaluating rule: self\.l\[5\] == 1$/);
+  });
+});

@@ -1,0 +1,51 @@
+import { at, isObject, type Json, type JsonObject, objectAt, textAt } from "../json.ts";
+
+/** A structural schema of a CustomResourceDefinition, as it stands there. */
+export type Structural = JsonObject;
+
+/** The schema of a field of an object; undefined when the schema has none for it. */
+export function fieldSchema(schema: Structural, key: string): Structural | undefined {
+  const property = at(schema, "properties", key);
+  if (isObject(property)) return property;
+  const rest = schema["additionalProperties"];
+  return isObject(rest) ? rest : undefined;
+}
+
+export function itemSchema(schema: Structural): Structural | undefined {
+  const items = schema["items"];
+  return isObject(items) ? items : undefined;
+}
+
+/** Fields that no schema names are kept. */
+export function keepsUnknown(schema: Structural): boolean {
+  return schema["x-kubernetes-preserve-unknown-fields"] === true;
+}
+
+export function isIntOrString(schema: Structural): boolean {
+  return schema["x-kubernetes-int-or-string"] === true;
+}
+
+/** Which items of two lists are the same: by all their keys, or by their value; undefined when they cannot be told apart. */
+export function listKeysOf(schema: Structural): readonly string[] | "value" | undefined {
+  switch (textAt(schema, "x-kubernetes-list-type")) {
+    case "set":
+      return "value";
+    case "map": {
+      const keys = schema["x-kubernetes-list-map-keys"];
+      return Array.isArray(keys) ? keys.filter((key) => typeof key === "string") : undefined;
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** The item of an earlier list that an item is the next state of. */
+export function correlate(schema: Structural, item: Json, earlier: readonly Json[]): Json | undefined {
+  const keys = listKeysOf(schema);
+  if (keys === undefined || keys === "value") return undefined;
+  const defaults = objectAt(schema, "items", "properties");
+  const identity = (one: Json): string =>
+    JSON.stringify(keys.map((key) => at(one, key) ?? at(defaults, key, "default") ?? null));
+  const wanted = identity(item);
+  return earlier.find((one) => identity(one) === wanted);
+}

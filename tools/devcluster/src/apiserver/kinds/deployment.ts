@@ -1,0 +1,89 @@
+import { type JsonObject, numberAt, objectAt, put, sameJson, withDefaults } from "../json.ts";
+import { checkSubdomain } from "../names.ts";
+import { defineResource, type Resource } from "../resource.ts";
+import { invalidValue, type Problem } from "../status.ts";
+import { AGE, NAME } from "../table.ts";
+import {
+  checkWorkload,
+  CONTAINER_COLUMNS,
+  countColumn,
+  defaultWorkload,
+  readyColumn,
+  refuseValues,
+  SELECTOR_COLUMN,
+  WORKLOAD_SCALE,
+} from "./workload.ts";
+
+/** Strategy of all deployments here: a new template takes effect after all pods of the old one have ended. */
+const RECREATE = { type: "Recreate" };
+
+export const deployments: Resource = defineResource({
+  group: "apps",
+  kind: "Deployment",
+  plural: "deployments",
+  shortNames: ["deploy"],
+  categories: ["all"],
+  subresources: ["status", "scale"],
+  scale: WORKLOAD_SCALE,
+  checkName: checkSubdomain,
+  counted: true,
+  columns: [
+    NAME,
+    readyColumn(),
+    { ...countColumn("Up-to-date", "status", "updatedReplicas"), type: "string" },
+    { ...countColumn("Available", "status", "availableReplicas"), type: "string" },
+    AGE,
+    ...CONTAINER_COLUMNS,
+    SELECTOR_COLUMN,
+  ],
+  defaults: (deployment) => {
+    const filled = defaultWorkload(deployment, { revisionHistoryLimit: 10 });
+    return put(filled, ["spec", "strategy"], withDefaults(objectAt(deployment, "spec", "strategy"), RECREATE));
+  },
+  withoutStatus: (deployment) => ({ ...deployment, status: {} }),
+  validate: (deployment) => {
+    refuseValues("deployments", deployment, {
+      "spec.strategy": [RECREATE],
+      "spec.paused": [false],
+      "spec.minReadySeconds": [0],
+      "spec.progressDeadlineSeconds": [],
+    });
+    return checkWorkload(deployment, "deployment");
+  },
+  validateChange: checkSameSelector,
+});
+
+export const replicaSets: Resource = defineResource({
+  group: "apps",
+  kind: "ReplicaSet",
+  plural: "replicasets",
+  shortNames: ["rs"],
+  categories: ["all"],
+  subresources: ["status", "scale"],
+  scale: WORKLOAD_SCALE,
+  checkName: checkSubdomain,
+  counted: true,
+  fields: { "status.replicas": (set) => String(numberAt(set, "status", "replicas") ?? 0) },
+  columns: [
+    NAME,
+    countColumn("Desired", "spec", "replicas"),
+    countColumn("Current", "status", "replicas"),
+    countColumn("Ready", "status", "readyReplicas"),
+    AGE,
+    ...CONTAINER_COLUMNS,
+    SELECTOR_COLUMN,
+  ],
+  defaults: (set) => defaultWorkload(set, {}),
+  withoutStatus: (set) => ({ ...set, status: { replicas: 0 } }),
+  validate: (set) => {
+    refuseValues("replica sets", set, { "spec.minReadySeconds": [0] });
+    return checkWorkload(set, "deployment");
+  },
+  validateChange: checkSameSelector,
+});
+
+function checkSameSelector(before: JsonObject, after: JsonObject): Problem[] {
+  const selector = objectAt(after, "spec")["selector"];
+  if (sameJson(objectAt(before, "spec")["selector"], selector)) return [];
+  return [invalidValue("spec.selector", selector ?? null, "field is immutable")];
+}

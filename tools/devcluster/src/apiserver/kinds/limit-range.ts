@@ -1,0 +1,60 @@
+import { at, isObject, type Json, type JsonObject, listAt, objectAt, put, textAt, withDefaults } from "../json.ts";
+import { checkSubdomain } from "../names.ts";
+import { defineResource, type Resource } from "../resource.ts";
+import { fail, notServed, type Problem, required } from "../status.ts";
+import { AGE, column, NAME } from "../table.ts";
+
+const BOUNDS = ["max", "maxLimitRequestRatio", "min"];
+
+/** What the containers of a namespace get that do not say what they need. A range with bounds is refused: nothing here would hold a pod to them. */
+export const limitRanges: Resource = defineResource({
+  kind: "LimitRange",
+  plural: "limitranges",
+  shortNames: ["limits"],
+  checkName: checkSubdomain,
+  columns: [NAME, column("Created At", (range) => textAt(range, "metadata", "creationTimestamp")), AGE],
+  defaults: (range) => put(range, ["spec", "limits"], listAt(range, "spec", "limits").map(defaultItem)),
+  validate: checkRange,
+});
+
+/** The spec of a pod with what the ranges of its namespace give to its containers. */
+export function withLimits(spec: JsonObject, ranges: readonly JsonObject[]): JsonObject {
+  const items = ranges.flatMap((range) => listAt(range, "spec", "limits")).filter(isOfContainers);
+  const fill = (container: Json): Json => (isObject(container) ? fillContainer(container, items) : container);
+  return ["containers", "initContainers"].reduce(
+    (filled, key) => (key in filled ? put(filled, [key], listAt(filled, key).map(fill)) : filled),
+    spec,
+  );
+}
+
+function fillContainer(container: JsonObject, items: readonly Json[]): JsonObject {
+  const fill = (kind: string, from: string): JsonObject =>
+    items.reduce<JsonObject>(
+      (said, item) => withDefaults(said, objectAt(item, from)),
+      objectAt(container, "resources", kind),
+    );
+  const amounts = { requests: fill("requests", "defaultRequest"), limits: fill("limits", "default") };
+  const said = Object.entries(amounts).filter(([, each]) => Object.keys(each).length > 0);
+  return put(container, ["resources"], { ...objectAt(container, "resources"), ...Object.fromEntries(said) });
+}
+
+/** A container requests what it is limited to where the range names no request. */
+function defaultItem(item: Json): Json {
+  if (!isObject(item) || !isOfContainers(item)) return item;
+  const limits = objectAt(item, "default");
+  return { ...item, default: limits, defaultRequest: withDefaults(objectAt(item, "defaultRequest"), limits) };
+}
+
+function isOfContainers(item: Json): boolean {
+  return textAt(item, "type") === "Container";
+}
+
+function checkRange(range: JsonObject): Problem[] {
+  return listAt(range, "spec", "limits").flatMap((item, index) => {
+    const field = `spec.limits[${index}]`;
+    if (textAt(item, "type") === "") return [required(`${field}.type`)];
+    if (!isOfContainers(item)) fail(notServed(`${field}.type ${textAt(item, "type")}`));
+    const bound = BOUNDS.find((name) => at(item, name) !== undefined);
+    return bound === undefined ? [] : fail(notServed(`${field}.${bound}`));
+  });
+}

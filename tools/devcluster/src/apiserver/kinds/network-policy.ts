@@ -1,0 +1,37 @@
+import { isObject, type Json, type JsonObject, listAt, objectAt, put, withDefaults } from "../json.ts";
+import { checkSubdomain } from "../names.ts";
+import { printSelector } from "../object-selector.ts";
+import { defineResource, type Resource } from "../resource.ts";
+import { AGE, column, NAME, orNone } from "../table.ts";
+
+/** Who may speak to whom, as data: no process here is held to it, so that a real API server judges its rules. */
+export const networkPolicies: Resource = defineResource({
+  group: "networking.k8s.io",
+  kind: "NetworkPolicy",
+  plural: "networkpolicies",
+  shortNames: ["netpol"],
+  checkName: checkSubdomain,
+  counted: true,
+  columns: [
+    NAME,
+    column("Pod-Selector", (policy) => orNone(printSelector(objectAt(policy, "spec", "podSelector")))),
+    AGE,
+  ],
+  defaults: (policy) => {
+    const spec = withDefaults(objectAt(policy, "spec"), { podSelector: {} });
+    const types = ["Ingress", ...(listAt(spec, "egress").length === 0 ? [] : ["Egress"])];
+    const policyTypes = listAt(spec, "policyTypes").length === 0 ? types : listAt(spec, "policyTypes");
+    return put(policy, ["spec"], { ...spec, ...defaultRules(spec), policyTypes });
+  },
+});
+
+function defaultRules(spec: JsonObject): JsonObject {
+  const withProtocol = (port: Json): Json => (isObject(port) ? withDefaults(port, { protocol: "TCP" }) : port);
+  const rule = (one: Json): Json =>
+    isObject(one) && one["ports"] !== undefined ? { ...one, ports: listAt(one, "ports").map(withProtocol) } : one;
+  return Object.fromEntries(
+    ["ingress", "egress"]
+      .filter((direction) => spec[direction] !== undefined)
+      .map((direction) => [direction, listAt(spec, direction).map(rule)]),
+  );
+}

@@ -1,0 +1,186 @@
+import {
+  at,
+  isObject,
+  type Json,
+  type JsonObject,
+  listAt,
+  mapEntries,
+  numberAt,
+  objectAt,
+  put,
+  sameJson,
+  textAt,
+} from "../json.ts";
+import { checkLabel, checkLabelKey, checkSubdomain } from "../names.ts";
+import {
+  duplicate,
+  fail,
+  forbiddenValue,
+  invalidValue,
+  missingReference,
+  notServed,
+  type Problem,
+  required,
+  unsupported,
+} from "../status.ts";
+
+const PULL_POLICIES = ["Always", "IfNotPresent", "Never"];
+const RESTART_POLICIES = ["Always", "OnFailure", "Never"];
+const LARGEST_PORT = 65_535;
+
+/** What Kubernetes refuses in a new pod, as far as a pod of processes can meet it. */
+export function validatePod(pod: JsonObject): Problem[] {
+  const spec = objectAt(pod, "spec");
+  refuseUnsupported(spec);
+  const containers = listAt(spec, "containers");
+  const initContainers = listAt(spec, "initContainers");
+  const volumes = new Set(listAt(spec, "volumes").map((volume) => textAt(volume, "name")));
+  const check = (list: readonly Json[], field: string): Problem[] =>
+    list.flatMap((container, index) => checkContainer(container, `${field}[${index}]`, volumes));
+  const nodeName = textAt(spec, "nodeName");
+  const nodeProblem = nodeName === "" ? undefined : checkSubdomain(nodeName);
+  return [
+    ...checkVolumes(listAt(spec, "volumes")),
+    ...(containers.length === 0 ? [required("spec.containers")] : []),
+    ...check(containers, "spec.containers"),
+    ...check(initContainers, "spec.initContainers"),
+    ...checkUnique([...containers], "spec.containers", "name"),
+    ...checkUnique([...initContainers], "spec.initContainers", "name"),
+    ...oneOf("spec.restartPolicy", textAt(spec, "restartPolicy"), RESTART_POLICIES),
+    ...(nodeProblem === undefined ? [] : [invalidValue("spec.nodeName", nodeName, nodeProblem)]),
+    ...atLeast("spec.activeDeadlineSeconds", numberAt(spec, "activeDeadlineSeconds"), 1),
+    ...checkGates(gatesOf(pod), nodeName),
+    ...("ephemeralContainers" in spec ? [forbiddenValue("spec.ephemeralContainers", "cannot be set on create")] : []),
+  ];
+}
+
+/** Probes by gRPC, which nothing here makes. */
+function refuseUnsupported(spec: JsonObject): void {
+  const probed = [...listAt(spec, "containers"), ...listAt(spec, "initContainers")];
+  for (const probe of ["livenessProbe", "readinessProbe", "startupProbe"])
+    if (probed.some((container) => at(container, probe, "grpc") !== undefined)) fail(notServed(`${probe}.grpc`));
+}
+
+function gatesOf(pod: JsonObject): string[] {
+  return listAt(pod, "spec", "schedulingGates").map((gate) => textAt(gate, "name"));
+}
+
+function checkGates(gates: readonly string[], nodeName: string): Problem[] {
+  const problems = gates.flatMap((gate, index) => {
+    const problem = checkLabelKey(gate);
+    const field = `spec.schedulingGates[${index}]`;
+    return [
+      ...(problem === undefined ? [] : [invalidValue(field, gate, problem)]),
+      ...(gates.indexOf(gate) < index ? [duplicate(field, gate)] : []),
+    ];
+  });
+  if (nodeName === "" || gates.length === 0) return problems;
+  return [...problems, forbiddenValue("spec.nodeName", "cannot be set until all schedulingGates have been cleared")];
+}
+
+function checkContainer(container: Json, field: string, volumes: ReadonlySet<string>): Problem[] {
+  return [
+    ...checkName(`${field}.name`, textAt(container, "name")),
+    ...(textAt(container, "image") === "" ? [required(`${field}.image`)] : []),
+    ...listAt(container, "ports").flatMap((port, index) => checkPort(port, `${field}.ports[${index}]`)),
+    ...listAt(container, "env").flatMap((variable, index) =>
+      checkVariable(textAt(variable, "name"), `${field}.env[${index}].name`),
+    ),
+    ...listAt(container, "volumeMounts").flatMap((mount, index) =>
+      checkMount(mount, `${field}.volumeMounts[${index}]`, volumes),
+    ),
+    ...oneOf(`${field}.imagePullPolicy`, textAt(container, "imagePullPolicy"), PULL_POLICIES),
+  ];
+}
+
+function checkName(field: string, name: string): Problem[] {
+  if (name === "") return [required(field)];
+  const problem = checkLabel(name);
+  return problem === undefined ? [] : [invalidValue(field, name, problem)];
+}
+
+function checkPort(port: Json, field: string): Problem[] {
+  const number = numberAt(port, "containerPort") ?? 0;
+  if (number === 0) return [required(`${field}.containerPort`)];
+  if (number > 0 && number <= LARGEST_PORT) return [];
+  return [invalidValue(`${field}.containerPort`, number, `must be between 1 and ${LARGEST_PORT}, inclusive`)];
+}
+
+function checkVariable(name: string, field: string): Problem[] {
+  if (name === "") return [required(field)];
+  if (/^[ -<>-~]+$/.test(name)) return [];
+  const because = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+  return [invalidValue(field, name, because)];
+}
+
+function checkMount(mount: Json, field: string, volumes: ReadonlySet<string>): Problem[] {
+  const name = textAt(mount, "name");
+  return [
+    ...(name === "" ? [required(`${field}.name`)] : []),
+    ...(name === "" || volumes.has(name) ? [] : [missingReference(`${field}.name`, name)]),
+    ...(textAt(mount, "mountPath") === "" ? [required(`${field}.mountPath`)] : []),
+  ];
+}
+
+function checkVolumes(volumes: readonly Json[]): Problem[] {
+  const names = volumes.flatMap((volume, index) => checkName(`spec.volumes[${index}].name`, textAt(volume, "name")));
+  return [...names, ...checkUnique(volumes, "spec.volumes", "name")];
+}
+
+function checkUnique(items: readonly Json[], field: string, key: string): Problem[] {
+  const names = items.map((item) => textAt(item, key));
+  return names.flatMap((name, index) =>
+    name !== "" && names.indexOf(name) < index ? [duplicate(`${field}[${index}].${key}`, name)] : [],
+  );
+}
+
+function oneOf(field: string, value: string, supported: readonly string[]): Problem[] {
+  return supported.includes(value) ? [] : [unsupported(field, value, supported)];
+}
+
+function atLeast(field: string, value: number | undefined, least: number): Problem[] {
+  return value === undefined || value >= least
+    ? []
+    : [invalidValue(field, value, `must be greater than or equal to ${least}`)];
+}
+
+const CHANGEABLE =
+  "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/** A pod's spec stays as it was created, but for images, its deadline, tolerations that are added, and gates that are removed. */
+export function validatePodChange(before: JsonObject, after: JsonObject): Problem[] {
+  const old = listAt(before, "spec", "tolerations");
+  const kept = listAt(after, "spec", "tolerations");
+  const lost = old.filter((toleration) => !kept.some((one) => sameJson(one, toleration)));
+  const tolerations =
+    lost.length === 0
+      ? []
+      : [forbiddenValue("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")];
+  const problems = [...tolerations, ...checkNewGates(gatesOf(before), gatesOf(after))];
+  if (sameJson(frozen(before), frozen(after))) return problems;
+  return [...problems, forbiddenValue("spec", CHANGEABLE)];
+}
+
+function checkNewGates(before: readonly string[], after: readonly string[]): Problem[] {
+  return after.flatMap((gate, index) =>
+    before.includes(gate)
+      ? []
+      : [
+          forbiddenValue(
+            `spec.schedulingGates[${index}].name`,
+            `only deletion is allowed, but found new scheduling gate '${gate}'`,
+          ),
+        ],
+  );
+}
+
+/** The part of a spec that may not change. */
+function frozen(pod: JsonObject): Json {
+  const imageless = (list: readonly Json[]): Json[] =>
+    list.map((item) => (isObject(item) ? put(item, ["image"], undefined) : item));
+  return mapEntries(objectAt(pod, "spec"), (key, value) => {
+    if (["activeDeadlineSeconds", "tolerations", "schedulingGates"].includes(key)) return undefined;
+    if (key === "containers" || key === "initContainers") return imageless(listAt(pod, "spec", key));
+    return value;
+  });
+}

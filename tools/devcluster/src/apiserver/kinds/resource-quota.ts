@@ -1,0 +1,77 @@
+import { at, type JsonObject, objectAt, put, sameJson, textAt, textsAt } from "../json.ts";
+import { checkLabelKey, checkSubdomain } from "../names.ts";
+import { parseQuantity } from "../quantity.ts";
+import { defineResource, type Resource } from "../resource.ts";
+import { fail, invalidValue, notServed, type Problem } from "../status.ts";
+import { AGE, column, NAME } from "../table.ts";
+
+/** What counts without a prefix. */
+const PLAIN = [
+  "cpu",
+  "memory",
+  "ephemeral-storage",
+  "pods",
+  "services",
+  "replicationcontrollers",
+  "resourcequotas",
+  "secrets",
+  "configmaps",
+  "persistentvolumeclaims",
+  "services.nodeports",
+  "services.loadbalancers",
+];
+/** Leases of type kubernetes have a quota with it. */
+const SCOPE = "PriorityClass";
+
+/** How much the objects of a namespace may be together. */
+export const resourceQuotas: Resource = defineResource({
+  kind: "ResourceQuota",
+  plural: "resourcequotas",
+  shortNames: ["quota"],
+  subresources: ["status"],
+  checkName: checkSubdomain,
+  deleteReturnsObject: true,
+  columns: [
+    NAME,
+    column("Request", (quota) => printAmounts(quota, (name) => !name.startsWith("limits."))),
+    column("Limit", (quota) => printAmounts(quota, (name) => name.startsWith("limits."))),
+    AGE,
+  ],
+  defaults: (quota) => (quota["spec"] === undefined ? { ...quota, spec: {} } : quota),
+  withoutStatus: (quota) => put(quota, ["status"], {}),
+  validate: checkQuota,
+  validateChange: (before, after) =>
+    sameJson(at(before, "spec", "scopes"), at(after, "spec", "scopes"))
+      ? []
+      : [invalidValue("spec.scopes", at(after, "spec", "scopes") ?? null, "field is immutable")],
+});
+
+function printAmounts(quota: JsonObject, isShown: (name: string) => boolean): string {
+  const hard = objectAt(quota, "status", "hard");
+  return Object.keys(hard)
+    .filter(isShown)
+    .toSorted()
+    .map((name) => `${name}: ${textAt(quota, "status", "used", name) || "0"}/${textAt(hard, name)}`)
+    .join(", ");
+}
+
+function checkQuota(quota: JsonObject): Problem[] {
+  const other = textsAt(quota, "spec", "scopes").find((scope) => scope !== SCOPE);
+  if (other !== undefined) fail(notServed(`spec.scopes ${other}`));
+  if (at(quota, "spec", "scopeSelector") !== undefined) fail(notServed("spec.scopeSelector"));
+  const hard = objectAt(quota, "spec", "hard");
+  return Object.keys(hard).flatMap((name) => {
+    const field = `spec.hard[${name}]`;
+    const problem = checkLabelKey(name);
+    if (problem !== undefined) return [invalidValue(field, name, problem)];
+    if (!name.includes("/") && !isStandard(name))
+      return [invalidValue(field, name, "must be a standard resource for quota")];
+    const amount = parseQuantity(textAt(hard, name)) ?? 0n;
+    if (amount < 0n) return [invalidValue(field, textAt(hard, name), "must be greater than or equal to 0")];
+    return [];
+  });
+}
+
+function isStandard(name: string): boolean {
+  return PLAIN.includes(name) || /^(requests|limits)\.(cpu|memory|ephemeral-storage)$|^requests\.storage$/.test(name);
+}

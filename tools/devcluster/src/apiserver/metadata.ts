@@ -1,0 +1,146 @@
+import { at, type Json, type JsonObject, listAt, numberAt, objectAt, put, textAt, textsAt } from "./json.ts";
+import { type Check, checkLabelKey, checkLabelValue } from "./names.ts";
+import { forbiddenValue, invalidValue, type Problem, required } from "./status.ts";
+
+/** All annotations of an object together, in characters. */
+const ANNOTATIONS_LIMIT = 256 * 1024;
+const STANDARD_FINALIZERS = ["kubernetes", "orphan", "foregroundDeletion"];
+
+export function nameOf(object: JsonObject): string {
+  return textAt(object, "metadata", "name");
+}
+
+export function namespaceOf(object: JsonObject): string {
+  return textAt(object, "metadata", "namespace");
+}
+
+export function uidOf(object: JsonObject): string {
+  return textAt(object, "metadata", "uid");
+}
+
+export function revisionOf(object: JsonObject): string {
+  return textAt(object, "metadata", "resourceVersion");
+}
+
+export function finalizersOf(object: JsonObject): string[] {
+  return textsAt(object, "metadata", "finalizers");
+}
+
+export function isDeleting(object: JsonObject): boolean {
+  return textAt(object, "metadata", "deletionTimestamp") !== "";
+}
+
+/** The reference to the one owner that manages an object. */
+export function controllerOf(object: JsonObject): Json | undefined {
+  return listAt(object, "metadata", "ownerReferences").find((owner) => at(owner, "controller") === true);
+}
+
+/** Kubernetes' form of a time: whole seconds. */
+export function timestamp(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+/** What is wrong with the metadata of an object that is written. */
+export function checkMetadata(object: JsonObject, checkName: Check): Problem[] {
+  const name = nameOf(object);
+  const nameProblem = name === "" ? undefined : checkName(name);
+  return [
+    ...(name === "" ? [required("metadata.name", "name or generateName is required")] : []),
+    ...(nameProblem === undefined ? [] : [invalidValue("metadata.name", name, nameProblem)]),
+    ...checkLabels("metadata.labels", objectAt(object, "metadata", "labels")),
+    ...checkAnnotations(objectAt(object, "metadata", "annotations")),
+    ...checkOwners(object),
+    ...checkFinalizers(object),
+  ];
+}
+
+export function checkLabels(field: string, labels: JsonObject): Problem[] {
+  return Object.entries(labels).flatMap(([key, value]) => {
+    const keyProblem = checkLabelKey(key);
+    const valueProblem = typeof value === "string" ? checkLabelValue(value) : undefined;
+    return [
+      ...(keyProblem === undefined ? [] : [invalidValue(field, key, keyProblem)]),
+      ...(valueProblem === undefined ? [] : [invalidValue(field, value, valueProblem)]),
+    ];
+  });
+}
+
+function checkAnnotations(annotations: JsonObject): Problem[] {
+  const field = "metadata.annotations";
+  const problems = Object.keys(annotations).flatMap((key) => {
+    const problem = checkLabelKey(key.toLowerCase());
+    return problem === undefined ? [] : [invalidValue(field, key, problem)];
+  });
+  const size = Object.keys(annotations).reduce((sum, key) => sum + key.length + textAt(annotations, key).length, 0);
+  if (size > ANNOTATIONS_LIMIT) {
+    problems.push({
+      field,
+      reason: "FieldValueTooLong",
+      message: `Too long: may not be more than ${ANNOTATIONS_LIMIT} bytes`,
+    });
+  }
+  return problems;
+}
+
+function checkOwners(object: JsonObject): Problem[] {
+  const owners = listAt(object, "metadata", "ownerReferences");
+  const field = "metadata.ownerReferences";
+  const missing = owners.flatMap((owner) => [
+    ...(textAt(owner, "apiVersion") === ""
+      ? [invalidValue(`${field}.apiVersion`, "", "version must not be empty")]
+      : []),
+    ...["kind", "name", "uid"]
+      .filter((key) => textAt(owner, key) === "")
+      .map((key) => invalidValue(`${field}.${key}`, "", "must not be empty")),
+  ]);
+  const controllers = owners.filter((owner) => at(owner, "controller") === true).map((owner) => textAt(owner, "kind"));
+  if (controllers.length < 2) return missing;
+  const because = `Only one reference can have Controller set to true. Found "true" in references for ${controllers.join(" and ")}`;
+  return [...missing, invalidValue(field, "[]metav1.OwnerReference", because)];
+}
+
+function checkFinalizers(object: JsonObject): Problem[] {
+  return finalizersOf(object).flatMap((finalizer, index) => {
+    const field = `metadata.finalizers[${index}]`;
+    const problem = checkLabelKey(finalizer);
+    if (problem !== undefined) return [invalidValue(field, finalizer, problem)];
+    // Only kinds of the core group insist on a slash.
+    if (textAt(object, "apiVersion").includes("/")) return [];
+    if (finalizer.includes("/") || STANDARD_FINALIZERS.includes(finalizer)) return [];
+    return [invalidValue(field, finalizer, "name is neither a standard finalizer name nor is it fully qualified")];
+  });
+}
+
+/** What may not change from one state of an object to the next. */
+export function checkMetadataChange(before: JsonObject, after: JsonObject): Problem[] {
+  const known = new Set(finalizersOf(before));
+  const added = finalizersOf(after).filter((finalizer) => !known.has(finalizer));
+  if (!isDeleting(before) || added.length === 0) return [];
+  const because = `no new finalizers can be added if the object is being deleted, found new finalizers []string{${added.map((one) => JSON.stringify(one)).join(", ")}}`;
+  return [forbiddenValue("metadata.finalizers", because)];
+}
+
+/** Metadata that the server alone writes, taken over from the state before. */
+export function keepServerMetadata(before: JsonObject, after: JsonObject): JsonObject {
+  const kept = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "resourceVersion",
+  ];
+  const metadata = Object.fromEntries(
+    Object.entries(objectAt(after, "metadata")).filter(
+      ([key]) => ![...kept, "selfLink", "managedFields"].includes(key),
+    ),
+  );
+  const server = Object.entries(objectAt(before, "metadata")).filter(([key]) => kept.includes(key));
+  return put(after, ["metadata"], { ...metadata, ...Object.fromEntries(server) });
+}
+
+/** The object with its generation one higher, where it has one. */
+export function nextGeneration(object: JsonObject): JsonObject {
+  const generation = numberAt(object, "metadata", "generation");
+  return generation === undefined ? object : put(object, ["metadata", "generation"], generation + 1);
+}

@@ -1,0 +1,74 @@
+import { definitionOf, definitions } from "./definitions.ts";
+import { isObject, type Json, type JsonObject, objectAt, textAt } from "./json.ts";
+import { jsonPatch } from "./json-patch.ts";
+import { mergePatch } from "./merge-patch.ts";
+import { nameOf, uidOf } from "./metadata.ts";
+import { apiVersionOf, type Resource } from "./resource.ts";
+import { badRequest, conflict, fail, forbiddenValue, invalid, required, unsupportedMediaType } from "./status.ts";
+import { strategicMerge } from "./strategic-merge.ts";
+
+export const APPLY = "application/apply-patch+yaml";
+
+export const PATCH_TYPES = [
+  "application/json-patch+json",
+  "application/merge-patch+json",
+  "application/strategic-merge-patch+json",
+  APPLY,
+] as const;
+
+export type PatchType = (typeof PATCH_TYPES)[number];
+
+/** Fails with 415 for any other type. Custom resources have no strategic merge. */
+export function patchTypeOf(mediaType: string, strategic: boolean): PatchType {
+  const accepted = PATCH_TYPES.filter((type) => strategic || type !== "application/strategic-merge-patch+json");
+  const found = accepted.find((type) => type === mediaType);
+  return found ?? fail(unsupportedMediaType(accepted));
+}
+
+export type PatchRequest = {
+  readonly resource: Resource;
+  readonly type: PatchType;
+  readonly patch: Json;
+};
+
+/** Fails with 422 for options that do not fit the type of the patch. */
+export function checkPatchOptions(type: PatchType, fieldManager: string, force: boolean | undefined): void {
+  const options = { group: "meta.k8s.io", kind: "PatchOptions" };
+  if (type === APPLY && fieldManager === "") {
+    fail(invalid(options, "", [required("fieldManager", "is required for apply patch")]));
+  }
+  if (type !== APPLY && force !== undefined) {
+    fail(invalid(options, "", [forbiddenValue("force", "may not be specified for non-apply patch")]));
+  }
+}
+
+/** The object that a patch makes of the current one. Only an apply makes one out of nothing. */
+export function applyPatch(current: JsonObject | undefined, request: PatchRequest): JsonObject {
+  const { resource, type, patch } = request;
+  if (type === "application/json-patch+json") return requireObject(jsonPatch(current ?? {}, patch));
+  if (!isObject(patch)) return fail(badRequest("error decoding patch: an object is needed"));
+  if (type === "application/merge-patch+json") return requireObject(mergePatch(current ?? {}, patch));
+  if (type === APPLY) {
+    checkApplied(current, request, patch);
+    if (current === undefined) return patch;
+    // No field has an owner here: an apply changes what it names, and conflicts with nobody.
+    if (!resource.patchesStrategically) return requireObject(mergePatch(current, patch));
+  }
+  const name = definitionOf(apiVersionOf(resource), resource.kind);
+  return strategicMerge(current ?? {}, patch, name === undefined ? {} : objectAt(definitions(), name));
+}
+
+function checkApplied(current: JsonObject | undefined, { resource }: PatchRequest, config: JsonObject): void {
+  const [version = "", group = ""] = textAt(config, "apiVersion").split("/").reverse();
+  if (textAt(config, "apiVersion") !== apiVersionOf(resource) || textAt(config, "kind") !== resource.kind) {
+    fail(badRequest(`invalid object type: ${group}/${version}, Kind=${textAt(config, "kind")}`));
+  }
+  if (current === undefined && uidOf(config) !== "") {
+    const because = `uid mismatch: the provided object specified uid ${uidOf(config)}, and no existing object was found`;
+    fail(conflict(resource, nameOf(config), because));
+  }
+}
+
+function requireObject(patched: Json): JsonObject {
+  return isObject(patched) ? patched : fail(badRequest("error decoding patch: the result is no object"));
+}

@@ -1,0 +1,143 @@
+import { type Json, type JsonObject, listAt, mapEntries, objectAt, textAt } from "./json.ts";
+import { pods } from "./kinds/pod.ts";
+import { volumeClaims } from "./kinds/volume-claim.ts";
+import { nameOf } from "./metadata.ts";
+import { NANO, parseQuantity, printQuantity } from "./quantity.ts";
+import type { Resource } from "./resource.ts";
+
+/** How much of what, in 10^-9. `like` is a text in whose manner it is printed. */
+type Amount = { readonly nano: bigint; readonly like: string };
+export type Usage = ReadonlyMap<string, Amount>;
+
+/** An object and its kind. */
+export type Counted = { readonly resource: Resource; readonly object: JsonObject };
+
+const COMPUTE = ["cpu", "memory", "ephemeral-storage"];
+/** Objects of the core group that are counted by their plural alone. */
+const COUNTED = ["configmaps", "persistentvolumeclaims", "pods", "resourcequotas", "secrets", "services"];
+const ONE: Amount = { nano: NANO, like: "" };
+
+/** The status of a quota with the objects of its namespace. */
+export function buildQuotaStatus(quota: JsonObject, world: readonly Counted[]): JsonObject {
+  const hard = objectAt(quota, "spec", "hard");
+  const total = totalOf(quota, world);
+  return {
+    hard,
+    used: mapEntries(hard, (name) => {
+      const amount = total.get(name);
+      return printQuantity(amount?.nano ?? 0n, amount?.like);
+    }),
+  };
+}
+
+/** Why a quota lets an object not in; undefined where it does. */
+export function decideQuota(quota: JsonObject, added: Counted, world: readonly Counted[]): string | undefined {
+  if (!isInScope(quota, added)) return undefined;
+  const hard = objectAt(quota, "spec", "hard");
+  const wanted = usageOf(added);
+  const missing = missingIn(added, Object.keys(hard));
+  if (missing.length > 0) return `failed quota: ${nameOf(quota)}: must specify ${missing.join("; ")}`;
+  const used = totalOf(quota, world);
+  const exceeded = Object.keys(hard)
+    .filter((name) => {
+      const more = wanted.get(name)?.nano ?? 0n;
+      return more > 0n && more + (used.get(name)?.nano ?? 0n) > (parseQuantity(textAt(hard, name)) ?? 0n);
+    })
+    .toSorted();
+  if (exceeded.length === 0) return undefined;
+  const print = (usage: Usage): string =>
+    exceeded.map((name) => `${name}=${printQuantity(usage.get(name)?.nano ?? 0n, usage.get(name)?.like)}`).join();
+  const limited = exceeded.map((name) => `${name}=${textAt(hard, name)}`).join();
+  return `exceeded quota: ${nameOf(quota)}, requested: ${print(wanted)}, used: ${print(used)}, limited: ${limited}`;
+}
+
+function totalOf(quota: JsonObject, world: readonly Counted[]): Usage {
+  const total = new Map<string, Amount>();
+  for (const counted of world)
+    if (isInScope(quota, counted)) for (const [name, amount] of usageOf(counted)) add(total, name, amount);
+  return total;
+}
+
+/** A quota with the scope of classes of priority, the only one here, counts the pods that have a class. */
+function isInScope(quota: JsonObject, { resource, object }: Counted): boolean {
+  return (
+    listAt(quota, "spec", "scopes").length === 0 ||
+    (resource === pods && textAt(object, "spec", "priorityClassName") !== "")
+  );
+}
+
+function usageOf({ resource, object }: Counted): Usage {
+  const { group, plural } = resource;
+  const usage = new Map<string, Amount>([[`count/${plural}${group === "" ? "" : `.${group}`}`, ONE]]);
+  if (resource === pods) {
+    // A pod that has ended stands in nobody's way.
+    if (!["Succeeded", "Failed"].includes(textAt(object, "status", "phase"))) addPod(usage, object);
+    return usage;
+  }
+  if (group === "" && COUNTED.includes(plural)) usage.set(plural, ONE);
+  if (resource === volumeClaims) addClaim(usage, object);
+  return usage;
+}
+
+function addPod(usage: Map<string, Amount>, pod: JsonObject): void {
+  usage.set("pods", ONE);
+  for (const kind of ["requests", "limits"] as const) {
+    for (const [name, amount] of podAmounts(pod, kind)) {
+      usage.set(`${kind}.${name}`, amount);
+      if (kind === "requests" && COMPUTE.includes(name)) usage.set(name, amount);
+    }
+  }
+}
+
+/** Containers and sidecars together, or an init container beside the sidecars before it where that is more. */
+function podAmounts(pod: JsonObject, kind: "requests" | "limits"): Usage {
+  const total = new Map<string, Amount>();
+  const amounts = (container: Json): [string, Amount][] =>
+    Object.entries(objectAt(container, "resources", kind)).map(([name, text]) => [name, amountOf(text)]);
+  for (const container of listAt(pod, "spec", "containers"))
+    for (const [name, amount] of amounts(container)) add(total, name, amount);
+  const sidecars = new Map<string, Amount>();
+  const starting = new Map<string, Amount>();
+  for (const container of listAt(pod, "spec", "initContainers")) {
+    for (const [name, amount] of amounts(container)) {
+      if (textAt(container, "restartPolicy") === "Always") add(sidecars, name, amount);
+      else raise(starting, name, { ...amount, nano: amount.nano + (sidecars.get(name)?.nano ?? 0n) });
+    }
+  }
+  for (const [name, amount] of sidecars) add(total, name, amount);
+  for (const [name, amount] of starting) raise(total, name, amount);
+  return total;
+}
+
+function addClaim(usage: Map<string, Amount>, claim: JsonObject): void {
+  usage.set("requests.storage", amountOf(objectAt(claim, "spec", "resources", "requests")["storage"]));
+}
+
+/** What a quota limits and a container does not say of itself. */
+function missingIn({ resource, object }: Counted, limited: readonly string[]): string[] {
+  if (resource !== pods) return [];
+  const containers = [...listAt(object, "spec", "containers"), ...listAt(object, "spec", "initContainers")];
+  return limited.toSorted().flatMap((name) => {
+    const [, kind = "requests", what = ""] = /^(?:(requests|limits)\.)?(cpu|memory)$/.exec(name) ?? [];
+    if (what === "") return [];
+    const lacking = containers.filter((one) => objectAt(one, "resources", kind)[what] === undefined);
+    const names = lacking.map((one) => textAt(one, "name")).toSorted();
+    return names.length === 0 ? [] : [`${name} for: ${names.join()}`];
+  });
+}
+
+function amountOf(text: Json | undefined): Amount {
+  // In JSON and YAML a quantity may also be a number.
+  const like = typeof text === "string" || typeof text === "number" ? String(text) : "0";
+  return { nano: parseQuantity(like) ?? 0n, like };
+}
+
+function add(total: Map<string, Amount>, name: string, more: Amount): void {
+  const before = total.get(name);
+  const like = before === undefined || before.nano === 0n ? more.like : before.like;
+  total.set(name, { nano: (before?.nano ?? 0n) + more.nano, like });
+}
+
+function raise(total: Map<string, Amount>, name: string, amount: Amount): void {
+  if (amount.nano > (total.get(name)?.nano ?? 0n)) total.set(name, amount);
+}

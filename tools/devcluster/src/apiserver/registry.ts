@@ -1,0 +1,302 @@
+import { admit } from "./admission.ts";
+import { decideDeletion, type DeleteOptions, isDoneDeleting } from "./deletion.ts";
+import { type JsonObject, objectAt, put, sameJson, textAt, without } from "./json.ts";
+import { namespaces } from "./kinds/core.ts";
+import {
+  checkMetadata,
+  checkMetadataChange,
+  isDeleting,
+  keepServerMetadata,
+  namespaceOf,
+  nameOf,
+  nextGeneration,
+  revisionOf,
+  timestamp,
+  uidOf,
+} from "./metadata.ts";
+import { generatedName } from "./names.ts";
+import { apiVersionOf, bucketOf, keyOf, type Resource, shown } from "./resource.ts";
+import {
+  alreadyExists,
+  badRequest,
+  conflict,
+  fail,
+  forbidden,
+  invalid,
+  invalidValue,
+  MODIFIED,
+  notFound,
+  type Problem,
+} from "./status.ts";
+import { type ObjectStore, removedObject } from "./store.ts";
+
+export type RegistryDeps = {
+  readonly store: ObjectStore;
+  readonly nowMs: () => number;
+  readonly newUid: () => string;
+  /** A whole number from 0 up to the argument, exclusive. */
+  readonly random: (below: number) => number;
+  /** Why a new object is not let in; undefined where it is. */
+  readonly refuse: (resource: Resource, namespace: string, object: JsonObject) => string | undefined;
+};
+
+export type ObjectName = { readonly resource: Resource; readonly namespace: string; readonly name: string };
+
+export type Written = { readonly object: JsonObject; readonly created: boolean };
+
+export type Update = {
+  readonly subresource?: "status" | "finalize" | undefined;
+  /** The new state from the current one; from undefined where an update may create. */
+  readonly change: (current: JsonObject | undefined) => JsonObject;
+  /** Create when there is nothing yet, whatever the resource allows. */
+  readonly upsert?: boolean;
+  readonly dryRun: boolean;
+};
+
+/** Create, update and delete with Kubernetes' rules. Everything happens at once, so that no two writes interleave; refusals are thrown as failures. */
+export type Registry = {
+  find(target: ObjectName): JsonObject | undefined;
+  get(target: ObjectName): JsonObject;
+  create(resource: Resource, namespace: string, body: JsonObject, dryRun: boolean): JsonObject;
+  update(target: ObjectName, update: Update): Written;
+  /** Writes a pod with its node; what an update may not change. */
+  bind(target: ObjectName, pod: JsonObject, dryRun: boolean): void;
+  /** `gone` is false while something is waited for. */
+  delete(target: ObjectName, options: DeleteOptions, dryRun: boolean): Removed;
+};
+
+const GENERATE_ATTEMPTS = 8;
+
+export function registry(deps: RegistryDeps): Registry {
+  return {
+    find: (target) => find(deps, target),
+    get: (target) => find(deps, target) ?? fail(notFound(target.resource, target.name)),
+    create: (resource, namespace, body, dryRun) => create(deps, resource, { namespace, body, dryRun }),
+    update: (target, wanted) => update(deps, target, wanted),
+    bind: ({ resource, namespace, name }, pod, dryRun) => {
+      if (!dryRun) deps.store.commit(bucketOf(resource), keyOf(namespace, name), pod);
+    },
+    delete: (target, options, dryRun) => remove(deps, target, options, dryRun),
+  };
+}
+
+function stored({ store }: RegistryDeps, { resource, namespace, name }: ObjectName): JsonObject | undefined {
+  return store.get(bucketOf(resource), keyOf(namespace, name));
+}
+
+function find(deps: RegistryDeps, target: ObjectName): JsonObject | undefined {
+  const object = stored(deps, target);
+  return object === undefined ? undefined : shown(target.resource, object);
+}
+
+type Creation = {
+  readonly namespace: string;
+  readonly body: JsonObject;
+  readonly dryRun: boolean;
+};
+
+function create(deps: RegistryDeps, resource: Resource, { namespace, body, dryRun }: Creation): JsonObject {
+  const { store } = deps;
+  const bucket = bucketOf(resource);
+  const isFree = (name: string): boolean => store.get(bucket, keyOf(namespace, name)) === undefined;
+  const named = nameObject(resource, namespace, body, (prefix) => freeName(prefix, isFree, deps.random));
+  const name = nameOf(named);
+  if (resource.namespaced) requireNamespace(store, resource, namespace, name);
+  if (resource.closed !== undefined) fail(forbidden(resource, name, resource.closed));
+  const identified = identify(resource, named, deps);
+  const others = (): JsonObject[] => store.entries(bucket).map(([, other]) => other);
+  const filled = admit(store, resource, resource.withoutStatus(resource.defaults(identified)));
+  const object = resource.allocate(filled, others);
+  refuseInvalid(resource, name, [...checkMetadata(object, resource.checkName), ...resource.validate(object)]);
+  const refused = deps.refuse(resource, namespace, object);
+  if (refused !== undefined) fail(forbidden(resource, name, refused));
+  const existing = store.get(bucket, keyOf(namespace, name));
+  if (existing !== undefined) fail(alreadyExists(resource, name, isDeleting(existing)));
+  if (dryRun) return shown(resource, object);
+  return shown(resource, store.commit(bucket, keyOf(namespace, name), object).after ?? object);
+}
+
+function update(deps: RegistryDeps, target: ObjectName, wanted: Update): Written {
+  const { subresource, change, upsert, dryRun } = wanted;
+  const { resource, namespace, name } = target;
+  const before = stored(deps, target);
+  if (before === undefined) {
+    if (subresource !== undefined || (upsert !== true && !resource.createOnUpdate)) {
+      return fail(notFound(resource, name));
+    }
+    const named = put(change(undefined), ["metadata", "name"], name);
+    const body = put(named, ["metadata", "resourceVersion"], undefined);
+    return { object: create(deps, resource, { namespace, body, dryRun }), created: true };
+  }
+  const proposed = toStored(resource, change(shown(resource, before)));
+  refuseStale(resource, before, proposed);
+  const others = (): JsonObject[] =>
+    deps.store.entries(bucketOf(resource)).flatMap(([key, other]) => (key === keyOf(namespace, name) ? [] : [other]));
+  const after = nextState(resource, before, { proposed, subresource, others });
+  if (sameJson(after, before) || dryRun) return { object: shown(resource, after), created: false };
+  const done = isDoneDeleting(after);
+  const { after: written } = deps.store.commit(bucketOf(resource), keyOf(namespace, name), done ? undefined : after);
+  return { object: shown(resource, written ?? after), created: false };
+}
+
+type Removed = { readonly object: JsonObject; readonly gone: boolean };
+
+function remove(deps: RegistryDeps, target: ObjectName, options: DeleteOptions, dryRun: boolean): Removed {
+  const { resource, namespace, name } = target;
+  const { store } = deps;
+  const before = stored(deps, target) ?? fail(notFound(resource, name));
+  const kept = resource.keepAlways(before);
+  if (kept !== undefined) fail(forbidden(resource, name, kept));
+  // A precondition is about the object as it was before anything held it.
+  const held = isDeleting(before) ? before : resource.holdDeletion(before, timestamp(deps.nowMs()));
+  const deletion = decideDeletion(resource, held, options, deps.nowMs());
+  const bucket = bucketOf(resource);
+  const key = keyOf(namespace, name);
+  switch (deletion.do) {
+    case "refuse":
+      return fail(conflict({ group: resource.group, plural: resource.kind }, name, deletion.because));
+    case "nothing":
+      return { object: shown(resource, before), gone: false };
+    case "mark": {
+      const marked = resource.whileDeleting(deletion.object);
+      const unchanged = dryRun || sameJson(marked, before);
+      const written = unchanged ? marked : (store.commit(bucket, key, marked).after ?? marked);
+      return { object: shown(resource, written), gone: false };
+    }
+    case "remove": {
+      if (dryRun) return { object: shown(resource, deletion.object), gone: true };
+      // Watchers of what is stopped with grace see the mark before the end, as with any other grace period.
+      if (!sameJson(deletion.object, before)) store.commit(bucket, key, deletion.object);
+      const { before: last, revision } = store.commit(bucket, key, undefined);
+      return { object: shown(resource, removedObject(last ?? deletion.object, revision)), gone: true };
+    }
+  }
+}
+
+function toStored(resource: Resource, object: JsonObject): JsonObject {
+  return resource.storedAs === undefined ? object : resource.storedAs.toStored(object);
+}
+
+function nameObject(
+  resource: Resource,
+  namespace: string,
+  body: JsonObject,
+  generate: (prefix: string) => string,
+): JsonObject {
+  const revision = revisionOf(body);
+  if (revision !== "" && revision !== "0") {
+    fail({ code: 500, reason: "", message: "resourceVersion should not be set on objects to be created" });
+  }
+  const own = namespaceOf(body);
+  if (own !== "" && own !== namespace) {
+    fail(badRequest("the namespace of the provided object does not match the namespace sent on the request"));
+  }
+  const prefix = textAt(body, "metadata", "generateName");
+  const name = nameOf(body) === "" && prefix !== "" ? generate(prefix) : nameOf(body);
+  const named = put(body, ["metadata", "name"], name);
+  return resource.namespaced ? put(named, ["metadata", "namespace"], namespace) : named;
+}
+
+function freeName(prefix: string, isFree: (name: string) => boolean, random: (below: number) => number): string {
+  for (let attempt = 1; ; attempt++) {
+    const name = generatedName(prefix, random);
+    if (isFree(name) || attempt >= GENERATE_ATTEMPTS) return name;
+  }
+}
+
+function requireNamespace(store: ObjectStore, resource: Resource, namespace: string, name: string): void {
+  const found = store.get(bucketOf(namespaces), keyOf("", namespace));
+  if (found === undefined) return fail(notFound(namespaces, namespace));
+  if (!isDeleting(found)) return;
+  const because = `unable to create new content in namespace ${namespace} because it is being terminated`;
+  const message = `namespace ${namespace} is being terminated`;
+  fail(forbidden(resource, name, because, [{ reason: "NamespaceTerminating", message, field: "metadata.namespace" }]));
+}
+
+/** The object with what the server alone decides, in the form it is stored in. */
+function identify(resource: Resource, body: JsonObject, { newUid, nowMs }: RegistryDeps): JsonObject {
+  const metadata = without(
+    objectAt(body, "metadata"),
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "resourceVersion",
+    "generation",
+    "selfLink",
+    "managedFields",
+  );
+  return toStored(resource, {
+    ...without(body, "apiVersion", "kind"),
+    kind: resource.kind,
+    apiVersion: apiVersionOf(resource),
+    metadata: {
+      ...metadata,
+      uid: newUid(),
+      ...(resource.counted ? { generation: 1 } : {}),
+      creationTimestamp: timestamp(nowMs()),
+    },
+  });
+}
+
+function refuseInvalid(resource: Resource, name: string, problems: readonly Problem[]): void {
+  if (problems.length > 0) fail(invalid(resource, name, problems));
+}
+
+function refuseStale(resource: Resource, before: JsonObject, wanted: JsonObject): void {
+  const name = nameOf(before);
+  const uid = uidOf(wanted);
+  const revision = revisionOf(wanted);
+  if (uid !== "" && uid !== uidOf(before)) {
+    fail(
+      conflict(
+        resource,
+        name,
+        `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${uidOf(before)}`,
+      ),
+    );
+  }
+  if (revision !== "" && revision !== "0") {
+    if (revision !== revisionOf(before)) fail(conflict(resource, name, MODIFIED));
+  } else if (!resource.unconditionalUpdate) {
+    const problem = invalidValue("metadata.resourceVersion", 0, "must be specified for an update");
+    fail(invalid({ group: resource.group, kind: resource.plural }, name, [problem]));
+  }
+}
+
+/** The state after an update: what each subresource may write, server metadata kept, checked. */
+function nextState(
+  resource: Resource,
+  before: JsonObject,
+  update: {
+    readonly proposed: JsonObject;
+    readonly subresource: Update["subresource"];
+    readonly others: () => readonly JsonObject[];
+  },
+): JsonObject {
+  const { proposed: wanted, subresource, others } = update;
+  const whole = keepServerMetadata(before, wanted);
+  const name = nameOf(before);
+  if (subresource === "finalize")
+    return put(before, ["spec", "finalizers"], objectAt(wanted, "spec")["finalizers"] ?? []);
+  if (subresource === "status") {
+    // Owners are not for those who only report a status.
+    const owned = put(whole, ["metadata", "ownerReferences"], objectAt(before, "metadata")["ownerReferences"]);
+    const after = { ...before, metadata: objectAt(owned, "metadata") };
+    refuseInvalid(resource, name, [...checkMetadata(after, resource.checkName), ...checkMetadataChange(before, after)]);
+    const reported = put(after, ["status"], wanted["status"]);
+    refuseInvalid(resource, name, resource.validateStatus(before, reported));
+    return reported;
+  }
+  const identified = { ...whole, kind: before["kind"] ?? resource.kind, apiVersion: before["apiVersion"] ?? "v1" };
+  const filled = resource.allocate(resource.carryOver(before, resource.defaults(identified)), others);
+  const after = resource.subresources.includes("status") ? put(filled, ["status"], before["status"]) : filled;
+  refuseInvalid(resource, name, [
+    ...checkMetadata(after, resource.checkName),
+    ...checkMetadataChange(before, after),
+    ...resource.validateUpdate(before, after),
+    ...resource.validateChange(before, after),
+  ]);
+  const changed = resource.counted && !sameJson(resource.wishOf(after), resource.wishOf(before));
+  return changed ? nextGeneration(after) : after;
+}

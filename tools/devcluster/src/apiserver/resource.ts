@@ -1,0 +1,160 @@
+import type { RoleBook } from "./access/decide-access.ts";
+import type { User } from "./access/user.ts";
+import type { Schema } from "./definitions.ts";
+import type { Json, JsonObject } from "./json.ts";
+import { nameOf, namespaceOf } from "./metadata.ts";
+import type { Check } from "./names.ts";
+import { decode, type Decoded } from "./schema.ts";
+import type { SelectableFields } from "./selectors.ts";
+import type { Problem } from "./status.ts";
+import type { Column } from "./table.ts";
+
+/** All that sets one resource apart from the others; the rest of the server is the same for each. */
+export type Resource = {
+  /** "" for the core group. */
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+  readonly plural: string;
+  readonly singular: string;
+  readonly shortNames: readonly string[];
+  readonly categories: readonly string[];
+  readonly namespaced: boolean;
+  readonly subresources: readonly Subresource[];
+  /** Its fields; undefined for a kind that is built in, whose schema is known by its name. */
+  readonly schema: Schema | undefined;
+  /** Takes from a body what the resource has; `wrong` refuses a value of the wrong type. */
+  readonly decode: (body: JsonObject, wrong: (because: string) => never) => Decoded;
+  readonly checkName: Check;
+  readonly fields: SelectableFields;
+  readonly columns: readonly Column[];
+  /** Fills in what Kubernetes fills in when an object is created. */
+  readonly defaults: (object: JsonObject) => JsonObject;
+  /** What is wrong with an object beyond its metadata and the types of its fields. */
+  readonly validate: (object: JsonObject) => readonly Problem[];
+  /** The same for the next state of an object. */
+  readonly validateUpdate: (before: JsonObject, after: JsonObject) => readonly Problem[];
+  /** What may not change. */
+  readonly validateChange: (before: JsonObject, after: JsonObject) => readonly Problem[];
+  /** What an update keeps of the state before, whatever it says. */
+  readonly carryOver: (before: JsonObject, after: JsonObject) => JsonObject;
+  /** Gives an object what must differ from all others and it has not, such as an address. */
+  readonly allocate: (object: JsonObject, others: () => readonly JsonObject[]) => JsonObject;
+  /** Why an object may never be deleted; undefined when it may. */
+  readonly keepAlways: (object: JsonObject) => string | undefined;
+  /** How an object that is being deleted shows it beside its metadata. */
+  readonly whileDeleting: (object: JsonObject) => JsonObject;
+  /** `metadata.generation` counts changes of what stands for the wish: the spec, if nothing else is said. */
+  readonly counted: boolean;
+  readonly wishOf: (object: JsonObject) => Json | undefined;
+  /** What a new object has not, whatever is posted. */
+  readonly withoutStatus: (object: JsonObject) => JsonObject;
+  /** What is wrong with an object whose status is written. */
+  readonly validateStatus: (before: JsonObject, after: JsonObject) => readonly Problem[];
+  /** The object as it is kept while somebody waits for its end; undefined: no more than a mark. */
+  readonly holdDeletion: (object: JsonObject, time: string) => JsonObject;
+  /** Why no new objects are taken; undefined when they are. */
+  readonly closed: string | undefined;
+  /** Whether strategic merge patches are known for it. */
+  readonly patchesStrategically: boolean;
+  /** Where the replicas are that the scale subresource shows. */
+  readonly scale: ScalePaths | undefined;
+  /** An update without a resource version is taken. */
+  readonly unconditionalUpdate: boolean;
+  /** An update of an object that does not exist creates it. */
+  readonly createOnUpdate: boolean;
+  /** Answer of a deletion: the object that is gone, or a Status. */
+  readonly deleteReturnsObject: boolean;
+  /** Seconds that a deletion waits for somebody to stop what the object stands for; undefined: there is nothing to wait for. */
+  readonly gracePeriodSeconds: ((object: JsonObject, wanted: number | undefined) => number) | undefined;
+  /** What is answered at once to an object that is posted, by who posts it; such objects are kept nowhere, and nothing else can be done with them. */
+  readonly answer: ((object: JsonObject, asker: Asker) => JsonObject) | undefined;
+  /** Where the objects are kept, if another resource keeps them in its own form. */
+  readonly storedAs: StoredForm | undefined;
+};
+
+/** Who asks, and all that is kept of what anybody may do. */
+export type Asker = { readonly user: User; readonly book: RoleBook };
+
+/** Paths of fields. */
+export type ScalePaths = {
+  readonly specReplicas: readonly string[];
+  readonly statusReplicas: readonly string[];
+  readonly selector: readonly string[] | undefined;
+};
+
+export type Subresource =
+  "scale" | "status" | "binding" | "log" | "eviction" | "finalize" | "token" | "exec" | "attach" | "portforward";
+
+/** Two API groups may show one set of objects. */
+export type StoredForm = {
+  readonly bucket: string;
+  readonly toStored: (object: JsonObject) => JsonObject;
+  readonly fromStored: (object: JsonObject) => JsonObject;
+};
+
+type Given = Pick<Resource, "kind" | "plural" | "columns"> & Partial<Resource>;
+
+/** A resource of the core group with nothing special about it, but for what is given. */
+export function defineResource(given: Given): Resource {
+  const namespaced = given.namespaced ?? true;
+  const apiVersion = apiVersionOf({ group: "", version: "v1", ...given });
+  return {
+    group: "",
+    version: "v1",
+    singular: given.kind.toLowerCase(),
+    shortNames: [],
+    categories: [],
+    subresources: [],
+    schema: undefined,
+    decode: (body, wrong) => decode({ apiVersion, kind: given.kind }, body, wrong),
+    checkName: () => undefined,
+    defaults: (object) => object,
+    validate: () => [],
+    validateUpdate: (_before, after) => given.validate?.(after) ?? [],
+    validateChange: () => [],
+    carryOver: (_before, after) => after,
+    allocate: (object) => object,
+    keepAlways: () => undefined,
+    whileDeleting: (object) => object,
+    counted: false,
+    unconditionalUpdate: true,
+    createOnUpdate: false,
+    deleteReturnsObject: false,
+    gracePeriodSeconds: undefined,
+    wishOf: (object) => object["spec"],
+    withoutStatus: (object) => object,
+    validateStatus: () => [],
+    holdDeletion: (object) => object,
+    closed: undefined,
+    scale: undefined,
+    patchesStrategically: true,
+    answer: undefined,
+    storedAs: undefined,
+    ...given,
+    namespaced,
+    fields: {
+      "metadata.name": nameOf,
+      ...(namespaced ? { "metadata.namespace": namespaceOf } : {}),
+      ...given.fields,
+    },
+  };
+}
+
+export function apiVersionOf({ group, version }: Pick<Resource, "group" | "version">): string {
+  return group === "" ? version : `${group}/${version}`;
+}
+
+export function bucketOf(resource: Resource): string {
+  return resource.storedAs?.bucket ?? `${resource.group}/${resource.plural}`;
+}
+
+/** `namespace/name`, or `/name` for what has no namespace. Sorts as etcd sorts. */
+export function keyOf(namespace: string, name: string): string {
+  return `${namespace}/${name}`;
+}
+
+/** As clients of this resource see a stored object. */
+export function shown(resource: Resource, stored: JsonObject): JsonObject {
+  return resource.storedAs === undefined ? stored : resource.storedAs.fromStored(stored);
+}

@@ -1,0 +1,73 @@
+import { definitionResource } from "./custom/definition-resource.ts";
+import { configMaps, leases, namespaces, secrets, serviceAccounts } from "./kinds/core.ts";
+import { deployments, replicaSets } from "./kinds/deployment.ts";
+import { disruptionBudgets } from "./kinds/disruption-budget.ts";
+import { events } from "./kinds/event.ts";
+import { limitRanges } from "./kinds/limit-range.ts";
+import { networkPolicies } from "./kinds/network-policy.ts";
+import { nodes } from "./kinds/node.ts";
+import { pods } from "./kinds/pod.ts";
+import { resourceQuotas } from "./kinds/resource-quota.ts";
+import { accessReviews, rulesReviews, subjectReviews } from "./kinds/review.ts";
+import { clusterRoleBindings, clusterRoles, roleBindings, roles } from "./kinds/role.ts";
+import { services } from "./kinds/service.ts";
+import { statefulSets } from "./kinds/stateful-set.ts";
+import { volumeClaims } from "./kinds/volume-claim.ts";
+import { apiVersionOf, bucketOf, type Resource } from "./resource.ts";
+
+/** Every resource that the server always has. A new kind is a line here and a file in kinds/. */
+export const resources: readonly Resource[] = [
+  configMaps,
+  events,
+  limitRanges,
+  namespaces,
+  nodes,
+  volumeClaims,
+  pods,
+  resourceQuotas,
+  secrets,
+  serviceAccounts,
+  services,
+  leases,
+  deployments,
+  replicaSets,
+  statefulSets,
+  disruptionBudgets,
+  roles,
+  roleBindings,
+  clusterRoles,
+  clusterRoleBindings,
+  networkPolicies,
+  definitionResource,
+  accessReviews,
+  rulesReviews,
+  subjectReviews,
+];
+
+/** What the server serves now. */
+export type Catalogue = {
+  all(): readonly Resource[];
+  find(group: string, version: string, plural: string): Resource | undefined;
+  findKind(apiVersion: string, kind: string): Resource | undefined;
+  /** One resource for each set of objects, in whichever form they are stored. */
+  kept(): readonly Resource[];
+};
+
+/** The built-in resources, and those that `custom` knows at the time. */
+export function catalogue(custom: () => readonly Resource[] = () => []): Catalogue {
+  const all = (): readonly Resource[] => [...resources, ...custom()];
+  return {
+    all,
+    find: (group, version, plural) =>
+      all().find((one) => one.group === group && one.version === version && one.plural === plural),
+    findKind: (apiVersion, kind) => all().find((one) => apiVersionOf(one) === apiVersion && one.kind === kind),
+    kept: () =>
+      [
+        ...new Map(
+          all()
+            .toReversed()
+            .map((one) => [bucketOf(one), one]),
+        ).values(),
+      ].reverse(),
+  };
+}

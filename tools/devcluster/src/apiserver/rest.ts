@@ -1,0 +1,359 @@
+import type { AccountTokens } from "./access/account-tokens.ts";
+import { answerTokenRequest } from "./access/token-request.ts";
+import { negotiate } from "./accept.ts";
+import { answer, type Exchange } from "./answer.ts";
+import { mediaType, parseJson, parseYaml, readBody, readObject, readOptions, requireObjectType } from "./body.ts";
+import { buildItem, type View } from "./encode.ts";
+import { evictPod } from "./eviction.ts";
+import { isObject, type JsonObject, objectAt, put, textAt } from "./json.ts";
+import { bindPod } from "./kinds/pod.ts";
+import { list, matcher, selectorsOf } from "./list.ts";
+import { nameOf, namespaceOf, timestamp, uidOf } from "./metadata.ts";
+import { nodes } from "./kinds/node.ts";
+import { APPLY, applyPatch, checkPatchOptions, patchTypeOf } from "./patch.ts";
+import { type KubeletAccess, locateKubelet } from "./kubelet-request.ts";
+import { locateExec, tunnelExec } from "./pod-exec.ts";
+import { chooseContainer, logPath, streamLog } from "./pod-log.ts";
+import { booleanOf, deleteOptionsOf, dryRunOf, integerOf, versionQuery } from "./query.ts";
+import type { ObjectName, Registry } from "./registry.ts";
+import { apiVersionOf, type Asker, type Resource } from "./resource.ts";
+import type { Decoded } from "./schema.ts";
+import {
+  badRequest,
+  conflict,
+  fail,
+  invalid,
+  invalidValue,
+  methodNotAllowed,
+  noSuchResource,
+  notAcceptable,
+  notServed,
+  successStatus,
+} from "./status.ts";
+import { serveScale } from "./scale.ts";
+import type { ObjectStore } from "./store.ts";
+import type { Target } from "./target.ts";
+import { planWatch } from "./watch-events.ts";
+import type { Watches } from "./watch.ts";
+
+export type RestDeps = {
+  readonly registry: Registry;
+  readonly store: ObjectStore;
+  readonly watches: Watches;
+  readonly nowMs: () => number;
+  /** Undefined: logs cannot be read, and no commands run. */
+  readonly kubelet: KubeletAccess | undefined;
+  readonly tokens: AccountTokens;
+};
+
+type Call = {
+  readonly deps: RestDeps;
+  readonly exchange: Exchange;
+  readonly target: Target;
+  readonly view: View;
+  readonly asker: Asker;
+};
+
+/** Serves a request for a resource. Refusals are thrown as failures. */
+export async function serveTarget(
+  deps: RestDeps,
+  exchange: Exchange,
+  { target, asker }: Pick<Call, "target" | "asker">,
+): Promise<void> {
+  const include = exchange.query.get("includeObject");
+  const view: View = {
+    resource: target.resource,
+    form: negotiate(exchange.request.headers.accept) ?? fail(notAcceptable()),
+    includeObject: include === "Object" || include === "None" ? include : "Metadata",
+  };
+  const call: Call = { deps, exchange, target, view, asker };
+  if (target.resource.answer !== undefined) {
+    if (target.name !== "") return fail(noSuchResource());
+    return exchange.request.method === "POST" ? create(call) : fail(methodNotAllowed());
+  }
+  if (target.name === "") return serveCollection(call);
+  if (target.subresource === "") return serveItem(call);
+  const known = target.resource.subresources.find((name) => name === target.subresource);
+  if (known === undefined) return fail(noSuchResource());
+  const method = exchange.request.method ?? "";
+  switch (known) {
+    case "status":
+      return ["GET", "PUT", "PATCH"].includes(method) ? serveItem(call, "status") : fail(methodNotAllowed());
+    case "scale":
+      return serveScale(deps, exchange, call);
+    case "finalize":
+      return method === "PUT" ? update(call, "finalize") : fail(methodNotAllowed());
+    case "binding":
+      return method === "POST" ? bind(call) : fail(methodNotAllowed());
+    case "eviction":
+      return method === "POST" ? evict(call) : fail(methodNotAllowed());
+    case "token":
+      return method === "POST" ? requestToken(call) : fail(methodNotAllowed());
+    case "log":
+      if (method !== "GET") return fail(methodNotAllowed());
+      readLog(call);
+      return;
+    case "exec":
+      if (method !== "GET" && method !== "POST") return fail(methodNotAllowed());
+      runCommand(call);
+      return;
+    case "attach":
+    case "portforward":
+      return fail(notServed(known));
+  }
+}
+
+async function serveCollection(call: Call): Promise<void> {
+  const { deps, exchange, target, view } = call;
+  switch (exchange.request.method) {
+    case "GET":
+      if (booleanOf(exchange.query, "watch") === true) watch(call);
+      else answer(exchange, 200, list(deps, target, view, exchange.query));
+      return;
+    case "POST":
+      if (target.resource.namespaced && target.namespace === "") return fail(methodNotAllowed());
+      return create(call);
+    case "DELETE":
+      if (target.resource.kind === "Namespace") return fail(methodNotAllowed());
+      return deleteCollection(call);
+    default:
+      return fail(methodNotAllowed());
+  }
+}
+
+async function serveItem(call: Call, subresource?: "status"): Promise<void> {
+  const { deps, exchange, target } = call;
+  switch (exchange.request.method) {
+    case "GET":
+      show(call, 200, deps.registry.get(target));
+      return;
+    case "PUT":
+      return update(call, subresource);
+    case "PATCH":
+      return patch(call, subresource);
+    case "DELETE":
+      return remove(call);
+    default:
+      return fail(methodNotAllowed());
+  }
+}
+
+function show(
+  { deps, exchange, view }: Call,
+  code: number,
+  object: JsonObject,
+  warnings: readonly string[] = [],
+): void {
+  answer(exchange, code, buildItem(view, object, deps.nowMs()), warnings);
+}
+
+function watch({ deps, exchange, target, view }: Call): void {
+  const { query } = exchange;
+  const versions = versionQuery(query);
+  const seconds = integerOf(query, "timeoutSeconds") ?? 0;
+  deps.watches.serve(exchange, {
+    view,
+    plan: planWatch(versions),
+    matches: matcher(target, selectorsOf(target.resource, query)),
+    timeoutMs: seconds > 0 ? seconds * 1000 : undefined,
+    bookmarks: versions.allowBookmarks,
+  });
+}
+
+async function create(call: Call): Promise<void> {
+  const { deps, exchange, target, asker } = call;
+  requireObjectType(exchange.request);
+  const dryRun = dryRunOf(exchange.query, "CreateOptions");
+  const body = await readObject(exchange.request, expectedOf(target.resource));
+  const { object, warnings } = decodeBody(call, body, refuseBody(target.resource));
+  if (target.resource.answer !== undefined) {
+    show(call, 201, target.resource.answer(object, asker), warnings);
+    return;
+  }
+  show(call, 201, deps.registry.create(target.resource, target.namespace, object, dryRun), warnings);
+}
+
+async function update(call: Call, subresource?: "status" | "finalize"): Promise<void> {
+  const { deps, exchange, target } = call;
+  requireObjectType(exchange.request);
+  const dryRun = dryRunOf(exchange.query, "UpdateOptions");
+  const body = await readObject(exchange.request, expectedOf(target.resource));
+  const decoded = decodeBody(call, body, refuseBody(target.resource));
+  refuseOtherName(target, decoded.object);
+  // The path says it all; a body need not repeat the namespace.
+  const place = target.resource.namespaced ? target.namespace : undefined;
+  const object = put(decoded.object, ["metadata", "namespace"], place);
+  const { warnings } = decoded;
+  const written = deps.registry.update(target, {
+    subresource,
+    change: () => object,
+    dryRun,
+  });
+  show(call, written.created ? 201 : 200, written.object, warnings);
+}
+
+async function patch(call: Call, subresource?: "status"): Promise<void> {
+  const { deps, exchange, target } = call;
+  const type = patchTypeOf(mediaType(exchange.request), target.resource.patchesStrategically);
+  const dryRun = dryRunOf(exchange.query, "PatchOptions");
+  const upsert = type === APPLY;
+  checkPatchOptions(type, exchange.query.get("fieldManager") ?? "", booleanOf(exchange.query, "force"));
+  const text = await readBody(exchange.request);
+  const document = upsert ? parseYaml(text, "error decoding YAML") : parseJson(text, "error decoding patch");
+  let warnings: readonly string[] = [];
+  const written = deps.registry.update(target, {
+    subresource,
+    upsert,
+    dryRun,
+    change: (current) => {
+      const patched = applyPatch(current, { resource: target.resource, type, patch: document });
+      const decoded = decodeBody(call, patched, refusePatch);
+      refuseOtherName(target, decoded.object);
+      if (!upsert) refuseOtherUid(target, current, decoded.object);
+      warnings = decoded.warnings;
+      return decoded.object;
+    },
+  });
+  show(call, written.created ? 201 : 200, written.object, warnings);
+}
+
+/** What is a stale precondition in an update is a wrong value in a patch. */
+function refuseOtherUid({ resource, name }: ObjectName, current: JsonObject | undefined, patched: JsonObject): void {
+  const uid = uidOf(patched);
+  if (current === undefined || uid === "" || uid === uidOf(current)) return;
+  fail(invalid(resource, name, [invalidValue("metadata.uid", uid, "field is immutable")]));
+}
+
+function expectedOf(resource: Resource): { apiVersion: string; kind: string } {
+  return { apiVersion: apiVersionOf(resource), kind: resource.kind };
+}
+
+/** Takes what the kind has; unknown fields are refused, told, or dropped in silence, as the client asks. */
+function decodeBody({ exchange, target }: Call, body: JsonObject, refuse: (because: string) => never): Decoded {
+  const { resource } = target;
+  const kind = textAt(body, "kind");
+  const apiVersion = textAt(body, "apiVersion");
+  const expected = apiVersionOf(resource);
+  const isBuiltIn = resource.schema === undefined;
+  if (isBuiltIn && ((kind !== "" && kind !== resource.kind) || (apiVersion !== "" && apiVersion !== expected))) {
+    const meant = `${kind || resource.kind} in version "${apiVersion || expected}"`;
+    fail(badRequest(`${meant} cannot be handled as a ${resource.kind}: this path is for ${expected} ${resource.kind}`));
+  }
+  const { object, warnings } = resource.decode(body, refuse);
+  const validation = exchange.query.get("fieldValidation") ?? "Warn";
+  if (validation === "Strict" && warnings.length > 0) refuse(`strict decoding error: ${warnings.join(", ")}`);
+  return { object, warnings: validation === "Ignore" ? [] : warnings };
+}
+
+function refuseBody({ kind, version }: Resource): (because: string) => never {
+  return (because) => fail(badRequest(`${kind} in version "${version}" cannot be handled as a ${kind}: ${because}`));
+}
+
+/** What a patch makes of an object is invalid, while the body that said it was well formed. */
+function refusePatch(because: string): never {
+  return fail(invalid({ group: "", kind: "" }, "", [invalidValue("patch", "", because)]));
+}
+
+function refuseOtherName(target: Target, object: JsonObject): void {
+  const name = nameOf(object);
+  const namespace = namespaceOf(object);
+  if (name !== target.name) {
+    fail(badRequest(`the name of the object (${name}) does not match the name on the URL (${target.name})`));
+  }
+  if (namespace !== "" && namespace !== target.namespace) {
+    fail(badRequest("the namespace of the provided object does not match the namespace sent on the request"));
+  }
+}
+
+async function remove(call: Call): Promise<void> {
+  const { deps, exchange, target } = call;
+  const { dryRun, ...options } = deleteOptionsOf(exchange.query, await optionalBody(exchange));
+  const { object, gone } = deps.registry.delete(target, options, dryRun);
+  if (!gone || target.resource.deleteReturnsObject) {
+    show(call, 200, object);
+    return;
+  }
+  const { group, plural: kind } = target.resource;
+  answer(exchange, 200, successStatus({ name: target.name, group, kind, uid: uidOf(object) }));
+}
+
+async function deleteCollection(call: Call): Promise<void> {
+  const { deps, exchange, target, view } = call;
+  const { dryRun, ...options } = deleteOptionsOf(exchange.query, await optionalBody(exchange));
+  const query = new URLSearchParams(
+    [...exchange.query].filter(([key]) => ["labelSelector", "fieldSelector"].includes(key)),
+  );
+  const before = list(deps, target, { ...view, form: "json" }, query);
+  const items = Array.isArray(before["items"]) ? before["items"].filter(isObject) : [];
+  for (const item of items) {
+    const name: ObjectName = { resource: target.resource, namespace: namespaceOf(item), name: nameOf(item) };
+    if (deps.registry.find(name) !== undefined) deps.registry.delete(name, options, dryRun);
+  }
+  answer(exchange, 200, before);
+}
+
+/** A deletion may come without a body. */
+async function optionalBody(exchange: Exchange): Promise<JsonObject> {
+  return readOptions(exchange.request);
+}
+
+async function bind({ deps, exchange, target }: Call): Promise<void> {
+  requireObjectType(exchange.request);
+  const dryRun = dryRunOf(exchange.query, "CreateOptions");
+  const body = await readObject(exchange.request, { apiVersion: "v1", kind: "Binding" });
+  const node = textAt(body, "target", "name");
+  if (node === "") fail({ code: 500, reason: "", message: "target.name: Required value" });
+  const binding = { group: "", plural: "pods/binding" };
+  const bound = bindPod(deps.registry.get(target), target.name, node, timestamp(deps.nowMs()));
+  if ("refused" in bound) return fail(conflict(binding, target.name, bound.refused));
+  const uid = uidOf(body);
+  if (uid !== "" && uid !== uidOf(bound.pod)) {
+    fail(
+      conflict(
+        binding,
+        target.name,
+        `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${uidOf(bound.pod)}`,
+      ),
+    );
+  }
+  deps.registry.bind(target, bound.pod, dryRun);
+  answer(exchange, 201, successStatus(undefined, 201));
+}
+
+async function evict({ deps, exchange, target }: Call): Promise<void> {
+  const body = await readObject(exchange.request, { apiVersion: "policy/v1", kind: "Eviction" });
+  evictPod(deps, target, body, deleteOptionsOf(exchange.query, objectAt(body, "deleteOptions")));
+  answer(exchange, 201, successStatus(undefined, 201));
+}
+
+async function requestToken({ deps, exchange, target }: Call): Promise<void> {
+  const body = await readObject(exchange.request, { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest" });
+  answer(exchange, 201, answerTokenRequest(deps, target, body));
+}
+
+function readLog({ deps, exchange, target }: Call): void {
+  const pod = deps.registry.get(target);
+  const container = chooseContainer(pod, target.name, exchange.query.get("container") ?? "");
+  if (textAt(pod, "spec", "nodeName") === "") {
+    exchange.response.writeHead(204);
+    exchange.response.end();
+    return;
+  }
+  const address = locateKubelet(nodeOf(deps, pod));
+  streamLog(exchange, address, logPath(pod, container, exchange.query), accessOf(deps));
+}
+
+function runCommand({ deps, exchange, target }: Call): void {
+  const pod = deps.registry.get(target);
+  const container = chooseContainer(pod, target.name, exchange.query.get("container") ?? "");
+  const path = locateExec(pod, container, exchange.query);
+  tunnelExec(exchange, locateKubelet(nodeOf(deps, pod)), path, accessOf(deps));
+}
+
+function nodeOf({ registry }: RestDeps, pod: JsonObject): JsonObject {
+  return registry.get({ resource: nodes, namespace: "", name: textAt(pod, "spec", "nodeName") });
+}
+
+function accessOf({ kubelet }: RestDeps): KubeletAccess {
+  return kubelet ?? fail(badRequest("this server was started without access to kubelets"));
+}

@@ -1,0 +1,38 @@
+import type { Resource } from "./resource.ts";
+import type { Catalogue } from "./resources.ts";
+import { decodeSegments } from "./path-segments.ts";
+
+/** What a path of the API points at. */
+export type Target = {
+  readonly resource: Resource;
+  /** "" for all namespaces, and for what has none. */
+  readonly namespace: string;
+  /** "" for the collection. */
+  readonly name: string;
+  readonly subresource: string;
+};
+
+/** `/api/v1/namespaces/a/pods/b/log` and its like; undefined for paths that name no resource of the server. */
+export function parseTarget(path: string, catalogue: Catalogue): Target | undefined {
+  const segments = decodeSegments(path);
+  if (segments === undefined) return undefined;
+  const [root, ...rest] = segments;
+  if (root === "api") return resolve(catalogue, "", rest);
+  return root === "apis" ? resolve(catalogue, rest[0] ?? "", rest.slice(1)) : undefined;
+}
+
+function resolve(
+  catalogue: Catalogue,
+  group: string,
+  [version = "", ...segments]: readonly string[],
+): Target | undefined {
+  const [first = "", namespace = "", plural] = segments;
+  const isNamespaced =
+    first === "namespaces" && plural !== undefined && catalogue.find(group, version, plural)?.namespaced === true;
+  const [type = "", name = "", subresource = "", ...more] = isNamespaced ? segments.slice(2) : segments;
+  const resource = catalogue.find(group, version, type);
+  if (resource === undefined || more.length > 0) return undefined;
+  // A single object of a namespaced kind is only found through its namespace.
+  if (resource.namespaced && !isNamespaced && name !== "") return undefined;
+  return { resource, namespace: isNamespaced ? namespace : "", name, subresource };
+}

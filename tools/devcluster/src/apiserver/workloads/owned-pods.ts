@@ -1,0 +1,86 @@
+import { createHash } from "node:crypto";
+import { isList, isObject, type Json, type JsonObject, listAt, numberAt, objectAt, textAt } from "../json.ts";
+import { controllerOf, isDeleting, nameOf, uidOf } from "../metadata.ts";
+
+/** The replicas that a workload wants. */
+export function replicasOf(workload: JsonObject): number {
+  return numberAt(workload, "spec", "replicas") ?? 1;
+}
+
+export function isControlledBy(object: JsonObject, owner: JsonObject): boolean {
+  return textAt(controllerOf(object), "uid") === uidOf(owner);
+}
+
+export function controllerReference(owner: JsonObject): JsonObject {
+  return {
+    apiVersion: textAt(owner, "apiVersion"),
+    kind: textAt(owner, "kind"),
+    name: nameOf(owner),
+    uid: uidOf(owner),
+    controller: true,
+    blockOwnerDeletion: true,
+  };
+}
+
+/** A pod as the template of its workload describes it, with more metadata. */
+export function buildPod(owner: JsonObject, metadata: JsonObject): JsonObject {
+  const template = objectAt(owner, "spec", "template");
+  const { labels, annotations, finalizers } = objectAt(template, "metadata");
+  const given = Object.entries({ labels, annotations, finalizers });
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      ...Object.fromEntries(given.flatMap(([key, value]) => (value === undefined ? [] : [[key, value]]))),
+      ...metadata,
+      ownerReferences: [controllerReference(owner)],
+    },
+    spec: objectAt(template, "spec"),
+  };
+}
+
+/** The pod may still serve: it has not ended, and is not being deleted. */
+export function isActive(pod: JsonObject): boolean {
+  return !isOver(pod) && !isDeleting(pod);
+}
+
+export function isOver(pod: JsonObject): boolean {
+  return ["Succeeded", "Failed"].includes(textAt(pod, "status", "phase"));
+}
+
+export function isReady(pod: JsonObject): boolean {
+  return listAt(pod, "status", "conditions").some(
+    (condition) => textAt(condition, "type") === "Ready" && textAt(condition, "status") === "True",
+  );
+}
+
+/** The conditions with this one, or without it where it does not hold; the time stays while the status does. */
+export function withCondition(conditions: readonly Json[], next: JsonObject, time: string, holds = true): Json[] {
+  const known = conditions.find((one) => textAt(one, "type") === next["type"]);
+  const others = conditions.filter((one) => one !== known);
+  if (!holds) return others;
+  const isSame = textAt(known, "status") === next["status"];
+  return [...others, { ...next, lastTransitionTime: isSame ? textAt(known, "lastTransitionTime") : time }];
+}
+
+/** Numbers that are 0 are left out, as Go leaves them out. */
+export function positive(counts: Readonly<Record<string, number>>): JsonObject {
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));
+}
+
+const HASH_ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
+const HASH_LENGTH = 10;
+
+/** Ten characters that fit into a name and a label, the same for the same template. */
+export function templateHash(workload: JsonObject): string {
+  const text = JSON.stringify(sorted(objectAt(workload, "spec", "template")));
+  const digest = createHash("sha256").update(text).digest();
+  return [...digest.subarray(0, HASH_LENGTH)].map((byte) => HASH_ALPHABET.charAt(byte % HASH_ALPHABET.length)).join("");
+}
+
+function sorted(value: Json): Json {
+  if (isList(value)) return value.map(sorted);
+  if (!isObject(value)) return value;
+  const keys = Object.keys(value).toSorted();
+  return Object.fromEntries(keys.map((key) => [key, sorted(value[key] ?? null)]));
+}

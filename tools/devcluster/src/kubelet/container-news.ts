@@ -1,0 +1,37 @@
+import { type KubeCalls, kubeFault } from "@muster/kube";
+import { recordEvent } from "../record-event.ts";
+import type { PodName } from "./pod-api.ts";
+import type { PodWorkerDeps } from "./pod-worker.ts";
+
+/** Tells the news of one pod's containers as the events of this node's kubelet, in the background. An event of a pod whose namespace is gone is nobody's. */
+export function newsRecorder(
+  calls: KubeCalls,
+  { name, namespace, uid }: PodName,
+  node: {
+    readonly nodeName: string;
+    readonly now: () => number;
+    readonly onError: (error: unknown, doing: string) => void;
+    /** Events that are not written by then are dropped. */
+    readonly stopped: AbortSignal;
+  },
+): PodWorkerDeps["record"] {
+  // One after the other, so that they stand in the order in which they happened.
+  let last = Promise.resolve();
+  return ({ container, ...news }) => {
+    const atMs = node.now();
+    const involved = { kind: "Pod", name, namespace, uid, fieldPath: `spec.containers{${container}}` } as const;
+    last = last
+      .then(() => recordEvent(calls, { component: "kubelet", host: node.nodeName }, involved, { ...news, atMs }))
+      .catch((error: unknown) => {
+        if (!node.stopped.aborted && kubeFault(error)?.code !== "not_found")
+          node.onError(error, `recording ${news.reason}`);
+      });
+  };
+}
+
+/** A signal that aborts when the stack is disposed. */
+export function stopSignal(started: AsyncDisposableStack): AbortSignal {
+  const stop = new AbortController();
+  started.defer(() => stop.abort());
+  return stop.signal;
+}

@@ -1,0 +1,9 @@
+import { join } from "node:path";
+
+/** Where one pod keeps its files. */
+export type PodDirectory = { readonly root: string; readonly home: string; readonly logs: string };
+
+export function podDirectory(nodeDirectory: string, uid: string): PodDirectory {
+  const root = join(nodeDirectory, "pods", uid);
+  return { root, home: join(root, "home"), logs: join(root, "logs") };
+}

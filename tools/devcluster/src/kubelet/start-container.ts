@@ -1,0 +1,117 @@
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { dirname, resolve, sep } from "node:path";
+import type { V1Container, V1Pod } from "@kubernetes/client-node";
+import { buildCommand, buildEnvironment, type Environment, referencedConfig } from "./build-environment.ts";
+import { HOST_IP } from "./build-node.ts";
+import { volumeConfig } from "./build-volume-files.ts";
+import { mountVolumes } from "./mount-volumes.ts";
+import type { ProcessCommand } from "./run-process.ts";
+import type { PodDirectory } from "./pod-directory.ts";
+
+export type ConfigReader = {
+  /** Undefined when it does not exist. */
+  readonly configMap: (name: string) => Promise<Environment | undefined>;
+  readonly secret: (name: string) => Promise<Environment | undefined>;
+};
+
+export type PreparedContainer =
+  | { readonly ready: true; readonly command: ProcessCommand }
+  /** `retry`: what is missing may be created later. */
+  | { readonly ready: false; readonly message: string; readonly retry: boolean };
+
+/** A longer termination message is cut, as in Kubernetes. */
+const MESSAGE_BYTES = 4096;
+const FALLBACK_BYTES = 2048;
+const STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/** Everything that a container's process needs, or why it cannot be had yet. Rejects when the API server does not answer. */
+export async function prepareContainer(options: {
+  readonly pod: V1Pod;
+  readonly container: V1Container;
+  readonly podIp: string;
+  readonly directory: PodDirectory;
+  readonly config: ConfigReader;
+  readonly path: string | undefined;
+  readonly containerId: string;
+}): Promise<PreparedContainer> {
+  const { pod, container, podIp, directory, containerId } = options;
+  const own = referencedConfig(container);
+  const ofVolumes = (container.volumeMounts ?? []).length > 0 ? volumeConfig(pod) : undefined;
+  const sources = {
+    pod,
+    podIp,
+    hostIp: HOST_IP,
+    base: {
+      // The `node` that containers find is the one that runs this.
+      PATH: `${dirname(process.execPath)}:${options.path ?? STANDARD_PATH}`,
+      HOME: directory.home,
+      LANG: "C.UTF-8",
+      HOSTNAME: pod.spec?.hostname ?? pod.metadata?.name ?? "",
+    },
+    configMaps: await readAll(new Set([...own.configMaps, ...(ofVolumes?.configMaps ?? [])]), options.config.configMap),
+    secrets: await readAll(new Set([...own.secrets, ...(ofVolumes?.secrets ?? [])]), options.config.secret),
+  };
+  const built = buildEnvironment(container, sources);
+  if (!built.built) return { ready: false, message: built.message, retry: true };
+  const command = buildCommand(container, built.env);
+  if (!command.built) return { ready: false, message: command.message, retry: false };
+  mkdirSync(directory.home, { recursive: true });
+  const problem = mountVolumes(container, pod, directory, sources);
+  if (problem !== undefined) return { ready: false, message: problem, retry: true };
+  const messageFile = messagePath(container, directory);
+  if (messageFile !== undefined) rmSync(messageFile, { force: true });
+  const workingDirectory = resolve(directory.home, container.workingDir ?? ".");
+  return { ready: true, command: { command: command.command, workingDirectory, env: built.env, containerId } };
+}
+
+/** As programs and the system name a port that another process has. */
+const PORT_IN_USE = /EADDRINUSE|address already in use/i;
+const SHARED_NETWORK =
+  "address already in use: pods of this cluster share the network of one machine, and a server on all addresses takes its port from every pod. " +
+  "Every server must listen on its POD_IP (fieldRef status.podIP)";
+
+/**
+ * What a container left as its message: its message file, when that lies in the pod's directory; where it failed, the end of its log if it asks for that, or else the
+ * cause that only this cluster has.
+ */
+export function terminationMessage(
+  container: V1Container,
+  directory: PodDirectory,
+  run: { readonly exitCode: number; readonly logText: () => Buffer },
+): string | undefined {
+  const path = messagePath(container, directory);
+  const message = path === undefined ? undefined : readHead(path);
+  if (message !== undefined && message !== "") return message;
+  if (run.exitCode === 0) return undefined;
+  const text = run.logText().subarray(-FALLBACK_BYTES).toString();
+  if (container.terminationMessagePolicy === "FallbackToLogsOnError") return text;
+  return PORT_IN_USE.test(text) ? SHARED_NETWORK : undefined;
+}
+
+/** Only a file of the pod itself is read: the default, /dev/termination-log, is a mount in a real container. */
+function messagePath(container: V1Container, directory: PodDirectory): string | undefined {
+  if (container.terminationMessagePath === undefined) return undefined;
+  const path = resolve(directory.home, container.terminationMessagePath);
+  return path.startsWith(directory.root + sep) ? path : undefined;
+}
+
+function readHead(path: string): string | undefined {
+  try {
+    return readFileSync(path).subarray(0, MESSAGE_BYTES).toString();
+  } catch {
+    // No message was left, or it cannot be read; neither may keep the container from ending.
+    return undefined;
+  }
+}
+
+async function readAll(
+  names: ReadonlySet<string>,
+  read: (name: string) => Promise<Environment | undefined>,
+): Promise<Map<string, Environment>> {
+  const found = new Map<string, Environment>();
+  for (const name of names) {
+    const values = await read(name);
+    if (values !== undefined) found.set(name, values);
+  }
+  return found;
+}

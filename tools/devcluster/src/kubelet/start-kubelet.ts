@@ -1,0 +1,185 @@
+import { readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { CoreV1Api, type KubeConfig, type V1Pod } from "@kubernetes/client-node";
+import { informer, kubeCalls, kubeClient, listWatch } from "@muster/kube";
+import type { NodeFacts, NodeTaint } from "./build-node.ts";
+import { claimDirectory } from "./claim-directory.ts";
+import { type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
+import { newsRecorder, stopSignal } from "./container-news.ts";
+import { isMissingImage } from "./missing-image.ts";
+import { makeKubeletCertificate } from "./kubelet-certificate.ts";
+import { readSystem, startHeartbeat } from "./node-heartbeat.ts";
+import { podApi } from "./pod-api.ts";
+import { claimPodAddresses } from "./pod-addresses.ts";
+import { PodWorker } from "./pod-worker.ts";
+import { processRuntime } from "./process-runtime.ts";
+import { killLeftovers } from "./process-tree.ts";
+import { withoutManagedFields } from "../without-managed-fields.ts";
+
+export type KubeletOptions = {
+  readonly kubeconfig: KubeConfig;
+  readonly nodeName: string;
+  /** Of this node alone: logs, working directories, and the record of its processes. */
+  readonly directory: string;
+  /** 0 to 249; pods get addresses in 127.<nodeIndex + 1>/16. */
+  readonly nodeIndex: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  /** As `--register-with-taints`: of a node that is new to the API server. */
+  readonly taints?: readonly NodeTaint[];
+  /** Kubernetes quantities; default 4 cpu, 8Gi memory, 110 pods. Nothing holds processes to it. */
+  readonly capacity?: Readonly<Record<string, string>>;
+  /** PEM texts; made for 127.0.0.1 when absent. */
+  readonly certificate?: { readonly cert: string; readonly key: string };
+  /** Who may read logs. */
+  readonly access: KubeletAccess;
+  /** PATH of the pods' processes, after the directory of the running node. */
+  readonly path?: string;
+  /** Between SIGTERM and SIGKILL when the kubelet stops; default 2000. */
+  readonly stopGraceMs?: number;
+  /** Back-off, probes and grace periods go by this clock. */
+  readonly now?: () => number;
+  /** Gives up, and rejects, when it aborts before the node is ready; without meaning afterwards. */
+  readonly signal?: AbortSignal;
+  /** Told about every failure; the kubelet goes on by itself. */
+  readonly onError?: (error: unknown, doing: string) => void;
+};
+
+/** A node. Disposing marks it as not ready and ends its processes. */
+export type Kubelet = AsyncDisposable & {
+  readonly nodeName: string;
+  readonly port: number;
+  /** The machine is off: its processes are gone, and the API server is told nothing. Disposing is needless afterwards. */
+  readonly die: () => Promise<void>;
+};
+
+/** Pods that ask for room on root file systems, as those under a LimitRange of a slice do without saying so, are placed only where a node tells that it has some. */
+const DEFAULT_CAPACITY = { cpu: "4", memory: "8Gi", "ephemeral-storage": "100Gi", pods: "110" };
+const STOP_GRACE_MS = 2_000;
+const TICK_MS = 100;
+const CALL_TIMEOUT_MS = 15_000;
+
+/** Starts a node that runs the containers of its pods as local processes. Processes that an earlier life of the same directory left are ended first; a directory that another process uses is refused. Resolves when the node is ready. */
+export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
+  const { kubeconfig, nodeName, directory, onError = () => undefined, now = Date.now } = options;
+  await using started = new AsyncDisposableStack();
+  started.use(claimDirectory(directory));
+  await killLeftovers(directory);
+  const addresses = started.use(await claimPodAddresses(options.nodeIndex));
+  const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
+  const events = started.use(kubeCalls(kubeconfig, { timeoutMs: CALL_TIMEOUT_MS }));
+  const stopped = stopSignal(started);
+  const workers = new Map<string, PodWorker>();
+  let isOff = false;
+  const server = started.use(
+    await startKubeletServer({
+      certificate: options.certificate ?? (await makeKubeletCertificate()),
+      access: options.access,
+      now,
+      findLog: (which) => find(workersByName, which, (worker) => worker.findLog(which.container, which.previous)),
+      findExec: (which) => find(workersByName, which, (worker) => worker.findExec(which.container)),
+    }),
+  );
+  started.defer(async () => {
+    const graceMs = isOff ? 0 : (options.stopGraceMs ?? STOP_GRACE_MS);
+    await Promise.all([...workers.values()].map((worker) => worker.stop(graceMs)));
+  });
+
+  const pods = started.use(
+    informer<V1Pod, V1Pod>({
+      source: listWatch<V1Pod>(kubeconfig, "/api/v1/pods", { fieldSelector: `spec.nodeName=${nodeName}` }),
+      project: withoutManagedFields,
+      onError: (error) => onError(error, `watching the pods of node ${nodeName}`),
+    }),
+  );
+  const workersByName = (key: string): PodWorker | undefined => workers.get(pods.get(key)?.metadata?.uid ?? "");
+  const ensureWorker = (pod: V1Pod): void => {
+    const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
+    if (workers.has(uid)) return;
+    const { config, ...ownApi } = podApi(api, { name, namespace, uid });
+    const worker = new PodWorker(pod, {
+      ...ownApi,
+      runtime: processRuntime(pod, { now, config, nodeDirectory: directory, path: options.path }),
+      now,
+      pod: () => {
+        const cached = pods.get(`${namespace}/${name}`);
+        return cached?.metadata?.uid === uid ? cached : undefined;
+      },
+      addresses,
+      isImageMissing: isMissingImage,
+      record: newsRecorder(events, { name, namespace, uid }, { nodeName, now, onError, stopped }),
+      onError,
+      onDone: () => workers.delete(uid),
+    });
+    workers.set(uid, worker);
+  };
+  pods.onChange(({ before, after }) => {
+    if (after !== undefined) ensureWorker(after);
+    for (const pod of [before, after]) workers.get(pod?.metadata?.uid ?? "")?.poke();
+  });
+  await orAborted(pods.synced, options.signal);
+  for (const pod of pods.list()) ensureWorker(pod);
+  removeStrangers(directory, workers);
+
+  const ticker = setInterval(() => {
+    const nowMs = now();
+    for (const worker of workers.values()) worker.tick(nowMs);
+  }, TICK_MS);
+  started.defer(() => clearInterval(ticker));
+  const heartbeat = started.use(startHeartbeat(kubeconfig, factsOf(options, server.port), { now, onError }));
+  await orAborted(heartbeat.ready, options.signal);
+  const all = started.move();
+  return {
+    nodeName,
+    port: server.port,
+    die: () => {
+      isOff = true;
+      heartbeat.fallSilent();
+      return all.disposeAsync();
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+function factsOf({ nodeName, labels = {}, taints, capacity }: KubeletOptions, port: number): NodeFacts {
+  return {
+    name: nodeName,
+    labels,
+    ...(taints === undefined ? {} : { taints }),
+    capacity: { ...DEFAULT_CAPACITY, ...capacity },
+    port,
+    system: readSystem(),
+  };
+}
+
+/** What is waited for may never come, when nobody answers. */
+async function orAborted<Value>(coming: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
+  if (signal === undefined) return coming;
+  signal.throwIfAborted();
+  const aborted = Promise.withResolvers<never>();
+  const abort = (): void => aborted.reject(signal.reason as Error);
+  signal.addEventListener("abort", abort);
+  try {
+    return await Promise.race([coming, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+type NotFound = { readonly found: false; readonly status: 404; readonly message: string };
+
+function find<Found>(
+  workerOf: (key: string) => PodWorker | undefined,
+  which: { readonly namespace: string; readonly pod: string },
+  ask: (worker: PodWorker) => Found,
+): Found | NotFound {
+  const worker = workerOf(`${which.namespace}/${which.pod}`);
+  if (worker !== undefined) return ask(worker);
+  return { found: false, status: 404, message: `pod "${which.pod}" is not on this node` };
+}
+
+/** Directories of pods that went away while the kubelet did not run. */
+function removeStrangers(directory: string, workers: ReadonlyMap<string, PodWorker>): void {
+  for (const uid of readdirSync(join(directory, "pods"))) {
+    if (!workers.has(uid)) rmSync(join(directory, "pods", uid), { recursive: true, force: true });
+  }
+}

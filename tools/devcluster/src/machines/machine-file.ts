@@ -1,0 +1,87 @@
+import { mkdirSync, readFileSync } from "node:fs";
+import { rename, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { z } from "zod";
+import { parseJson } from "../apiserver/body.ts";
+import { amount, count, readShape, text } from "../read-shape.ts";
+import type { LaunchFaults, Machine } from "./machine.ts";
+import { order } from "./read-machines.ts";
+
+/** What a cloud knows of its machines. */
+export type MachineRecords = {
+  /** How many there have ever been. */
+  readonly launched: number;
+  readonly machines: readonly Machine[];
+  /** Gone ones, the latest last, so that an order that is repeated late makes none anew. */
+  readonly gone: readonly Machine[];
+};
+
+/** The records of an earlier life; empty when there was none. Throws for a file that is none of ours. */
+export function loadMachines(file: string): MachineRecords {
+  let json: string;
+  try {
+    json = readFileSync(file, "utf8");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT")
+      return { launched: 0, machines: [], gone: [] };
+    throw error;
+  }
+  const { launched, machines, gone } = readShape(records, parseJson(json, file), file);
+  return { launched, machines, gone };
+}
+
+/** Keeps records in a file. What is returned resolves once the file has what was there at the time of the call, or something later. */
+export function machineSaver(file: string, current: () => MachineRecords): () => Promise<void> {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  let writing: Promise<void> = Promise.resolve();
+  let next: Promise<void> | undefined;
+  const write = async (): Promise<void> => {
+    next = undefined;
+    await writeFile(`${file}.new`, JSON.stringify({ version: VERSION, ...current() }), { mode: 0o600 });
+    await rename(`${file}.new`, file);
+  };
+  return () => {
+    // Whoever comes while one write is under way shares the one after it.
+    next ??= writing = writing.catch(() => undefined).then(write);
+    return next;
+  };
+}
+
+const VERSION = 1;
+
+const launchFaults = z
+  .object({
+    bootFailure: z.string().optional(),
+    spotLoss: z.object({ afterMs: amount, noticeMs: amount }).optional(),
+    vanishAfterMs: amount.optional(),
+    ordersIgnored: count,
+    isTwin: z.boolean(),
+  })
+  .transform(({ bootFailure, spotLoss, vanishAfterMs, ...rest }): LaunchFaults => {
+    return { ...rest, bootFailure, spotLoss, vanishAfterMs };
+  });
+
+const machine = z
+  .object({
+    instanceId: text,
+    order,
+    image: z.string(),
+    zone: z.string(),
+    nodeIndex: count,
+    state: z.enum(["pending", "running", "stopping"]),
+    createdAtMs: z.number(),
+    bootsAtMs: z.number(),
+    faults: launchFaults,
+    nodes: z.array(z.string()),
+    loss: z.object({ atMs: z.number(), toldAtMs: z.number() }).optional(),
+    vanishesAtMs: z.number().optional(),
+    goneAtMs: z.number().optional(),
+  })
+  .transform(({ loss, vanishesAtMs, goneAtMs, ...rest }): Machine => ({ ...rest, loss, vanishesAtMs, goneAtMs }));
+
+const records = z.object({
+  version: z.literal(VERSION),
+  launched: count,
+  machines: z.array(machine),
+  gone: z.array(machine),
+});

@@ -1,0 +1,121 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import type { KubeCalls } from "@muster/kube";
+import type { NodeFacts } from "../kubelet/build-node.ts";
+import { newsRecorder } from "../kubelet/container-news.ts";
+import type { FoundLog } from "../kubelet/kubelet-server.ts";
+import { isMissingImage } from "../kubelet/missing-image.ts";
+import { PodWorker } from "../kubelet/pod-worker.ts";
+import { nodeAddresses } from "./node-addresses.ts";
+import { simulatedPodApi } from "./simulated-pod-api.ts";
+import { type SimulatedMachine, simulatedRuntime, tickMachine } from "./simulated-runtime.ts";
+
+/** `frozen`: machine and kubelet hang. `dead`: the machine is off, and everything that ran on it is lost. */
+export type NodeState = "alive" | "frozen" | "dead";
+
+export type SimulatedNodeDeps = {
+  readonly calls: KubeCalls;
+  readonly now: () => number;
+  /** As the shared cache has it. */
+  readonly pod: (key: string) => V1Pod | undefined;
+  readonly onError: (error: unknown, doing: string) => void;
+  readonly stopped: AbortSignal;
+};
+
+/** One simulated machine with its kubelet: the workers of its pods, and whether they may do anything. */
+export class SimulatedNode {
+  readonly facts: NodeFacts;
+  readonly #deps: SimulatedNodeDeps;
+  readonly #nodeIndex: number;
+  #state: NodeState = "alive";
+  #workers = new Map<string, PodWorker>();
+  #machine: SimulatedMachine = { runs: new Set() };
+  #addresses: ReturnType<typeof nodeAddresses>;
+
+  constructor(facts: NodeFacts, nodeIndex: number, deps: SimulatedNodeDeps) {
+    this.facts = facts;
+    this.#nodeIndex = nodeIndex;
+    this.#deps = deps;
+    this.#addresses = nodeAddresses(nodeIndex);
+  }
+
+  state(): NodeState {
+    return this.#state;
+  }
+
+  podCount(): number {
+    return this.#workers.size;
+  }
+
+  /** A pod of this node has changed, or is gone when `after` is undefined. A machine that is off learns of it when it starts. */
+  changed(before: V1Pod | undefined, after: V1Pod | undefined): void {
+    if (this.#state === "dead") return;
+    if (after !== undefined) this.#ensureWorker(after);
+    for (const pod of [before, after]) this.#workers.get(pod?.metadata?.uid ?? "")?.poke();
+  }
+
+  tick(nowMs: number): void {
+    if (this.#state !== "alive") return;
+    tickMachine(this.#machine, nowMs);
+    for (const worker of this.#workers.values()) worker.tick(nowMs);
+  }
+
+  findLog(pod: V1Pod, container: string, previous: boolean): FoundLog {
+    const worker = this.#workers.get(pod.metadata?.uid ?? "");
+    if (worker !== undefined) return worker.findLog(container, previous);
+    return { found: false, status: 404, message: `pod "${pod.metadata?.name ?? ""}" is not on this node` };
+  }
+
+  freeze(): void {
+    if (this.#state === "alive") this.#state = "frozen";
+  }
+
+  /** Goes on where it was; what was due meanwhile happens now. */
+  thaw(): void {
+    if (this.#state !== "frozen") return;
+    this.#state = "alive";
+    for (const worker of this.#workers.values()) worker.poke();
+  }
+
+  /** Resolves when the last request that was under way has ended. */
+  async kill(): Promise<void> {
+    this.#state = "dead";
+    const workers = [...this.#workers.values()];
+    this.#workers = new Map();
+    this.#machine = { runs: new Set() };
+    this.#addresses = nodeAddresses(this.#nodeIndex);
+    await Promise.all(workers.map((worker) => worker.abandon()));
+  }
+
+  /** Starts a machine that is off, with the pods that it has by now: their containers have ended with it. */
+  boot(pods: readonly V1Pod[]): void {
+    this.#state = "alive";
+    for (const pod of pods) this.#ensureWorker(pod);
+  }
+
+  #ensureWorker(pod: V1Pod): void {
+    const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
+    if (this.#workers.has(uid)) return;
+    const { calls, now, onError, stopped } = this.#deps;
+    const workers = this.#workers;
+    const record = newsRecorder(calls, { name, namespace, uid }, { nodeName: this.facts.name, now, onError, stopped });
+    const worker = new PodWorker(pod, {
+      ...simulatedPodApi(calls, { name, namespace, uid }),
+      runtime: simulatedRuntime(this.#machine, now),
+      now,
+      pod: () => {
+        const cached = this.#deps.pod(`${namespace}/${name}`);
+        return cached?.metadata?.uid === uid ? cached : undefined;
+      },
+      isFrozen: () => this.#state !== "alive",
+      addresses: this.#addresses,
+      isImageMissing: isMissingImage,
+      // What goes well is not worth three more writes for each pod.
+      record: (news) => {
+        if (news.type === "Warning") record(news);
+      },
+      onError,
+      onDone: () => workers.delete(uid),
+    });
+    workers.set(uid, worker);
+  }
+}

@@ -1,0 +1,264 @@
+import { setImmediate as turn } from "node:timers/promises";
+import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import { throwFault } from "@muster/faults";
+import { type Informer, informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
+import type { NodeFacts, NodeTaint } from "../kubelet/build-node.ts";
+import { type FindLog, startKubeletServer } from "../kubelet/kubelet-server.ts";
+import { stopSignal } from "../kubelet/container-news.ts";
+import { clusterAccess } from "../kubelet/cluster-access.ts";
+import { makeKubeletCertificate } from "../kubelet/kubelet-certificate.ts";
+import { readSystem } from "../kubelet/node-heartbeat.ts";
+import type { KubeletOptions } from "../kubelet/start-kubelet.ts";
+import { startControlPlane } from "../start-control-plane.ts";
+import { withoutManagedFields } from "../without-managed-fields.ts";
+import { SIMULATED_NODES_MAX } from "./node-addresses.ts";
+import { type NodeBeats, startBeats } from "./node-beats.ts";
+import { SimulatedNode } from "./simulated-node.ts";
+import { simulatedNodeApi } from "./simulated-node-api.ts";
+
+export type SimulatedPool = {
+  readonly nodes: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  /** Of a node that is new to the API server. */
+  readonly taints?: readonly NodeTaint[];
+  readonly capacity?: Readonly<Record<string, string>>;
+};
+
+export type SimulatedNodesOptions = Pick<KubeletOptions, "certificate" | "now" | "onError"> & {
+  /** File that names the API server. */
+  readonly kubeconfig: string;
+  /** By the name of the pool: how many nodes, or more about them. They are called `<pool>-0`, `<pool>-1`, and labelled `pool=<pool>`. */
+  readonly pools: Readonly<Record<string, number | SimulatedPool>>;
+  /** Who may read logs; default client certificates of the authority that the cluster itself names for them. */
+  readonly access?: KubeletOptions["access"];
+  /** Default true: a scheduler and the node life cycle come along. False for a cluster that has its own. */
+  readonly controlPlane?: boolean;
+  /** A node whose lease is not renewed for so long is NotReady; default 40000. */
+  readonly nodeGraceMs?: number;
+  /** Each node renews its lease this often; default 10000. */
+  readonly leaseEveryMs?: number;
+};
+
+/** Nodes without processes. Disposing marks the nodes that live as not ready, and leaves pods as they are. */
+export type SimulatedNodes = AsyncDisposable & {
+  readonly names: readonly string[];
+  /** Pods that the nodes take care of at this moment. */
+  readonly podCount: () => number;
+  /** The machine is off: heartbeats stop, its pods stay in the API as they are, and what ran on it is lost. Resolves when its last request has ended. */
+  readonly kill: (name: string) => Promise<void>;
+  /** Machine and kubelet hang until `thaw`: nothing is told, no command obeyed. */
+  readonly freeze: (name: string) => void;
+  readonly thaw: (name: string) => Promise<void>;
+  /** A machine that is off starts, and its containers count as lost; one that runs restarts its kubelet, which goes on with its pods. Registers the node again when it was deleted. */
+  readonly restart: (name: string) => Promise<void>;
+  /** Kills the machine and deletes its Node object, as a cloud does. */
+  readonly delete: (name: string) => Promise<void>;
+  /** One more machine. Resolves when its node is ready; throws already_exists for a name that is there. */
+  readonly add: (name: string, machine: Omit<SimulatedPool, "nodes">) => Promise<void>;
+  /** The machine says that it is not ready any more, and is gone for good; its Node object stays. */
+  readonly retire: (name: string) => Promise<void>;
+  /** The machine is gone for good without a word; its Node object stays. */
+  readonly lose: (name: string) => Promise<void>;
+};
+
+const DEFAULT_CAPACITY = { cpu: "4", memory: "8Gi", "ephemeral-storage": "100Gi", pods: "110" };
+const TICK_MS = 20;
+const CALL_TIMEOUT_MS = 15_000;
+const LEASE_EVERY_MS = 10_000;
+
+/** Gives an API server hundreds of nodes that only pretend to run their pods: each container does what its command says, see `readScript`. Resolves when every node is ready. */
+export async function startSimulatedNodes(options: SimulatedNodesOptions): Promise<SimulatedNodes> {
+  const { now = Date.now, onError = () => undefined } = options;
+  const kubeconfig = loadKube(options.kubeconfig);
+  const wanted = namedNodes(options.pools);
+  await using started = new AsyncDisposableStack();
+  const calls = started.use(kubeCalls(kubeconfig, { timeoutMs: CALL_TIMEOUT_MS }));
+  const stopped = stopSignal(started);
+  if (options.controlPlane !== false) started.use(await startControlPlane({ ...options, kubeconfig }));
+
+  const nodes = new Map<string, SimulatedNode>();
+  const server = started.use(
+    await startKubeletServer({
+      certificate: options.certificate ?? (await makeKubeletCertificate()),
+      access: options.access ?? (await clusterAccess(kubeconfig)),
+      now,
+      findLog: (which) => findLog({ nodes, pod: (key) => pods.get(key) }, which),
+      findExec: ({ container }) => ({
+        found: false,
+        status: 400,
+        message: `container "${container}" is simulated: no command runs in it`,
+      }),
+    }),
+  );
+  const pods: Informer<V1Pod> = started.use(
+    informer<V1Pod, V1Pod>({
+      source: listWatch<V1Pod>(kubeconfig, "/api/v1/pods", { fieldSelector: "spec.nodeName!=" }),
+      project: withoutManagedFields,
+      onError: (error) => onError(error, "watching the pods of simulated nodes"),
+    }),
+  );
+  started.defer(() => Promise.all([...nodes.values()].map((node) => node.kill())).then(() => undefined));
+  await pods.synced;
+  const system = readSystem();
+  const make = (
+    name: string,
+    index: number,
+    { labels = {}, taints, capacity }: Omit<SimulatedPool, "nodes">,
+  ): SimulatedNode => {
+    const own = { labels, ...(taints === undefined ? {} : { taints }), capacity: { ...DEFAULT_CAPACITY, ...capacity } };
+    const facts: NodeFacts = { name, ...own, port: server.port, system };
+    const node = new SimulatedNode(facts, index, {
+      calls,
+      now,
+      pod: (key) => pods.get(key),
+      onError,
+      stopped,
+    });
+    nodes.set(name, node);
+    return node;
+  };
+  for (const [index, { name, pool }] of wanted.entries()) make(name, index, pool);
+  const nodeOf = (pod: V1Pod | undefined): SimulatedNode | undefined => nodes.get(pod?.spec?.nodeName ?? "");
+  pods.onChange(({ before, after }) => nodeOf(after ?? before)?.changed(before, after));
+  for (const pod of pods.list()) nodeOf(pod)?.changed(undefined, pod);
+
+  const ticker = setInterval(() => {
+    const nowMs = now();
+    for (const node of nodes.values()) node.tick(nowMs);
+  }, TICK_MS);
+  started.defer(() => clearInterval(ticker));
+  const beats = started.use(
+    await startBeats({
+      nodes: [...nodes.values()],
+      api: simulatedNodeApi(calls, now),
+      seen: nodeInformer(started, kubeconfig, onError),
+      leaseEveryMs: options.leaseEveryMs ?? LEASE_EVERY_MS,
+      onError,
+    }),
+  );
+  const all = started.move();
+  return {
+    names: [...nodes.keys()],
+    podCount: () => [...nodes.values()].reduce((sum, node) => sum + node.podCount(), 0),
+    ...controls(nodes, pods, beats),
+    ...comingAndGoing(nodes, beats, make),
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+function controls(
+  nodes: ReadonlyMap<string, SimulatedNode>,
+  pods: Informer<V1Pod>,
+  beats: NodeBeats,
+): Pick<SimulatedNodes, "kill" | "freeze" | "thaw" | "restart" | "delete"> {
+  const find = (name: string): SimulatedNode =>
+    nodes.get(name) ?? throwFault({ code: "not_found", kind: "node", id: name });
+  return {
+    kill: (name) => find(name).kill(),
+    freeze: (name) => find(name).freeze(),
+    thaw: async (name) => {
+      const node = find(name);
+      node.thaw();
+      await beats.report(node);
+    },
+    restart: async (name) => {
+      const node = find(name);
+      if (node.state() === "dead") node.boot(pods.list().filter((pod) => pod.spec?.nodeName === name));
+      else {
+        node.freeze();
+        await turn();
+        node.thaw();
+      }
+      await beats.register(node);
+    },
+    delete: async (name) => {
+      const node = find(name);
+      await node.kill();
+      await beats.remove(node);
+    },
+  };
+}
+
+function comingAndGoing(
+  nodes: Map<string, SimulatedNode>,
+  beats: NodeBeats,
+  make: (name: string, index: number, machine: Omit<SimulatedPool, "nodes">) => SimulatedNode,
+): Pick<SimulatedNodes, "add" | "retire" | "lose"> {
+  const used = new Map([...nodes.keys()].map((name, index) => [name, index]));
+  const forget = async (name: string, node: SimulatedNode): Promise<void> => {
+    beats.drop(node);
+    await node.kill();
+    nodes.delete(name);
+    used.delete(name);
+  };
+  const find = (name: string): SimulatedNode =>
+    nodes.get(name) ?? throwFault({ code: "not_found", kind: "node", id: name });
+  return {
+    add: async (name, machine) => {
+      if (nodes.has(name)) throwFault({ code: "already_exists", kind: "node", id: name });
+      const taken = new Set(used.values());
+      let index = 0;
+      while (taken.has(index)) index += 1;
+      if (index >= SIMULATED_NODES_MAX) {
+        throwFault({ code: "limit_exceeded", what: "simulated nodes", limit: SIMULATED_NODES_MAX, retryAfterMs: 0 });
+      }
+      used.set(name, index);
+      const node = make(name, index, machine);
+      try {
+        await beats.adopt(node);
+      } catch (error) {
+        await forget(name, node);
+        throw error;
+      }
+    },
+    retire: async (name) => {
+      const node = find(name);
+      await forget(name, node);
+      await beats.takeLeave(node);
+    },
+    lose: (name) => forget(name, find(name)),
+  };
+}
+
+function namedNodes(pools: SimulatedNodesOptions["pools"]): { readonly name: string; readonly pool: SimulatedPool }[] {
+  const all = Object.entries(pools).flatMap(([poolName, given]) => {
+    const pool = typeof given === "number" ? { nodes: given } : given;
+    const labels = { pool: poolName, ...pool.labels };
+    return Array.from({ length: pool.nodes }, (_, index) => ({
+      name: `${poolName}-${index}`,
+      pool: { ...pool, labels },
+    }));
+  });
+  const limit = SIMULATED_NODES_MAX;
+  return all.length <= limit
+    ? all
+    : throwFault({ code: "limit_exceeded", what: "simulated nodes", limit, retryAfterMs: 0 });
+}
+
+function nodeInformer(
+  started: AsyncDisposableStack,
+  kubeconfig: ReturnType<typeof loadKube>,
+  onError: (error: unknown, doing: string) => void,
+): Informer<V1Node> {
+  return started.use(
+    informer<V1Node, V1Node>({
+      source: listWatch<V1Node>(kubeconfig, "/api/v1/nodes"),
+      project: withoutManagedFields,
+      onError: (error) => onError(error, "watching simulated nodes"),
+    }),
+  );
+}
+
+function findLog(
+  world: { readonly nodes: ReadonlyMap<string, SimulatedNode>; readonly pod: (key: string) => V1Pod | undefined },
+  which: Parameters<FindLog>[0],
+): ReturnType<FindLog> {
+  const pod = world.pod(`${which.namespace}/${which.pod}`);
+  const node = world.nodes.get(pod?.spec?.nodeName ?? "");
+  if (pod === undefined || node === undefined) {
+    return { found: false, status: 404, message: `pod "${which.pod}" is not on a node of this simulation` };
+  }
+  // The nodes share one server; one that is off or hangs must not answer all the same.
+  if (node.state() !== "alive") throw new Error(`node ${node.facts.name} is ${node.state()}`);
+  return node.findLog(pod, which.container, which.previous);
+}

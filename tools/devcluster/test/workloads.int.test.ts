@@ -1,0 +1,62 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { AppsV1Api, CoreV1Api } from "@kubernetes/client-node";
+import { kubeClient, loadKube, unlessMissing } from "@muster/kube";
+import { until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { startDevCluster } from "../src/index.ts";
+
+it("runs workloads in a namespace of their own as processes, and ends them with it", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "muster-workloads-"));
+  await using cleanup = new AsyncDisposableStack();
+  cleanup.defer(() => rm(directory, { recursive: true, force: true }));
+  const errors: string[] = [];
+  const cluster = await startDevCluster({
+    directory,
+    pools: [{ name: "workers", nodes: 1 }],
+    stopGraceMs: 200,
+    onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
+  });
+  cleanup.use(cluster);
+  const kubeconfig = loadKube(cluster.kubeconfig);
+  const core = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: 30_000 });
+  const apps = kubeClient(kubeconfig, AppsV1Api, { timeoutMs: 30_000 });
+  const namespace = "tenant";
+  await core.createNamespace({ body: { metadata: { name: namespace } } });
+  const template = (app: string) => ({
+    metadata: { labels: { app } },
+    spec: {
+      terminationGracePeriodSeconds: 0,
+      containers: [{ name: "main", image: "program:1", command: ["sleep", "3600"] }],
+    },
+  });
+  const selector = (app: string) => ({ matchLabels: { app } });
+  await apps.createNamespacedDeployment({
+    namespace,
+    body: { metadata: { name: "web" }, spec: { replicas: 2, selector: selector("web"), template: template("web") } },
+  });
+  await apps.createNamespacedStatefulSet({
+    namespace,
+    body: {
+      metadata: { name: "db" },
+      spec: { replicas: 1, selector: selector("db"), template: template("db") },
+    },
+  });
+  await until("everything is available", async () => {
+    const web = await apps.readNamespacedDeployment({ namespace, name: "web" });
+    const db = await apps.readNamespacedStatefulSet({ namespace, name: "db" });
+    return web.status?.availableReplicas === 2 && db.status?.availableReplicas === 1;
+  });
+  const rolling = { strategy: { type: "RollingUpdate" }, selector: selector("rolls"), template: template("rolls") };
+  await expect(
+    apps.createNamespacedDeployment({ namespace, body: { metadata: { name: "rolls" }, spec: rolling } }),
+  ).rejects.toThrow(/501[^]*spec\.strategy.*--kubeconfig/);
+  await core.deleteNamespace({ name: namespace });
+  await until(
+    "the namespace is gone",
+    async () => (await unlessMissing(core.readNamespace({ name: namespace }))) === undefined,
+  );
+  expect((await core.listPodForAllNamespaces()).items).toEqual([]);
+  expect(errors).toEqual([]);
+});
