@@ -59,6 +59,7 @@ export function startPasses(
       else return nextOf(set, passed, deps.now());
     } catch (error) {
       await end(set, () => set.ended.reject(error));
+      throw error;
     }
     return {};
   };

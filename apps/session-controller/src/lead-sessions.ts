@@ -41,12 +41,14 @@ export async function leadSessions(
   const { now } = deps.sessions;
   const { digests } = deps.sweep;
   const { token } = leadership;
-  const lost = new AbortController();
-  leadership.signal.addEventListener("abort", () => lost.abort(leadership.signal.reason), { once: true });
-  const lead = { signal: lost.signal, isHeld: () => leadership.isHeld() && !lost.signal.aborted };
+  const stoodDown = new AbortController();
+  const lead = {
+    signal: AbortSignal.any([leadership.signal, stoodDown.signal]),
+    isHeld: () => leadership.isHeld() && !stoodDown.signal.aborted,
+  };
   const queue = workQueue({ limits: LIMITS });
   const wake = (name: string): void => queue.add(name);
-  const sessionDeps = { ...deps.sessions, wake, token, standDown: () => lost.abort() };
+  const sessionDeps = { ...deps.sessions, wake, token, standDown: () => stoodDown.abort() };
   const sessions = makeSessions(sessionDeps, policy);
   deps.leading({ queue, sessions });
   for (const digest of digests()) {

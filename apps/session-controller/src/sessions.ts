@@ -1,4 +1,4 @@
-import { within } from "@muster/backoff";
+import { forEachSome, within } from "@muster/backoff";
 import { isRetryable, faultOf } from "@muster/faults";
 import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
 import { phaseOf, planBroken, planSession, type SessionStep } from "./domain/plan-session.ts";
@@ -37,6 +37,8 @@ export type SessionsPolicy = {
 
 /** A process that stops waits this long for its sessions to be handed back. */
 const HAND_BACK_MS = 2000;
+/** Sessions that are handed back concurrently. */
+const MAX_HAND_BACKS = 32;
 /** A session that turns out not to be ours is looked at again after this time: it is gone, or a later leader has it. */
 const LOST_RETRY_MS = 1000;
 /** A session that may end its executor is tried alone; the others are tried after this time. */
@@ -92,7 +94,13 @@ export function makeSessions(deps: SessionDeps, policy: SessionsPolicy): Session
       const all = [...runs.values(), ...failing.values()];
       await Promise.all(all.map((run) => leave(table, run.record.name, "stopped")));
       // What cannot be written now is retried while this process lives.
-      await within(HAND_BACK_MS, Promise.all(all.map((run) => handBack(deps, run))));
+      const handedBack = forEachSome(
+        all,
+        MAX_HAND_BACKS,
+        (run) => handBack(deps, run),
+        () => undefined,
+      );
+      await within(HAND_BACK_MS, handedBack);
     },
   };
 }

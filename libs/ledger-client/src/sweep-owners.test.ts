@@ -77,7 +77,7 @@ it("only reports in a dry run, which counts as a sweep", async () => {
   expect(removed).toEqual(["a"]);
 });
 
-it("removes one kind after the other, and tries all of a kind before it rejects", async () => {
+it("removes one kind after the other, and tries all kinds before it rejects", async () => {
   const objects = [found("a"), found("ns", "namespace"), found("b")];
   const { sweep, removed } = sweeping(objects, { graceMs: undefined });
   await sweep();
@@ -89,7 +89,7 @@ it("removes one kind after the other, and tries all of a kind before it rejects"
     return step.object.uid === "a" ? Promise.reject(failure) : Promise.resolve(step);
   };
   await expect(failing.sweep({ remove })).rejects.toBe(failure);
-  expect(failing.removed).toEqual(["a", "b"]);
+  expect(failing.removed).toEqual(["a", "b", "ns"]);
 });
 
 it("reports what a removal did instead, and what is of other installations", async () => {

@@ -18,7 +18,7 @@ export type SweepOptions<Item extends OwnedObject> = {
   readonly isHarmless?: (step: SweepStep<Item>) => boolean;
   /** Objects of one kind go before those of the next that is found. */
   readonly kindOf?: (object: Item) => string;
-  /** Removes this very object, unless it is not left over any more. Returns what it did. */
+  /** Removes this very object, unless it is no longer left over or something that failed before is still in it. Returns what it did. */
   readonly remove: (step: SweepStep<Item>) => Promise<SweepStep<Item>>;
   readonly report?: {
     /** Each step but `keep`. */
@@ -56,8 +56,10 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
     return taken;
   };
   const done: SweepStep<Item>[] = [];
+  const failures: unknown[] = [];
   for (const alike of Map.groupBy(steps, ({ object }) => options.kindOf?.(object)).values())
-    done.push(...(await takeAll(alike, take)));
+    done.push(...(await takeAll(alike, take, failures)));
+  if (failures.length > 0) throw failures[0];
   return { steps: done, brake };
 }
 
@@ -78,11 +80,10 @@ function hold<Item>({ object, because }: SweepStep<Item>, brake: Brake): SweepSt
 async function takeAll<Item>(
   steps: readonly SweepStep<Item>[],
   take: (step: SweepStep<Item>) => Promise<SweepStep<Item>>,
+  failures: unknown[],
 ): Promise<SweepStep<Item>[]> {
   const taken = new Map<SweepStep<Item>, SweepStep<Item>>();
-  const failures: unknown[] = [];
   const one = async (step: SweepStep<Item>): Promise<unknown> => taken.set(step, await take(step));
   await forEachSome(steps, REMOVALS_AT_ONCE, one, (_step, error) => failures.push(error));
-  if (failures.length > 0) throw failures[0];
   return steps.map((step) => taken.get(step) ?? step);
 }

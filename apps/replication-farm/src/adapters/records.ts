@@ -1,3 +1,4 @@
+import { takeTurns } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import { openBucket, type Bucket } from "@muster/store";
 import { OUTBOX_MAX } from "../domain/audit.ts";
@@ -33,21 +34,25 @@ export type Records<Record> = {
 };
 
 const FULL_RETRY_MS = 1000;
+/** A change of a node brings a pass of every set: that many calls at a time leave the store time to answer each of them. */
+const MAX_STORE_CALLS = 128;
 
 export function makeRecords<Record extends Fenced>(bucket: Bucket<Readable<Record>, Record>): Records<Record> {
+  const inTurn = takeTurns(MAX_STORE_CALLS);
   const write = async ({ key, revision, next, audits }: RecordChange<Record>, fence: number) => {
     if (next.outbox.length + audits.length > OUTBOX_MAX) {
       const what = `number of audit records of ${key} that are not on their stream`;
       throwFault({ code: "limit_exceeded", what, limit: OUTBOX_MAX, retryAfterMs: FULL_RETRY_MS });
     }
     const record = { ...next, fence, outbox: [...next.outbox, ...audits] };
-    return { record, revision: await bucket.update(key, record, revision) };
+    return { record, revision: await inTurn(() => bucket.update(key, record, revision)) };
   };
   return {
-    get: async (key) => {
-      const entry = await bucket.get(key);
-      return entry && { ...entry.value, revision: entry.revision };
-    },
+    get: (key) =>
+      inTurn(async () => {
+        const entry = await bucket.get(key);
+        return entry && { ...entry.value, revision: entry.revision };
+      }),
     create: (key, record) => bucket.create(key, record),
     change: (change) => write(change, change.next.fence),
     own: (change, fence) => {
