@@ -61,11 +61,15 @@ function takenOver(deps: SessionDeps, record: SessionRecord): SessionRecord {
 const HAND_BACKS_MAX = 30;
 
 /**
- * Writes that the session has not ended this executor, whoever runs it now: a process that lost its lead while NATS was away lives, and its successor counted it.
- * Retries for some minutes; where it cannot be written by then, the executor counts as ended. Never rejects.
+ * Writes that the session has not ended this executor, whichever executor runs it now: a process that lost its lead while NATS was away lives, and its successor
+ * counted it. Retries for some minutes or until the signal; if the write fails until then, the executor counts as ended. Never rejects.
  */
-export async function handBack(deps: SessionDeps, { record: { name, uid, attempts } }: Held): Promise<void> {
-  for (let attempt = 1; attempts > 0 && attempt <= HAND_BACKS_MAX; attempt += 1) {
+export async function handBack(
+  deps: SessionDeps,
+  { record: { name, uid, attempts } }: Held,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let attempt = 1; attempts > 0 && attempt <= HAND_BACKS_MAX && !signal.aborted; attempt += 1) {
     try {
       const stored = await deps.load(name);
       if (stored?.record.uid !== uid || stored.record.attempts === 0 || isFinished(stored.record)) return;
@@ -75,7 +79,7 @@ export async function handBack(deps: SessionDeps, { record: { name, uid, attempt
       const fault = faultOf(error);
       deps.logger.warn({ session: name, err: error }, "the session was not handed back");
       if (fault === undefined || !(isRetryable(fault) || fault.code === "conflict")) return;
-      await pause(backoffMs(attempt, RETRY));
+      await pause(backoffMs(attempt, RETRY), signal);
     }
   }
 }

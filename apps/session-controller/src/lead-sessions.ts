@@ -75,6 +75,6 @@ export async function leadSessions(
     ]);
   } finally {
     deps.leading(undefined);
-    await sessions.stop();
+    await sessions.stop(stop);
   }
 }

@@ -1,4 +1,4 @@
-import { forEachSome, within } from "@muster/backoff";
+import { forEachSome, pause, within } from "@muster/backoff";
 import { isRetryable, faultOf } from "@muster/faults";
 import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
 import { phaseOf, planBroken, planSession, type SessionStep } from "./domain/plan-session.ts";
@@ -22,8 +22,8 @@ export type Sessions = {
   isNews(name: string, revision: number): boolean;
   /** Sessions that have something to do. */
   readonly size: number;
-  /** Ends what is in flight beside passes, and hands all sessions back. For the time after the last pass. */
-  stop(): Promise<void>;
+  /** Call after the last pass: ends what is in flight beside passes, and hands all sessions back. `stopping`: the process is about to end. */
+  stop(stopping: AbortSignal): Promise<void>;
 };
 
 /** Where hints go while this process leads. */
@@ -90,19 +90,30 @@ export function makeSessions(deps: SessionDeps, policy: SessionsPolicy): Session
     get size() {
       return runs.size;
     },
-    stop: async () => {
+    stop: async (stopping) => {
       const all = [...runs.values(), ...failing.values()];
       await Promise.all(all.map((run) => leave(table, run.record.name, "stopped")));
-      // What cannot be written now is retried while this process lives.
-      const handedBack = forEachSome(
-        all,
-        MAX_HAND_BACKS,
-        (run) => handBack(deps, run),
-        () => undefined,
-      );
-      await within(HAND_BACK_MS, handedBack);
+      await handBackAll(deps, all, stopping);
     },
   };
+}
+
+/** Waits HAND_BACK_MS at most. What fails is retried while the process lives, and ends HAND_BACK_MS after the process is stopped, so that no write keeps it alive. */
+async function handBackAll(deps: SessionDeps, runs: readonly Run[], stopping: AbortSignal): Promise<void> {
+  const over = new AbortController();
+  const endSoon = (): void => void pause(HAND_BACK_MS, over.signal).then(() => over.abort());
+  if (stopping.aborted) endSoon();
+  else stopping.addEventListener("abort", endSoon, { once: true, signal: over.signal });
+  const writing = forEachSome(
+    runs,
+    MAX_HAND_BACKS,
+    (run) => handBack(deps, run, over.signal),
+    () => undefined,
+  );
+  await within(
+    HAND_BACK_MS,
+    writing.finally(() => over.abort()),
+  );
 }
 
 async function leave(

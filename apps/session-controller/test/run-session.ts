@@ -46,7 +46,7 @@ export async function runSession(
   };
   const running = runController({ name: "session", queue, reconcile, stop, onError: onFailure }).then(async () => {
     if (!signal.aborted) return;
-    await sessions.stop();
+    await sessions.stop(signal);
     ended.resolve("stopped");
   });
   queue.add("bench");

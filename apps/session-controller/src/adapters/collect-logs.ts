@@ -2,7 +2,7 @@ import { pause, type Turns } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import { LOGS_MOST_MS } from "../config.ts";
-import { pickResult, type DriverLog } from "../domain/pick-result.ts";
+import { pickResult, type DriverLog, type PickedResult } from "../domain/pick-result.ts";
 import type { SessionRecord, Warning } from "../domain/session.ts";
 import type { LivePod } from "../domain/snapshot.ts";
 import type { LogsRead } from "../domain/transition-record.ts";
@@ -39,7 +39,8 @@ type PodReading = {
   readonly lost: string[];
   /** Containers that are not read yet. */
   left: number;
-  driverLog: DriverLog | undefined;
+  /** What the driver left, from its log and its result file. The log itself is not kept: other logs of its session may take long. */
+  result: PickedResult | undefined;
 };
 
 /**
@@ -57,7 +58,7 @@ export async function collectLogs(
     pod,
     lost: [],
     left: pod.containers.length,
-    driverLog: undefined,
+    result: undefined,
   }));
   const report = (of: PodReading): void => onRead(logsReadOf(of, of.pod.pod === driver?.pod));
   for (const of of readings) if (of.left === 0) report(of);
@@ -96,22 +97,25 @@ async function keepLog(
       inTurn(reading, async (signal) => {
         patience.endMs ??= performance.now() + patience.ms;
         const tail = await reading.logs.readTail(pod, container, reading.limitBytes, signal);
-        if (isResult) of.driverLog = await driverLogOf(reading, { pod, container, tail }, patience);
+        if (isResult) {
+          const log = await driverLogOf(reading, { pod, container, tail }, patience);
+          of.result = pickResult(log, of.pod.leftText);
+        }
         await patiently(reading, patience, () => reading.store.keep({ session, pod, container }, tail));
         return tail.broken && `the end is missing: ${describeFault(tail.broken)}`;
       }),
     );
   } catch (error) {
     const reason = reasonOf(error);
-    if (isResult) of.driverLog ??= { unreadable: reason };
+    if (isResult) of.result ??= pickResult({ unreadable: reason }, of.pod.leftText);
     return reason;
   }
 }
 
-function logsReadOf({ pod, lost, driverLog }: PodReading, isDriver: boolean): LogsRead {
+function logsReadOf({ pod, lost, ...read }: PodReading, isDriver: boolean): LogsRead {
   const warnings = lost.map((text) => warning("LOGS_LOST", text));
   if (!isDriver) return { do: "logs-read", pod: pod.pod, warnings, resultJson: undefined };
-  const result = pickResult(driverLog, pod.leftText);
+  const result = read.result ?? pickResult(undefined, pod.leftText);
   const spoiled = result.lost === undefined ? [] : [warning("RESULT_LOST", result.lost)];
   return { do: "logs-read", pod: pod.pod, warnings: [...spoiled, ...warnings], resultJson: result.resultJson };
 }
