@@ -81,6 +81,8 @@ function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Verdict
   }
   if (reservation.state === "granted") return decideGrant(record.components, reservation.machines, nowMs);
   if (nowMs < queuedUntilMs(record)) return undefined;
+  // The news of its grant may be lost: the ledger is asked once more.
+  if (reservation.state === "unknown" && trouble === undefined) return undefined;
   const text = `no machines within ${formatDuration(record.spec.queueTimeoutMs)}`;
   if (trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);
   const waiting = record.waitingBecause === "" ? "" : `; ${record.waitingBecause}`;

@@ -126,6 +126,11 @@ describe("a session in the queue", () => {
       ["note-reservation: ledger-answered", "ERROR QUEUE_TIMEOUT: no machines within 1d; the ledger has not said why"],
     ],
     [
+      "asks the ledger before it gives up, because the news of a grant may be lost",
+      { nowMs: START_MS + 86_400_000, reservation: { state: "unknown" } },
+      ["reserve: not-asked"],
+    ],
+    [
       "blames the infrastructure when the ledger could not be asked at all",
       {
         nowMs: START_MS + 86_400_000,
