@@ -128,8 +128,6 @@ function describeSubresource(kind: string, name: Subresource): JsonObject {
   switch (name) {
     case "status":
       return { ...base, kind, verbs: ["get", "patch", "update"] };
-    case "scale":
-      return { ...base, group: "autoscaling", version: "v1", kind: "Scale", verbs: ["get", "patch", "update"] };
     case "log":
       return { ...base, kind, verbs: ["get"] };
     case "finalize":

@@ -7,7 +7,7 @@ import type { Check } from "./names.ts";
 import { decode, type Decoded } from "./schema.ts";
 import type { SelectableFields } from "./selectors.ts";
 import type { Problem } from "./status.ts";
-import type { Column } from "./table.ts";
+import { AGE, type Column, NAME } from "./table.ts";
 
 /** All that sets one resource apart from the others; the rest of the server is the same for each. */
 export type Resource = {
@@ -57,8 +57,6 @@ export type Resource = {
   readonly closed: string | undefined;
   /** Whether strategic merge patches are known for it. */
   readonly patchesStrategically: boolean;
-  /** Where the replicas are that the scale subresource shows. */
-  readonly scale: ScalePaths | undefined;
   /** An update without a resource version is taken. */
   readonly unconditionalUpdate: boolean;
   /** An update of an object that does not exist creates it. */
@@ -76,15 +74,8 @@ export type Resource = {
 /** Who asks, and all that is kept of what anybody may do. */
 export type Asker = { readonly user: User; readonly book: RoleBook };
 
-/** Paths of fields. */
-export type ScalePaths = {
-  readonly specReplicas: readonly string[];
-  readonly statusReplicas: readonly string[];
-  readonly selector: readonly string[] | undefined;
-};
-
 export type Subresource =
-  "scale" | "status" | "binding" | "log" | "eviction" | "finalize" | "token" | "exec" | "attach" | "portforward";
+  "status" | "binding" | "log" | "eviction" | "finalize" | "token" | "exec" | "attach" | "portforward";
 
 /** Two API groups may show one set of objects. */
 export type StoredForm = {
@@ -93,7 +84,7 @@ export type StoredForm = {
   readonly fromStored: (object: JsonObject) => JsonObject;
 };
 
-type Given = Pick<Resource, "kind" | "plural" | "columns"> & Partial<Resource>;
+type Given = Pick<Resource, "kind" | "plural"> & Partial<Resource>;
 
 /** A resource of the core group with nothing special about it, but for what is given. */
 export function defineResource(given: Given): Resource {
@@ -109,6 +100,7 @@ export function defineResource(given: Given): Resource {
     schema: undefined,
     decode: (body, wrong) => decode({ apiVersion, kind: given.kind }, body, wrong),
     checkName: () => undefined,
+    columns: [NAME, AGE],
     defaults: (object) => object,
     validate: () => [],
     validateUpdate: (_before, after) => given.validate?.(after) ?? [],
@@ -127,7 +119,6 @@ export function defineResource(given: Given): Resource {
     validateStatus: () => [],
     holdDeletion: (object) => object,
     closed: undefined,
-    scale: undefined,
     patchesStrategically: true,
     answer: undefined,
     storedAs: undefined,

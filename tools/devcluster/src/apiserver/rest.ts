@@ -30,7 +30,6 @@ import {
   notServed,
   successStatus,
 } from "./status.ts";
-import { serveScale } from "./scale.ts";
 import type { ObjectStore } from "./store.ts";
 import type { Target } from "./target.ts";
 import { planWatch } from "./watch-events.ts";
@@ -73,14 +72,13 @@ export async function serveTarget(
   }
   if (target.name === "") return serveCollection(call);
   if (target.subresource === "") return serveItem(call);
+  if (target.subresource === "scale") return fail(notServed("the subresource scale"));
   const known = target.resource.subresources.find((name) => name === target.subresource);
   if (known === undefined) return fail(noSuchResource());
   const method = exchange.request.method ?? "";
   switch (known) {
     case "status":
       return ["GET", "PUT", "PATCH"].includes(method) ? serveItem(call, "status") : fail(methodNotAllowed());
-    case "scale":
-      return serveScale(deps, exchange, call);
     case "finalize":
       return method === "PUT" ? update(call, "finalize") : fail(methodNotAllowed());
     case "binding":

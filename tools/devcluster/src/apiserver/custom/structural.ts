@@ -16,6 +16,17 @@ export function itemSchema(schema: Structural): Structural | undefined {
   return isObject(items) ? items : undefined;
 }
 
+/** The schemas directly below one. */
+export function childrenOf(schema: Structural): Structural[] {
+  const rest = schema["additionalProperties"];
+  const items = itemSchema(schema);
+  return [
+    ...Object.values(objectAt(schema, "properties")).filter(isObject),
+    ...(isObject(rest) ? [rest] : []),
+    ...(items === undefined ? [] : [items]),
+  ];
+}
+
 /** Fields that no schema names are kept. */
 export function keepsUnknown(schema: Structural): boolean {
   return schema["x-kubernetes-preserve-unknown-fields"] === true;

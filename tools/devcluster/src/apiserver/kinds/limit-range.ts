@@ -2,7 +2,6 @@ import { at, isObject, type Json, type JsonObject, listAt, objectAt, put, textAt
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { fail, notServed, type Problem, required } from "../status.ts";
-import { AGE, column, NAME } from "../table.ts";
 
 const BOUNDS = ["max", "maxLimitRequestRatio", "min"];
 
@@ -12,7 +11,6 @@ export const limitRanges: Resource = defineResource({
   plural: "limitranges",
   shortNames: ["limits"],
   checkName: checkSubdomain,
-  columns: [NAME, column("Created At", (range) => textAt(range, "metadata", "creationTimestamp")), AGE],
   defaults: (range) => put(range, ["spec", "limits"], listAt(range, "spec", "limits").map(defaultItem)),
   validate: checkRange,
 });
