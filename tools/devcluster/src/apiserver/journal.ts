@@ -37,7 +37,7 @@ export type JournalOptions = {
   readonly directory: string;
   /** Changes take at least this much before there is a new snapshot, and at least as much as the snapshot before. Default 16 MiB. */
   readonly compactFromBytes?: number;
-  /** Told of a snapshot that could not be written; the changes go on in the old file. */
+  /** Gets the failure to write a snapshot; changes continue in the old file. */
   readonly onProblem: (error: unknown) => void;
 };
 

@@ -40,7 +40,8 @@ const CHOICES: Readonly<Record<string, (message: JsonObject) => Json>> = {
 let messages: ReadonlyMap<string, Message> | undefined;
 
 /**
- * A built-in kind as Go clients send it, kubectl's `create` among them, as the JSON that says the same. Undefined for a kind that has no such form here. Fails with 400 for bytes that
+ * A built-in kind as Go clients send it, kubectl's `create` among them, as the JSON that says the same. Undefined for a kind that has no such form
+ * here. Fails with 400 for bytes that
  * are none.
  */
 export function decodeProtobuf(bytes: Buffer, expected: { apiVersion: string; kind: string }): JsonObject | undefined {

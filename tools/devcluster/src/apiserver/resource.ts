@@ -44,14 +44,14 @@ export type Resource = {
   readonly keepAlways: (object: JsonObject) => string | undefined;
   /** How an object that is being deleted shows it beside its metadata. */
   readonly whileDeleting: (object: JsonObject) => JsonObject;
-  /** `metadata.generation` counts changes of what stands for the wish: the spec, if nothing else is said. */
+  /** `metadata.generation` counts changes of the desired state, which is the spec by default. */
   readonly counted: boolean;
-  readonly wishOf: (object: JsonObject) => Json | undefined;
+  readonly desiredOf: (object: JsonObject) => Json | undefined;
   /** What a new object has not, whatever is posted. */
   readonly withoutStatus: (object: JsonObject) => JsonObject;
   /** What is wrong with an object whose status is written. */
   readonly validateStatus: (before: JsonObject, after: JsonObject) => readonly Problem[];
-  /** The object as it is kept while somebody waits for its end; undefined: no more than a mark. */
+  /** The object as it is stored while it is being deleted. */
   readonly holdDeletion: (object: JsonObject, time: string) => JsonObject;
   /** Why no new objects are taken; undefined when they are. */
   readonly closed: string | undefined;
@@ -63,8 +63,8 @@ export type Resource = {
   readonly createOnUpdate: boolean;
   /** Answer of a deletion: the object that is gone, or a Status. */
   readonly deleteReturnsObject: boolean;
-  /** Seconds that a deletion waits for somebody to stop what the object stands for; undefined: there is nothing to wait for. */
-  readonly gracePeriodSeconds: ((object: JsonObject, wanted: number | undefined) => number) | undefined;
+  /** The grace period of a deletion, in seconds; undefined for resources without grace. */
+  readonly gracePeriodSeconds: ((object: JsonObject, requested: number | undefined) => number) | undefined;
   /** What is answered at once to an object that is posted, by who posts it; such objects are kept nowhere, and nothing else can be done with them. */
   readonly answer: ((object: JsonObject, asker: Asker) => JsonObject) | undefined;
   /** Where the objects are kept, if another resource keeps them in its own form. */
@@ -114,7 +114,7 @@ export function defineResource(given: Given): Resource {
     createOnUpdate: false,
     deleteReturnsObject: false,
     gracePeriodSeconds: undefined,
-    wishOf: (object) => object["spec"],
+    desiredOf: (object) => object["spec"],
     withoutStatus: (object) => object,
     validateStatus: () => [],
     holdDeletion: (object) => object,

@@ -226,7 +226,7 @@ function expectedOf(resource: Resource): { apiVersion: string; kind: string } {
   return { apiVersion: apiVersionOf(resource), kind: resource.kind };
 }
 
-/** Takes what the kind has; unknown fields are refused, told, or dropped in silence, as the client asks. */
+/** Decodes the fields of the kind. Unknown fields are refused, dropped with a warning, or dropped silently, by `fieldValidation`. */
 function decodeBody({ exchange, target }: Call, body: JsonObject, refuse: (because: string) => never): Decoded {
   const { resource } = target;
   const kind = textAt(body, "kind");

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 
-/** What is on its way to one watcher. Lines are shared by all watchers that are told the same, so waiting ones cost each watcher no copy. */
+/** The lines under way to one watcher. Watchers of the same events share them, so a waiting line costs no copy for each watcher. */
 export type WatchSink = {
   push(line: Buffer): void;
   /** Ends the answer once everything before has been sent. */

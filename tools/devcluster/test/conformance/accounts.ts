@@ -6,7 +6,7 @@ import { type Answer, type Api, configMap } from "./api.ts";
 const RBAC = "/apis/rbac.authorization.k8s.io/v1";
 const REVIEWS = "/apis/authorization.k8s.io/v1";
 
-/** Tokens of service accounts, and what whoever has one may do. */
+/** Tokens of service accounts, and the rights of their bearers. */
 export function describeAccounts(api: () => Api): void {
   const tokenPath = (namespace: string, name = "robot"): string =>
     `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`;
@@ -77,11 +77,11 @@ export function describeAccounts(api: () => Api): void {
     const { namespace } = await account();
     const refused = await api().post(tokenPath(namespace), request);
     expect([refused.code, refused.text]).toEqual([code, expect.stringContaining(because)]);
-    expect((await api().post(tokenPath(namespace, "nobody"), { spec: {} })).code).toBe(404);
+    expect((await api().post(tokenPath(namespace, "missing"), { spec: {} })).code).toBe(404);
     expect((await api().get(tokenPath(namespace))).code).toBe(405);
   });
 
-  it("lets nobody in with a token that was changed, or that is for somebody else", async () => {
+  it("refuses a changed token, and one for another audience", async () => {
     const { namespace, token } = await account();
     const other = await api().post(tokenPath(namespace), { spec: { audiences: ["other"] } });
     const [header = "", , signature = ""] = token.split(".");

@@ -26,7 +26,7 @@ export function describeEveryday(api: () => Api): void {
       expect([out, err]).toEqual([expected, ""]);
     });
 
-    it("creates what it was told to", async () => {
+    it("creates namespaces, config maps and services", async () => {
       const name = `${kubectl.namespace()}-made`;
       expect((await kubectl.run("create", "namespace", name)).out).toBe(`namespace/${name} created\n`);
       expect((await kubectl.run("get", "ns", name, "-o", "jsonpath={.status.phase}")).out).toBe("Active");
@@ -43,7 +43,7 @@ export function describeEveryday(api: () => Api): void {
       expect(ports.out).toBe("ClusterIP 8080");
     });
 
-    it("says of a kind that there is none", async () => {
+    it("reports an unknown kind", async () => {
       const file = await kubectl.file("nope.yaml", "{apiVersion: foo/v1, kind: Nope, metadata: {name: a}}");
       for (const verb of ["create", "apply"]) {
         const { err, code } = await kubectl.run(verb, "-f", file);
@@ -115,20 +115,20 @@ export function describeEveryday(api: () => Api): void {
       expect((await kubectl.run("wait", "cm/edited", "--for=delete", "--timeout=5s")).code).toBe(0);
     });
 
-    it("tells what happened", async () => {
+    it("shows events", async () => {
       const path = `/api/v1/namespaces/${kubectl.namespace()}/events`;
       const involvedObject = { kind: "Pod", name: "p", namespace: kubectl.namespace() };
       const lastTimestamp = new Date(Date.now() - 60_000).toISOString();
       await api().post(path, {
-        metadata: { name: "told" },
+        metadata: { name: "shown" },
         involvedObject,
         lastTimestamp,
         type: "Warning",
-        reason: "Told",
-        message: "it was told",
+        reason: "Shown",
+        message: "it was shown",
       });
-      expect((await kubectl.run("events")).out).toMatch(/Warning +Told +Pod\/p +it was told/);
-      expect((await kubectl.run("get", "events")).out).toMatch(/Warning +Told +pod\/p +it was told/);
+      expect((await kubectl.run("events")).out).toMatch(/Warning +Shown +Pod\/p +it was shown/);
+      expect((await kubectl.run("get", "events")).out).toMatch(/Warning +Shown +pod\/p +it was shown/);
     });
 
     it("works with custom resources as with others", async () => {
@@ -209,7 +209,7 @@ export function describeEveryday(api: () => Api): void {
       expect((await kubectl.run("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")).out).toBe("admin");
     });
 
-    it("says where the cluster is and of which version", async () => {
+    it("shows the address and the version of the cluster", async () => {
       expect((await kubectl.run("cluster-info")).out).toContain(api().cluster.url);
       expect((await kubectl.run("version", "-o", "json")).out).toMatch(/"serverVersion": \{[^}]*"minor": "36"/);
       expect((await kubectl.run("api-versions")).out).toMatch(/^coordination\.k8s\.io\/v1$/m);

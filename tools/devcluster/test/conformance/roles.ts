@@ -34,7 +34,7 @@ export function describeRoles(api: () => Api): void {
       expect(withoutMetadata(changed)).toEqual({ apiVersion: `${GROUP}/v1`, kind: "Role", rules: null });
     });
 
-    it("is made by an update when there is none", async () => {
+    it("is created by an update of a missing one", async () => {
       const role = { metadata: { name: "put" }, rules: [RULE] };
       expect((await api().put(at("roles", "put"), role)).code).toBe(201);
       expect((await api().put(at("roles", "put"), role)).code).toBe(200);

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { isObject, type JsonObject, listAt, numberAt, objectAt, textAt } from "../../src/apiserver/json.ts";
 import { type Answer, type Api, nameIn } from "./api.ts";
 
-/** Stateful sets, with somebody who acts for them; the pods have no node, and the test says of them what a kubelet would. */
+/** Stateful sets, with the controllers that act for them; the pods have no node, and the test reports their status as a kubelet would. */
 export function describeStatefulSets(api: () => Api): void {
   let namespace: string;
   beforeAll(async () => {

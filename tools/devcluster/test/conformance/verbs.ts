@@ -17,7 +17,7 @@ export function describeVerbs(api: () => Api): void {
   const read = async (...what: readonly string[]): Promise<string> => (await kubectl.run("get", ...what)).out;
 
   describe.skipIf(kubectl.skip)(kubectl.title, () => {
-    it("taints a node, not twice unless told to, and takes taints off", async () => {
+    it("taints a node, replaces a taint only with --overwrite, and removes taints", async () => {
       await api().post("/api/v1/nodes", { metadata: { name: "tainted" } });
       const taint = (...args: string[]): ReturnType<typeof kubectl.run> =>
         kubectl.run("taint", "nodes", "tainted", ...args);
@@ -147,7 +147,7 @@ export function describeVerbs(api: () => Api): void {
       const everything = follow("-w", "--output-watch-events");
       const news = follow("--watch-only", "-o", "name");
       await until("what is there is shown", () => everything.lines.length === 1);
-      // Nothing tells when the other has begun: it is changed until that is seen.
+      // The start of the other watch cannot be observed: the test changes the object until an event arrives.
       let changes = 0;
       await until("the news are shown", async () => {
         changes += 1;
@@ -176,7 +176,7 @@ export function describeVerbs(api: () => Api): void {
       expect((await gone).code).toBe(0);
     });
 
-    it("labels and annotates, again only when told to", async () => {
+    it("labels and annotates, and replaces only with --overwrite", async () => {
       await addMap("marked", { metadata: { labels: { a: "1" } } });
       expect((await kubectl.run("label", "cm", "marked", "a=2")).err).toBe(
         "error: 'a' already has a value (1), and --overwrite is false\n",

@@ -7,7 +7,7 @@ const RECREATE = { strategy: { type: "Recreate" } };
 
 type Skippable = { skip: (condition: boolean, note: string) => void };
 
-/** Deployments and replica sets, with somebody who acts for them; the pods have no node, and the test says of them what a kubelet would. */
+/** Deployments and replica sets, with the controllers that act for them; the pods have no node, and the test reports their status as a kubelet would. */
 export function describeWorkloads(api: () => Api): void {
   let namespace: string;
   beforeAll(async () => {
@@ -42,7 +42,7 @@ export function describeWorkloads(api: () => Api): void {
         conditions: ready ? [{ type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" }] : [],
       },
     });
-  /** Says of all pods of an app that they are ready. */
+  /** Reports all pods of an app as ready. */
   const runAll = async (app: string): Promise<void> => {
     for (const one of await podsOf(app)) await report(nameIn(one), "Running", true);
   };

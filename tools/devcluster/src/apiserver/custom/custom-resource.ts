@@ -71,7 +71,7 @@ function buildResource(definition: JsonObject, version: JsonObject): Resource {
     validate: (object) => check(object, undefined),
     validateChange: () => [],
     counted: true,
-    wishOf: (object) => without(object, "metadata", ...(hasStatus ? ["status"] : [])),
+    desiredOf: (object) => without(object, "metadata", ...(hasStatus ? ["status"] : [])),
     withoutStatus: (object) => (hasStatus ? without(object, "status") : object),
     validateUpdate: (before, after) => check(after, before),
     validateStatus: (before, after) => checkStatus({ schema, rules }, before, defaultsOf(schema, after)),

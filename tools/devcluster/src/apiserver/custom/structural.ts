@@ -36,7 +36,7 @@ export function isIntOrString(schema: Structural): boolean {
   return schema["x-kubernetes-int-or-string"] === true;
 }
 
-/** Which items of two lists are the same: by all their keys, or by their value; undefined when they cannot be told apart. */
+/** The identity of list items: their keys, or their value; undefined for items without identity. */
 export function listKeysOf(schema: Structural): readonly string[] | "value" | undefined {
   switch (textAt(schema, "x-kubernetes-list-type")) {
     case "set":

@@ -16,7 +16,8 @@ import { childrenOf, correlate, isIntOrString, itemSchema, type Structural } fro
 const INT32_MAX = 2 ** 31 - 1;
 
 /**
- * What a schema finds wrong with a value, in the words of Kubernetes. What was the same in `old` is taken as it is, so that an object that was valid once can still be changed after its
+ * What a schema finds wrong with a value, in the words of Kubernetes. What was the same in `old` is taken as it is, so that an object that was valid
+ * once can still be changed after its
  * schema became stricter.
  */
 export function validateValue(schema: Structural, value: Json, path: string, old?: Json): Problem[] {
@@ -243,7 +244,7 @@ function tooMany(path: string, actual: number, most: number): Problem {
   return { field: fieldOf(path), reason: "FieldValueTooMany", message };
 }
 
-/** Some checks of Kubernetes do not tell the field. */
+/** Some checks of Kubernetes name no field. */
 function nowhere(because: string): Problem {
   return invalidValue("<nil>", "", because);
 }

@@ -24,6 +24,13 @@ it.each<[string, () => unknown]>([
     "readinessProbe.grpc",
     () => validatePod({ spec: { containers: [{ ...container, readinessProbe: { grpc: {} } }] } }),
   ],
+  [
+    "required podAffinity",
+    () => {
+      const required = { requiredDuringSchedulingIgnoredDuringExecution: [] };
+      return validatePod({ spec: { containers: [container], affinity: { podAffinity: required } } });
+    },
+  ],
   ["spec.scopes BestEffort", () => resourceQuotas.validate({ spec: { hard: {}, scopes: ["BestEffort"] } })],
   ["spec.scopeSelector", () => resourceQuotas.validate({ spec: { hard: {}, scopeSelector: {} } })],
   ["spec.limits[0].max", () => limitRanges.validate({ spec: { limits: [{ type: "Container", max: { cpu: "1" } }] } })],

@@ -9,7 +9,7 @@ const VOLUME_MODES = ["Block", "Filesystem"];
 /** Of a claim that a pod may use. */
 export const CLAIM_FINALIZER = "kubernetes.io/pvc-protection";
 
-/** A claim is kept, and nothing more: there are no volumes here, so it stays Pending, as on any API server without a controller of volumes. */
+/** A claim is stored without effect: it stays Pending, as on any API server without a controller of volumes. The lease types volume and zdb make claims. */
 export const volumeClaims: Resource = defineResource({
   kind: "PersistentVolumeClaim",
   plural: "persistentvolumeclaims",
@@ -43,7 +43,7 @@ function checkSpec(spec: JsonObject): Problem[] {
   return problems;
 }
 
-/** A volume may be named once. Nothing else changes: more room for a bound claim is for a class of storage to give, and there is none. */
+/** A volume may be named once. Nothing else may change, because no class of storage exists that could enlarge a bound claim. */
 function checkChange(before: JsonObject, after: JsonObject): Problem[] {
   const wishOf = (claim: JsonObject): JsonObject =>
     isBound(before) ? objectAt(claim, "spec") : put(objectAt(claim, "spec"), ["volumeName"], undefined);
