@@ -82,8 +82,7 @@ function nodeOf(pool: NodePool, index: number): Pick<KubeletOptions, "nodeName" 
 
 /**
  * Ends the processes that nodes below this directory left behind when their kubelet was killed; for a supervisor that does not start them again. Throws
- * already_exists when a process
- * that lives uses one of them. The nodes of `except` are left to their own start.
+ * already_exists when a process that lives uses one of them. The nodes of `except` are left to their own start.
  */
 export async function endLeftovers(directory: string, except: readonly string[] = []): Promise<void> {
   if (!existsSync(directory)) return;

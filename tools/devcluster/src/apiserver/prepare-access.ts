@@ -8,8 +8,7 @@ export type PreparedAccess = { readonly kubeconfig: string; readonly files: read
 
 /**
  * The kubeconfig of a cluster that persists in this directory, for clients that reach it at `url`; also before its first start, which uses the
- * credentials that are
- * made here. `url` names 127.0.0.1, localhost, or the host that the cluster is started with.
+ * credentials that are made here. `url` names 127.0.0.1, localhost, or the host that the cluster is started with.
  */
 export async function prepareAccess(directory: string, url: string, nowMs: number): Promise<PreparedAccess> {
   const file = credentialsFileOf(directory);

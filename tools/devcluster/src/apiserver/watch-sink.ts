@@ -8,8 +8,8 @@ export type WatchSink = {
 };
 
 /**
- * Sends `first` as fast as the client reads it, then what is pushed. The connection breaks once more than `backlogMaxBytes` of pushed lines wait: a client
- * that reads so slowly has to begin again, and costs the server no more than that.
+ * Sends `first` as fast as the client reads it, then what is pushed. The connection breaks once more than `backlogMaxBytes` of pushed lines wait: a
+ * client that reads so slowly has to begin again, and costs the server no more than that.
  */
 export function watchSink(response: ServerResponse, first: Iterator<Buffer>, backlogMaxBytes: number): WatchSink {
   let waiting: Buffer[] = [];

@@ -61,8 +61,7 @@ export function recordProcess(directory: string, pid: number, containerId: strin
 
 /**
  * Ends the processes that an earlier life of this node left behind, and resolves with their number once they are gone. A process is signalled only when
- * its start time, or the container's
- * name in its environment, proves that it is one of ours.
+ * its start time, or the container's name in its environment, proves that it is one of ours.
  */
 export async function killLeftovers(directory: string): Promise<number> {
   const records = readRecords(directory);

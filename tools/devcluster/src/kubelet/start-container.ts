@@ -72,8 +72,7 @@ const SHARED_NETWORK =
 
 /**
  * What a container left as its message: its message file, when that lies in the pod's directory; where it failed, the end of its log if it asks for
- * that, or else the
- * cause that only this cluster has.
+ * that, or else the cause that only this cluster has.
  */
 export function terminationMessage(
   container: V1Container,

@@ -39,9 +39,8 @@ const NODES = { apiVersion: "v1", plural: "nodes" };
 
 /**
  * Does for a cluster without a controller manager what that does for nodes: calls a silent node NotReady and taints it, takes the taints off when it is
- * back, evicts pods that do not tolerate
- * a taint (any longer), and removes pods whose node no longer exists. Silence is counted from what is seen here, so that a late start never makes a
- * node late.
+ * back, evicts pods that do not tolerate a taint (any longer), and removes pods whose node no longer exists. Silence is counted from what is seen here,
+ * so that a late start never makes a node late.
  */
 export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise<AsyncDisposable> {
   const { kubeconfig, onError = () => undefined, now = Date.now } = options;

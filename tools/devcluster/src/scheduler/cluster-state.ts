@@ -20,15 +20,14 @@ export type PlacedPod = {
   readonly requests: Requests;
 };
 
-/** A required anti-affinity term that pods in the cluster have, and how many of them have it on each node. */
+/** A required anti-affinity term, and the number of its pods on each node. Every pod of a job has such a term. */
 type HeldTerm = { readonly term: V1PodAffinityTerm; readonly namespace: string; readonly nodes: Map<string, number> };
 
 const HOSTNAME = "kubernetes.io/hostname";
 
 /**
- * Which pods are where, indexed for the questions that placing a pod asks: what a node has left, which pods have a label, and which anti-affinity
- * others hold. Every change costs what has
- * changed, and not what is there.
+ * Which pods are where, indexed for the questions that placing a pod asks: what a node has left, which pods have a label, and which anti-affinity others
+ * hold. Every change costs what has changed, and not what is there.
  */
 export class ClusterState {
   readonly #places = new Map<string, NodePlace>();

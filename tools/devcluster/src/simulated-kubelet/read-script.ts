@@ -28,9 +28,8 @@ const NUMBERS = ["start-ms", "ready-ms", "run-ms", "exit", "term-ms", "term-exit
 const TEXTS = ["print", "print-at-end", "termination-message"] as const;
 
 /**
- * Reads `["simulate", "--run-ms=500", "--exit=0", ...]`: command and args of a container, with variables replaced. Everything else is refused, so that
- * a real program is never taken for one
- * that was simulated.
+ * Reads `["simulate", "--run-ms=500", "--exit=0", ...]`: command and args of a container, with variables replaced. Everything else is refused, so that a
+ * real program is never taken for one that was simulated.
  */
 export function readScript(command: readonly string[]): ReadScript {
   const [program = "", ...flags] = command;

@@ -17,8 +17,7 @@ const INT32_MAX = 2 ** 31 - 1;
 
 /**
  * What a schema finds wrong with a value, in the words of Kubernetes. What was the same in `old` is taken as it is, so that an object that was valid
- * once can still be changed after its
- * schema became stricter.
+ * once can still be changed after its schema became stricter.
  */
 export function validateValue(schema: Structural, value: Json, path: string, old?: Json): Problem[] {
   if (old !== undefined && sameJson(value, old)) return [];

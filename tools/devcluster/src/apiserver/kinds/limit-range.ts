@@ -5,7 +5,7 @@ import { fail, notServed, type Problem, required } from "../status.ts";
 
 const BOUNDS = ["max", "maxLimitRequestRatio", "min"];
 
-/** What the containers of a namespace get that do not say what they need. A range with bounds is refused: nothing here would hold a pod to them. */
+/** Default resources of the containers of a namespace, for leases of type kubernetes. A range with bounds is refused, because nothing here enforces them. */
 export const limitRanges: Resource = defineResource({
   kind: "LimitRange",
   plural: "limitranges",

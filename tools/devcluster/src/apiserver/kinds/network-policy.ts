@@ -2,7 +2,7 @@ import { isObject, type Json, type JsonObject, listAt, objectAt, put, withDefaul
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 
-/** Who may speak to whom, as data: no process here is held to it, so that a real API server judges its rules. */
+/** Stored without effect, for leases of type network: processes share one network. A real API server judges the rules. */
 export const networkPolicies: Resource = defineResource({
   group: "networking.k8s.io",
   kind: "NetworkPolicy",

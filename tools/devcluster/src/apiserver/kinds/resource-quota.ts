@@ -22,7 +22,7 @@ const PLAIN = [
 /** Leases of type kubernetes have a quota with it. */
 const SCOPE = "PriorityClass";
 
-/** How much the objects of a namespace may be together. */
+/** Limits of the objects of a namespace together, for leases of type kubernetes. */
 export const resourceQuotas: Resource = defineResource({
   kind: "ResourceQuota",
   plural: "resourcequotas",

@@ -41,9 +41,8 @@ export function defaultWorkload(workload: JsonObject, more: JsonObject): JsonObj
 }
 
 /**
- * Checks the spec of every workload. `kind` is Kubernetes' own word for it. Refuses a field with another value than `served`, and more than one
- * replica: leases have
- * one, and a real cluster serves the rest.
+ * Checks the spec of every workload. `kind` is Kubernetes' own word for it. Refuses a field with another value than `served`, and more than one replica:
+ * leases have one, and a real cluster serves the rest.
  */
 export function checkWorkload(
   workload: JsonObject,
