@@ -1,6 +1,6 @@
 import { pause } from "@muster/backoff";
 import type { KubeCalls, KubeObject, KubeResource } from "@muster/kube";
-import { unlessGone } from "../unless-gone.ts";
+import { unlessGone } from "../../src/unless-gone.ts";
 
 const API_VERSION = "cluster.x-k8s.io/v1beta2";
 

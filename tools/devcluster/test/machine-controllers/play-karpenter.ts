@@ -1,6 +1,6 @@
 import { pause } from "@muster/backoff";
 import type { KubeCalls, KubeObject } from "@muster/kube";
-import { unlessGone } from "../unless-gone.ts";
+import { unlessGone } from "../../src/unless-gone.ts";
 
 const FINALIZER = "karpenter.sh/termination";
 const EVERY_MS = 20;
