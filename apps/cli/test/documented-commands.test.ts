@@ -20,6 +20,13 @@ const TARGETS = ["bench", "build", "generate", "lint", "test", "typecheck"];
 const PLACEHOLDER = /^(?:[A-Z]+(?:\.ts)?|<\w+>)$/;
 /** Which of them a command line takes for what it stands for. */
 const VALUES: Readonly<Record<string, string>> = { ID: "4711-1", N: "3", P: "ACTIVE", T: "machine" };
+/** Variables that the commands of a tutorial set. */
+const VARIABLES: Readonly<Record<string, string>> = {
+  $FAILED: "failing-x7k2p",
+  $ID: "4711-1",
+  $LEASE: "4711-1",
+  $SESSION: "http-benchmark-x7k2p",
+};
 /** Of the repository, and so there for every reader of a clone. */
 const OWN_FILE = /^(?:apps|deploy|docs|examples|libs|proto|schemas|tools)\/[\w./-]*$/;
 
@@ -39,7 +46,7 @@ async function problemOfMuster(args: readonly string[], isMentioned: boolean): P
   // Whatever else a command touches, it does once it knows what it is to do.
   const cli = new Proxy({} as Cli, { get: (_target, name) => parts[String(name)] ?? understood() });
   try {
-    await buildProgram(() => cli, undefined).parse(args.map((word) => VALUES[word] ?? word));
+    await buildProgram(() => cli, undefined).parse(args.map(valueOf));
   } catch (error) {
     const isIncomplete = error instanceof CommanderError && /^commander\.(?:m|optionM)issing/.test(error.code);
     if (error instanceof CommanderError && error.exitCode !== 0 && !(isMentioned && isIncomplete))
@@ -49,6 +56,10 @@ async function problemOfMuster(args: readonly string[], isMentioned: boolean): P
     if (!(error instanceof CommanderError || error instanceof CommandError || error instanceof Understood)) throw error;
   }
   return undefined;
+}
+
+function valueOf(word: string): string {
+  return VALUES[word] ?? word.replace(/\$[A-Z]+/, (name) => VARIABLES[name] ?? name);
 }
 
 function partOf(io: object, name: string | symbol): unknown {

@@ -13,6 +13,10 @@ const OF_A_CLONE = [
   "apps/watcher/README.md",
   "docs/compose.md",
   "docs/tracing.md",
+  "docs/tutorials/job.md",
+  "docs/tutorials/lease.md",
+  "docs/tutorials/replica-set.md",
+  "docs/tutorials/session.md",
   "examples/README.md",
 ];
 const files = globSync(["*.md", "{docs,deploy,examples}/**/*.{md,txt,yaml}", "apps/**/*.{md,ts}"], {

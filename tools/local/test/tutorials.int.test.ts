@@ -1,0 +1,56 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { globSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { commandsOf } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ELASTIC, POOLS } from "../src/elastic.ts";
+import { ROOT } from "../src/root.ts";
+import { startWorld, type World } from "./stack-world.ts";
+
+const PAGES = globSync("docs/tutorials/*.md", { cwd: ROOT }).toSorted();
+
+/** Lines that start the local stack, which the test has started already. */
+const isStart = (line: string): boolean =>
+  commandsOf(`\`\`\`sh\n${line}\n\`\`\``).some(({ words }) => words.join(" ").startsWith("npm start"));
+
+/** The lines of a page's blocks of commands, in the order of the page. A line that `exits with N` has to end so. */
+function linesOf(page: string): readonly string[] {
+  const blocks = [...readFileSync(join(ROOT, page), "utf8").matchAll(/^```sh\n([^]*?)^```$/gm)];
+  return blocks.flatMap(([, block = ""]) => block.split("\n").filter((line) => line.trim() !== "" && !isStart(line)));
+}
+
+function scriptOf(page: string): string {
+  const steps = linesOf(page).map((line) => {
+    const [, code] = /# exits with (\d+)$/.exec(line) ?? [];
+    const command = line.replace(/ # .*$/, "");
+    return code === undefined ? command : `{ ${command}; } && exit 99 || test $? = ${code}`;
+  });
+  return ["set -ex", ...steps].join("\n");
+}
+
+describe("the tutorials, on the local stack", () => {
+  let world: World;
+
+  beforeAll(async () => {
+    world = await startWorld({ elastic: ELASTIC, pools: POOLS });
+  }, 180_000);
+
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  it.each(PAGES)("%s runs from top to bottom as it stands", { timeout: 300_000 }, async (page) => {
+    expect(linesOf(page).length).toBeGreaterThan(5);
+    const bin = [join(ROOT, "node_modules/.bin"), dirname(process.execPath), process.env["PATH"]].join(":");
+    const home = join(dirname(world.stack.kubeconfig), page.replaceAll("/", "-"));
+    const shell = spawn("bash", ["-c", scriptOf(page)], {
+      cwd: ROOT,
+      env: { ...world.stack.clientEnv, PATH: bin, HOME: home },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let output = "";
+    for (const stream of [shell.stdout, shell.stderr])
+      stream.setEncoding("utf8").on("data", (chunk: string) => (output += chunk));
+    const [code] = (await once(shell, "close")) as [number];
+    expect(code, output).toBe(0);
+  });
+});
