@@ -43,7 +43,7 @@ export async function compareCreation(): Promise<void> {
   console.log(assets.found ? "a real kube-apiserver" : `the embedded API server (${assets.reason})`);
   const { kubeconfig } = stack.use(assets.found ? await kubeApiServer() : await embedded(stack));
   const config = loadKube(kubeconfig);
-  const calls = stack.use(kubeCalls(config, { mostInFlight: IN_FLIGHT }));
+  const calls = stack.use(kubeCalls(config, { maxInFlight: IN_FLIGHT }));
   const pods = stack.use(
     informer<V1Pod, string>({
       source: listWatch<V1Pod>(config, `/api/v1/namespaces/${NAMESPACE}/pods`),

@@ -15,7 +15,7 @@ const never = new AbortController().signal;
 function world(start: Partial<Snapshot>, more: Partial<PassDeps<Looked>> = {}, seenToo: Partial<Looked> = {}) {
   const did: string[] = [];
   let now = snapshot(start);
-  let failing: readonly JobStep["do"][] = [];
+  let failing: readonly JobStep["kind"][] = [];
   const failures: string[] = [];
   const unclaimed: Error[] = [];
   const wakes: number[] = [];
@@ -27,12 +27,12 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Looked>> = {}, s
       return Promise.resolve({ seen: { snapshot: now, errors: [...unclaimed], ...idle, ...seenToo } });
     },
     span: (_seen, { steps }) => {
-      passes.push(steps.map((step) => step.do));
+      passes.push(steps.map((step) => step.kind));
       return { name: "pass", parent: ROOT_CONTEXT, attributes: {} };
     },
     act: (_seen, step) => {
-      if (failing.includes(step.do)) return Promise.reject(failureOf(step.do));
-      did.push(step.do);
+      if (failing.includes(step.kind)) return Promise.reject(failureOf(step.kind));
+      did.push(step.kind);
       now = after(now, step);
       return Promise.resolve();
     },
@@ -44,7 +44,7 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Looked>> = {}, s
     recorded: () => recorded.push([...did]) && undefined,
     planned: () => undefined,
     failed: (_seen, step) => {
-      failures.push(step.do);
+      failures.push(step.kind);
     },
     wakeAfter: (_key, ms) => {
       wakes.push(ms);
@@ -60,7 +60,7 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Looked>> = {}, s
     passes,
     recorded,
     snapshot: () => now,
-    fail: (...steps: JobStep["do"][]) => {
+    fail: (...steps: JobStep["kind"][]) => {
       failing = steps;
     },
     /** What was done since the last call. */
@@ -73,13 +73,13 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Looked>> = {}, s
 }
 
 /** The ledger fails by saying nothing. */
-function failureOf(step: JobStep["do"]): Error {
+function failureOf(step: JobStep["kind"]): Error {
   if (step !== "reserve") return new Error(`${step} failed`);
   return new FaultError({ code: "unavailable", dependency: "reservation-manager", retryAfterMs: 1 });
 }
 
 function after(now: Snapshot, step: JobStep): Snapshot {
-  switch (step.do) {
+  switch (step.kind) {
     case "reserve":
       return { ...now, units: [granted("worker-0", "worker-1")] };
     case "create-pods":
@@ -120,7 +120,7 @@ describe("a pass", () => {
 
   it("writes the status of a job whose preparation has no effect", async () => {
     const tried: string[] = [];
-    const act = (_seen: Looked, step: JobStep): Promise<void> => Promise.resolve(void tried.push(step.do));
+    const act = (_seen: Looked, step: JobStep): Promise<void> => Promise.resolve(void tried.push(step.kind));
     const { pass } = world(fresh, { act });
     expect((await pass()).did).toEqual(["write"]);
     expect(tried).toEqual(["reserve", "reserve", "reserve"]);
@@ -159,7 +159,7 @@ describe("a pass", () => {
       { units: [granted("worker-0", "worker-1")], services: { present: [], wanted, settled: true } },
       {
         act: async (_seen, step) => {
-          if (step.do !== "create-service") return;
+          if (step.kind !== "create-service") return;
           now += 1;
           most = Math.max(most, now);
           await new Promise(setImmediate);

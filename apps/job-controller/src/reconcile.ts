@@ -112,17 +112,17 @@ type Failure = { readonly step: JobStep; readonly error: unknown };
 /** The ledger gave no answer at all; a refusal is one. */
 function isOfSilence({ step, error }: Failure): boolean {
   const code = faultOf(error)?.code;
-  return step.do === "reserve" && (code === "unavailable" || code === "deadline_exceeded");
+  return step.kind === "reserve" && (code === "unavailable" || code === "deadline_exceeded");
 }
 
 function asOne(errors: readonly unknown[], failures: readonly Failure[]): unknown {
   if (errors.length === 1) return errors[0];
-  const steps = failures.map(({ step }) => step.do).join(", ");
+  const steps = failures.map(({ step }) => step.kind).join(", ");
   return new AggregateError(errors, `${errors.length} failures${steps === "" ? "" : `, of these steps: ${steps}`}`);
 }
 
 /** Nothing wakes a job for what comes of these. */
-function isPreparation({ do: what }: JobStep): boolean {
+function isPreparation({ kind: what }: JobStep): boolean {
   return what === "reserve" || what === "create-companions";
 }
 
@@ -132,7 +132,7 @@ function hasJustBegun({ status }: Snapshot): boolean {
 }
 
 function isUrgent(step: JobStep): boolean {
-  return step.do !== "sync-budget" && step.do !== "delete-budget";
+  return step.kind !== "sync-budget" && step.kind !== "delete-budget";
 }
 
 /** Tries every step: a service that cannot be created does not keep the others from being created. */
@@ -156,17 +156,17 @@ async function actAll<Seen extends Looked>(
     const before = failures.length;
     await act(step).catch((error: unknown) => failed(step, error));
     // Pods need what is missing now: they would start without it, or not be placed.
-    if (failures.length > before && (step.do === "create-companions" || step.do === "sync-group")) break;
+    if (failures.length > before && (step.kind === "create-companions" || step.kind === "sync-group")) break;
   }
   return failures;
 }
 
 function isDeletion(step: JobStep): boolean {
-  return step.do === "delete-pod";
+  return step.kind === "delete-pod";
 }
 
 function isOfService(step: JobStep): boolean {
-  return step.do === "create-service" || step.do === "delete-service";
+  return step.kind === "create-service" || step.kind === "delete-service";
 }
 
 function earliest(...times: readonly (number | undefined)[]): Reconciled {

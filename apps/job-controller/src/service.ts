@@ -77,7 +77,7 @@ function noteMissing({ kindsGone, kindsRefused }: Deps): { readonly note: string
 async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership: Leadership): Promise<void> {
   const { config, logger, signal } = context;
   // Whoever led before has given machines back, and a hint of that may have been lost on its way here.
-  deps.machines.distrust();
+  deps.machines.invalidate();
   // Whoever led before has written down what it had seen.
   using _ends = deps.world.rememberEnds();
   const running = new Map<KindRuntime, Promise<void>>();

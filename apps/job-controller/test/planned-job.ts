@@ -21,7 +21,7 @@ export const both = [pod("worker-0"), pod("worker-1")];
 
 /** One line a step: what, of what, why. */
 export function line(step: JobStep): string {
-  switch (step.do) {
+  switch (step.kind) {
     case "reserve":
       return `reserve ${step.unit.needs.map(({ component }) => component).join("+")}: ${step.because}`;
     case "release":
@@ -34,7 +34,7 @@ export function line(step: JobStep): string {
       return `remove ${step.pod} by force: ${step.because}`;
     case "create-service":
     case "delete-service":
-      return `${step.do} ${step.service}: ${step.because}`;
+      return `${step.kind} ${step.service}: ${step.because}`;
     case "sync-budget":
       return `budget of ${step.minAvailable}: ${step.because}`;
     case "create-companions":
@@ -44,7 +44,7 @@ export function line(step: JobStep): string {
     case "delete-group":
     case "delete-budget":
     case "delete-job":
-      return `${step.do}: ${step.because}`;
+      return `${step.kind}: ${step.because}`;
   }
 }
 

@@ -34,12 +34,12 @@ export type World = {
 
 export type Happening =
   | {
-      do: "pod-binds" | "pod-runs" | "pod-succeeds" | "pod-fails" | "pod-evicted" | "pod-deleted" | "pod-goes";
+      kind: "pod-binds" | "pod-runs" | "pod-succeeds" | "pod-fails" | "pod-evicted" | "pod-deleted" | "pod-goes";
       which: number;
     }
-  | { do: "grant" | "machine-lost" | "machine-cordoned" | "uncordon" | "suspend" | "resume" | "pass" }
-  | { do: "time"; ms: number }
-  | { do: "crash-in-steps"; after: number };
+  | { kind: "grant" | "machine-lost" | "machine-cordoned" | "uncordon" | "suspend" | "resume" | "pass" }
+  | { kind: "time"; ms: number }
+  | { kind: "crash-in-steps"; after: number };
 
 const GROUPS = { apiVersion: "groups/v1", fields: [] } as const;
 
@@ -113,7 +113,7 @@ export function pass(world: World, stepsMost = Infinity): JobStep[] {
 }
 
 function apply(world: World, step: JobStep): void {
-  switch (step.do) {
+  switch (step.kind) {
     case "reserve": {
       const components = step.unit.needs.map(({ component }) => component);
       const because = { code: "POOL_AVAILABILITY", text: "" };
@@ -188,7 +188,7 @@ function check(world: World): void {
 }
 
 export function happen(world: World, event: Happening): void {
-  switch (event.do) {
+  switch (event.kind) {
     case "pass":
       pass(world);
       return;
@@ -200,7 +200,7 @@ export function happen(world: World, event: Happening): void {
       return;
     case "suspend":
     case "resume":
-      world.spec = { ...world.spec, suspend: event.do === "suspend" };
+      world.spec = { ...world.spec, suspend: event.kind === "suspend" };
       return;
     case "grant":
       grant(world);
@@ -219,7 +219,9 @@ export function happen(world: World, event: Happening): void {
       world.cordoned.clear();
       return;
     default:
-      world.pods = world.pods.flatMap((each, place) => (place === event.which ? turn(world, each, event.do) : [each]));
+      world.pods = world.pods.flatMap((each, place) =>
+        place === event.which ? turn(world, each, event.kind) : [each],
+      );
   }
 }
 
@@ -251,7 +253,7 @@ function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean
   return group !== undefined && there.length >= group.minMember;
 }
 
-function turn(world: World, each: PodFact, event: Exclude<Happening["do"], "time" | "grant">): PodFact[] {
+function turn(world: World, each: PodFact, event: Exclude<Happening["kind"], "time" | "grant">): PodFact[] {
   const over = !mayRun(each);
   const end = { ready: false, finishedMs: world.nowMs };
   switch (event) {

@@ -73,8 +73,8 @@ export function makeLook(
     if (session.signal.aborted) return;
     const sets = ownableSets(deps.world, session, passes, names);
     for (const step of planClaims(session.id, liveFarms(session), sets)) {
-      const work = step.do === "claim" ? claim(step.set) : release(step.set);
-      work.catch((error: unknown) => logger.warn({ set: step.set, err: error }, `${step.do} failed`));
+      const work = step.kind === "claim" ? claim(step.set) : release(step.set);
+      work.catch((error: unknown) => logger.warn({ set: step.set, err: error }, `${step.kind} failed`));
     }
   };
   return look;

@@ -40,10 +40,10 @@ export async function sightMachines(deps: MachineDeps, owned: MachinesOwned, set
   const byNumber = new Map<number, MachineSight>(told);
   for (const { number, grant } of set.machines) {
     const known = told.get(number);
-    if (grant === undefined || (known?.is === "granted" && known.reservation === grant.reservation)) continue;
+    if (grant === undefined || (known?.kind === "granted" && known.reservation === grant.reservation)) continue;
     byNumber.delete(number);
     try {
-      byNumber.set(number, (await deps.scheduler.ask(set.name, number)) ?? { is: "gone" });
+      byNumber.set(number, (await deps.scheduler.ask(set.name, number)) ?? { kind: "gone" });
     } catch (error) {
       if (faultOf(error) === undefined) throw error;
       deps.tell.failed(set.name, "ask-for-machine", error);
@@ -61,14 +61,14 @@ export async function passMachines(
   { ledger, pods, failsafe }: SetSnapshot,
 ): Promise<{ readonly atMs: number; readonly failed: boolean }> {
   const steps = planAllocation(record, ledger, { pods: pods.values(), failsafe });
-  const asked = await allocate(deps, owned, steps.filter((step) => step.do === "allocate").slice(0, CALLS_MOST));
-  const surplus = steps.filter((step) => step.do === "deallocate").slice(0, CALLS_MOST);
+  const asked = await allocate(deps, owned, steps.filter((step) => step.kind === "allocate").slice(0, CALLS_MOST));
+  const surplus = steps.filter((step) => step.kind === "deallocate").slice(0, CALLS_MOST);
   const given = surplus.length === 0 ? DONE : await deallocate(deps, owned, record, surplus);
   return { atMs: Math.min(asked.atMs, given.atMs), failed: asked.failed || given.failed };
 }
 
 type Outcome = { readonly atMs: number; readonly failed: boolean };
-type Step<Kind extends AllocationStep["do"]> = Extract<AllocationStep, { do: Kind }>;
+type Step<Kind extends AllocationStep["kind"]> = Extract<AllocationStep, { kind: Kind }>;
 
 const DONE: Outcome = { atMs: Number.POSITIVE_INFINITY, failed: false };
 

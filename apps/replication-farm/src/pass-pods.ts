@@ -55,13 +55,13 @@ export type Finished = {
   readonly atMs: number;
 };
 
-type Step = Exclude<PodStep, { do: "wait" }>;
+type Step = Exclude<PodStep, { kind: "wait" }>;
 type Outcome =
-  | { readonly is: "done" | "failed" | "lost" }
-  | { readonly is: "name-taken"; readonly ordinal: number }
-  | { readonly is: "refused"; readonly ordinal: number; readonly message: string };
+  | { readonly kind: "done" | "failed" | "lost" }
+  | { readonly kind: "name-taken"; readonly ordinal: number }
+  | { readonly kind: "refused"; readonly ordinal: number; readonly message: string };
 
-const DONE = { is: "done" } as const;
+const DONE = { kind: "done" } as const;
 const STEPS_AT_ONCE = 32;
 /** The watcher tells of a pod within this time, or it has not been made. */
 const MADE_TRUST_MS = 10_000;
@@ -108,12 +108,12 @@ export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapsho
   const { set } = snapshot;
   forgetRestarts(owned, snapshot);
   for (const step of planPods(snapshot, deps.world.occupied(set.spec.podId), owned.restarts)) {
-    if (step.do === "wait" || owned.steps.has(step.pod)) continue;
-    if (step.do === "delete" && snapshot.failsafe && set.deletion === undefined) continue;
-    if (step.do === "confirm" && owned.confirmed.has(snapshot.pods.get(step.pod)?.uid ?? "")) continue;
+    if (step.kind === "wait" || owned.steps.has(step.pod)) continue;
+    if (step.kind === "delete" && snapshot.failsafe && set.deletion === undefined) continue;
+    if (step.kind === "confirm" && owned.confirmed.has(snapshot.pods.get(step.pod)?.uid ?? "")) continue;
     const outcome = owned.turns(() => tryStep(deps, owned, snapshot, step));
     owned.steps.set(step.pod, outcome);
-    void outcome.then(({ is }) => is === "done" && owned.steps.delete(step.pod));
+    void outcome.then(({ kind: is }) => is === "done" && owned.steps.delete(step.pod));
   }
 }
 
@@ -126,18 +126,18 @@ export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwne
     .map(({ notBeforeMs }) => notBeforeMs)
     .filter((atMs) => atMs > nowMs);
   return {
-    lost: outcomes.some(({ is }) => is === "lost"),
-    failed: outcomes.some(({ is }) => is === "failed"),
+    lost: outcomes.some(({ kind: is }) => is === "lost"),
+    failed: outcomes.some(({ kind: is }) => is === "failed"),
     next: withAnswers(set, outcomes, nowMs),
     atMs: Math.min(...pausesEndAtMs),
   };
 }
 
 function withAnswers(set: ReplicaSet, outcomes: readonly Outcome[], nowMs: number): ReplicaSet | undefined {
-  const taken = outcomes.filter((outcome) => outcome.is === "name-taken").map(({ ordinal }) => ordinal);
+  const taken = outcomes.filter((outcome) => outcome.kind === "name-taken").map(({ ordinal }) => ordinal);
   const placed = new Set(set.placements.map(({ ordinal }) => ordinal));
   const renumbered = taken.filter((ordinal) => placed.has(ordinal)).reduce(renumber, set);
-  const refusals = outcomes.filter((outcome) => outcome.is === "refused").map(({ message }) => message);
+  const refusals = outcomes.filter((outcome) => outcome.kind === "refused").map(({ message }) => message);
   const [message] = refusals;
   const { trouble } = set;
   const isKnown = trouble?.code === "POD_REFUSED" && refusals.includes(trouble.message);
@@ -150,20 +150,20 @@ function withAnswers(set: ReplicaSet, outcomes: readonly Outcome[], nowMs: numbe
 }
 
 async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: Step): Promise<Outcome> {
-  if (!owned.isHeld()) return { is: "lost" };
-  deps.tell.planned(owned.name, step.do, step.because);
+  if (!owned.isHeld()) return { kind: "lost" };
+  deps.tell.planned(owned.name, step.kind, step.because);
   try {
     const { traceparent: under } = snapshot.set;
-    const traced = { doing: `${step.do} pod`, set: owned.name, because: step.because, under };
+    const traced = { doing: `${step.kind} pod`, set: owned.name, because: step.because, under };
     return await inChange(traced, () => act(deps, owned, snapshot, step));
   } catch (error) {
-    deps.tell.failed(owned.name, step.do, error);
-    return { is: "failed" };
+    deps.tell.failed(owned.name, step.kind, error);
+    return { kind: "failed" };
   }
 }
 
 async function act(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: Step): Promise<Outcome> {
-  switch (step.do) {
+  switch (step.kind) {
     case "create":
       return make(deps, owned, snapshot, step);
     case "confirm":
@@ -184,7 +184,7 @@ async function make(
   deps: PodDeps,
   owned: PodsOwned,
   { set }: SetSnapshot,
-  step: Extract<PodStep, { do: "create" }>,
+  step: Extract<PodStep, { kind: "create" }>,
 ): Promise<Outcome> {
   const { ordinal } = step;
   const made = await deps.pods.make(set, step);
@@ -194,10 +194,10 @@ async function make(
       if (!made.confirmed) await confirm(deps, owned, step, made.uid);
       return DONE;
     case "name-taken":
-      return { is: "name-taken", ordinal };
+      return { kind: "name-taken", ordinal };
     case "refused":
       pauseFor(owned, ordinal, deps.now());
-      return { is: "refused", ordinal, message: made.message };
+      return { kind: "refused", ordinal, message: made.message };
   }
 }
 

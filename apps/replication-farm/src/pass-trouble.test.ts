@@ -3,7 +3,7 @@ import { aRoll, aSet, aSpec } from "../test/a-set.ts";
 import { findStuck } from "./pass-trouble.ts";
 import type { Owned } from "./pass-deps.ts";
 
-const WAIT = { do: "wait", because: "minimum-healthy" } as const;
+const WAIT = { kind: "wait", because: "minimum-healthy" } as const;
 
 it("a rolling update is stuck only once its pods had the time to prove themselves, too", () => {
   const owned: Pick<Owned, "rollWait"> = { rollWait: undefined };

@@ -55,7 +55,7 @@ export function findStuck(
   step: RollStep,
   { nowMs, unhealthyMs, sets }: StuckContext,
 ): Trouble | undefined {
-  const why = step.do === "wait" ? STUCK[step.because] : undefined;
+  const why = step.kind === "wait" ? STUCK[step.because] : undefined;
   if (why === undefined) {
     owned.rollWait = undefined;
     return undefined;
@@ -76,7 +76,7 @@ export function tellRollTrouble(
   trouble: Trouble | undefined,
 ): void {
   const incidentKey = `roll_stuck_${roll.id}`;
-  if (step.do !== "wait") alerts.resolve(incidentKey);
+  if (step.kind !== "wait") alerts.resolve(incidentKey);
   if (trouble === undefined) return;
   const { code, message } = trouble;
   const description = `rolling update ${roll.id}, from ${roll.oldSet} to ${roll.newSet}, waits: ${message}`;
@@ -91,7 +91,7 @@ const GIVEN_UP = new Map<string, string>([
 
 /** Alerts of a rolling update that ends without having come to its end. */
 export function tellGivenUp({ alerts }: Pick<PassDeps, "alerts">, roll: Roll, step: RollStep): void {
-  const why = step.do === "wait" ? undefined : GIVEN_UP.get(step.because);
+  const why = step.kind === "wait" ? undefined : GIVEN_UP.get(step.because);
   if (why === undefined) return;
   alerts.raise({
     incidentKey: `roll_given_up_${roll.id}`,

@@ -17,8 +17,8 @@ import { passMachines, sightMachines } from "./pass-machines.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 
 /** `again`: something was written, and the next pass decides on it. `settled`: nothing is to be done until something changes, or until `atMs`. */
-export type Settled = { readonly is: "settled"; readonly atMs: number; readonly failed: boolean };
-export type Passed = { readonly is: "again" } | { readonly is: "gone" } | { readonly is: "lost" } | Settled;
+export type Settled = { readonly kind: "settled"; readonly atMs: number; readonly failed: boolean };
+export type Passed = { readonly kind: "again" } | { readonly kind: "gone" } | { readonly kind: "lost" } | Settled;
 
 /**
  * One pass over a set: at most one change of the record, or of the rolling update that goes by its name, and what makes the pods what the record says. That goes on while the next change is made; a pass
@@ -29,8 +29,8 @@ export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   if (found !== undefined && "unreadable" in found) return settled();
   const rolled = await passRoll(deps, owned, found !== undefined);
   if (rolled !== undefined) return rolled;
-  if (found === undefined) return { is: "gone" };
-  if (found.record.fence > owned.fence) return { is: "lost" };
+  if (found === undefined) return { kind: "gone" };
+  if (found.record.fence > owned.fence) return { kind: "lost" };
   if (found.record.fence < owned.fence) return change(deps, owned, found, found.record);
   const isTold = await publish(deps, owned, found.record);
   const set = isTold ? { ...found, record: { ...found.record, outbox: [] } } : found;
@@ -45,21 +45,21 @@ export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
     const written = await (plan.change === undefined
       ? write(deps, owned, set, set.record)
       : commit(deps, owned, set, plan.change, roll));
-    if (written === undefined) return { is: "lost" };
+    if (written === undefined) return { kind: "lost" };
     // Not before it is written: what was decided on what is no longer so would be told, and never be over.
     tellTrouble(deps, set.record, written.record);
     beginSteps(deps, owned, { ...snapshot, set: written.record, pods: podsOf(deps, owned, written.record) });
-    return { is: "again" };
+    return { kind: "again" };
   }
   for (const wait of plan.waits) deps.tell.planned(owned.name, "wait", wait);
   beginSteps(deps, owned, snapshot);
   const finished = await finishSteps(deps, owned, set.record);
-  if (finished.lost) return { is: "lost" };
+  if (finished.lost) return { kind: "lost" };
   if (finished.next !== undefined) {
     return change(deps, owned, set, finished.next);
   }
   // What was begun earlier was not in what was decided on.
-  if (!isResting) return { is: "again" };
+  if (!isResting) return { kind: "again" };
   if (plan.waits.length === 0 && isAtRest(snapshot)) owned.doneUnder = set.record.traceparent;
   return rest(deps, owned, set, snapshot, finished);
 }
@@ -105,7 +105,7 @@ async function passMissingRoll(
 }
 
 function settled(atMs = Number.POSITIVE_INFINITY, failed = false): Settled {
-  return { is: "settled", atMs, failed };
+  return { kind: "settled", atMs, failed };
 }
 
 /** When time alone changes what is to be done. */
@@ -124,9 +124,9 @@ function nextAtMs(set: ReplicaSet, { roll, pods, nowMs }: SetSnapshot, policy: S
 
 async function change(deps: PassDeps, owned: Owned, set: Stored<ReplicaSet>, next: ReplicaSet): Promise<Passed> {
   const written = await write(deps, owned, set, next);
-  if (written === undefined) return { is: "lost" };
+  if (written === undefined) return { kind: "lost" };
   tellTrouble(deps, set.record, written.record);
-  return { is: "again" };
+  return { kind: "again" };
 }
 
 async function readRoll(deps: PassDeps, { roll: id }: ReplicaSet): Promise<Roll | "missing" | undefined> {
@@ -167,11 +167,11 @@ async function removeDeleted(
   const isGivenBack = machines.length === 0 && (nextMachine === 1 || deps.scheduler.machinesOf(name)?.size === 0);
   if (pods.size > 0 || outbox.length > 0 || !isGivenBack) return undefined;
   if ((await deps.pods.list(record)).length > 0) return undefined;
-  if (!owned.isHeld()) return { is: "lost" };
+  if (!owned.isHeld()) return { kind: "lost" };
   await deps.sets.remove(owned.name, revision);
   tellTrouble(deps, record, { ...record, trouble: undefined });
   deps.tell.planned(owned.name, "remove-record", "deleted");
-  return { is: "gone" };
+  return { kind: "gone" };
 }
 
 /** The rolling update that goes by the set's name is run by the set's owner. Undefined: there is none, or it waits. */
@@ -182,16 +182,16 @@ async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<
   if (found === undefined || "unreadable" in found) return undefined;
   const { record: roll, revision } = found;
   const own = { key: roll.id, revision };
-  if (roll.fence > owned.fence) return { is: "lost" };
-  if (!owned.isHeld()) return { is: "lost" };
+  if (roll.fence > owned.fence) return { kind: "lost" };
+  if (!owned.isHeld()) return { kind: "lost" };
   if (roll.fence < owned.fence) {
     await deps.rolls.own({ ...own, next: roll, audits: [] }, owned.fence);
-    return { is: "again" };
+    return { kind: "again" };
   }
   if (await publish(deps, owned, roll)) {
-    if (!owned.isHeld()) return { is: "lost" };
+    if (!owned.isHeld()) return { kind: "lost" };
     await deps.rolls.own({ ...own, next: { ...roll, outbox: [] }, audits: [] }, owned.fence);
-    return { is: "again" };
+    return { kind: "again" };
   }
   const [old, fresh] = [await readRolled(deps, roll.oldSet), await readRolled(deps, roll.newSet)];
   if (old === "unreadable" || fresh === "unreadable") return hasSet ? undefined : settled();
@@ -202,21 +202,22 @@ async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<
   const trouble = findStuck(owned, roll, step, { ...healthOf(deps), sets });
   tellRollTrouble(deps, roll, step, trouble);
   tellGivenUp(deps, roll, step);
-  deps.tell.planned(owned.name, `roll-${step.do}`, step.because);
-  if (step.do === "wait" && (trouble === undefined || trouble.message === roll.trouble?.message)) return undefined;
+  deps.tell.planned(owned.name, `roll-${step.kind}`, step.because);
+  if (step.kind === "wait" && (trouble === undefined || trouble.message === roll.trouble?.message)) return undefined;
   // What is audited of it stands nowhere else: it is kept until that is on its stream.
-  if (step.do === "end" && roll.outbox.length > 0) return hasSet ? undefined : settled(Number.POSITIVE_INFINITY, true);
-  if (step.do === "end" && step.audits.length > 0) {
+  if (step.kind === "end" && roll.outbox.length > 0)
+    return hasSet ? undefined : settled(Number.POSITIVE_INFINITY, true);
+  if (step.kind === "end" && step.audits.length > 0) {
     // Before it ends: what is audited of it has no record then that could carry it.
     const { traceparent } = roll;
     const outbox = auditsOf(deps, roll.newSet, step.audits, traceparent).map((audit) => onceOf(roll, step, audit));
     if (!(await publish(deps, owned, { outbox, traceparent }))) return hasSet ? undefined : settled(undefined, true);
   }
-  if (!owned.isHeld()) return { is: "lost" };
+  if (!owned.isHeld()) return { kind: "lost" };
   const { because } = step;
   const traced = { doing: "roll replica sets", set: owned.name, because, under: roll.traceparent };
   await inChange(traced, async (traceparent) => {
-    switch (step.do) {
+    switch (step.kind) {
       case "wait":
         await deps.rolls.own({ ...own, next: { ...roll, trouble }, audits: [] }, owned.fence);
         break;
@@ -238,7 +239,7 @@ async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<
         break;
     }
   });
-  return { is: "again" };
+  return { kind: "again" };
 }
 
 /** That it was given up is audited once in the trail of a set, however often it is tried to end it: the stream drops what it has. */

@@ -205,7 +205,7 @@ function changed(roll: Roll, change: keyof typeof CHANGES, minimum: number): Rol
   const isGoingBack = roll.undone % 2 === 1;
   if (isGoingBack === (change === "REDO") && (change === "UNDO" || change === "REDO")) {
     const verdict = decideUndo(wanted);
-    if (verdict.is === "undone") return verdict.next;
+    if (verdict.kind === "undone") return verdict.next;
     return refuse("minimum_replicas", `${change} would take from what has to stay healthy: ${verdict.because}`);
   }
   const { oldDesired, newDesired } = roll;

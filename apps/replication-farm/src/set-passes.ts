@@ -54,8 +54,8 @@ export function startPasses(
     const set = sets.get(name);
     if (set === undefined) return {};
     try {
-      const passed = set.isReleased ? { is: "lost" as const } : await tryPass(deps, set.owned);
-      if (passed.is === "gone" || passed.is === "lost") await end(set, set.ended.resolve);
+      const passed = set.isReleased ? { kind: "lost" as const } : await tryPass(deps, set.owned);
+      if (passed.kind === "gone" || passed.kind === "lost") await end(set, set.ended.resolve);
       else return nextOf(set, passed, deps.now());
     } catch (error) {
       await end(set, () => set.ended.reject(error));
@@ -116,9 +116,9 @@ export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" |
   };
 }
 
-function nextOf(set: OwnedSet, passed: Exclude<Passed, { is: "gone" | "lost" }>, nowMs: number): Reconciled {
-  set.failures = passed.is === "settled" && passed.failed ? set.failures + 1 : 0;
-  if (passed.is === "again") return { requeueAfterMs: 0 };
+function nextOf(set: OwnedSet, passed: Exclude<Passed, { kind: "gone" | "lost" }>, nowMs: number): Reconciled {
+  set.failures = passed.kind === "settled" && passed.failed ? set.failures + 1 : 0;
+  if (passed.kind === "again") return { requeueAfterMs: 0 };
   if (passed.failed) return { requeueAfterMs: backoffMs(set.failures, RETRY) };
   return Number.isFinite(passed.atMs) ? { requeueAfterMs: Math.max(0, passed.atMs - nowMs) } : {};
 }
@@ -130,8 +130,8 @@ async function tryPass(deps: PassDeps, owned: Owned): Promise<Passed> {
     const fault = faultOf(error);
     if (fault === undefined) throw error;
     // Somebody else wrote first: the next pass decides on that.
-    if (fault.code === "conflict") return { is: "again" };
+    if (fault.code === "conflict") return { kind: "again" };
     deps.tell.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
-    return { is: "settled", atMs: Number.POSITIVE_INFINITY, failed: true };
+    return { kind: "settled", atMs: Number.POSITIVE_INFINITY, failed: true };
   }
 }

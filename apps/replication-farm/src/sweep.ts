@@ -62,7 +62,7 @@ function podSweep({ pods, pass, logger, tellLeftAlone }: FarmDeps, session: Sess
     },
     remove: async (step) => {
       const { pod, uid, set, deleting: force } = step.object;
-      if (!session.isHeld()) return { ...step, do: "suspect" };
+      if (!session.isHeld()) return { ...step, kind: "suspect" };
       logger.warn({ pod, uid, set, force }, "deleting a pod whose set does not exist");
       pass.tell.planned(set, "delete", step.because);
       await pods.delete(pod, uid, force);
@@ -91,7 +91,7 @@ function machineSweep(
     },
     remove: async (step) => {
       const { set, number, reservation } = step.object;
-      if (!session.isHeld()) return { ...step, do: "suspect" };
+      if (!session.isHeld()) return { ...step, kind: "suspect" };
       logger.warn({ set, number, reservation }, "releasing a machine whose set does not exist");
       pass.tell.planned(set, "deallocate", step.because);
       await scheduler.deallocate({ set, number, reservation });
@@ -107,9 +107,9 @@ async function brakeOn(
   steps: readonly SweepStep<OwnedObject>[],
 ): Promise<Brake | undefined> {
   const incidentKey = `no-sets-for-${what}`;
-  const left = steps.filter((step) => step.do !== "keep").length;
+  const left = steps.filter((step) => step.kind !== "keep").length;
   if (left === 0) pass.alerts.resolve(incidentKey);
-  if (!steps.some((step) => step.do === "remove")) return undefined;
+  if (!steps.some((step) => step.kind === "remove")) return undefined;
   const owners = (await isAnyStored(pass, world)) ? 1 : 0;
   const counts = { left, olderThanStore: 0, found: steps.length, owners, owner: "replica set", confirmed: 0 };
   const brake = decideBrake(counts, { mostObjects: Number.POSITIVE_INFINITY, mostPercent: 100 });

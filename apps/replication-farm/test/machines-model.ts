@@ -78,14 +78,15 @@ export class MachinesModel {
   }
 
   /** The reservations of the set, by the number of the machine. */
-  ownReservations(): Map<number, Exclude<MachineSight, { readonly is: "gone" }>> {
+  ownReservations(): Map<number, Exclude<MachineSight, { readonly kind: "gone" }>> {
     this.#refuseWhileAway();
-    const own = new Map<number, Exclude<MachineSight, { readonly is: "gone" }>>();
+    const own = new Map<number, Exclude<MachineSight, { readonly kind: "gone" }>>();
     for (const { id: reservation, owner, node } of this.reservations) {
       const number = readMachineOwner(owner)?.number;
       if (number === undefined) continue;
-      if (node === undefined) own.set(number, { is: "waiting", reservation, pool: POOL, because: "POOL_AVAILABILITY" });
-      else own.set(number, { is: "granted", reservation, pool: POOL, node });
+      if (node === undefined)
+        own.set(number, { kind: "waiting", reservation, pool: POOL, because: "POOL_AVAILABILITY" });
+      else own.set(number, { kind: "granted", reservation, pool: POOL, node });
     }
     return own;
   }

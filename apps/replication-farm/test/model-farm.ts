@@ -58,7 +58,7 @@ export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Pro
     pass: async (fate) => {
       Object.assign(life, { calls: 0, fate });
       try {
-        return (await passSet(deps, owned)).is === "again";
+        return (await passSet(deps, owned)).kind === "again";
       } catch (error) {
         if (!(error instanceof Death) && faultOf(error) === undefined) throw error;
         return false;

@@ -45,7 +45,7 @@ async function read(world: PassWorld): Promise<{ readonly record: ReplicaSet; re
 }
 
 async function passUntilRest(world: PassWorld): Promise<void> {
-  while ((await world.pass("web")).is === "again");
+  while ((await world.pass("web")).kind === "again");
 }
 
 it("pods are made while the next group is placed, so many at once", async () => {
@@ -53,7 +53,7 @@ it("pods are made while the next group is placed, so many at once", async () => 
   await using world = await passWorld(server.pods);
   await withSet(world, NODES.length);
   for (let placed = GROUP; placed <= NODES.length; placed += GROUP) {
-    expect(await world.pass("web")).toEqual({ is: "again" });
+    expect(await world.pass("web")).toEqual({ kind: "again" });
     expect((await read(world)).record.placements).toHaveLength(placed);
     expect(server.begun).toHaveLength(Math.min(placed, STEPS_AT_ONCE));
   }

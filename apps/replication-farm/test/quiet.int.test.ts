@@ -110,7 +110,7 @@ it("sets at rest, in whatever state, are passed over without a write, a pod, an 
   const told = world.raised("too_few_nodes_short");
   for (let pass = 0; pass < PASSES; pass += 1)
     for (const { set } of STATES)
-      expect(await world.pass(set.name), set.name).toMatchObject({ is: "settled", failed: false });
+      expect(await world.pass(set.name), set.name).toMatchObject({ kind: "settled", failed: false });
   expect((await world.writes()) - before).toBe(0);
   // Who raises alerts knows when each was told last.
   expect(world.raised("too_few_nodes_short") - told).toBe(PASSES);
@@ -147,5 +147,5 @@ async function fill(world: PassWorld): Promise<void> {
 /** Troubles are noted, and whatever else there is to be done once. */
 async function settle(world: PassWorld): Promise<void> {
   for (const { set } of STATES)
-    await until(`${set.name} is settled`, async () => (await world.pass(set.name)).is === "settled");
+    await until(`${set.name} is settled`, async () => (await world.pass(set.name)).kind === "settled");
 }

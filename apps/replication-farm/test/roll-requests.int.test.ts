@@ -89,7 +89,7 @@ describe("a set in a rolling update", () => {
     await until("the update is seen", () => world.world.rolls().length === 1);
     await expect(remove(deps, { ...request, force: false })).rejects.toThrow(/in rolling update web-2/);
     await remove(deps, { ...request, force: true });
-    await until("the update and the set are gone", async () => (await world.pass("web-2")).is === "gone");
+    await until("the update and the set are gone", async () => (await world.pass("web-2")).kind === "gone");
     expect(await world.rolls.get("web-2")).toBeUndefined();
     const left = await world.sets.get("web");
     expect(left).toMatchObject({
@@ -102,7 +102,7 @@ describe("a set in a rolling update", () => {
     await world.sets.create("web-2", fresh);
     await world.pass("web-2");
     await remove(requestDeps(world), { ...request, force: true });
-    await until("the set is gone", async () => (await world.pass("web-2")).is === "gone");
+    await until("the set is gone", async () => (await world.pass("web-2")).kind === "gone");
     expect(await world.sets.get("web-2")).toBeUndefined();
   });
 });
@@ -204,7 +204,7 @@ describe("a rolling update that has ended", () => {
     for (const id of ids) await world.rolls.create(id, aRoll({ id, newSet: id, phase: "FINISHING", outbox }));
     await until("the updates are seen", () => world.world.rolls().length === 2);
     for (const id of ids) {
-      expect(await world.pass(id)).toMatchObject({ is: "settled" });
+      expect(await world.pass(id)).toMatchObject({ kind: "settled" });
       expect(await world.rolls.get(id)).toMatchObject({ record: { outbox } });
     }
     isAway = false;

@@ -43,7 +43,7 @@ async function recordOf(world: PassWorld, name: string): Promise<ReplicaSet> {
 async function settle(world: PassWorld, name: string): Promise<void> {
   const made = new Set<number>();
   await until(`${name} is settled`, async () => {
-    const { is } = await world.pass(name);
+    const { kind: is } = await world.pass(name);
     const set = await recordOf(world, name);
     for (const { ordinal } of set.placements) {
       if (made.has(ordinal)) continue;
@@ -67,7 +67,7 @@ it("a change that was asked for is told in the trace of its request, and a quiet
     );
     await until("the set is seen", () => world.world.set("web") !== undefined);
     await settle(world, "web");
-    for (let pass = 0; pass < PASSES; pass += 1) expect(await world.pass("web")).toMatchObject({ is: "settled" });
+    for (let pass = 0; pass < PASSES; pass += 1) expect(await world.pass("web")).toMatchObject({ kind: "settled" });
     const { traceparent, placements } = await recordOf(world, "web");
     expect(placements).toHaveLength(2);
     expect(traceparent).toBe(TRACEPARENT);

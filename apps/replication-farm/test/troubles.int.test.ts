@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]());
 
 async function settle(name: string): Promise<ReplicaSet> {
-  await until(`${name} is settled`, async () => (await world.pass(name)).is === "settled");
+  await until(`${name} is settled`, async () => (await world.pass(name)).kind === "settled");
   const found = await world.sets.get(name);
   if (found === undefined || !("record" in found)) throw new Error(`there is no ${name}`);
   return found.record;
@@ -84,10 +84,10 @@ it("a roll without its own set waits for the other one, which nobody can read, a
       key === "gone-1" ? Promise.resolve({ unreadable: "of a later version", revision: 1 }) : sets.get(key),
   };
   const owned = newOwned(world.deps, { name: "gone-2", fence: 1, isHeld: () => true });
-  expect(await passSet({ ...world.deps, sets: unreadable }, owned)).toMatchObject({ is: "settled" });
+  expect(await passSet({ ...world.deps, sets: unreadable }, owned)).toMatchObject({ kind: "settled" });
   const audits: AuditRecord[] = [];
   const auditLog = { publish: (records: readonly AuditRecord[]) => Promise.resolve(void audits.push(...records)) };
-  expect(await passSet({ ...world.deps, auditLog }, owned)).toMatchObject({ is: "again" });
+  expect(await passSet({ ...world.deps, auditLog }, owned)).toMatchObject({ kind: "again" });
   expect(await world.rolls.get("gone-2")).toBeUndefined();
   expect(audits).toMatchObject([{ eventType: "ROLLING_UPDATE_COMPLETION", replicaSet: "gone-2" }]);
 });

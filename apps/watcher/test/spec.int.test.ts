@@ -42,7 +42,7 @@ async function startWatcher(
         kube: api.config,
         bus: own,
         logger: silent,
-        timing: { ...timing, ...(silenceMaxMs !== undefined && { silenceMaxMs }) },
+        timing: { ...timing, ...(silenceMaxMs !== undefined && { maxSilenceMs: silenceMaxMs }) },
       },
     ),
   );

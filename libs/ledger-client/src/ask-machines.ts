@@ -40,7 +40,7 @@ export type AskedMachines = {
   readonly podsLeft: readonly PodLeft[];
 };
 
-/** Of an owner for which nobody needs to be asked. */
+/** The answer where no service needs to be asked. */
 export const NOTHING_ASKED: AskedMachines = {
   seen: undefined,
   reservation: undefined,

@@ -44,7 +44,7 @@ export function act(deps: ActDeps, acting: Acting, step: JobStep): Promise<void>
 async function actNow(deps: ActDeps, { runtime, job, seen, signal, isHeld }: Acting, step: JobStep): Promise<void> {
   const { controller } = runtime;
   const { uid, name } = job.metadata;
-  switch (step.do) {
+  switch (step.kind) {
     case "reserve":
       return deps.machines.reserve(step.unit, step.priority);
     case "release":
@@ -98,7 +98,7 @@ async function actNow(deps: ActDeps, { runtime, job, seen, signal, isHeld }: Act
 async function createPods(
   deps: ActDeps,
   { runtime, job, seen, signal, isHeld }: Acting,
-  { pods, attempt }: Extract<JobStep, { do: "create-pods" }>,
+  { pods, attempt }: Extract<JobStep, { kind: "create-pods" }>,
 ): Promise<void> {
   const { kind, controller } = runtime;
   const { metadata, spec, traceparent } = job;
@@ -120,7 +120,7 @@ async function createPods(
 async function forcePod(
   { calls, warn }: Pick<ActDeps, "calls" | "warn">,
   job: JobRow,
-  { pod, uid }: Extract<JobStep, { do: "force-pod" }>,
+  { pod, uid }: Extract<JobStep, { kind: "force-pod" }>,
 ): Promise<void> {
   await removeByForce(calls, job.metadata.namespace, { name: pod, uid });
   warn(job, "ForcedDeletePod", `pod ${pod} was removed by force: its machine is gone, or silent for too long`);

@@ -50,7 +50,7 @@ it("says which file gives the right that is missing, in the job's status, and ma
     reason: "RightsMissing",
     message: expect.stringContaining("rights.mpijobs=true") as unknown,
   });
-  expect(steps.map((step) => step.do)).not.toContain("create-pods");
+  expect(steps.map((step) => step.kind)).not.toContain("create-pods");
   const after = planJob(snapshot({ status }), POLICY);
   expect(conditionOf(after.status, "MachinesReserved")?.reason).toBe("MachinesGranted");
 });

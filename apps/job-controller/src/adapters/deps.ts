@@ -58,7 +58,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const installation = await installationOf(bus.connection);
   await using undo = new AsyncDisposableStack();
   const { inFlightMost, timeoutMs, namespace } = config.kube;
-  const calls = undo.use(kubeCalls(kube, { timeoutMs, mostInFlight: inFlightMost }));
+  const calls = undo.use(kubeCalls(kube, { timeoutMs, maxInFlight: inFlightMost }));
   const world = undo.use(openWorld(kube, context));
   const runtimes = new Map<string, KindRuntime>();
   const gone = new Set<string>();

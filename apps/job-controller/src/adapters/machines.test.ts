@@ -221,7 +221,7 @@ describe("machines of jobs", () => {
     const reading = Promise.withResolvers<undefined>();
     world.answer.list = () => reading.promise;
     const early = world.machines.refresh(GOING_ON);
-    world.machines.distrust();
+    world.machines.invalidate();
     expect(stateOf(world)).toBe("unknown");
     reading.resolve(undefined);
     await early;

@@ -5,7 +5,7 @@ import type { UnitSeen } from "../domain/snapshot.ts";
 import { maximaOf, unitOf } from "./messages.ts";
 
 /** What jobs have and wait for in the ledger, as far as this process knows, and what the ledger refused them. */
-export type Machines = Pick<LedgerClient, "refresh" | "distrust"> & {
+export type Machines = Pick<LedgerClient, "refresh" | "invalidate"> & {
   /** Everything of one owner id, in the order of unit ids, and how long it has waited as far as this process has seen it wait. Before the first list nothing is known, and the gang's unit says so. */
   unitsOf(ownerId: string): readonly UnitSeen[];
   /** Owner ids of everything that jobs hold or wait for. */
@@ -68,7 +68,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
   });
   return {
     refresh: ledger.refresh,
-    distrust: ledger.distrust,
+    invalidate: ledger.invalidate,
     unitsOf: (ownerId) => {
       if (!ledger.isKnown()) return [{ id: ownerId, state: "unknown" }];
       const aheadMs = now() - elapsedMs();

@@ -22,7 +22,7 @@ export type Member = {
 };
 
 /** Each follower of a job has a stream for each member; one who is gone is noticed by his silence. */
-const FOLLOW_LIMITS = { streamsMost: 512, idleMs: 30_000 };
+const FOLLOW_LIMITS = { maxStreams: 512, idleMs: 30_000 };
 
 export function openMemberLogs(kube: KubeConfig, namespace: string): MemberLogs {
   const followers = followLogs(

@@ -4,8 +4,8 @@ import { expect, it } from "vitest";
 import type { News } from "../domain/plan-news.ts";
 import { jobMetrics } from "./metrics.ts";
 
-function news(is: News["is"]): News {
-  return { is, type: "Normal", reason: "", message: "" };
+function news(is: News["kind"]): News {
+  return { kind: is, type: "Normal", reason: "", message: "" };
 }
 
 it("counts what becomes of jobs by kind, for whoever scrapes", async () => {

@@ -4,7 +4,7 @@ import type { News } from "../domain/plan-news.ts";
 /** Counts what becomes of jobs, by kind, once it stands in their status: each thing once, whichever replica did it. */
 export function jobMetrics(): { readonly told: (kind: string, news: readonly News[]) => void } {
   const meter = metrics.getMeter("@muster/job-controller");
-  const counters: Partial<Record<News["is"], ReturnType<typeof meter.createCounter>>> = {
+  const counters: Partial<Record<News["kind"], ReturnType<typeof meter.createCounter>>> = {
     Created: meter.createCounter("muster.job.created", { description: "Jobs that were accepted" }),
     Succeeded: meter.createCounter("muster.job.succeeded", { description: "Jobs that succeeded" }),
     Failed: meter.createCounter("muster.job.failed", { description: "Jobs that failed" }),
@@ -12,7 +12,7 @@ export function jobMetrics(): { readonly told: (kind: string, news: readonly New
   };
   return {
     told: (kind, news) => {
-      for (const { is } of news) counters[is]?.add(1, { kind });
+      for (const { kind: is } of news) counters[is]?.add(1, { kind });
     },
   };
 }

@@ -19,7 +19,7 @@ export type Telling = Pick<PassDeps<Observation>, "planned" | "failed"> & {
 };
 
 /** Steps whose refusal an event tells of anyway. */
-const TOLD_BY_THEMSELVES: ReadonlySet<JobStep["do"]> = new Set([
+const TOLD_BY_THEMSELVES: ReadonlySet<JobStep["kind"]> = new Set([
   "create-pods",
   "delete-pod",
   "create-service",
@@ -41,7 +41,7 @@ export function telling(
   const planned: PassDeps<Observation>["planned"] = ({ job, ignored, errors, snapshot }, { steps }) => {
     const key = jobKey(job);
     const advice = adviceOnGroup(snapshot, policy);
-    if (advice !== undefined && steps.some((step) => step.do === "create-pods"))
+    if (advice !== undefined && steps.some((step) => step.kind === "create-pods"))
       recordEvent(job, "Warning", "NoPodGroup", advice);
     for (const error of errors) logger.warn({ job: key, err: error }, "a member is left for the next look");
     for (const { pod, because } of ignored) {
@@ -49,14 +49,14 @@ export function telling(
       recordEvent(job, "Warning", "UnreadableIndex", message);
     }
     for (const step of steps)
-      logger.info({ job: key, kind: job.kind.kind, step: step.do, because: step.because }, "planned");
+      logger.info({ job: key, kind: job.kind.kind, step: step.kind, because: step.because }, "planned");
   };
   const failed = ({ job }: Observation, step: JobStep, error: unknown): void => {
-    logger.warn({ job: jobKey(job), kind: job.kind.kind, step: step.do, err: error }, "a step failed");
+    logger.warn({ job: jobKey(job), kind: job.kind.kind, step: step.kind, err: error }, "a step failed");
     const fault = faultOf(error) ?? kubeFault(error);
     // What will not help itself is for whoever looks at the job; about pods and services their own events say it.
-    if (fault?.code === "invalid_request" && !TOLD_BY_THEMSELVES.has(step.do))
-      recordEvent(job, "Warning", "StepRefused", `${step.do}: ${describeFault(fault)}`);
+    if (fault?.code === "invalid_request" && !TOLD_BY_THEMSELVES.has(step.kind))
+      recordEvent(job, "Warning", "StepRefused", `${step.kind}: ${describeFault(fault)}`);
   };
   return { tell, planned, failed };
 }

@@ -27,5 +27,5 @@ export function spanOfPass(job: JobRow): PassSpan {
 /** Runs one step under a span of its own, inside the pass. */
 export function inStep<Result>(job: JobRow, step: JobStep, work: () => Promise<Result>): Promise<Result> {
   const attributes = { "muster.job": job.metadata.name, "muster.because": step.because };
-  return inSpan(TRACER, step.do, { attributes }, work);
+  return inSpan(TRACER, step.kind, { attributes }, work);
 }

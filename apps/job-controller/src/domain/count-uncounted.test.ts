@@ -80,7 +80,7 @@ describe("a row of restarts that do not count", () => {
     expect(stopped.replicas[0]?.uncounted).toEqual([]);
     const resumed = planJob(snapshot({ spec: job, status: stopped, replicas: slots }), POLICY);
     const made = resumed.steps.flatMap((step) =>
-      step.do === "create-pods" ? step.pods.map(({ index }) => index) : [],
+      step.kind === "create-pods" ? step.pods.map(({ index }) => index) : [],
     );
     expect(made).toEqual([0, 1]);
   });
@@ -118,7 +118,7 @@ describe("a member that is to be made anew without counting", () => {
     expect(first.lookAgainInMs).toBe(pauseMs);
     const later = { status: first.status, nowMs: NOW_MS + pauseMs };
     expect(planJob(failing(times, { ...later, nowMs: later.nowMs - 1 }), POLICY).steps).toEqual([]);
-    expect(planJob(failing(times, later), POLICY).steps).toMatchObject([{ do: "delete-pod", pod: "train-worker-1" }]);
+    expect(planJob(failing(times, later), POLICY).steps).toMatchObject([{ kind: "delete-pod", pod: "train-worker-1" }]);
   });
 
   it("waits, too, when its pod is gone already, unless the time of its end cannot be believed", () => {
@@ -127,7 +127,7 @@ describe("a member that is to be made anew without counting", () => {
         status: status([row({ times: 3, atMs })]),
         replicas: [seen("worker", [pod("worker-0"), undefined])],
       });
-    const made = { do: "create-pods", pods: [{ type: "worker", index: 1 }] };
+    const made = { kind: "create-pods", pods: [{ type: "worker", index: 1 }] };
     expect(planJob(gone(NOW_MS - 39_999), POLICY)).toMatchObject({ steps: [], lookAgainInMs: 1 });
     expect(planJob(gone(NOW_MS - 40_000), POLICY).steps).toMatchObject([made]);
     expect(planJob(gone(NOW_MS + 86_400_000), POLICY).steps).toMatchObject([made]);

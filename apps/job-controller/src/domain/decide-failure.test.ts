@@ -109,7 +109,7 @@ describe("a pod whose main container ended well beside a sidecar that was killed
     const replicas = summariseReplicas(strict, NEW_STATUS, [seen("worker", [pod])]);
     expect(replicas[0]).toMatchObject({ completedIndexes: [0], failed: 0, restarts: 0 });
     const world = snapshot({ spec: strict, replicas: [seen("worker", [pod])] });
-    expect(decideOutcome(world, strict, { ...NEW_STATUS, replicas }, POLICY).is).toBe("succeeded");
+    expect(decideOutcome(world, strict, { ...NEW_STATUS, replicas }, POLICY).kind).toBe("succeeded");
   });
 
   it.each<[string, Partial<PodFact>]>([

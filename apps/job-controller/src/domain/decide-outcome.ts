@@ -9,20 +9,20 @@ import type { JobPolicy, Snapshot } from "./snapshot.ts";
 
 /** How the job stands: over, to be made anew as a whole, or neither. */
 export type Outcome =
-  | { readonly is: "succeeded"; readonly message: string }
+  | { readonly kind: "succeeded"; readonly message: string }
   | {
-      readonly is: "failed";
+      readonly kind: "failed";
       readonly reason: FailReason | "BackoffLimitExceeded" | "UncountedRestartsExceeded" | "DeadlineExceeded";
       readonly message: string;
     }
   | {
       /** It counts against the budget, as one failure. */
-      readonly is: "restarting";
+      readonly kind: "restarting";
       readonly message: string;
       /** When the pod ended because of which everything is made anew. */
       readonly sinceMs: number;
     }
-  | { readonly is: "going-on" };
+  | { readonly kind: "going-on" };
 
 /**
  * Decides whether a job is over, always in one order: what has succeeded has succeeded, then failures in the order of the replica types and their indexes, then the
@@ -35,14 +35,14 @@ export function decideOutcome(
   policy: Pick<JobPolicy, "uncountedRestartsMost">,
 ): Outcome {
   const won = spec.success.find((rule) => holds(rule, snapshot, spec, status));
-  if (won !== undefined) return { is: "succeeded", message: `${describeRule(won)} completed` };
+  if (won !== undefined) return { kind: "succeeded", message: `${describeRule(won)} completed` };
   const failed = decideFailures(snapshot, spec, status);
-  if (failed?.is === "failed") return failed;
+  if (failed?.kind === "failed") return failed;
   const restarts = restartsOf(status) + (failed === undefined ? 0 : 1);
   if (spec.backoffLimit !== undefined && restarts > spec.backoffLimit) {
     const counted = `${restarts} ${restarts === 1 ? "failure" : "failures"}, and backoffLimit is ${spec.backoffLimit}`;
     const message = [counted, describeFailure(snapshot, spec, status)].filter((part) => part !== "").join("; ");
-    return { is: "failed", reason: "BackoffLimitExceeded", message };
+    return { kind: "failed", reason: "BackoffLimitExceeded", message };
   }
   const endless = decideEndless(status, policy);
   if (endless !== undefined) return endless;
@@ -53,10 +53,10 @@ export function decideOutcome(
       // It goes away with the job, and may be why there was not time enough.
       const waits = conditionOf(status, "PodsWaiting")?.message;
       const message = waits === undefined ? active : `${active}; ${waits}`;
-      return { is: "failed", reason: "DeadlineExceeded", message };
+      return { kind: "failed", reason: "DeadlineExceeded", message };
     }
   }
-  return failed ?? { is: "going-on" };
+  return failed ?? { kind: "going-on" };
 }
 
 /** How one of those that failed ended; empty when none of them is there any more. */
@@ -89,36 +89,36 @@ const WHY_UNCOUNTED: Record<Exclude<UncountedReason, "failures-ignored">, string
 function decideEndless(
   { replicas }: JobStatus,
   { uncountedRestartsMost }: Pick<JobPolicy, "uncountedRestartsMost">,
-): Extract<Ended, { is: "failed" }> | undefined {
+): Extract<Ended, { kind: "failed" }> | undefined {
   for (const { type, uncounted } of replicas) {
     for (const { index, times, because } of uncounted) {
       if (because === "failures-ignored" || times <= uncountedRestartsMost) continue;
       const row = `${componentOf({ type, index })} ended ${times} times in a row without that counting`;
       const message = `${row}, the last time because ${WHY_UNCOUNTED[because]}, and the limit is ${uncountedRestartsMost}`;
-      return { is: "failed", reason: "UncountedRestartsExceeded", message };
+      return { kind: "failed", reason: "UncountedRestartsExceeded", message };
     }
   }
   return undefined;
 }
 
-type Ended = Extract<Outcome, { is: "failed" | "restarting" }>;
+type Ended = Extract<Outcome, { kind: "failed" | "restarting" }>;
 
 function decideFailures(
   snapshot: Snapshot,
   spec: JobSpec,
   status: JobStatus,
-): Extract<Ended, { is: "failed" }> | Extract<Ended, { is: "restarting" }> | undefined {
-  let restart: Extract<Ended, { is: "restarting" }> | undefined;
+): Extract<Ended, { kind: "failed" }> | Extract<Ended, { kind: "restarting" }> | undefined {
+  let restart: Extract<Ended, { kind: "restarting" }> | undefined;
   for (const replica of spec.replicas) {
     const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
     for (const pod of slots) {
       if (pod?.phase !== "Failed" || !endedByItself(pod) || pod.attempt !== status.attempt) continue;
       if (endedWell(pod, replica)) continue;
       const verdict = decideFailure(pod, replica, spec);
-      if (verdict.action === "fail-job") return { is: "failed", reason: verdict.reason, message: verdict.message };
+      if (verdict.action === "fail-job") return { kind: "failed", reason: verdict.reason, message: verdict.message };
       if (verdict.action === "restart-job") {
         restart ??= {
-          is: "restarting",
+          kind: "restarting",
           message: `${describeEnd(pod, replica.mainContainer)}, and a failure rule says RestartJob`,
           sinceMs: decideEndMs(pod, snapshot.nowMs),
         };

@@ -37,11 +37,11 @@ export function planCleanUp(snapshot: Snapshot, status: JobStatus, after: AfterL
 
 export function planServicesAway({ services }: Snapshot, because: "suspended" | "job-over"): JobStep[] {
   if (!services.settled) return [];
-  return services.present.map((service): JobStep => ({ do: "delete-service", service, because }));
+  return services.present.map((service): JobStep => ({ kind: "delete-service", service, because }));
 }
 
 export function planBudgetAway({ budget }: Snapshot, because: "suspended" | "handed-over" | "job-over"): JobStep[] {
-  return budget === undefined ? [] : [{ do: "delete-budget", because }];
+  return budget === undefined ? [] : [{ kind: "delete-budget", because }];
 }
 
 /** By the end that is recorded. One that lies in the future, by another machine's clock, puts the deletion off and never brings it forward. */
@@ -58,6 +58,6 @@ function planLifeEnd(
   const inMs = endMs + ttlAfterFinishedMs - nowMs;
   // A delay is asked for in pieces: timers have a longest time, and clocks are put right meanwhile.
   return inMs <= 0
-    ? { steps: [{ do: "delete-job", because: "ttl-over" }], inMs: undefined }
+    ? { steps: [{ kind: "delete-job", because: "ttl-over" }], inMs: undefined }
     : { steps: [], inMs: Math.min(inMs, policy.lookAgainMostMs) };
 }

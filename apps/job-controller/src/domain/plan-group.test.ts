@@ -58,7 +58,7 @@ describe("the group of a job", () => {
     ["one pod at least", gang(), completed(0, 1), [seen("worker", [undefined, undefined])], 1],
   ])("waits for %s", (_title, of, status, replicas, minMember) => {
     expect(steps(of, { ...nothing, replicas }, status)).toEqual([
-      { do: "sync-group", apiVersion: kind.apiVersion, group: { minMember }, because: "missing" },
+      { kind: "sync-group", apiVersion: kind.apiVersion, group: { minMember }, because: "missing" },
     ]);
   });
 
@@ -69,14 +69,14 @@ describe("the group of a job", () => {
     expect(steps(of, there({ minMember: 2, queue: "day", minResources: { memory: "1Gi", cpu: "2" } }))).toEqual([]);
     for (const stale of [{ minMember: 3 }, { minMember: 2, queue: "day", minResources: { cpu: "1" } }])
       expect(steps(of, there(stale))).toEqual([
-        { do: "sync-group", apiVersion: kind.apiVersion, group: wanted, because: "changed" },
+        { kind: "sync-group", apiVersion: kind.apiVersion, group: wanted, because: "changed" },
       ]);
   });
 
   it("is one: that of a kind which its scheduler does not look at goes, and so does any that is not wanted any more", () => {
     const other = there({ minMember: 2 }, "other/v1");
-    const gone = { do: "delete-group", apiVersion: "other/v1", because: "not-wanted" };
-    expect(steps(gang(), other).map(({ do: what }) => what)).toEqual(["delete-group", "sync-group"]);
+    const gone = { kind: "delete-group", apiVersion: "other/v1", because: "not-wanted" };
+    expect(steps(gang(), other).map(({ kind: what }) => what)).toEqual(["delete-group", "sync-group"]);
     expect(steps(spec(), other)).toEqual([gone]);
     expect(steps(gang(), other, NEW_STATUS, { ...POLICY, gangScheduling: false })).toEqual([gone]);
   });
@@ -95,7 +95,7 @@ describe("the group of a job", () => {
 
 describe("in the life of a job, its group", () => {
   const doing = (more: Partial<Snapshot>) =>
-    planJob(snapshot({ spec: gang(), budget: 2, ...more }), POLICY).steps.map((step) => step.do);
+    planJob(snapshot({ spec: gang(), budget: 2, ...more }), POLICY).steps.map((step) => step.kind);
   const succeeded = {
     ...NEW_STATUS,
     conditions: [

@@ -15,7 +15,7 @@ export function planGroup(snapshot: Snapshot, spec: JobSpec, status: JobStatus, 
   const group = { ...wish.settings, minMember: minMember(snapshot.replicas, spec, status) };
   if (own !== undefined && isSame(own.group, group, kind.fields)) return others;
   const because = own === undefined ? "missing" : "changed";
-  return [...others, { do: "sync-group", apiVersion: kind.apiVersion, group, because }];
+  return [...others, { kind: "sync-group", apiVersion: kind.apiVersion, group, because }];
 }
 
 export function planGroupAway({ groups }: Snapshot, because: "suspended" | "handed-over" | "job-over"): JobStep[] {
@@ -66,5 +66,5 @@ function textOf(value: GroupWanted[keyof GroupWanted]): string {
 }
 
 function deletion(apiVersion: string, because: "suspended" | "handed-over" | "job-over" | "not-wanted"): JobStep {
-  return { do: "delete-group", apiVersion, because };
+  return { kind: "delete-group", apiVersion, because };
 }

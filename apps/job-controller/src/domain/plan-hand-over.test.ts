@@ -12,7 +12,7 @@ const foreign = (component: string) => pod(component, { component: "" });
 /** What is deleted and given back. */
 function steps(more: Partial<Snapshot>): string[] {
   const { steps: planned } = planJob(snapshot({ spec: spec({ managedBy: "another" }), ...more }), POLICY);
-  return planned.map((step) => ("pod" in step ? step.pod : "unitId" in step ? step.unitId : step.do));
+  return planned.map((step) => ("pod" in step ? step.pod : "unitId" in step ? step.unitId : step.kind));
 }
 
 it("lets pods, budget and machines go of a job that another controller gets while it runs", () => {

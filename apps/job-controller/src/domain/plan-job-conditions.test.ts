@@ -62,7 +62,7 @@ it("keeps what it said of names that are taken while the ledger is silent", () =
 
 it("says why it takes things away: the budget that nobody wants, what another controller has now", () => {
   const unwanted = planJob(snapshot({ budget: 2 }), { ...POLICY, gangScheduling: false });
-  expect(unwanted.steps).toContainEqual({ do: "delete-budget", because: "not-wanted" });
+  expect(unwanted.steps).toContainEqual({ kind: "delete-budget", because: "not-wanted" });
   const handedOver = planJob(
     snapshot({ spec: spec({ managedBy: "other.example/controller" }), replicas: [seen("worker", [pod("worker-0")])] }),
     POLICY,

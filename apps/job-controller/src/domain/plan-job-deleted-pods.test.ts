@@ -26,7 +26,7 @@ function counts({ status }: JobPlan): string {
 }
 
 const made = ({ steps }: JobPlan): readonly number[] =>
-  steps.flatMap((step) => (step.do === "create-pods" ? step.pods.map(({ index }) => index) : []));
+  steps.flatMap((step) => (step.kind === "create-pods" ? step.pods.map(({ index }) => index) : []));
 
 const backoff = (backoffLimit: number): JobSpec => spec({ backoffLimit });
 const never = spec({ replicas: [replica("worker", 2, { restartPolicy: "Never" })] });

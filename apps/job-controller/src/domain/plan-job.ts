@@ -19,7 +19,7 @@ import { isActive, mayRun, summariseReplicas } from "./summarise-replicas.ts";
 import { transitionConditions, wasSaidLately, wholeSecond } from "./transition-conditions.ts";
 
 const UNREADABLE: AfterLife = { cleanPodPolicy: "Running", ttlAfterFinishedMs: undefined };
-const CANCELLED = { is: "failed", reason: "Cancelled", message: "its cancellation was requested" } as const;
+const CANCELLED = { kind: "failed", reason: "Cancelled", message: "its cancellation was requested" } as const;
 const WHILE_UNREADABLE =
   "pods and machines stay as they are until the spec can be read again; put right the spec or the controller's configuration, or cancel the job";
 
@@ -63,7 +63,7 @@ function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: Jo
     const change = { type: "SpecUnreadable", status: "True", reason: "InvalidSpec", message } as const;
     return { status: transitionConditions(begun, change, nowMs), steps: [], lookAgainInMs: undefined };
   }
-  const invalid = { is: "failed", reason: "InvalidSpec", message: `the spec is invalid: ${said}` } as const;
+  const invalid = { kind: "failed", reason: "InvalidSpec", message: `the spec is invalid: ${said}` } as const;
   return planCleanUp(snapshot, finish(begun, nowMs, job.cancelled ? CANCELLED : invalid), UNREADABLE, policy);
 }
 
@@ -120,13 +120,13 @@ function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy
   const summarised = { ...resume(begun, nowMs), replicas: summariseReplicas(spec, begun, snapshot.replicas) };
   const counted = countUncounted(snapshot, spec, summarised, policy);
   const outcome = snapshot.job.cancelled ? CANCELLED : decideOutcome(snapshot, spec, counted, policy);
-  if (outcome.is === "succeeded" || outcome.is === "failed") {
+  if (outcome.kind === "succeeded" || outcome.kind === "failed") {
     const over = finish(counted, nowMs, outcome);
     return planCleanUp(snapshot, over, spec, policy);
   }
-  const restartMs = outcome.is === "restarting" ? gangRestartMs(outcome.sinceMs, counted, policy) : Infinity;
+  const restartMs = outcome.kind === "restarting" ? gangRestartMs(outcome.sinceMs, counted, policy) : Infinity;
   const attempted =
-    outcome.is === "restarting" && nowMs >= restartMs ? restartGang(spec, counted, outcome, nowMs) : counted;
+    outcome.kind === "restarting" && nowMs >= restartMs ? restartGang(spec, counted, outcome, nowMs) : counted;
   const status = regroup(snapshot, { ...attempted, replaced: replacedMembers(snapshot, spec, attempted) }, policy);
   if (status.regrouping) return planRegrouping(snapshot, status);
   return planRunning(snapshot, spec, status, { policy, restartMs });
@@ -176,7 +176,7 @@ function planRunning(
 
 function planCompanions({ companionsMissing }: Snapshot, granted: boolean): JobStep[] {
   if (!granted || companionsMissing.length === 0) return [];
-  return [{ do: "create-companions", names: companionsMissing, because: "missing" }];
+  return [{ kind: "create-companions", names: companionsMissing, because: "missing" }];
 }
 
 function planServices({ services }: Snapshot): JobStep[] {
@@ -185,10 +185,10 @@ function planServices({ services }: Snapshot): JobStep[] {
   return [
     ...present
       .filter((service) => !wanted.includes(service))
-      .map((service): JobStep => ({ do: "delete-service", service, because: "scaled-down" })),
+      .map((service): JobStep => ({ kind: "delete-service", service, because: "scaled-down" })),
     ...wanted
       .filter((service) => !present.includes(service))
-      .map((service): JobStep => ({ do: "create-service", service, because: "missing" })),
+      .map((service): JobStep => ({ kind: "create-service", service, because: "missing" })),
   ];
 }
 
@@ -197,11 +197,11 @@ function planBudget({ budget }: Snapshot, spec: JobSpec, policy: JobPolicy): Job
   const members = spec.replicas.reduce((sum, replica) => sum + gangSize(replica), 0);
   const minAvailable = Math.min(spec.minAvailable ?? members, members);
   if (budget === minAvailable) return [];
-  return [{ do: "sync-budget", minAvailable, because: budget === undefined ? "missing" : "changed" }];
+  return [{ kind: "sync-budget", minAvailable, because: budget === undefined ? "missing" : "changed" }];
 }
 
 function planBudgetAwayIf(budget: Snapshot["budget"]): JobStep[] {
-  return budget === undefined ? [] : [{ do: "delete-budget", because: "not-wanted" }];
+  return budget === undefined ? [] : [{ kind: "delete-budget", because: "not-wanted" }];
 }
 
 /** Everything goes: the pods first, then the machines, and only then is anything asked for anew. */
@@ -238,7 +238,7 @@ function regroup(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobS
 function restartGang(
   spec: JobSpec,
   status: JobStatus,
-  outcome: Extract<Outcome, { is: "restarting" }>,
+  outcome: Extract<Outcome, { kind: "restarting" }>,
   nowMs: number,
 ): JobStatus {
   const again = {
@@ -271,12 +271,12 @@ function resume(status: JobStatus, nowMs: number): JobStatus {
 function finish(
   status: JobStatus,
   nowMs: number,
-  outcome: { is: "succeeded"; message: string } | { is: "failed"; reason: string; message: string },
+  outcome: { kind: "succeeded"; message: string } | { kind: "failed"; reason: string; message: string },
 ): JobStatus {
   if (isFinished(status)) return status;
   const ended = { ...status, completionMs: wholeSecond(nowMs), regrouping: false };
   const { message } = outcome;
-  return outcome.is === "succeeded"
+  return outcome.kind === "succeeded"
     ? transitionConditions(ended, { type: "Succeeded", status: "True", reason: "JobSucceeded", message }, nowMs)
     : transitionConditions(ended, { type: "Failed", status: "True", reason: outcome.reason, message }, nowMs);
 }

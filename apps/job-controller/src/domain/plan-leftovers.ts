@@ -23,12 +23,12 @@ export type PodLeft = {
 
 /** Whether a unit is left over: its job is gone. A request that waits is, whatever pods there are; machines are blocked by each pod of the job that may run on any of them. */
 export function unitStanding(unit: UnitSeen, { jobs, running }: Omit<Leftovers, "units">): Standing {
-  if (jobs.has(ownerIdOfUnit(unit.id))) return { is: "owned", because: "its job exists" };
-  if (unit.state === "none" || unit.state === "unknown") return { is: "owned", because: `it is ${unit.state}` };
+  if (jobs.has(ownerIdOfUnit(unit.id))) return { kind: "owned", because: "its job exists" };
+  if (unit.state === "none" || unit.state === "unknown") return { kind: "owned", because: `it is ${unit.state}` };
   const isBlocked = podsOn(unit, running).length > 0;
   return isBlocked
-    ? { is: "blocked", because: "pods may run on its machines" }
-    : { is: "left", because: "its job is gone" };
+    ? { kind: "blocked", because: "pods may run on its machines" }
+    : { kind: "left", because: "its job is gone" };
 }
 
 /** Units of jobs that are gone, and the pods that keep the others, except for those that are being deleted. */
@@ -36,7 +36,7 @@ export function planLeftovers({ units, ...seen }: Leftovers): {
   readonly release: readonly string[];
   readonly left: readonly PodLeft[];
 } {
-  const standings = units.map((unit) => ({ unit, is: unitStanding(unit, seen).is }));
+  const standings = units.map((unit) => ({ unit, is: unitStanding(unit, seen).kind }));
   const left = new Map<string, PodLeft>();
   for (const { unit, is } of standings)
     if (is === "blocked")

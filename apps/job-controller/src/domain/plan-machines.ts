@@ -83,7 +83,7 @@ export function planMachines(snapshot: Snapshot, spec: JobSpec, status: JobStatu
     .flatMap((unit) => planRelease(snapshot, unit, "scaled-down"));
   const asks = units.flatMap((unit): JobStep[] => {
     const before = seen.get(unit.id);
-    const ask: JobStep = { do: "reserve", unit, priority: spec.priority, because: unit.because };
+    const ask: JobStep = { kind: "reserve", unit, priority: spec.priority, because: unit.because };
     switch (before?.state) {
       case undefined:
       case "none":
@@ -133,7 +133,7 @@ export function podsOf({ replicas, strangers, unreadable }: Snapshot): PodFact[]
 function planRelease(snapshot: Snapshot, unit: UnitSeen, because: ReleaseReason): JobStep[] {
   if (unit.state === "none" || unit.state === "unknown" || unit.state === "refused") return [];
   if (unit.state === "granted" && isOccupied(snapshot, unit.nodes)) return [];
-  return [{ do: "release", unitId: unit.id, because }];
+  return [{ kind: "release", unitId: unit.id, because }];
 }
 
 /** By the node where one is known, and by the member where not: a pod without a node may still be put on the machine that it was made for. */

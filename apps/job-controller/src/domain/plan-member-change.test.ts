@@ -20,11 +20,11 @@ const cache = new Map([mnist, resnet].map((job) => [job.metadata.name, job]));
 const plan = (change: MemberChange<MemberObject>): MemberStep[] =>
   planMemberChange(change, KIND, (namespace, name) => (namespace === NAMESPACE ? cache.get(name) : undefined));
 const say = (step: MemberStep): string =>
-  step.do === "wake"
+  step.kind === "wake"
     ? `wake ${step.job}: ${step.because}`
-    : step.do === "creation-observed"
-      ? `${step.do} ${step.set.jobUid} ${step.set.replicaType}: ${step.because}`
-      : `${step.do}: ${step.because}`;
+    : step.kind === "creation-observed"
+      ? `${step.kind} ${step.set.jobUid} ${step.set.replicaType}: ${step.because}`
+      : `${step.kind}: ${step.because}`;
 
 const member = (more: MemberOptions = {}) => testMember("mnist", "worker", 0, { owner: mnist, ...more });
 const later = (more: MemberOptions = {}) => member({ resourceVersion: "2", ...more });
@@ -230,7 +230,7 @@ describe("whatever a member goes through", () => {
       fc.property(lives, (life) => {
         for (const { before, after } of changes(life)) {
           if (before === undefined || after === undefined) continue;
-          const woken = plan({ before, after }).flatMap((step) => (step.do === "wake" ? [step.job] : []));
+          const woken = plan({ before, after }).flatMap((step) => (step.kind === "wake" ? [step.job] : []));
           expect(woken).toEqual(expect.arrayContaining([...managerOf(before), ...managerOf(after)]));
           expect(new Set(woken).size).toBe(woken.length);
         }
@@ -245,7 +245,7 @@ describe("whatever a member goes through", () => {
         const expected: string[] = [];
         for (const { before, after } of changes(life)) {
           note(podsKey, before, after);
-          const set = plan({ before: undefined, after }).find((step) => step.do === "creation-observed");
+          const set = plan({ before: undefined, after }).find((step) => step.kind === "creation-observed");
           const now = set && podsKey(set.set.jobUid, set.set.replicaType);
           for (const key of expected) expect(key === now || expectations.satisfied(key)).toBe(true);
           if (now === undefined || after?.metadata?.deletionTimestamp !== undefined) continue;

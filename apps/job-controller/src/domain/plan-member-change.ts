@@ -17,15 +17,15 @@ export type MemberChange<M extends MemberObject> = {
 
 /** What follows from one change. */
 export type MemberStep =
-  | { readonly do: "wake"; readonly job: string; readonly because: WakeReason }
+  | { readonly kind: "wake"; readonly job: string; readonly because: WakeReason }
   | {
-      readonly do: "creation-observed";
+      readonly kind: "creation-observed";
       readonly set: ReplicaSetId;
       readonly name: string;
       readonly because: SeenReason;
     }
   | {
-      readonly do: "deletion-observed";
+      readonly kind: "deletion-observed";
       readonly uid: string;
       readonly because: LeftReason;
     };
@@ -76,7 +76,7 @@ export function planMemberChange<M extends MemberObject>(
       wakes.set(selecting, member === after ? "its-labels" : "had-its-labels");
     }
   }
-  return [...steps, ...[...wakes].map(([job, because]): MemberStep => ({ do: "wake", job, because }))];
+  return [...steps, ...[...wakes].map(([job, because]): MemberStep => ({ kind: "wake", job, because }))];
 }
 
 /** A managed member that came or went without a type: no set of its job is different for it. */
@@ -94,11 +94,11 @@ function observe(before: MemberObject | undefined, after: MemberObject | undefin
   const steps: MemberStep[] = [];
   const { name = "", uid = "" } = (after ?? before)?.metadata ?? {};
   if (was !== undefined && !stayed) {
-    steps.push({ do: "creation-observed", set: was, name, because: "came-and-went" });
+    steps.push({ kind: "creation-observed", set: was, name, because: "came-and-went" });
   }
-  if (is !== undefined && !stayed) steps.push({ do: "creation-observed", set: is, name, because: "is-there" });
+  if (is !== undefined && !stayed) steps.push({ kind: "creation-observed", set: is, name, because: "is-there" });
   const because = whyLeft(before, after, was !== undefined && !stayed);
-  if (because !== undefined) steps.push({ do: "deletion-observed", uid, because });
+  if (because !== undefined) steps.push({ kind: "deletion-observed", uid, because });
   return steps;
 }
 

@@ -3,7 +3,7 @@ import type { Problem } from "./kind.ts";
 
 /** Something that has become so, for events and counts. */
 export type News = {
-  readonly is: ConditionType | "Resumed" | "Warning";
+  readonly kind: ConditionType | "Resumed" | "Warning";
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly message: string;
@@ -21,17 +21,17 @@ export function planNews(before: JobStatus, after: JobStatus, warnings: readonly
   const said = before.observedGeneration === after.observedGeneration ? [] : warnings;
   return [
     ...said.map(({ field, reason }): News => ({
-      is: "Warning",
+      kind: "Warning",
       type: "Warning",
       reason: "SpecWarning",
       message: `${field}: ${reason}`,
     })),
     ...after.conditions.flatMap(({ type, reason, message }): News[] => {
       if (type === "Suspended" && isTrue(before, "Suspended") && !isTrue(after, "Suspended"))
-        return [{ is: "Resumed", type: "Normal", reason, message }];
+        return [{ kind: "Resumed", type: "Normal", reason, message }];
       if (!hasBecomeTrue(type, before, after)) return [];
       const isBad = BAD_NEWS.has(type) || BAD_REASONS.has(reason);
-      return [{ is: type, type: isBad ? "Warning" : "Normal", reason, message }];
+      return [{ kind: type, type: isBad ? "Warning" : "Normal", reason, message }];
     }),
   ];
 }

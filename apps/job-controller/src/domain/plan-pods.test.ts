@@ -12,7 +12,7 @@ const unknown: UnitSeen = { id: ownerIdOf(JOB), state: "unknown" };
 
 function deleted(more: Partial<Snapshot>): string[] {
   const { steps } = planJob(snapshot({ spec: spec({ cleanPodPolicy: "None" }), budget: 2, ...more }), POLICY);
-  return steps.flatMap((step) => (step.do === "delete-pod" ? [step.pod] : []));
+  return steps.flatMap((step) => (step.kind === "delete-pod" ? [step.pod] : []));
 }
 
 /** As a leader makes it that was frozen, and thawed after others had given the machine back. */

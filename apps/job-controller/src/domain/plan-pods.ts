@@ -46,7 +46,7 @@ export function planPods(
       ...planDeletions(snapshot.strangers, "type-removed"),
       ...plans
         .flatMap(({ steps }) => steps)
-        .sort((a, b) => Number(a.do === "create-pods") - Number(b.do === "create-pods")),
+        .sort((a, b) => Number(a.kind === "create-pods") - Number(b.kind === "create-pods")),
     ],
     dueMs: plans.flatMap(({ dueMs }) => dueMs),
     restarting: plans.some(({ restarting }) => restarting),
@@ -65,10 +65,10 @@ export function planDeletions(pods: readonly PodFact[], because: DeleteReason): 
 export function planForced(
   pods: readonly PodFact[],
   nodesLost: readonly string[],
-): Extract<JobStep, { do: "force-pod" }>[] {
+): Extract<JobStep, { kind: "force-pod" }>[] {
   return pods
     .filter((pod) => pod.deleting && mayRun(pod) && pod.node !== undefined && nodesLost.includes(pod.node))
-    .map(({ name, uid }) => ({ do: "force-pod", pod: name, uid, because: "machine-lost" }));
+    .map(({ name, uid }) => ({ kind: "force-pod", pod: name, uid, because: "machine-lost" }));
 }
 
 type TypeWorld = Places & {
@@ -135,7 +135,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     else steps.push(deletion(pod, "failed"));
   });
   if (missing.length > 0) {
-    steps.push({ do: "create-pods", pods: missing, attempt: status.attempt, because: "missing" });
+    steps.push({ kind: "create-pods", pods: missing, attempt: status.attempt, because: "missing" });
   }
   return { steps, dueMs, restarting };
 }
@@ -166,5 +166,5 @@ function statusOf(status: JobStatus, type: string): ReplicaStatus | undefined {
 function deletion(pod: PodFact, because: DeleteReason): JobStep {
   // The type that its expectations are counted for is the one of its labels.
   const type = pod.component.replace(/-[^-]*$/, "");
-  return { do: "delete-pod", pod: pod.name, uid: pod.uid, type, because };
+  return { kind: "delete-pod", pod: pod.name, uid: pod.uid, type, because };
 }

@@ -37,7 +37,7 @@ export function fieldsOf(value: unknown, path: string, notes: Notes): Fields | u
 function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, notes: Notes): Fields {
   const at = (name: string): string => (path === "" || name === "" ? path + name : `${path}.${name}`);
   const raw = (name: string): unknown => (Object.hasOwn(value, name) ? (value[name] ?? undefined) : undefined);
-  const checked = <Value>(field: string, found: unknown, { is, wanted }: Form<Value>): Value | undefined => {
+  const checked = <Value>(field: string, found: unknown, { kind: is, wanted }: Form<Value>): Value | undefined => {
     if (found === undefined || is(found)) return found;
     notes.problems.push({ field, reason: `must be ${wanted}, not ${describe(found)}` });
     return undefined;
@@ -68,7 +68,7 @@ function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, 
       const word = words.find((each) => each === raw(name));
       return (
         word ??
-        one(name, { is: (_found): _found is (typeof words)[number] => false, wanted: `one of ${words.join(", ")}` })
+        one(name, { kind: (_found): _found is (typeof words)[number] => false, wanted: `one of ${words.join(", ")}` })
       );
     },
     object: (name) => {
@@ -84,16 +84,16 @@ function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, 
   };
 }
 
-type Form<Value> = { readonly is: (found: unknown) => found is Value; readonly wanted: string };
+type Form<Value> = { readonly kind: (found: unknown) => found is Value; readonly wanted: string };
 
-const TEXT: Form<string> = { is: (found) => typeof found === "string", wanted: "a string" };
-const FLAG: Form<boolean> = { is: (found) => typeof found === "boolean", wanted: "true or false" };
-const LIST: Form<readonly unknown[]> = { is: (found) => Array.isArray(found), wanted: "a list" };
+const TEXT: Form<string> = { kind: (found) => typeof found === "string", wanted: "a string" };
+const FLAG: Form<boolean> = { kind: (found) => typeof found === "boolean", wanted: "true or false" };
+const LIST: Form<readonly unknown[]> = { kind: (found) => Array.isArray(found), wanted: "a list" };
 
 function integerIn({ min, max }: Range): Form<number> {
   const is = (found: unknown): found is number =>
     typeof found === "number" && Number.isInteger(found) && found >= min && found <= max;
-  return { is, wanted: `a whole number from ${min} to ${max}` };
+  return { kind: is, wanted: `a whole number from ${min} to ${max}` };
 }
 
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -31,7 +31,7 @@ it("keeps a job whose end nobody has dated from now on, and writes that down onc
     status,
   });
   const last = planJob(snapshot({ ...idle, status, nowMs: NOW_MS + TTL_MS }), POLICY);
-  expect(last.steps.map((step) => step.do)).toEqual(["delete-job"]);
+  expect(last.steps.map((step) => step.kind)).toEqual(["delete-job"]);
 });
 
 it("keeps a job from the time of its condition where only that was written", () => {
@@ -39,7 +39,7 @@ it("keeps a job from the time of its condition where only that was written", () 
   const conditions = [{ ...timeless("Succeeded"), lastUpdateMs: endMs, lastTransitionMs: endMs }];
   const plan = (nowMs: number) => planJob(snapshot({ ...idle, nowMs, status: { ...over, conditions } }), POLICY).steps;
   expect(plan(NOW_MS - 1)).toEqual([]);
-  expect(plan(NOW_MS).map((step) => step.do)).toEqual(["delete-job"]);
+  expect(plan(NOW_MS).map((step) => step.kind)).toEqual(["delete-job"]);
 });
 
 it("dates other conditions from the beginning of the job", () => {

@@ -25,7 +25,7 @@ it("does not take an index for the one that had to complete when the job has it 
   const done: JobStatus = after(workers(3), NEW_STATUS, seen("worker", [undefined, undefined, ended("worker-2", 0)]));
   const one = (count: number): JobSpec => ({ ...workers(count), success: [[{ type: "worker", indexes: "any" }]] });
   const outcome = (count: number): string =>
-    decideOutcome(snapshot({ spec: one(count) }), one(count), after(one(count), done), POLICY).is;
+    decideOutcome(snapshot({ spec: one(count) }), one(count), after(one(count), done), POLICY).kind;
   expect(outcome(3)).toBe("succeeded");
   expect(outcome(2)).toBe("going-on");
 });

@@ -46,7 +46,7 @@ export async function claimMembers<M extends MemberObject>(
       isDeleting: isDeleting(member),
     });
     const outcome = carryOut(verdict, member, ownership, patch).catch((cause: unknown) => {
-      return new Error(`claiming ${titleOf(member)}: ${verdict.do} because ${verdict.because}`, { cause });
+      return new Error(`claiming ${titleOf(member)}: ${verdict.kind} because ${verdict.because}`, { cause });
     });
     outcomes.set(member, await outcome);
     return "go-on";
@@ -91,7 +91,7 @@ async function carryOut<M extends MemberObject>(
   ownership: Ownership,
   patch: Patch<M>,
 ): Promise<M | undefined> {
-  switch (verdict.do) {
+  switch (verdict.kind) {
     case "keep":
       return member;
     case "adopt":

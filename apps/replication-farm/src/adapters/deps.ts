@@ -42,7 +42,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const installation = await installationOf(connection);
   await using undo = new AsyncDisposableStack();
   const kube = loadServiceKube(context, config.kube.kubeconfig);
-  const calls = undo.use(kubeCalls(kube, { timeoutMs: KUBE_TIMEOUT_MS, mostInFlight: CALLS_AT_ONCE }));
+  const calls = undo.use(kubeCalls(kube, { timeoutMs: KUBE_TIMEOUT_MS, maxInFlight: CALLS_AT_ONCE }));
   const sets = await openRecords(connection, buckets.replicaSets, setCodec);
   const rolls = await openRecords(connection, buckets.rolls, rollCodec);
   const { resyncMs, sweepMs } = config;

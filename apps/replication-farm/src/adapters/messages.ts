@@ -276,11 +276,11 @@ function isKeyOf<Key extends string>(known: Readonly<Record<Key, unknown>>, text
 }
 
 /** What the ledger has under one number of a set. */
-export function machineSight(reservation: Reservation): Exclude<MachineSight, { readonly is: "gone" }> {
+export function machineSight(reservation: Reservation): Exclude<MachineSight, { readonly kind: "gone" }> {
   const { id, needs } = reservation;
   const pool = needs[0]?.pool ?? "";
   if (reservation.state === "granted")
-    return { is: "granted", reservation: id, pool, node: reservation.machines[0]?.node ?? "" };
+    return { kind: "granted", reservation: id, pool, node: reservation.machines[0]?.node ?? "" };
   const { code } = reservation.because;
-  return { is: "waiting", reservation: id, pool, because: code === "" ? "WAITING" : code };
+  return { kind: "waiting", reservation: id, pool, because: code === "" ? "WAITING" : code };
 }

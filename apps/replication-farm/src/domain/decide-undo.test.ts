@@ -5,7 +5,7 @@ import { minimumOf, type Roll } from "./roll.ts";
 
 function undone(roll: Partial<Roll>): Roll {
   const verdict = decideUndo(aRoll(roll));
-  if (verdict.is === "refused") throw new Error(verdict.because);
+  if (verdict.kind === "refused") throw new Error(verdict.because);
   return verdict.next;
 }
 
@@ -49,6 +49,6 @@ describe("an update that is undone", () => {
 
   it("is refused when nothing could be moved", () => {
     const stuck = aRoll({ target: 3, undoTarget: 2, minimum: 3, oldDesired: 1, newDesired: 1 });
-    expect(decideUndo(stuck)).toMatchObject({ is: "refused" });
+    expect(decideUndo(stuck)).toMatchObject({ kind: "refused" });
   });
 });

@@ -2,7 +2,7 @@ import { decideMinimum } from "./decide-minimum.ts";
 import { minimumOf, type Roll } from "./roll.ts";
 
 export type UndoVerdict =
-  { readonly is: "undone"; readonly next: Roll } | { readonly is: "refused"; readonly because: string };
+  { readonly kind: "undone"; readonly next: Roll } | { readonly kind: "refused"; readonly because: string };
 
 /** Old and new change places, and each gets as many replicas as it had at the beginning; a canary stays. */
 export function decideUndo(roll: Roll): UndoVerdict {
@@ -32,5 +32,5 @@ export function decideUndo(roll: Roll): UndoVerdict {
     next.newDesired < next.target
       ? decideMinimum({ ...next, minimum: minimumOf(next) }, oldDesired + newDesired)
       : undefined;
-  return never === undefined ? { is: "undone", next } : { is: "refused", because: never };
+  return never === undefined ? { kind: "undone", next } : { kind: "refused", because: never };
 }

@@ -6,7 +6,7 @@ export function explainRoll(snapshot: RollSnapshot): string {
   const { roll, old, fresh } = snapshot;
   const { oldSet, newSet, oldDesired, newDesired, target, delayMs } = roll;
   const step = planRoll(snapshot);
-  if (step.do !== "wait") return "";
+  if (step.kind !== "wait") return "";
   switch (step.because) {
     case "paused":
       return "it is paused";

@@ -3,16 +3,16 @@ import { podNameOf, type ReplicaSet } from "./replica-set.ts";
 import type { LedgerSight } from "./set-snapshot.ts";
 
 export type AllocationStep =
-  | { readonly do: "allocate"; readonly number: number; readonly pool: string; readonly because: "not-asked" }
+  | { readonly kind: "allocate"; readonly number: number; readonly pool: string; readonly because: "not-asked" }
   | {
-      readonly do: "deallocate";
+      readonly kind: "deallocate";
       readonly number: number;
       readonly reservation: string;
       /** Undefined: it only waits. */
       readonly node: string | undefined;
       readonly because: "not-wanted" | "other-pool";
     }
-  | { readonly do: "wait"; readonly number: number; readonly because: "pods-there" | "failsafe" };
+  | { readonly kind: "wait"; readonly number: number; readonly because: "pods-there" | "failsafe" };
 
 /** Where a pod of the set is; the node is empty until it is placed. */
 export type PodPlace = { readonly name: string; readonly node: string };
@@ -28,17 +28,17 @@ export function planAllocation(
   const steps: AllocationStep[] = [];
   for (const { number, pool, grant } of set.machines)
     if (grant === undefined && !ledger.byNumber.has(number))
-      steps.push({ do: "allocate", number, pool, because: "not-asked" });
+      steps.push({ kind: "allocate", number, pool, because: "not-asked" });
   const places = [...pods];
   for (const [number, sight] of ledger.byNumber) {
-    if (sight.is === "gone" || wanted.get(number) === sight.pool) continue;
+    if (sight.kind === "gone" || wanted.get(number) === sight.pool) continue;
     const { reservation } = sight;
-    const node = sight.is === "granted" ? sight.node : undefined;
+    const node = sight.kind === "granted" ? sight.node : undefined;
     const because = wanted.has(number) ? "other-pool" : "not-wanted";
-    if (failsafe && set.deletion === undefined) steps.push({ do: "wait", number, because: "failsafe" });
+    if (failsafe && set.deletion === undefined) steps.push({ kind: "wait", number, because: "failsafe" });
     else if (node !== undefined && !isClear(set, places, node))
-      steps.push({ do: "wait", number, because: "pods-there" });
-    else steps.push({ do: "deallocate", number, reservation, node, because });
+      steps.push({ kind: "wait", number, because: "pods-there" });
+    else steps.push({ kind: "deallocate", number, reservation, node, because });
   }
   return steps;
 }
@@ -58,6 +58,6 @@ export function reservationStanding(
   { set }: Pick<OwnedReservation, "set">,
   { sets, withPods }: { readonly sets: ReadonlySet<string>; readonly withPods: ReadonlySet<string> },
 ): Standing {
-  if (sets.has(set)) return { is: "owned", because: "its set exists" };
-  return withPods.has(set) ? { is: "blocked", because: "pods-there" } : { is: "left", because: "orphan" };
+  if (sets.has(set)) return { kind: "owned", because: "its set exists" };
+  return withPods.has(set) ? { kind: "blocked", because: "pods-there" } : { kind: "left", because: "orphan" };
 }

@@ -15,8 +15,8 @@ export type OwnableSet = {
 };
 
 export type ClaimStep =
-  | { readonly do: "claim"; readonly set: string; readonly because: "free" }
-  | { readonly do: "release"; readonly set: string; readonly because: "not-selected" | "for-another-farm" };
+  | { readonly kind: "claim"; readonly set: string; readonly because: "free" }
+  | { readonly kind: "release"; readonly set: string; readonly because: "not-selected" | "for-another-farm" };
 
 /**
  * Which sets a farm takes and which it gives up. Each set prefers one of the farms that select it, by a hash of both names, so that all farms agree without a word, sets are spread
@@ -27,9 +27,11 @@ export function planClaims(self: string, farms: readonly LiveFarm[], sets: reado
     const preferred = preferredFarm(set, farms);
     if (set.owner === self) {
       if (preferred === self) return [];
-      return [{ do: "release", set: set.name, because: preferred === undefined ? "not-selected" : "for-another-farm" }];
+      return [
+        { kind: "release", set: set.name, because: preferred === undefined ? "not-selected" : "for-another-farm" },
+      ];
     }
-    return set.owner === undefined && preferred === self ? [{ do: "claim", set: set.name, because: "free" }] : [];
+    return set.owner === undefined && preferred === self ? [{ kind: "claim", set: set.name, because: "free" }] : [];
   });
 }
 

@@ -20,10 +20,10 @@ const granted = (number: number, node: string, sinceMs = 0): Machine => {
   return { number, pool: "gpu", grant: { reservation: `r-${number}`, node }, sinceMs };
 };
 const waits = (number: number, because = "POOL_AVAILABILITY", pool = "gpu"): [number, MachineSight] => {
-  return [number, { is: "waiting", reservation: `r-${number}`, pool, because }];
+  return [number, { kind: "waiting", reservation: `r-${number}`, pool, because }];
 };
 const told = (number: number, node: string, reservation = `r-${number}`): [number, MachineSight] => {
-  return [number, { is: "granted", reservation, pool: "gpu", node }];
+  return [number, { kind: "granted", reservation, pool: "gpu", node }];
 };
 const ledgerOf = (sights: readonly [number, MachineSight][], more: Partial<LedgerSight> = {}): LedgerSight => {
   return { known: true, byNumber: new Map(sights), trouble: undefined, ...more };
@@ -65,8 +65,8 @@ describe("a set on machines of a pool", () => {
   });
 
   it.each<[string, readonly MachineSight[], readonly number[]]>([
-    ["nothing is there any more", [{ is: "gone" }], [2]],
-    ["another reservation is there", [{ is: "granted", reservation: "r-9", pool: "gpu", node: "x" }], [2]],
+    ["nothing is there any more", [{ kind: "gone" }], [2]],
+    ["another reservation is there", [{ kind: "granted", reservation: "r-9", pool: "gpu", node: "x" }], [2]],
     ["the ledger has not told of it", [], [1, 2]],
   ])("gives up a grant under whose number %s, and only then", (_case, [sight], numbers) => {
     const set = onMachines(["a", "b"]);
@@ -75,7 +75,7 @@ describe("a set on machines of a pool", () => {
   });
 
   it("leaves everything as it is when all its grants are gone at once, and tells it, until they have been so for long", () => {
-    const all = ledgerOf([1, 2].map((number) => [number, { is: "gone" }]));
+    const all = ledgerOf([1, 2].map((number) => [number, { kind: "gone" }]));
     const nodes = ["a", "b"];
     const first = planSet(aSnapshot(onMachines(nodes), nodes, { ledger: all }), POLICY).change?.next;
     expect(first).toMatchObject({ trouble: { code: "MACHINES_GONE", sinceMs: NOW_MS } });
@@ -84,7 +84,7 @@ describe("a set on machines of a pool", () => {
       planSet(aSnapshot(first ?? aSet(), nodes, { ledger, nowMs: NOW_MS + ageMs }), POLICY);
     const almostMs = POLICY.machinesGoneMs - 1;
     expect(at(almostMs, all)).toEqual({ change: undefined, waits: ["machines-gone"] });
-    expect(at(almostMs, ledgerOf([told(1, "a"), [2, { is: "gone" }]])).waits).toEqual(["machines-gone"]);
+    expect(at(almostMs, ledgerOf([told(1, "a"), [2, { kind: "gone" }]])).waits).toEqual(["machines-gone"]);
     expect(at(almostMs, ledgerOf([told(1, "a"), told(2, "b")])).change?.next.trouble).toBeUndefined();
     const believed = at(POLICY.machinesGoneMs, all).change?.next;
     expect(believed).toMatchObject({ machines: [], placements: [{ node: "a" }, { node: "b" }] });
@@ -185,7 +185,7 @@ describe("why a set does not get its machines", () => {
 describe("what is asked of the ledger", () => {
   const steps = (set: ReplicaSet, ledger: LedgerSight, failsafe = false) =>
     planAllocation(set, ledger, { pods: aSnapshot(set, []).pods.values(), failsafe }).map(
-      ({ do: step, number, because }) => `${step} ${number} ${because}`,
+      ({ kind: step, number, because }) => `${step} ${number} ${because}`,
     );
 
   it("is a machine for each number that it has nothing for, and the end of what is not wanted", () => {

@@ -42,7 +42,7 @@ function takeIn(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
     const sight = ledger.byNumber.get(machine.number);
     const { grant } = machine;
     if (grant !== undefined) return isOver(grant.reservation, sight) && !isHeld ? [] : [machine];
-    if (sight?.is !== "granted" || sight.pool !== machine.pool) return [machine];
+    if (sight?.kind !== "granted" || sight.pool !== machine.pool) return [machine];
     const { reservation, node } = sight;
     return [{ ...machine, grant: { reservation, node }, sinceMs: nowMs }];
   });
@@ -68,7 +68,7 @@ export function endOfLossMs({ trouble }: ReplicaSet, { machinesGoneMs }: SetPoli
 }
 
 function isOver(reservation: string, sight: MachineSight | undefined): boolean {
-  return sight !== undefined && (sight.is === "gone" || sight.reservation !== reservation);
+  return sight !== undefined && (sight.kind === "gone" || sight.reservation !== reservation);
 }
 
 /** A node that is not seen yet may have been granted a moment ago: the ledger sees nodes by itself. */
@@ -104,7 +104,7 @@ export function findMachineTrouble(snapshot: SetSnapshot): Omit<Trouble, "sinceM
   if (ledger.trouble !== undefined && (ungranted.length > 0 || set.deletion !== undefined)) return ledger.trouble;
   const reasons = ungranted.flatMap(({ number }) => {
     const sight = ledger.byNumber.get(number);
-    return sight?.is === "waiting" ? [sight.because] : [];
+    return sight?.kind === "waiting" ? [sight.because] : [];
   });
   const [first] = reasons.toSorted();
   if (first === undefined) return undefined;

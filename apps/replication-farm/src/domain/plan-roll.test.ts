@@ -32,11 +32,11 @@ describe("an update that is being created", () => {
 
   it("marks one set after the other, and then begins with the numbers that both have", () => {
     const first = planRoll(aLook({ phase: "CREATING" }, { old: unmarked(oldSet), fresh: unmarked(newSet([])) }));
-    expect(first).toMatchObject({ do: "write-set", next: { name: "web", roll: "web-2" } });
+    expect(first).toMatchObject({ kind: "write-set", next: { name: "web", roll: "web-2" } });
     const second = planRoll(aLook({ phase: "CREATING" }, { fresh: unmarked(newSet([])) }));
-    expect(second).toMatchObject({ do: "write-set", next: { name: "web-2", roll: "web-2" } });
+    expect(second).toMatchObject({ kind: "write-set", next: { name: "web-2", roll: "web-2" } });
     expect(planRoll(aLook({ phase: "CREATING", oldDesired: 9, newDesired: 9, undoTarget: 9 }))).toMatchObject({
-      do: "write",
+      kind: "write",
       next: { phase: "RUNNING", oldDesired: 3, newDesired: 0, undoTarget: 3 },
       audits: [{ eventType: "ROLLING_UPDATE_CREATION" }],
     });
@@ -47,13 +47,13 @@ describe("an update that is being created", () => {
     const look = { phase: "CREATING", target: 2, minimum: 2 } as const;
     const given = planRoll(aLook(look, { old: well(small), fresh: unmarked(newSet([])) }));
     expect(given).toMatchObject({
-      do: "write-set",
+      kind: "write-set",
       next: { name: "web", roll: undefined, spec: { replicasDesired: 1 } },
       audits: [{ eventType: "ROLLING_UPDATE_COMPLETION", details: { succeeded: false, canceled: true } }],
     });
     const both = { old: unmarked(small), fresh: unmarked(newSet([])) };
     expect(planRoll(aLook(look, both))).toMatchObject({
-      do: "end",
+      kind: "end",
       because: "minimum-too-high",
       audits: [{ eventType: "ROLLING_UPDATE_COMPLETION", details: { canceled: true, reason: "minimum-too-high" } }],
     });
@@ -63,12 +63,12 @@ describe("an update that is being created", () => {
     const others = well({ ...newSet([]), roll: "web-9" });
     const given = planRoll(aLook({ phase: "CREATING" }, { fresh: others }));
     expect(given).toMatchObject({
-      do: "write-set",
+      kind: "write-set",
       next: { name: "web", roll: undefined },
       audits: [{ details: { succeeded: false, canceled: true, reason: "set-in-another-update" } }],
     });
     expect(planRoll(aLook({ phase: "CREATING" }, { old: unmarked(oldSet), fresh: others }))).toMatchObject({
-      do: "end",
+      kind: "end",
       because: "set-in-another-update",
       audits: [{ details: { succeeded: false, canceled: true, reason: "set-in-another-update" } }],
     });
@@ -126,7 +126,7 @@ describe("an update that runs", () => {
 describe("what is audited of an update", () => {
   const auditsOf = (look: RollSnapshot) => {
     const step = planRoll(look);
-    return step.do === "write" || step.do === "write-set" ? step.audits : [];
+    return step.kind === "write" || step.kind === "write-set" ? step.audits : [];
   };
 
   it("names who asked for it, and says that it is a canary", () => {
@@ -163,31 +163,34 @@ describe("sets that share their nodes after a canary", () => {
     const fresh = well(newSet([], { roll: undefined }));
     const old = well({ ...oldSet, sharesWith: ["canary", "web-2"] });
     const marks = planRoll(aLook({ phase: "CREATING" }, { old, fresh }));
-    expect(marks).toMatchObject({ do: "write-set", next: { name: "web-2", sharesWith: ["canary"] } });
+    expect(marks).toMatchObject({ kind: "write-set", next: { name: "web-2", sharesWith: ["canary"] } });
   });
 });
 
 it("an update waits until a set has left the node that it was about to leave", () => {
   const transfer = { id: "t", oldNode: "a", newNode: "d", deadlineMs: 9, startedAtMs: 0, because: "it is cordoned" };
   const leaving = well({ ...oldSet, transfer });
-  expect(planRoll(aLook({ phase: "CREATING" }, { old: leaving }))).toEqual({ do: "wait", because: "transfer-there" });
+  expect(planRoll(aLook({ phase: "CREATING" }, { old: leaving }))).toEqual({ kind: "wait", because: "transfer-there" });
 });
 
 describe("an update whose set is not there", () => {
   it("ends, audited as cancelled, and leaves the other set what it has", () => {
     expect(planRoll(aLook({ oldDesired: 2 }, { fresh: undefined }))).toMatchObject({
-      do: "write-set",
+      kind: "write-set",
       next: { name: "web", roll: undefined, spec: { replicasDesired: 2 } },
       audits: [{ eventType: "ROLLING_UPDATE_COMPLETION", details: { succeeded: true, canceled: true } }],
     });
     const deleted = well(newSet(["d"], { roll: undefined, deletion: { keepPods: false, atMs: 0 } }));
     for (const phase of ["CREATING", "RUNNING", "PAUSED"] as const)
       expect(planRoll(aLook({ phase, oldDesired: 2 }, { fresh: deleted }))).toMatchObject({
-        do: "write-set",
+        kind: "write-set",
         next: { name: "web", roll: undefined, spec: { replicasDesired: phase === "CREATING" ? 3 : 2 } },
       });
     const freed = well({ ...oldSet, roll: undefined });
-    expect(planRoll(aLook({}, { fresh: undefined, old: freed }))).toMatchObject({ do: "end", because: "set-missing" });
+    expect(planRoll(aLook({}, { fresh: undefined, old: freed }))).toMatchObject({
+      kind: "end",
+      because: "set-missing",
+    });
   });
 });
 
@@ -242,9 +245,9 @@ class World {
     const set = this.sets.get(name);
     if (set === undefined) return;
     const occupied = new Map(this.pods.map((pod) => [pod.node, pod.name]));
-    const [step] = planPods(this.#look(set), occupied, new Map()).filter((each) => each.do !== "wait");
-    if (step?.do === "create") this.pods.push(this.#pod(name, step.ordinal, step.node, "NOT_READY"));
-    if (step?.do === "delete") this.pods = this.pods.filter((pod) => pod.name !== step.pod);
+    const [step] = planPods(this.#look(set), occupied, new Map()).filter((each) => each.kind !== "wait");
+    if (step?.kind === "create") this.pods.push(this.#pod(name, step.ordinal, step.node, "NOT_READY"));
+    if (step?.kind === "delete") this.pods = this.pods.filter((pod) => pod.name !== step.pod);
   }
 
   stepRoll(): void {
@@ -258,12 +261,12 @@ class World {
       blind: false,
     };
     const step = planRoll(look);
-    if (step.do === "write") {
+    if (step.kind === "write") {
       this.#write(step.next);
       this.#illMeanwhile = 0;
     }
-    if (step.do === "write-set") this.sets.set(step.next.name, step.next);
-    if (step.do === "end") this.roll = undefined;
+    if (step.kind === "write-set") this.sets.set(step.next.name, step.next);
+    if (step.kind === "end") this.roll = undefined;
   }
 
   recover(which: number): void {
@@ -273,7 +276,7 @@ class World {
   undo(): void {
     if (this.roll?.phase !== "RUNNING") return;
     const verdict = decideUndo(this.roll);
-    if (verdict.is === "undone") this.#write(verdict.next);
+    if (verdict.kind === "undone") this.#write(verdict.next);
   }
 
   #write(roll: Roll): void {
@@ -475,6 +478,6 @@ it("an undone update that went on from a canary leaves the canary with what it h
     fresh: { set: placedOn(["c", "d"], { roll: roll.id }), healthy: 2 },
     blind: false,
   });
-  expect(step).toMatchObject({ do: "write-set", next: { name: "web-2", roll: undefined, deletion: undefined } });
+  expect(step).toMatchObject({ kind: "write-set", next: { name: "web-2", roll: undefined, deletion: undefined } });
   expect(step).toMatchObject({ next: { spec: { replicasDesired: 1 } } });
 });

@@ -32,23 +32,23 @@ export type RollReason =
   | "finished";
 
 export type RollStep =
-  | { readonly do: "write"; readonly next: Roll; readonly because: RollReason; readonly audits: readonly Audit[] }
+  | { readonly kind: "write"; readonly next: Roll; readonly because: RollReason; readonly audits: readonly Audit[] }
   /** Writes a set whose owner may be another farm; it names the revision that was read. */
   | {
-      readonly do: "write-set";
+      readonly kind: "write-set";
       readonly next: ReplicaSet;
       readonly because: RollReason;
       readonly audits: readonly Audit[];
     }
   /** Only once every set that names the update was written: what it says is needed until then. */
   | {
-      readonly do: "end";
+      readonly kind: "end";
       readonly because: "finished" | "set-missing" | "set-in-another-update" | "minimum-too-high";
       /** Of one that is given up. */
       readonly audits: readonly Audit[];
     }
   | {
-      readonly do: "wait";
+      readonly kind: "wait";
       readonly because:
         | "paused"
         | "delay"
@@ -72,7 +72,7 @@ export function planRoll(snapshot: RollSnapshot): RollStep {
     case "CREATING":
       return planMarks(roll, old.set, fresh.set);
     case "PAUSED":
-      return { do: "wait", because: "paused" };
+      return { kind: "wait", because: "paused" };
     case "RUNNING":
       return planMove(snapshot, old, fresh);
     case "FINISHING":
@@ -94,7 +94,7 @@ function planWithout(roll: Roll, left: RolledSet | undefined): RollStep {
   // It may have been scaled between the request and its being marked.
   const desired = roll.phase === "CREATING" ? left.set.spec.replicasDesired : moved;
   const audits = [completion(roll, { succeeded: true, canceled: because === "set-missing" })];
-  return { do: "write-set", next: freed(left.set, desired), because, audits };
+  return { kind: "write-set", next: freed(left.set, desired), because, audits };
 }
 
 function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
@@ -125,12 +125,12 @@ function planMarks(roll: Roll, old: ReplicaSet, fresh: ReplicaSet): RollStep {
     // The new set comes to stand beside those that the old one stands beside.
     const sharesWith = unmarked === fresh ? sharedBy(fresh, ...old.sharesWith) : old.sharesWith;
     const next = { ...unmarked, disabled, roll: roll.id, sharesWith };
-    return { do: "write-set", next, because: "sets-marked", audits: [] };
+    return { kind: "write-set", next, because: "sets-marked", audits: [] };
   }
   // One that began before the mark: its set has a place more than it should, and gives one up.
-  if (sets.some(({ transfer }) => transfer !== undefined)) return { do: "wait", because: "transfer-there" };
+  if (sets.some(({ transfer }) => transfer !== undefined)) return { kind: "wait", because: "transfer-there" };
   return {
-    do: "write",
+    kind: "write",
     next,
     because: "sets-marked",
     audits: [record("ROLLING_UPDATE_CREATION", next, byWhom(roll.by))],
@@ -144,23 +144,23 @@ function planRefusal(roll: Roll, sets: readonly ReplicaSet[]): RollStep {
   return givenUp(roll, marked, "minimum-too-high");
 }
 
-const END: RollStep = { do: "end", because: "finished", audits: [] };
+const END: RollStep = { kind: "end", because: "finished", audits: [] };
 
 /** The end of an update whose sets are not its own, or not any more. */
-function abandoned(roll: Roll, because: Exclude<Extract<RollStep, { do: "end" }>["because"], "finished">): RollStep {
-  return { do: "end", because, audits: [completion(roll, { succeeded: false, canceled: true, reason: because })] };
+function abandoned(roll: Roll, because: Exclude<Extract<RollStep, { kind: "end" }>["because"], "finished">): RollStep {
+  return { kind: "end", because, audits: [completion(roll, { succeeded: false, canceled: true, reason: because })] };
 }
 
 function givenUp(roll: Roll, marked: ReplicaSet, because: "set-in-another-update" | "minimum-too-high"): RollStep {
   const audits = [completion(roll, { succeeded: false, canceled: true, reason: because })];
-  return { do: "write-set", next: { ...marked, roll: undefined }, because, audits };
+  return { kind: "write-set", next: { ...marked, roll: undefined }, because, audits };
 }
 
 function planMove({ roll, nowMs, blind }: RollSnapshot, old: RolledSet, fresh: RolledSet): RollStep {
-  if (blind) return { do: "wait", because: "blind" };
+  if (blind) return { kind: "wait", because: "blind" };
   // Which of them go the set decides, by more than their health: until they are gone nobody knows how many healthy ones stay.
   if (old.set.placements.length > roll.oldDesired || fresh.set.placements.length > roll.newDesired)
-    return { do: "wait", because: "surplus-there" };
+    return { kind: "wait", because: "surplus-there" };
   const counts: RollCounts = {
     newHealthy: fresh.healthy,
     oldDesired: roll.oldDesired,
@@ -169,27 +169,27 @@ function planMove({ roll, nowMs, blind }: RollSnapshot, old: RolledSet, fresh: R
     minimum: minimumOf(roll),
   };
   if (roll.newDesired >= roll.target) return planRemainder(roll, counts, fresh.set);
-  if (roll.newDesired > 0 && nowMs < roll.lastStepAtMs + roll.delayMs) return { do: "wait", because: "delay" };
+  if (roll.newDesired > 0 && nowMs < roll.lastStepAtMs + roll.delayMs) return { kind: "wait", because: "delay" };
   const { add, remove } = computeRollStep(counts);
-  if (add === 0) return { do: "wait", because: "minimum-healthy" };
+  if (add === 0) return { kind: "wait", because: "minimum-healthy" };
   const next = {
     ...roll,
     newDesired: roll.newDesired + add,
     oldDesired: roll.oldDesired - remove,
     lastStepAtMs: nowMs,
   };
-  return { do: "write", next, because: "next-step", audits: [] };
+  return { kind: "write", next, because: "next-step", audits: [] };
 }
 
 function planRemainder(roll: Roll, counts: RollCounts, fresh: ReplicaSet): RollStep {
-  if (fresh.placements.length < roll.target) return { do: "wait", because: "places-missing" };
+  if (fresh.placements.length < roll.target) return { kind: "wait", because: "places-missing" };
   const remove = roll.leaveOld ? 0 : computeRemainder(counts);
   if (remove > 0) {
     const next = { ...roll, oldDesired: roll.oldDesired - remove };
-    return { do: "write", next, because: "next-step", audits: [] };
+    return { kind: "write", next, because: "next-step", audits: [] };
   }
-  if (!roll.leaveOld && roll.oldDesired > 0) return { do: "wait", because: "minimum-healthy" };
-  return { do: "write", next: { ...roll, phase: "FINISHING" }, because: "has-its-replicas", audits: [] };
+  if (!roll.leaveOld && roll.oldDesired > 0) return { kind: "wait", because: "minimum-healthy" };
+  return { kind: "write", next: { ...roll, phase: "FINISHING" }, because: "has-its-replicas", audits: [] };
 }
 
 /** The old set first: as long as the new one is marked, the update is found again. */
@@ -200,9 +200,9 @@ function planFinish({ roll, nowMs }: RollSnapshot, old: ReplicaSet, fresh: Repli
       const given = isUndone ? roll.newBefore : roll.oldDesired;
       const desired = old.disabled ? old.spec.replicasDesired : given;
       const next = { ...freed(old, desired), sharesWith: sharedBy(old, fresh.name) };
-      return { do: "write-set", next, because: "finished", audits: [] };
+      return { kind: "write-set", next, because: "finished", audits: [] };
     }
-    if (old.placements.length > 0) return { do: "wait", because: "old-pods-there" };
+    if (old.placements.length > 0) return { kind: "wait", because: "old-pods-there" };
     const next = { ...freed(old, 0), deletion: old.deletion ?? { keepPods: false, atMs: nowMs } };
     const details = {
       pod_id: old.spec.podId,
@@ -210,13 +210,13 @@ function planFinish({ roll, nowMs }: RollSnapshot, old: ReplicaSet, fresh: Repli
       roll_id: roll.id,
       reason: "its rolling update has ended",
     };
-    return { do: "write-set", next, because: "finished", audits: [{ eventType: "DELETED", details }] };
+    return { kind: "write-set", next, because: "finished", audits: [{ eventType: "DELETED", details }] };
   }
   if (fresh.roll !== roll.id) return END;
   const audits = [completion(roll, { succeeded: !isUndone, canceled: isUndone })];
   const sharesWith = roll.leaveOld ? sharedBy(fresh, old.name) : fresh.sharesWith;
   const next = { ...freed(fresh, roll.target), sharesWith };
-  return { do: "write-set", next, because: "finished", audits };
+  return { kind: "write-set", next, because: "finished", audits };
 }
 
 /** What a set shares its nodes with, and these. */

@@ -25,9 +25,11 @@ export function podStanding(
   nowMs: number,
   policy: ForcePolicy,
 ): Standing {
-  if (kept) return { is: "owned", because: "a user wants it to stay" };
-  if (setUids.has(set) && (setUids.get(set) ?? setUid) === setUid) return { is: "owned", because: "its set exists" };
-  if (!deleting) return { is: "left", because: "orphan" };
+  if (kept) return { kind: "owned", because: "a user wants it to stay" };
+  if (setUids.has(set) && (setUids.get(set) ?? setUid) === setUid) return { kind: "owned", because: "its set exists" };
+  if (!deleting) return { kind: "left", because: "orphan" };
   const isForced = decideForce(overdueOn, nowMs, policy) !== undefined;
-  return isForced ? { is: "left", because: "orphan-on-lost-node" } : { is: "blocked", because: "it is being deleted" };
+  return isForced
+    ? { kind: "left", because: "orphan-on-lost-node" }
+    : { kind: "blocked", because: "it is being deleted" };
 }

@@ -18,9 +18,9 @@ export type SetPod = {
 
 /** What the ledger has under one number of a set. `gone`: nothing, though it was granted; the ledger itself was asked. */
 export type MachineSight =
-  | { readonly is: "waiting"; readonly reservation: string; readonly pool: string; readonly because: string }
-  | { readonly is: "granted"; readonly reservation: string; readonly pool: string; readonly node: string }
-  | { readonly is: "gone" };
+  | { readonly kind: "waiting"; readonly reservation: string; readonly pool: string; readonly because: string }
+  | { readonly kind: "granted"; readonly reservation: string; readonly pool: string; readonly node: string }
+  | { readonly kind: "gone" };
 
 /** What the ledger has for a set. */
 export type LedgerSight = {
