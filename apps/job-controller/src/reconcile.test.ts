@@ -5,14 +5,18 @@ import { ended, granted, pod, POLICY, seen, snapshot, spec } from "../test/sampl
 import { NEW_STATUS, type JobStatus } from "./domain/job-status.ts";
 import type { JobStep } from "./domain/plan-steps.ts";
 import type { Snapshot } from "./domain/snapshot.ts";
-import { makeReconcile, type Looked, type PassDeps } from "./reconcile.ts";
+import { makeReconcile, type ObservedJob, type PassDeps } from "./reconcile.ts";
 
-const PASS_POLICY = { ...POLICY, statusEveryMs: 1000, postponeMostMs: 15_000 };
+const PASS_POLICY = { ...POLICY, statusEveryMs: 1000, maxPostponeMs: 15_000 };
 
 const never = new AbortController().signal;
 
 /** A world in which steps do what they say, and of which a test may say what fails. */
-function world(start: Partial<Snapshot>, more: Partial<PassDeps<Looked>> = {}, seenToo: Partial<Looked> = {}) {
+function world(
+  start: Partial<Snapshot>,
+  more: Partial<PassDeps<ObservedJob>> = {},
+  seenToo: Partial<ObservedJob> = {},
+) {
   const did: string[] = [];
   let now = snapshot(start);
   let failing: readonly JobStep["kind"][] = [];
@@ -21,7 +25,7 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Looked>> = {}, s
   const wakes: number[] = [];
   const passes: string[][] = [];
   const recorded: string[][] = [];
-  const deps: PassDeps<Looked> = {
+  const deps: PassDeps<ObservedJob> = {
     observe: () => {
       const idle = { sinceWriteMs: Infinity, busyForMs: undefined };
       return Promise.resolve({ seen: { snapshot: now, errors: [...unclaimed], ...idle, ...seenToo } });
@@ -120,7 +124,7 @@ describe("a pass", () => {
 
   it("writes the status of a job whose preparation has no effect", async () => {
     const tried: string[] = [];
-    const act = (_seen: Looked, step: JobStep): Promise<void> => Promise.resolve(void tried.push(step.kind));
+    const act = (_seen: ObservedJob, step: JobStep): Promise<void> => Promise.resolve(void tried.push(step.kind));
     const { pass } = world(fresh, { act });
     expect((await pass()).did).toEqual(["write"]);
     expect(tried).toEqual(["reserve", "reserve", "reserve"]);

@@ -75,8 +75,8 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
       return Promise.reject(new FaultError({ code: "conflict", id: key.name, expectedRevision: 0, actualRevision: 0 }));
     },
     managedBy: ({ revision }) => (revision === "theirs" ? "another" : undefined),
-    changed: (_key, { ms, vain }) => {
-      waits.push(vain);
+    changed: (_key, { ms, emptyWakes: emptyWakes }) => {
+      waits.push(emptyWakes);
       clock.nowMs += clock.stepMs ?? ms;
       clock.onWait();
       return Promise.resolve();

@@ -5,7 +5,7 @@ import type { JobSpec } from "../src/domain/job.ts";
 import { isFinished, isTrue, NEW_STATUS, type JobStatus } from "../src/domain/job-status.ts";
 import { planJob } from "../src/domain/plan-job.ts";
 import type { JobStep } from "../src/domain/plan-steps.ts";
-import type { GroupWanted } from "../src/domain/pod-group.ts";
+import type { GroupSpec } from "../src/domain/pod-group.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 import { mayRun } from "../src/domain/summarise-replicas.ts";
 import { JOB, NOW_MS, pod, POLICY, seen } from "./samples.ts";
@@ -19,7 +19,7 @@ export type World = {
   units: Map<string, UnitSeen>;
   budget: number | undefined;
   /** What the scheduler knows of the gang. */
-  group: GroupWanted | undefined;
+  group: GroupSpec | undefined;
   lost: Set<string>;
   /** No pod is put on these; those that are there run on. */
   cordoned: Set<string>;
@@ -84,7 +84,7 @@ export function observe(world: World): Snapshot {
     status: world.status,
     replicas,
     podsSettled: true,
-    strangers: [],
+    unknownTypes: [],
     unreadable: [],
     released: [],
     services: { present: [], wanted: [], settled: true },
@@ -93,7 +93,7 @@ export function observe(world: World): Snapshot {
     budget: world.budget,
     groups: {
       kind: GROUPS,
-      there: world.group === undefined ? [] : [{ apiVersion: GROUPS.apiVersion, group: world.group }],
+      existing: world.group === undefined ? [] : [{ apiVersion: GROUPS.apiVersion, group: world.group }],
     },
     units: [...world.units.values()],
     nodesLost: [...world.lost],
@@ -298,7 +298,7 @@ export function calmDown(world: World): boolean {
           ),
     );
     grant(world);
-    world.nowMs += POLICY.restartBackoffMostMs;
+    world.nowMs += POLICY.maxRestartBackoffMs;
     if (steps.length === 0 && world.status === statusBefore && isFinished(world.status)) return true;
     if (
       steps.length === 0 &&

@@ -6,7 +6,7 @@ import { NOW_MS, POLICY, snapshot } from "../../test/samples.ts";
 import { conditionOf } from "../domain/job-status.ts";
 import { MPIJOB_KIND } from "../domain/kind-mpijob.ts";
 import { planJob } from "../domain/plan-job.ts";
-import { lookForCompanions } from "./companions.ts";
+import { findMissingCompanions } from "./companions.ts";
 import { readJob, type JobResource } from "./read-job.ts";
 
 const template = { spec: { containers: [{ name: "mpi", image: "image" }] } };
@@ -28,7 +28,7 @@ async function look(job: JobResource, error: Error) {
     asked.push(plural);
     return Promise.reject(error);
   };
-  return { seen: await lookForCompanions({ get }, row, named), asked };
+  return { seen: await findMissingCompanions({ get }, row, named), asked };
 }
 
 const forbidden = new FaultError({ code: "invalid_request", field: "configmaps", reason: "is forbidden" });

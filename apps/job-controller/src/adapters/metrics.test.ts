@@ -10,7 +10,7 @@ function news(is: News["kind"]): News {
 
 it("counts what becomes of jobs by kind, for whoever scrapes", async () => {
   await using telemetry = await startTelemetry({ service: "job-controller", version: "test", env: {} });
-  const { told } = jobMetrics();
+  const { countNews: told } = jobMetrics();
   told("Job", [news("Created"), news("MachinesReserved"), news("Running"), news("Warning")]);
   told("Job", [news("Restarting")]);
   told("Job", [news("Restarting")]);

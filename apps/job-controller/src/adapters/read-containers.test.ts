@@ -109,8 +109,7 @@ describe("of a pod that failed, the job says with its own failure", () => {
 
   it("how a container had ended that was started again too often", () => {
     const again = container("main", { running: { startedAt: ENDED } }, terminated(137, "OOMKilled"), 3);
-    const said =
-      "3 failures, and backoffLimit is 2; pod train-worker-0 was started again after exit code 137: OOMKilled";
+    const said = "3 failures, and backoffLimit is 2; pod train-worker-0 was restarted after exit code 137: OOMKilled";
     const status = { phase: "Running", containerStatuses: [again] };
     expect(conditionsAfter(status, { backoffLimit: 2 }).at(-1)).toMatchObject({ type: "Failed", message: said });
   });

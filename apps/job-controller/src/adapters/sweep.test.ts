@@ -3,7 +3,7 @@ import type { CallOptions, KubeObject, KubeResource, ListPage } from "@muster/ku
 import { labels } from "@muster/proto";
 import { expect, it } from "vitest";
 import { ownerIdOf } from "../domain/build-units.ts";
-import { sweep, tellOnce, type SweepDeps } from "./sweep.ts";
+import { sweep, reportOnce, type SweepDeps } from "./sweep.ts";
 
 const JOBS: KubeResource = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: "default" };
 const job = (number: number) => ({ name: `train-${number}`, namespace: "default", uid: `${number}a1b2c3d4e5f6071` });
@@ -95,7 +95,7 @@ it("reads jobs and pods in pages, and the last ones count as the first do", asyn
 
 it("tells of a pod that has outlived its job once, when it is still there at the next sweep", () => {
   const told: string[] = [];
-  const tell = tellOnce(({ pod }) => told.push(pod));
+  const tell = reportOnce(({ pod }) => told.push(pod));
   const left = (name: string) => ({ ownerId: "orph-1", job: "orph", pod: name, uid: name, node: "node-0" });
   tell([left("a"), left("b")]);
   expect(told).toEqual([]);

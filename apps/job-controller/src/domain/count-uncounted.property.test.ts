@@ -38,7 +38,7 @@ const life: fc.Arbitrary<Happening[]> = fc
     { kind: "time", ms },
     { kind: end, which: member },
     { kind: "pass" },
-    { kind: "time", ms: POLICY.restartBackoffMostMs },
+    { kind: "time", ms: POLICY.maxRestartBackoffMs },
     { kind: "pass" },
     { kind: "pod-goes", which: member },
     { kind: "pass" },
@@ -55,7 +55,7 @@ const history = fc
 type Row = { times: number; lastEndMs: number; uid: string; done: boolean };
 
 it("never loses and never doubles one of a row, pauses no shorter than before, and ends when the row is too long", () => {
-  const policy = { ...POLICY, uncountedRestartsMost: MOST };
+  const policy = { ...POLICY, maxUncountedRestarts: MOST };
   let ended = 0;
   fc.assert(
     fc.property(history, (happenings) => {

@@ -111,11 +111,11 @@ describe("a member that is to be made anew without counting", () => {
     [0, 10_000],
     [1, 20_000],
     [4, 160_000],
-    [19, POLICY.restartBackoffMostMs],
+    [19, POLICY.maxRestartBackoffMs],
   ])("waits after %i before it for %i ms from its end, whoever leads", (times, pauseMs) => {
     const first = planJob(failing(times), POLICY);
     expect(first.steps).toEqual([]);
-    expect(first.lookAgainInMs).toBe(pauseMs);
+    expect(first.recheckInMs).toBe(pauseMs);
     const later = { status: first.status, nowMs: NOW_MS + pauseMs };
     expect(planJob(failing(times, { ...later, nowMs: later.nowMs - 1 }), POLICY).steps).toEqual([]);
     expect(planJob(failing(times, later), POLICY).steps).toMatchObject([{ kind: "delete-pod", pod: "train-worker-1" }]);
@@ -128,27 +128,27 @@ describe("a member that is to be made anew without counting", () => {
         replicas: [seen("worker", [pod("worker-0"), undefined])],
       });
     const made = { kind: "create-pods", pods: [{ type: "worker", index: 1 }] };
-    expect(planJob(gone(NOW_MS - 39_999), POLICY)).toMatchObject({ steps: [], lookAgainInMs: 1 });
+    expect(planJob(gone(NOW_MS - 39_999), POLICY)).toMatchObject({ steps: [], recheckInMs: 1 });
     expect(planJob(gone(NOW_MS - 40_000), POLICY).steps).toMatchObject([made]);
     expect(planJob(gone(NOW_MS + 86_400_000), POLICY).steps).toMatchObject([made]);
   });
 
   it("fails its job when that is once too often, and the reason names it, the rule and the number", () => {
     const said = (times: number): unknown => planJob(failing(times), POLICY).status.conditions.at(-1);
-    expect(said(POLICY.uncountedRestartsMost - 1)).toMatchObject({ type: "Restarting" });
-    expect(said(POLICY.uncountedRestartsMost)).toMatchObject({
+    expect(said(POLICY.maxUncountedRestarts - 1)).toMatchObject({ type: "Restarting" });
+    expect(said(POLICY.maxUncountedRestarts)).toMatchObject({
       type: "Failed",
       reason: "UncountedRestartsExceeded",
       message:
-        "worker-1 ended 21 times in a row without that counting, the last time because a failure rule says Ignore, and the limit is 20",
+        "worker-1 ended 21 times in a row without that counting, the last time because a failure rule has the action Ignore, and the limit is 20",
     });
   });
 
   it("never fails its job where failures of its type are ignored, and waits as long", () => {
     const dynamic = spec({ replicas: [replica("worker", 2, { failuresIgnored: true })] });
-    const { status: after, lookAgainInMs } = planJob(failing(100, { spec: dynamic }), POLICY);
+    const { status: after, recheckInMs: recheckInMs } = planJob(failing(100, { spec: dynamic }), POLICY);
     expect(after.replicas[0]?.uncounted).toMatchObject([{ times: 101, because: "failures-ignored" }]);
     expect(after.conditions.at(-1)).toMatchObject({ type: "Restarting" });
-    expect(lookAgainInMs).toBe(POLICY.restartBackoffMostMs);
+    expect(recheckInMs).toBe(POLICY.maxRestartBackoffMs);
   });
 });

@@ -1,4 +1,4 @@
-/** What a member is to a job, once. */
+/** Whether a member belongs to a job. */
 export type ClaimVerdict =
   | { readonly kind: "keep"; readonly because: "controlled-and-selected" }
   | { readonly kind: "adopt"; readonly because: "selected-orphan" }
@@ -7,7 +7,7 @@ export type ClaimVerdict =
 
 export type IgnoreReason =
   | "controlled-by-another"
-  /** It goes with the job, whatever its labels say. */
+  /** It is deleted with the job, whatever its labels are. */
   | "no-longer-selected-by-a-job-that-is-deleted"
   | "orphan-of-a-job-that-is-deleted"
   | "orphan-that-is-deleted"
@@ -23,7 +23,7 @@ export type ClaimCandidate = {
   readonly isDeleting: boolean;
 };
 
-/** Decides whether a member belongs to a job, from what the cache says of both. A job that is being deleted neither takes nor gives. */
+/** Decides whether a member belongs to a job, from the cached state of both. A job that is being deleted neither adopts nor releases. */
 export function decideClaim(job: Claimant, member: ClaimCandidate): ClaimVerdict {
   if (member.controllerUid !== undefined) {
     if (member.controllerUid !== job.uid) return ignore("controlled-by-another");

@@ -119,7 +119,7 @@ describe("what all kinds of Kubeflow have in common", () => {
       TFJOB_KIND,
       { tfReplicaSpecs: { Worker: tf(), WORKER: tf() } },
       "spec.tfReplicaSpecs.Worker",
-      /is Worker once more/,
+      /repeats Worker/,
     ],
     [
       "no container",

@@ -4,15 +4,15 @@ import type { JobSpec } from "./job.ts";
 import { NEW_STATUS, type JobStatus } from "./job-status.ts";
 import { adviceOnGroup, groupKindOf, planGroup } from "./plan-group.ts";
 import { planJob } from "./plan-job.ts";
-import type { GroupWanted } from "./pod-group.ts";
+import type { GroupSpec } from "./pod-group.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 const kind = { apiVersion: "groups/v1", fields: ["queue", "minResources"] } as const;
 const gang = (more: Partial<JobSpec> = {}): JobSpec => spec({ group: { scheduler: "gangs", settings: {} }, ...more });
-const there = (group: GroupWanted, apiVersion: string = kind.apiVersion) => ({
-  groups: { kind, there: [{ apiVersion, group }] },
+const there = (group: GroupSpec, apiVersion: string = kind.apiVersion) => ({
+  groups: { kind, existing: [{ apiVersion, group }] },
 });
-const nothing = { groups: { kind, there: [] } };
+const nothing = { groups: { kind, existing: [] } };
 const completed = (...completedIndexes: number[]): JobStatus => ({
   ...NEW_STATUS,
   replicas: [
@@ -82,7 +82,7 @@ describe("the group of a job", () => {
   });
 
   it("is not made, and pods have no mark of it, where the cluster knows none, or the job asks for none", () => {
-    const unknown = { groups: { kind: undefined, there: [] } };
+    const unknown = { groups: { kind: undefined, existing: [] } };
     expect(steps(gang(), unknown)).toEqual([]);
     expect(groupKindOf(snapshot({ spec: gang(), ...unknown }), POLICY)).toBeUndefined();
     expect(groupKindOf(snapshot({ spec: spec(), ...nothing }), POLICY)).toBeUndefined();

@@ -24,7 +24,7 @@ it("lets pods, budget and machines go of a job that another controller gets whil
 
 it("lets them go of a job that cannot be read, too", () => {
   const world = { spec: unreadable, replicas: [], units: [granted("worker-0")] };
-  expect(steps({ ...world, strangers: [pod("worker-0")] })).toEqual(["train-worker-0"]);
+  expect(steps({ ...world, unknownTypes: [pod("worker-0")] })).toEqual(["train-worker-0"]);
   expect(steps(world)).toEqual([GANG]);
 });
 
@@ -35,6 +35,6 @@ it("touches neither the status nor the pods of the other controller, on whatever
   expect(planJob(snapshot({ spec: spec({ managedBy: "another" }), replicas, ...none }), POLICY)).toEqual({
     status: NEW_STATUS,
     steps: [],
-    lookAgainInMs: undefined,
+    recheckInMs: undefined,
   });
 });

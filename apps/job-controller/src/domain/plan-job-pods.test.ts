@@ -55,7 +55,7 @@ describe("pods", () => {
     ],
     [
       "of a type that the spec does not have any more are deleted",
-      { strangers: [pod("chief-0")], ...workers(...both) },
+      { unknownTypes: [pod("chief-0")], ...workers(...both) },
       ["delete train-chief-0: type-removed"],
     ],
   ])("%s", (_title, world, steps) => {
@@ -139,7 +139,7 @@ describe("a pod that failed", () => {
       const [worker] = workersDone().replicas;
       if (worker === undefined) throw new Error("the sample has a worker");
       const before = status({ replicas: [{ ...worker, restarts }] });
-      return planJob(snapshot({ status: before, ...failing(1, { finishedMs: NOW_MS }) }), POLICY).lookAgainInMs;
+      return planJob(snapshot({ status: before, ...failing(1, { finishedMs: NOW_MS }) }), POLICY).recheckInMs;
     });
     expect(pauses).toEqual([10_000, 20_000, 40_000, 80_000, 360_000]);
   });
@@ -240,7 +240,7 @@ describe("a pod that failed", () => {
         POLICY,
       );
       expect(plan.steps).toEqual([]);
-      expect(plan.lookAgainInMs).toBe(9000);
+      expect(plan.recheckInMs).toBe(9000);
     });
   });
 });
@@ -253,19 +253,19 @@ describe("clocks that differ", () => {
     ["far ahead", NOW_MS + 86_400_000],
     ["far behind", NOW_MS - 86_400_000],
   ])("neither leave out nor lengthen the pause after a failure on a node whose clock is %s", (_title, finishedMs) => {
-    const { steps, lookAgainInMs } = planJob(snapshot({ budget: 2, ...failedAt(finishedMs) }), POLICY);
+    const { steps, recheckInMs: recheckInMs } = planJob(snapshot({ budget: 2, ...failedAt(finishedMs) }), POLICY);
     expect(steps).toEqual([]);
-    expect(lookAgainInMs).toBe(POLICY.restartBackoffMs);
+    expect(recheckInMs).toBe(POLICY.restartBackoffMs);
   });
 
   it("put no deadline off: a start in the future, by the clock of another leader, is now", () => {
     const late = { spec: spec({ activeDeadlineMs: 5000 }), status: status({ startMs: NOW_MS + 86_400_000 }) };
-    const { status: after, lookAgainInMs } = planJob(
+    const { status: after, recheckInMs: recheckInMs } = planJob(
       snapshot({ budget: 2, ...late, ...workers(pod("worker-0"), pod("worker-1")) }),
       POLICY,
     );
     expect(after.startMs).toBe(Math.floor(NOW_MS / 1000) * 1000);
-    expect(lookAgainInMs).toBeGreaterThan(0);
-    expect(lookAgainInMs).toBeLessThanOrEqual(5000);
+    expect(recheckInMs).toBeGreaterThan(0);
+    expect(recheckInMs).toBeLessThanOrEqual(5000);
   });
 });

@@ -143,7 +143,7 @@ it.each([
   ],
 ])("leaves %s alone that another controller has", (_title, spec) => {
   const plan = planJob(snapshot({ spec, units: [NONE] }), POLICY);
-  expect(plan).toEqual({ status: NEW_STATUS, steps: [], lookAgainInMs: undefined });
+  expect(plan).toEqual({ status: NEW_STATUS, steps: [], recheckInMs: undefined });
 });
 
 describe("names that pods of others have", () => {

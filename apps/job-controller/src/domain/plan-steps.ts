@@ -1,9 +1,9 @@
 import type { Unit } from "./build-units.ts";
 import type { Member } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
-import type { GroupWanted } from "./pod-group.ts";
+import type { GroupSpec } from "./pod-group.ts";
 
-/** One pod to be made, and the machine that it is for. */
+/** One pod to be created, and its machine. */
 export type PodOrder = Member & { readonly node: string };
 
 /**
@@ -29,7 +29,7 @@ export type DeleteReason =
 export type ReleaseReason =
   "suspended" | "handed-over" | "job-over" | "gang-restarts" | "needs-changed" | "scaled-down" | "machine-lost";
 
-/** What should happen; what others rely on stands before them. Each may be done twice without harm. */
+/** A step towards the desired state, in an order in which later steps may rely on earlier ones. Each may run twice without harm. */
 export type JobStep =
   | { readonly kind: "reserve"; readonly unit: Unit; readonly priority: number; readonly because: Unit["because"] }
   | { readonly kind: "release"; readonly unitId: string; readonly because: ReleaseReason }
@@ -59,7 +59,7 @@ export type JobStep =
   | {
       readonly kind: "sync-group";
       readonly apiVersion: string;
-      readonly group: GroupWanted;
+      readonly group: GroupSpec;
       readonly because: "missing" | "changed";
     }
   | {
@@ -70,9 +70,9 @@ export type JobStep =
   | { readonly kind: "delete-job"; readonly because: "ttl-over" };
 
 export type JobPlan = {
-  /** Written before the steps where they rely on its being remembered, and else after them. */
+  /** Written before the steps that rely on it, otherwise after them. */
   readonly status: JobStatus;
   readonly steps: readonly JobStep[];
-  /** When to look again though nothing has changed; undefined: no need to. */
-  readonly lookAgainInMs: number | undefined;
+  /** When the next pass is due though nothing has changed; undefined: none is. */
+  readonly recheckInMs: number | undefined;
 };

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { fieldsOf, type Notes } from "./read-fields.ts";
 import { readGroup } from "./read-group.ts";
-import type { GroupWish } from "./pod-group.ts";
+import type { GroupRequest } from "./pod-group.ts";
 
 const containers = [{ name: "main" }];
 
@@ -47,7 +47,7 @@ const policy = {
 it("its settings are those of the policy", () => {
   const { group } = read(["volcano"], policy);
   const { priorityClass: priorityClassName, ...same } = policy;
-  expect(group).toEqual<GroupWish>({ scheduler: "volcano", settings: { ...same, priorityClassName } });
+  expect(group).toEqual<GroupRequest>({ scheduler: "volcano", settings: { ...same, priorityClassName } });
 });
 
 it("settings that nobody would look at are named", () => {

@@ -13,7 +13,7 @@ import {
   type DeleteOutcome,
   type MembersOfJob,
 } from "./member-control.ts";
-import { IN_FLIGHT_MAX, slowStart, type Going } from "./slow-start.ts";
+import { MAX_IN_FLIGHT, slowStart, type Continuation } from "./slow-start.ts";
 
 const job = testJob("mnist");
 const reference = ownerReference(KIND, job.metadata);
@@ -238,7 +238,7 @@ describe("a slow start", () => {
       return "go-on" as const;
     });
     expect(batches.slice(0, 5)).toEqual([1, 2, 4, 8, 16]);
-    expect(most).toBe(IN_FLIGHT_MAX);
+    expect(most).toBe(MAX_IN_FLIGHT);
   });
 
   it("begins each item at most once and in order, and returns exactly those it did not begin", async () => {
@@ -246,13 +246,13 @@ describe("a slow start", () => {
       fc.asyncProperty(fc.nat(120), fc.option(fc.nat(120), { nil: undefined }), async (length, stopAt) => {
         const items = Array.from({ length }, (_, index) => index);
         const begun: number[] = [];
-        const untried = await slowStart(items, (item): Promise<Going> => {
+        const untried = await slowStart(items, (item): Promise<Continuation> => {
           begun.push(item);
           return Promise.resolve(item === stopAt ? "stop" : "go-on");
         });
         expect([...begun, ...untried]).toEqual(items);
         if (stopAt === undefined || stopAt >= length) expect(untried).toEqual([]);
-        else expect(begun.length).toBeLessThanOrEqual(stopAt + IN_FLIGHT_MAX);
+        else expect(begun.length).toBeLessThanOrEqual(stopAt + MAX_IN_FLIGHT);
       }),
     );
   });
