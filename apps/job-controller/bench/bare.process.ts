@@ -1,4 +1,7 @@
-/** Creates pods with the official client and does nothing else. Run by create.ts: `bare.process.ts KUBECONFIG COUNT IN_FLIGHT`, the pod is the first message, and the answer says when it is done. */
+/**
+ * Creates pods with the official client and does nothing else. Run by create.ts: `bare.process.ts KUBECONFIG COUNT IN_FLIGHT`, the pod is the first message,
+ * and the answer says when it is done.
+ */
 import { once } from "node:events";
 import { CoreV1Api, type V1Pod } from "@kubernetes/client-node";
 import { kubeClient, loadKube } from "@muster/kube";

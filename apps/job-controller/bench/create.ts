@@ -34,8 +34,8 @@ const LOCK = "job-controller";
 const JOB_RESOURCE = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: NAMESPACE };
 
 /**
- * How fast pods of many gangs come to be: with machines reserved, services, budgets, events and status, beside a bare loop that creates the same pods with the official
- * client and the same number of requests in flight. The ways take turns, and ratios are of the same round.
+ * How fast pods of many gangs come to be: with machines reserved, services, budgets, events and status, beside a bare loop that creates the same pods with
+ * the official client and the same number of requests in flight. The ways take turns, and ratios are of the same round.
  */
 export async function compareCreation(): Promise<void> {
   await using stack = new AsyncDisposableStack();
@@ -161,7 +161,8 @@ async function startLedger(
 type Timed = { readonly seconds: number; readonly costs: Costs };
 
 /**
- * From the first submission to the last pod, or, with the jobs there before anybody runs them, from the moment at which the controller leads: what a new leader finds.
+ * From the first submission to the last pod, or, with the jobs there before anybody runs them, from the moment at which the controller leads: what a new
+ * leader finds.
  */
 async function timeGangs(world: World, way: Exclude<Way, "bare">, round: number): Promise<Timed> {
   const { calls, config, count } = world;

@@ -59,8 +59,8 @@ const POLL_MS = 500;
 const NOTHING = new Uint8Array();
 
 /**
- * The log of a member from an offset of a run on. With a wait it continues through the runs of the member, and ends with the job: no run is skipped as long as the client
- * keeps up. Without a wait it is the log of the newest run.
+ * The log of a member from an offset of a run on. With a wait it continues through the runs of the member, and ends with the job: no run is skipped as long
+ * as the client keeps up. Without a wait it is the log of the newest run.
  */
 export async function readLog(deps: LogDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
   const { offset, run, waitMs } = request;

@@ -92,8 +92,8 @@ export async function submit<View>(
 }
 
 /**
- * The problems that `submit` would report, without creating anything; also a pool that can never have the machines: a created job waits, because its pool may grow. If the
- * ledger does not answer, a warning states that this was not checked. Rejects with FaultError when the rest cannot be known now.
+ * The problems that `submit` would report, without creating anything; also a pool that can never have the machines: a created job waits, because its pool may
+ * grow. If the ledger does not answer, a warning states that this was not checked. Rejects with FaultError when the rest cannot be known now.
  */
 export async function check<View>(
   deps: RequestDeps<View>,
@@ -155,8 +155,8 @@ export async function get<View>(deps: RequestDeps<View>, key: JobKey, signal: Ab
 }
 
 /**
- * Answers with what `get` finds once the job differs from the revision, or when the wait has passed. After a first `get`, the wait continues as long as the cache has the
- * revision that the caller knows: a waiting caller gets no stale answer.
+ * Answers with what `get` finds once the job differs from the revision, or when the wait has passed. After a first `get`, the wait continues as long as the
+ * cache has the revision that the caller knows: a waiting caller gets no stale answer.
  */
 export async function watch<View>(
   deps: RequestDeps<View>,
@@ -182,8 +182,8 @@ export function answerPauseMs(job: Pick<Found<unknown>, "members"> | undefined):
 }
 
 /**
- * Jobs in the order of their names and kinds, as many as fit into one reply. `next` is empty when there are no more. Unavailable until all caches are complete: a partial
- * list would look complete.
+ * Jobs in the order of their names and kinds, as many as fit into one reply. `next` is empty when there are no more. Unavailable until all caches are
+ * complete: a partial list would look complete.
  */
 export function list<View>(
   deps: RequestDeps<View>,
@@ -205,7 +205,8 @@ export function list<View>(
 }
 
 /**
- * Requests the end of a job. A finished or already cancelled job is not written. Invalid_request for a job of another controller, which does not read our annotation.
+ * Requests the end of a job. A finished or already cancelled job is not written. Invalid_request for a job of another controller, which does not read our
+ * annotation.
  */
 export async function cancel<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
   return retryOnConflict(`${key.kind} ${key.name}`, async () => {

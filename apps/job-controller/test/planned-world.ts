@@ -244,8 +244,8 @@ function placeOf({ node, pinned }: PodFact): string {
 }
 
 /**
- * As the strictest of schedulers has it: none of the group's pods before as many as it names are there, and those that failed are not. A pod is put only where it is
- * pinned, and not while that machine takes none.
+ * As the strictest of schedulers has it: none of the group's pods before as many as it names are there, and those that failed are not. A pod is put only
+ * where it is pinned, and not while that machine takes none.
  */
 function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean {
   if (lost.has(placeOf(each)) || cordoned.has(placeOf(each))) return false;
@@ -282,7 +282,10 @@ function turn(world: World, each: PodFact, event: Exclude<Happening["kind"], "ti
   }
 }
 
-/** Everything that can happen by itself happens, well, until nothing is planned: except that machines which were drained are taken away. Returns whether that came about. */
+/**
+ * Everything that can happen by itself happens, well, until nothing is planned: except that machines which were drained are taken away. Returns whether that
+ * came about.
+ */
 export function calmDown(world: World): boolean {
   world.spec = { ...world.spec, suspend: false };
   for (const machine of world.cordoned) world.lost.add(machine);

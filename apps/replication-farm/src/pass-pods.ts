@@ -1,6 +1,6 @@
 import { backoffMs, takeTurns, type Turns } from "@muster/backoff";
 import { inChange } from "./change-trace.ts";
-import type { Made } from "./adapters/pods.ts";
+import type { CreateOutcome } from "./adapters/pods.ts";
 import type { Records } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import { renumber } from "./domain/places.ts";
@@ -11,43 +11,43 @@ import type { SetPod, SetSnapshot } from "./domain/set-snapshot.ts";
 import { isWorse } from "./domain/worse-trouble.ts";
 import { shareReads } from "./share-reads.ts";
 
-/** What the steps that make pods what the record says need from outside. */
+/** The dependencies of the steps that make pods match the record. */
 export type PodDeps = {
   readonly now: () => number;
   readonly sets: Pick<Records<ReplicaSet>, "get">;
   readonly world: Pick<World, "podsOf" | "occupied">;
   readonly pods: {
-    make(set: ReplicaSet, place: { readonly node: string; readonly ordinal: number }): Promise<Made>;
+    create(set: ReplicaSet, place: { readonly node: string; readonly ordinal: number }): Promise<CreateOutcome>;
     confirm(pod: string, uid: string): Promise<void>;
     delete(pod: string, uid: string, force: boolean): Promise<void>;
     abandon(pod: string, uid: string): Promise<void>;
-    /** Those that are there now, not those of a cache. */
+    /** The existing pods, not from a cache. */
     list(set: ReplicaSet): Promise<readonly OwnedPod[]>;
   };
-  readonly tell: {
+  readonly report: {
     planned(set: string, what: string, because: string): void;
     failed(set: string, what: string, error: unknown): void;
   };
 };
 
-/** What is remembered of the pods of a set as long as a farm owns it. */
+/** A farm's memory of the pods of a set that it owns. */
 export type PodsOwned = {
   readonly name: string;
   readonly fence: number;
   readonly isHeld: () => boolean;
   readonly restarts: Map<number, Restarts & { readonly readySinceMs?: number }>;
-  /** Pods made, let go to their nodes and deleted, until the watcher tells of it. */
+  /** Pods that were created, confirmed and deleted, until the watcher publishes it. */
   readonly made: Map<string, { readonly uid: string; readonly atMs: number }>;
   readonly confirmed: Set<string>;
   readonly deleted: Set<string>;
-  /** By the pod's name: what is being done, and what did not succeed until `finishSteps` has told it. */
+  /** By the pod's name: steps in flight, and failed steps until `finishSteps` has returned them. */
   readonly steps: Map<string, Promise<Outcome>>;
   readonly turns: Turns;
-  /** The record as it is after the call. */
+  /** The record after the call. */
   readonly reread: () => ReturnType<Records<ReplicaSet>["get"]>;
 };
 
-/** What came of the steps that were begun. `next`: what the record has to become for the others to succeed. */
+/** The results of the started steps. `next`: the record that the failed ones need. */
 export type Finished = {
   readonly lost: boolean;
   readonly failed: boolean;
@@ -62,14 +62,14 @@ type Outcome =
   | { readonly kind: "refused"; readonly ordinal: number; readonly message: string };
 
 const DONE = { kind: "done" } as const;
-const STEPS_AT_ONCE = 32;
-/** The watcher tells of a pod within this time, or it has not been made. */
+const MAX_CONCURRENT_STEPS = 32;
+/** The watcher publishes a pod within this time, or the pod was not created. */
 const MADE_TRUST_MS = 10_000;
 const RESTART = { firstMs: 1000, mostMs: 300_000 };
-/** A pod that was ready for so long is not one that keeps ending. */
+/** A pod that was ready for this long does not count as one that keeps ending. */
 const RESTART_FORGET_MS = 600_000;
 
-/** Pods of which nothing is remembered yet. */
+/** Nothing is remembered of the pods yet. */
 export function newPodsOwned(
   { sets }: Pick<PodDeps, "sets">,
   set: Pick<PodsOwned, "name" | "fence" | "isHeld">,
@@ -81,12 +81,12 @@ export function newPodsOwned(
     confirmed: new Set(),
     deleted: new Set(),
     steps: new Map(),
-    turns: takeTurns(STEPS_AT_ONCE),
+    turns: takeTurns(MAX_CONCURRENT_STEPS),
     reread: shareReads(() => sets.get(set.name)),
   };
 }
 
-/** The pods that the watcher tells of, and what was done to them that it does not know yet. */
+/** The published pods, with our own changes that the watcher does not show yet. */
 export function podsOf(
   { world, now }: Pick<PodDeps, "world" | "now">,
   { made, deleted }: PodsOwned,
@@ -103,7 +103,7 @@ export function podsOf(
   return pods;
 }
 
-/** Begins what makes the pods what the record says, except for pods with which something is being done. */
+/** Starts the steps that make the pods match the record, except for pods with a step in flight. */
 export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot): void {
   const { set } = snapshot;
   forgetRestarts(owned, snapshot);
@@ -117,7 +117,7 @@ export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapsho
   }
 }
 
-/** Waits until nothing is being done with any pod of the set, and tells what came of it. */
+/** Waits until no step is in flight, and returns the results. */
 export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwned, set: ReplicaSet): Promise<Finished> {
   const outcomes = await Promise.all(owned.steps.values());
   owned.steps.clear();
@@ -151,13 +151,13 @@ function withAnswers(set: ReplicaSet, outcomes: readonly Outcome[], nowMs: numbe
 
 async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: Step): Promise<Outcome> {
   if (!owned.isHeld()) return { kind: "lost" };
-  deps.tell.planned(owned.name, step.kind, step.because);
+  deps.report.planned(owned.name, step.kind, step.because);
   try {
     const { traceparent: under } = snapshot.set;
     const traced = { doing: `${step.kind} pod`, set: owned.name, because: step.because, under };
     return await inChange(traced, () => act(deps, owned, snapshot, step));
   } catch (error) {
-    deps.tell.failed(owned.name, step.kind, error);
+    deps.report.failed(owned.name, step.kind, error);
     return { kind: "failed" };
   }
 }
@@ -165,7 +165,7 @@ async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, s
 async function act(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: Step): Promise<Outcome> {
   switch (step.kind) {
     case "create":
-      return make(deps, owned, snapshot, step);
+      return create(deps, owned, snapshot, step);
     case "confirm":
       await confirm(deps, owned, step, snapshot.pods.get(step.pod)?.uid ?? "");
       return DONE;
@@ -180,14 +180,14 @@ async function act(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step:
   }
 }
 
-async function make(
+async function create(
   deps: PodDeps,
   owned: PodsOwned,
   { set }: SetSnapshot,
   step: Extract<PodStep, { kind: "create" }>,
 ): Promise<Outcome> {
   const { ordinal } = step;
-  const made = await deps.pods.make(set, step);
+  const made = await deps.pods.create(set, step);
   switch (made.kind) {
     case "made":
       owned.made.set(step.pod, { uid: made.uid, atMs: deps.now() });
@@ -201,7 +201,7 @@ async function make(
   }
 }
 
-/** The record is read again once the pod is there: whoever owns the set after this reading finds the pod; one whose place is gone by then never runs, and is deleted. */
+/** The record is read again once the pod exists: a later owner of the set then finds the pod. A pod whose place is gone never runs, and is deleted. */
 async function confirm(
   deps: PodDeps,
   owned: PodsOwned,
@@ -222,7 +222,7 @@ function noteRestart(owned: PodsOwned, { set, nowMs }: SetSnapshot, pod: string)
 
 function pauseFor({ restarts }: PodsOwned, ordinal: number, nowMs: number): void {
   const times = (restarts.get(ordinal)?.times ?? 0) + 1;
-  // One farm makes all pods of a set: a spread would keep nobody from anybody.
+  // One farm creates all pods of a set, so the pause needs no jitter.
   restarts.set(ordinal, { times, notBeforeMs: nowMs + backoffMs(times, RESTART, () => 1) });
 }
 

@@ -11,12 +11,12 @@ export type SetPasses = {
   readonly size: number;
   has(name: string): boolean;
   /**
-   * Begins with passes over the set. Resolves when they have ended: told to, because the set is gone, or because it is somebody else's. Rejects with a defect.
+   * Starts passes over the set. Resolves when they have ended: by `release`, because the set is gone, or because another farm owns it. Rejects with a defect.
    */
   own(name: string, fence: number): Promise<void>;
   /** Ends the passes over the set after the one in flight. */
   release(name: string): Promise<void>;
-  /** Something about the sets may have changed: those that are owned get a pass. */
+  /** Wakes the owned sets among these. */
   wake(names: Iterable<string>): void;
   wakeAll(): void;
   /** Ends all passes after those in flight. */
@@ -28,15 +28,15 @@ type OwnedSet = {
   readonly owned: Owned;
   readonly ended: PromiseWithResolvers<void>;
   isReleased: boolean;
-  /** Passes in a row that failed. */
+  /** Failed passes in a row. */
   failures: number;
 };
 
 const RETRY = { firstMs: 200, mostMs: 30_000 };
 
 /**
- * Makes passes over the sets: after each change of what is seen, after each write of its own, and now and then for what no change tells. What fails is tried again
- * with a growing pause, which a change ends. The sets do not wait for each other.
+ * Makes passes over the sets: after each change of the view, after each write of its own, and at each resync. A failed pass is retried with a growing pause,
+ * which a change ends. The sets do not wait for each other.
  */
 export function startPasses(
   deps: PassDeps,
@@ -104,14 +104,14 @@ export function startPasses(
   };
 }
 
-/** A set that nothing is remembered of yet. */
+/** A set without memory. */
 export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" | "fence" | "isHeld">): Owned {
   return {
     ...newPodsOwned(deps, set),
     refusals: { ...NO_REFUSALS },
     unreadySince: new Map(),
-    rollWait: undefined,
-    rollAtMs: Number.POSITIVE_INFINITY,
+    rolloutWait: undefined,
+    rolloutAtMs: Number.POSITIVE_INFINITY,
     doneUnder: undefined,
   };
 }
@@ -129,9 +129,9 @@ async function tryPass(deps: PassDeps, owned: Owned): Promise<Passed> {
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined) throw error;
-    // Somebody else wrote first: the next pass decides on that.
+    // Another writer was faster: the next pass decides on its record.
     if (fault.code === "conflict") return { kind: "again" };
-    deps.tell.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
+    deps.report.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
     return { kind: "settled", atMs: Number.POSITIVE_INFINITY, failed: true };
   }
 }

@@ -198,7 +198,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
     ] as const) {
       await apply(name, specOf("gone=yes", 1, { podId: name }));
       await settledAt(world, name, 1);
-      await expect(world.farms.deleteReplicaSet({ requestId: "d", name })).rejects.toThrow(/ask for force/);
+      await expect(world.farms.deleteReplicaSet({ requestId: "d", name })).rejects.toThrow(/use force/);
       await world.farms.deleteReplicaSet({ requestId: "d", name, keepPods, force: true });
       await until(`${name} is gone`, () => isMissing(world.farms.getReplicaSet({ name })));
       expect(await world.pods(name)).toEqual([]);

@@ -7,8 +7,8 @@ import { openBucket, type Bucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { rollCodec, type Readable } from "../src/adapters/messages.ts";
-import { aRoll } from "./a-set.ts";
+import { rolloutCodec, type Readable } from "../src/adapters/messages.ts";
+import { aRollout } from "./a-set.ts";
 import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
 import { farmWorld, templateOf, type FarmProcess, type FarmWorld } from "./farm-world.ts";
 
@@ -108,7 +108,7 @@ describe("farms that are lost", () => {
   );
 
   it("in the middle of a rolling update (SIGSTOP) leave it to another, and write nothing to it any more", async () => {
-    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rollCodec });
+    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rolloutCodec });
     const read = async () => {
       const found = await rolls.get("is");
       return found !== undefined && "record" in found.value ? { ...found, roll: found.value.record } : undefined;
@@ -125,7 +125,10 @@ describe("farms that are lost", () => {
     await store.create("is", { nodeSelector: "rolled=y", podId: "was", template: templateOf("2") });
     // Its second step is long after the test.
     const counts = { oldDesired: 4, newDesired: 0, target: 4, undoTarget: 4, minimum: 3, delayMs: NEVER_MS };
-    await rolls.create("is", aRoll({ id: "is", oldSet: "was", newSet: "is", phase: "CREATING", fence: 0, ...counts }));
+    await rolls.create(
+      "is",
+      aRollout({ id: "is", oldSet: "was", newSet: "is", phase: "CREATING", fence: 0, ...counts }),
+    );
     await until("an old pod is gone, and the new one is not made", async () => {
       return (await matched("late")) >= 1 && (await world.pods("was")).length === 3;
     });

@@ -3,7 +3,7 @@ import type { Bucket } from "@muster/store";
 import type { Readable } from "../src/adapters/messages.ts";
 import { readMachineOwner } from "../src/domain/plan-machines.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
-import type { MachineSight, SetPod } from "../src/domain/set-snapshot.ts";
+import type { MachineState, SetPod } from "../src/domain/set-snapshot.ts";
 
 /** Of the one set that there is. */
 export const SET = "web";
@@ -78,9 +78,9 @@ export class MachinesModel {
   }
 
   /** The reservations of the set, by the number of the machine. */
-  ownReservations(): Map<number, Exclude<MachineSight, { readonly kind: "gone" }>> {
+  ownReservations(): Map<number, Exclude<MachineState, { readonly kind: "gone" }>> {
     this.#refuseWhileAway();
-    const own = new Map<number, Exclude<MachineSight, { readonly kind: "gone" }>>();
+    const own = new Map<number, Exclude<MachineState, { readonly kind: "gone" }>>();
     for (const { id: reservation, owner, node } of this.reservations) {
       const number = readMachineOwner(owner)?.number;
       if (number === undefined) continue;

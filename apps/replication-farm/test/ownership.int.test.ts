@@ -26,7 +26,7 @@ function farmOf({ deps, world }: PassWorld, warn: (text: unknown) => void = () =
     logger: { info: () => undefined, error: () => undefined, warn: (_about: unknown, text?: string) => warn(text) },
     resyncMs: NEVER_MS,
     sweepMs: NEVER_MS,
-    tellLeftAlone: () => undefined,
+    reportForeign: () => undefined,
   });
 }
 

@@ -15,7 +15,7 @@ function slowServer() {
   const [begun, confirmed, deleted]: [string[], string[], string[]] = [[], [], []];
   let [underWay, mostAtOnce] = [0, 0];
   const pods: Partial<PassDeps["pods"]> = {
-    make: async (set, { ordinal }) => {
+    create: async (set, { ordinal }) => {
       const pod = podNameOf(set.name, ordinal);
       begun.push(pod);
       underWay += 1;
@@ -33,7 +33,7 @@ function slowServer() {
 async function withSet(world: PassWorld, replicasDesired: number): Promise<void> {
   for (const node of NODES) await world.putNode(node);
   await world.complete();
-  await until("all nodes are known", () => world.world.nodeSights()?.length === NODES.length);
+  await until("all nodes are known", () => world.world.observedNodes()?.length === NODES.length);
   const spec = aSpec({ nodeSelector: "", replicasDesired });
   await world.sets.create("web", aSet({ name: "web", spec, fence: 1 }));
 }

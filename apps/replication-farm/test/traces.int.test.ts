@@ -17,8 +17,8 @@ const ASKED = "4bf92f3577b34da6a3ce929d0e0e4736";
 const TRACEPARENT = `00-${ASKED}-00f067aa0ba902b7-01`;
 /** All there is to do for a set of a test needs fewer passes. */
 const PASSES = 10;
-const TAKES_ALL: Pick<PassDeps["pods"], "make"> = {
-  make: ({ name }, { ordinal }) => Promise.resolve({ kind: "made", uid: podNameOf(name, ordinal), confirmed: true }),
+const TAKES_ALL: Pick<PassDeps["pods"], "create"> = {
+  create: ({ name }, { ordinal }) => Promise.resolve({ kind: "made", uid: podNameOf(name, ordinal), confirmed: true }),
 };
 let collector: OtlpCollector;
 

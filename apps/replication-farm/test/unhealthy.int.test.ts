@@ -2,7 +2,7 @@ import { buckets } from "@muster/proto";
 import { openBucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { rollCodec } from "../src/adapters/messages.ts";
+import { rolloutCodec } from "../src/adapters/messages.ts";
 import { aPlacement } from "./a-set.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
@@ -47,7 +47,7 @@ describe("pods that never become healthy", () => {
     const before = uidsOf(await placedAt(world, store, "old", 3));
     const roll = { requestId: "r", oldSet: "old", newSet: "new", templateJson: FAILING, minimumReplicas: 2 };
     await world.farms.createRoll(roll, { timeoutMs: 20_000 });
-    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rollCodec });
+    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rolloutCodec });
     const stored = async () => {
       const found = await rolls.get("new");
       return found !== undefined && "record" in found.value ? found.value.record : undefined;
@@ -88,7 +88,7 @@ describe("pods that never become healthy", () => {
       },
       { timeoutMs: 120_000, everyMs: 100 },
     );
-    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rollCodec });
+    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rolloutCodec });
     expect((await rolls.get("bad"))?.value).toMatchObject({ record: { oldDesired: 2, newDesired: 1 } });
     expect(await placedAt(world, store, "good", 2)).toHaveLength(2);
   }, 180_000);
@@ -122,7 +122,7 @@ describe("pods that never become healthy", () => {
     await label("widowed");
     await store.create("widowed", { nodeSelector: "widowed=yes", replicasDesired: 1 });
     await placedAt(world, store, "widowed", 1);
-    await store.change("widowed", (set) => ({ ...set, roll: "nowhere", placements: [aPlacement("n-0", 1)] }));
+    await store.change("widowed", (set) => ({ ...set, rollout: "nowhere", placements: [aPlacement("n-0", 1)] }));
     await troubleOf("widowed", "ROLL_SET_MISSING");
     await alerted(world, "roll_set_missing_widowed");
     expect(await world.pods("widowed")).toHaveLength(1);

@@ -16,9 +16,9 @@ export type ForcePolicy = {
 export type ForceReason = "node-gone" | "node-not-ready";
 
 /**
- * Why a pod past its grace period may be removed without an answer of its node; undefined: it may not. A node that is gone runs nothing. A node that is not ready gets
- * no work until it is ready again, and then it ends pods that the API server has removed. Until `nodeLostMs` it may come back and report the end itself. Nothing is
- * forced on a node that answers, or whose state is unknown.
+ * Why a pod past its grace period may be removed without an answer of its node; undefined: it may not. A node that is gone runs nothing. A node that is not
+ * ready gets no work until it is ready again, and then it ends pods that the API server has removed. Until `nodeLostMs` it may come back and report the end
+ * itself. Nothing is forced on a node that answers, or whose state is unknown.
  */
 export function decideForce(node: NodeSeen | undefined, nowMs: number, policy: ForcePolicy): ForceReason | undefined {
   switch (node?.state) {

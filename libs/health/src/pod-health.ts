@@ -14,7 +14,10 @@ export type HealthPolicy = {
   readonly nowMs: number;
   /** Name of the container by which the pod is judged; the first one when absent. */
   readonly mainContainer?: string;
-  /** Since when the node of the pod has been missing. No kubelet reports the end of the pod: it is lost once the grace has passed, in which the node may come back. */
+  /**
+   * Since when the node of the pod has been missing. No kubelet reports the end of the pod: it is lost once the grace has passed, in which the node may come
+   * back.
+   */
   readonly nodeGone?: { readonly sinceMs: number; readonly graceMs: number };
 };
 
@@ -55,13 +58,13 @@ const RULES: readonly ((judged: Judged) => PodVerdict | undefined)[] = [
 /**
  * How a pod is doing. The main container decides; other containers do not matter while the pod exists.
  *
- * An end is an outcome only if the kubelet does not restart the container: under restartPolicy Never any end is, also the previous one of a container that was restarted
- * by accident; under OnFailure only an end with 0; under Always none. A restarted container is judged by its present state, so that the verdict does not depend on
- * whether an observer saw the moment between two runs; CrashLoopBackOff ends the wait. A container that cannot be started at all (StartError) has failed under any
- * policy.
+ * An end is an outcome only if the kubelet does not restart the container: under restartPolicy Never any end is, also the previous one of a container that
+ * was restarted by accident; under OnFailure only an end with 0; under Always none. A restarted container is judged by its present state, so that the verdict
+ * does not depend on whether an observer saw the moment between two runs; CrashLoopBackOff ends the wait. A container that cannot be started at all
+ * (StartError) has failed under any policy.
  *
- * A pod that is being deleted, or whose node is gone, has failed unless its main container had succeeded before. What it reports after that, such as an exit with 0 after
- * SIGTERM, is no success.
+ * A pod that is being deleted, or whose node is gone, has failed unless its main container had succeeded before. What it reports after that, such as an exit
+ * with 0 after SIGTERM, is no success.
  */
 export function podHealth(pod: PodFacts, policy: HealthPolicy): PodVerdict {
   const containers = pod.spec?.containers ?? [];

@@ -60,8 +60,8 @@ const MAX_MESSAGE_LENGTH = 1024;
 const COMBINED = "(combined from similar events): ";
 
 /**
- * Decides for each event which event in the API it belongs to. Equal events are counted, and many that differ only in their message are combined. An object with too
- * many events has none written for a while. Remembers a limited number of them.
+ * Decides for each event which event in the API it belongs to. Equal events are counted, and many that differ only in their message are combined. An object
+ * with too many events has none written for a while. Remembers a limited number of them.
  */
 export function eventCorrelation(
   limits: EventLimits,

@@ -62,8 +62,8 @@ const RETRY = { firstMs: 500, mostMs: 10_000, perSecond: 100, burst: 100 };
 type Stored = { readonly name: string; readonly created: boolean };
 
 /**
- * Writes events of the core API, because every client shows their counts. At most two are written concurrently. A write that fails for a temporary reason is retried
- * twelve times.
+ * Writes events of the core API, because every client shows their counts. At most two are written concurrently. A write that fails for a temporary reason is
+ * retried twelve times.
  */
 export function eventRecorder(options: EventRecorderOptions): EventRecorder {
   const { clock = systemClock, wallClock = () => Date.now(), maxWaiting = MAX_WAITING, onDropped, onError } = options;

@@ -37,8 +37,8 @@ export type OpenLogStream = (log: FollowedLog, signal: AbortSignal) => AsyncIter
 type Idle = { readonly key: string; readonly reader: LogReader; readonly timer: NodeJS.Timeout };
 
 /**
- * Keeps each stream for the call that continues at the end of the last answer. A call for another offset, such as after a lost answer or from another replica, opens
- * a stream of its own, which is read up to the offset.
+ * Keeps each stream for the call that continues at the end of the last answer. A call for another offset, such as after a lost answer or from another
+ * replica, opens a stream of its own, which is read up to the offset.
  */
 export function followLogs(open: OpenLogStream, limits: FollowLimits): LogFollowers {
   const idle = new Set<Idle>();

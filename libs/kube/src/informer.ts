@@ -69,7 +69,10 @@ const DEFAULT_TIMING: InformerTiming = {
 
 const PAGE_SIZE = 500;
 const RELIST_EVERY_MS = 10 * 60_000;
-/** A silent watch that ended in good order sooner than this counts as a failure. Otherwise a server that ends watches immediately would be asked without pause. */
+/**
+ * A silent watch that ended in good order sooner than this counts as a failure. Otherwise a server that ends watches immediately would be asked without
+ * pause.
+ */
 const SHORT_WATCH_MS = 1000;
 /** After this many failures in a row a list is made: the resource version itself may be wrong (a server restored from a backup never reaches it). */
 const FAILURES_BEFORE_LIST = 3;
@@ -200,7 +203,10 @@ function needsList(error: unknown, position: Position): boolean {
 /** The server reported an error inside a watch. The events before it are valid; later ones are lost. */
 class WatchErrorEvent extends KubeError {}
 
-/** Lists everything and makes the cache equal to it. An expired token restarts the list, the second time without pages, so that a slow reader of a busy server ends. */
+/**
+ * Lists everything and makes the cache equal to it. An expired token restarts the list, the second time without pages, so that a slow reader of a busy server
+ * ends.
+ */
 async function relist<Object extends KubeObject, Kept>(following: Following<Object, Kept>): Promise<string> {
   for (const limit of [following.pageSize, following.pageSize, 0]) {
     try {

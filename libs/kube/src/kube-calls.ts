@@ -38,8 +38,8 @@ export type DeleteOptions = CallOptions & {
 };
 
 /**
- * Calls to the API server for any resource, as plain JSON. Objects are the server's JSON: times are strings, whatever client-node's types state.
- * Every call rejects with an error that `kubeFault` reads: KubeError for a refusal, TimeoutError, the signal's reason, or a network error. No call is retried, except
+ * Calls to the API server for any resource, as plain JSON. Objects are the server's JSON: times are strings, whatever client-node's types state. Every call
+ * rejects with an error that `kubeFault` reads: KubeError for a refusal, TimeoutError, the signal's reason, or a network error. No call is retried, except
  * once after an expired token. Cluster-scoped objects are created without a namespace.
  */
 export type KubeCalls = AsyncDisposable & {

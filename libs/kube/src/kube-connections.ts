@@ -122,8 +122,8 @@ type CallTime = { over: Error | undefined; cut: (why: Error) => void };
 const NOTHING_TO_CUT = (): void => undefined;
 
 /**
- * Rejects as soon as the time has passed or the signal is aborted, whatever the work waits for. One timer and no AbortSignal per call: those cost more than the rest of
- * a request.
+ * Rejects as soon as the time has passed or the signal is aborted, whatever the work waits for. One timer and no AbortSignal per call: those cost more than
+ * the rest of a request.
  */
 function within<Value>(
   timeoutMs: number,

@@ -29,8 +29,8 @@ const NETWORK_CODES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The fault behind an error of client-node, by status code and never by text; undefined for an error of neither the API server nor the network.
- * An expired version or token (410) is a conflict: read again. A missing permission (403) is an invalid request, because a retry cannot help. A refused credential (401)
+ * The fault behind an error of client-node, by status code and never by text; undefined for an error of neither the API server nor the network. An expired
+ * version or token (410) is a conflict: read again. A missing permission (403) is an invalid request, because a retry cannot help. A refused credential (401)
  * is retryable, because credentials are renewed without us; the fault names the credential.
  */
 export function kubeFault(error: unknown): Fault | undefined {
@@ -93,7 +93,10 @@ function reasonText(code: number, body: unknown): string {
   return text(field(body, "message")) ?? `refused with status ${code}`;
 }
 
-/** The API server's explanation of a failure: its first cause, such as the disruption budget that forbids an eviction, else its message. Undefined: no message. */
+/**
+ * The API server's explanation of a failure: its first cause, such as the disruption budget that forbids an eviction, else its message. Undefined: no
+ * message.
+ */
 export function statusMessage(error: unknown): string | undefined {
   const body = parseBody(field(error, "body"));
   const causes = field(field(body, "details"), "causes");

@@ -16,9 +16,9 @@ const MAX_ERROR_BODY_LENGTH = 64 * 1024;
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /**
- * Sends one GET with client-node's connection and credentials, and resolves with the answer once its header has status 200. Rejects with KubeError for any other
- * status, with a network error, or with the signal's reason. node:http and not fetch: client-node makes a new connection pool for each fetch. `agents` keep
- * connections for further short answers; a watch has a connection of its own.
+ * Sends one GET with client-node's connection and credentials, and resolves with the answer once its header has status 200. Rejects with KubeError for any
+ * other status, with a network error, or with the signal's reason. node:http and not fetch: client-node makes a new connection pool for each fetch. `agents`
+ * keep connections for further short answers; a watch has a connection of its own.
  */
 export async function openGet(
   config: KubeConfig,

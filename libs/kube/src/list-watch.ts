@@ -37,8 +37,8 @@ export type WatchEvent<Object> =
   | { readonly type: "ERROR"; readonly object: KubeStatus };
 
 /**
- * List and watch on an API path such as `/api/v1/pods`, with client-node's connection and credentials. Objects are the server's JSON: times are strings, whatever
- * client-node's types state, exactly as with its own watch.
+ * List and watch on an API path such as `/api/v1/pods`, with client-node's connection and credentials. Objects are the server's JSON: times are strings,
+ * whatever client-node's types state, exactly as with its own watch.
  */
 export function listWatch<Object extends KubeObject>(
   config: KubeConfig,

@@ -2,8 +2,8 @@ import { stat } from "node:fs/promises";
 import { KubeConfig, type RequestContext, type User } from "@kubernetes/client-node";
 
 /**
- * Loads a kubeconfig file, or the pod's own service account when no file is named. Never KUBECONFIG: the cluster is chosen on purpose. The credential of its user is
- * read again when the file has changed. The next request uses a renewed credential, a client certificate within five minutes.
+ * Loads a kubeconfig file, or the pod's own service account when no file is named. Never KUBECONFIG: the cluster is chosen on purpose. The credential of its
+ * user is read again when the file has changed. The next request uses a renewed credential, a client certificate within five minutes.
  */
 export function loadKube(file: string | undefined): KubeConfig {
   if (file !== undefined) return new FileKubeConfig(file);

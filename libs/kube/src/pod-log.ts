@@ -32,8 +32,8 @@ export async function* openPodLog(
 }
 
 /**
- * At most `limitBytes` from the offset on. The API server knows no offset, so everything before it is read and discarded: a client that polls uses `followLogs`.
- * Rejects with FaultError.
+ * At most `limitBytes` from the offset on. The API server knows no offset, so everything before it is read and discarded: a client that polls uses
+ * `followLogs`. Rejects with FaultError.
  */
 export async function readLogRange(
   config: KubeConfig,

@@ -16,8 +16,8 @@ export type LedgerClient = AsyncDisposable & {
   /** Since the newest complete list began; Infinity before the first one. */
   ageMs(): number;
   /**
-   * Requests machines, or a place in the queue. The same request again is the same reservation. Returns what the owner has, which is another reservation where it was requested with other
-   * needs. Rejects with FaultError.
+   * Requests machines, or a place in the queue. The same request again is the same reservation. Returns what the owner has, which is another reservation
+   * where it was requested with other needs. Rejects with FaultError.
    */
   reserve(ownerId: string, needs: readonly Need[], priority?: number): Promise<Reservation | undefined>;
   /** Releases exactly this reservation, or its place in the queue; one that is over is no error. Rejects with FaultError. */

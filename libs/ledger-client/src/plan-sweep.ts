@@ -25,8 +25,8 @@ export type SweepMemory = {
   readonly leftSince: ReadonlyMap<string, number>;
   readonly nowMs: number;
   /**
-   * An object is removed when it has looked left over at two sweeps at least, and for this long. Undefined: it is removed at the first sweep, which is right only where no owner can come to have
-   * it later and its owner was requested at the store itself.
+   * An object is removed when it has looked left over at two sweeps at least, and for this long. Undefined: it is removed at the first sweep, which is right
+   * only where no owner can come to have it later and its owner was requested at the store itself.
    */
   readonly graceMs: number | undefined;
 };
@@ -81,7 +81,10 @@ export type BrakeSnapshot = {
 /** Of so few, any part may be left over. */
 export const FEW = 10;
 
-/** Undefined: the sweep may remove what it plans. A process that has lost records sees leftovers everywhere, so what looks left over counts from the first sweep on. */
+/**
+ * Undefined: the sweep may remove what it plans. A process that has lost records sees leftovers everywhere, so what looks left over counts from the first
+ * sweep on.
+ */
 export function decideBrake(
   { left, olderThanStore, found, owners, owner, confirmed }: BrakeSnapshot,
   { mostObjects, mostPercent }: BrakePolicy,

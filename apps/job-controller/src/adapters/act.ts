@@ -34,8 +34,8 @@ export type Acting = {
 };
 
 /**
- * Carries out one step. A step may run twice, and in two processes, without harm: names, uids and reservation ids identify its effect. Rejects with FaultError when it
- * failed; the pass is then retried.
+ * Carries out one step. A step may run twice, and in two processes, without harm: names, uids and reservation ids identify its effect. Rejects with
+ * FaultError when it failed; the pass is then retried.
  */
 export function act(deps: ActDeps, acting: Acting, step: JobStep): Promise<void> {
   return fenced(acting.isHeld, actNow)(deps, acting, step);

@@ -245,7 +245,8 @@ async function waitForChange(
     .find(({ kind }) => kind.kind === job.kind.kind)
     ?.job(`${config.kube.namespace}/${name}`);
   const isSame = cached?.metadata.uid === uid;
-  // The change was published while the answer was on its way; or the API server was restored, and has lower versions than the cache until the cache lists again.
+  // The change was published while the answer was on its way; or the API server was restored, and has lower versions than the cache until the cache lists
+  // again.
   if (isSame && versionOf(cached) > versionOf(job)) {
     await pause(emptyWakes === 0 ? 0 : Math.min(ms, backoffMs(emptyWakes, AHEAD_PAUSES)), signal);
     return;

@@ -61,8 +61,8 @@ function memberLog(
 }
 
 /**
- * A member that has not started has no log yet, and the log of a deleted pod is gone.
- * NOTE: a container restarts a moment before the status of its pod shows it. A log that is opened in that moment counts as the previous run, and is returned twice.
+ * A member that has not started has no log yet, and the log of a deleted pod is gone. NOTE: a container restarts a moment before the status of its pod shows
+ * it. A log that is opened in that moment counts as the previous run, and is returned twice.
  */
 function newestRun(pods: readonly V1Pod[], component: string, container: string): Run | undefined {
   const [newest] = pods

@@ -193,8 +193,8 @@ function sortPods(
 }
 
 /**
- * A pod under a member's own name is that member, whatever its labels are now: a name cannot be edited, and no other pod can have it. So it is read with the labels
- * that it was created with.
+ * A pod under a member's own name is that member, whatever its labels are now: a name cannot be edited, and no other pod can have it. So it is read with the
+ * labels that it was created with.
  */
 export function byOwnName(kind: Kind, { metadata, spec }: JobRow, pod: V1Pod): V1Pod {
   if ("problems" in spec) return pod;

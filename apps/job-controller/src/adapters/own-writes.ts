@@ -9,7 +9,10 @@ export type OwnWrites = {
   forget(key: string): void;
 };
 
-/** Keeps a row until the cache has it, or until the API server contradicts it: after a restore of its store, versions are lower than those that were written before. */
+/**
+ * Keeps a row until the cache has it, or until the API server contradicts it: after a restore of its store, versions are lower than those that were written
+ * before.
+ */
 export function ownWrites(): OwnWrites {
   const written = new Map<string, JobRow>();
   return {

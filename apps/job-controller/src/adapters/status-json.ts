@@ -133,8 +133,8 @@ export function progressJson(status: JobStatus): string | undefined {
 }
 
 /**
- * The written status, or that of a new job. Never throws: a malformed field counts as absent, and a malformed entry of a list is left out. People and older versions
- * may have written it.
+ * The written status, or that of a new job. Never throws: a malformed field counts as absent, and a malformed entry of a list is left out. People and older
+ * versions may have written it.
  */
 export function readStatus(json: unknown, annotation: string | undefined, shape: StatusShape): JobStatus {
   const progress = parseProgress(annotation);

@@ -17,7 +17,10 @@ function podOf(number: number, phase: string): V1Pod {
   };
 }
 
-/** Sweeps where the ledger has something of jobs 0 to 2, no cache shows any of them, and the API server has these. Returns whose machines come back, and what was asked. */
+/**
+ * Sweeps where the ledger has something of jobs 0 to 2, no cache shows any of them, and the API server has these. Returns whose machines come back, and what
+ * was asked.
+ */
 async function swept(live: {
   readonly jobs?: readonly number[];
   readonly pods?: readonly V1Pod[];

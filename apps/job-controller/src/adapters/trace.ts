@@ -7,7 +7,8 @@ import type { JobRow } from "./read-job.ts";
 const TRACER = "job-controller";
 
 /**
- * The trace context of a job, the same in every process: that of its submission, or one built from its uid, so that a job that kubectl created is one trace, too.
+ * The trace context of a job, the same in every process: that of its submission, or one built from its uid, so that a job that kubectl created is one trace,
+ * too.
  */
 export function contextOf({ traceparent, metadata }: Pick<JobRow, "traceparent" | "metadata">): Context {
   if (traceparent !== "") return contextOfTraceparent(traceparent);

@@ -32,7 +32,10 @@ export type World = AsyncDisposable & {
     job: { readonly namespace: string; readonly name: string; readonly uid: string },
     labels: Labels,
   ): BudgetSeen | undefined;
-  /** Called with the `namespace/name` of each budget that was created, changed or deleted; a budget has the name of its job. Returns the function that unsubscribes. */
+  /**
+   * Called with the `namespace/name` of each budget that was created, changed or deleted; a budget has the name of its job. Returns the function that
+   * unsubscribes.
+   */
   onBudgetChange(listener: (key: string) => void): () => void;
   /** Pods of this owner id that may still run, whichever owner they have now. */
   runningFor(ownerId: string): readonly PodFact[];

@@ -12,10 +12,9 @@ export type StatusDeps = {
 };
 
 /**
- * Replaces the status that the row was read with, and returns the resource after that; undefined when it was deleted meanwhile. Rejects with a conflict when the resource has
- * changed since.
- * What the resources of other projects have no field for goes first into an annotation, because the rest follows from it. So does what an older definition of Muster's own has
- * no field for, from the first write whose answer shows that: a restart budget must not be forgotten.
+ * Replaces the status that the row was read with, and returns the resource after that; undefined when it was deleted meanwhile. Rejects with a conflict when
+ * the resource has changed since. What the resources of other projects have no field for goes first into an annotation, because the rest follows from it. So
+ * does what an older definition of Muster's own has no field for, from the first write whose answer shows that: a restart budget must not be forgotten.
  */
 export async function writeStatus(
   deps: StatusDeps,

@@ -40,8 +40,8 @@ export type PodManifest = {
 const HOSTNAME = "kubernetes.io/hostname";
 
 /**
- * The pod of one member: its template, alone on exactly the granted machine, with a description of itself and of its gang. The template's own settings are kept where both
- * can be true, and overridden where they cannot: labels, machine, restart policy, and the host name where the gang is found by it.
+ * The pod of one member: its template, alone on exactly the granted machine, with a description of itself and of its gang. The template's own settings are
+ * kept where both can be true, and overridden where they cannot: labels, machine, restart policy, and the host name where the gang is found by it.
  */
 export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest {
   const { kind, job, spec, member, attempt, mark, traceparent } = request;

@@ -8,8 +8,8 @@ import { ownerReference } from "./ownership.ts";
 export type ServiceOwner = Member | "job";
 
 /**
- * A headless service: a name in DNS for the pods of a job (`<pod>.<job>`) or for one of them. It includes pods that are not ready, because the processes of a gang need
- * each other's addresses before any of them is.
+ * A headless service: a name in DNS for the pods of a job (`<pod>.<job>`) or for one of them. It includes pods that are not ready, because the processes of a
+ * gang need each other's addresses before any of them is.
  */
 export function buildService(request: JobToBuild, owner: ServiceOwner, keys: MemberKeys) {
   const { kind, job, spec } = request;

@@ -28,8 +28,8 @@ export function ownerIdOf(job: { readonly name: string; readonly uid: string }):
 }
 
 /**
- * The desired units of a job: its gang, without which nothing starts, and a unit for each member that the gang's grant has no machine for, because the job grew or a
- * machine was lost. The grant defines the gang, so that a change of the spec adds and releases single machines and never the gang.
+ * The desired units of a job: its gang, without which nothing starts, and a unit for each member that the gang's grant has no machine for, because the job
+ * grew or a machine was lost. The grant defines the gang, so that a change of the spec adds and releases single machines and never the gang.
  */
 export function buildUnits(
   job: { readonly name: string; readonly uid: string },

@@ -19,8 +19,8 @@ type IgnoredReason = Exclude<UncountedReason, "machine-lost">;
 /** From this code on, a signal ended the process: usually an outside cause and not its own mistake. */
 const FIRST_SIGNAL_CODE = 128;
 /**
- * Reasons of the kubelet and of node controllers for pods that were ended because of the node. `Evicted` is not one: the kubelet also uses it for a pod over its own storage
- * limit, and marks only the others with the condition DisruptionTarget.
+ * Reasons of the kubelet and of node controllers for pods that were ended because of the node. `Evicted` is not one: the kubelet also uses it for a pod over
+ * its own storage limit, and marks only the others with the condition DisruptionTarget.
  */
 const DISRUPTIONS: ReadonlySet<string> = new Set([
   "NodeLost",
@@ -36,8 +36,8 @@ const DISRUPTIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Decides about one failed pod: the first failure rule that matches, then the restart policy of its type. A pod that was preempted, evicted or lost with its node has
- * not failed by itself: it is recreated under every restart policy, and does not count.
+ * Decides about one failed pod: the first failure rule that matches, then the restart policy of its type. A pod that was preempted, evicted or lost with its
+ * node has not failed by itself: it is recreated under every restart policy, and does not count.
  */
 export function decideFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): FailureVerdict {
   if (replica.failuresIgnored) return { action: "restart-pod", counts: false, because: "failures-ignored" };
@@ -71,8 +71,8 @@ export function endedByItself({ phase, deleting, endedFirst }: PodFact): boolean
 }
 
 /**
- * Whether it ended by itself, and its main container successfully, although the pod may have failed: another container that was ended with it, such as a sidecar, does not
- * matter. A pod with a reason of its own for its end was stopped.
+ * Whether it ended by itself, and its main container successfully, although the pod may have failed: another container that was ended with it, such as a
+ * sidecar, does not matter. A pod with a reason of its own for its end was stopped.
  */
 export function endedWell(pod: PodFact, replica: ReplicaSpec): boolean {
   if (!endedByItself(pod)) return false;

@@ -20,8 +20,8 @@ export type NextRestart = {
 export type RestartPauses = Pick<JobPolicy, "restartBackoffMs" | "maxRestartBackoffMs">;
 
 /**
- * Decides when failed members restart, or the whole gang if a rule demands it; undefined when nothing restarts. `pods` are the members, in the order of the spec; `status`
- * already has their failures.
+ * Decides when failed members restart, or the whole gang if a rule demands it; undefined when nothing restarts. `pods` are the members, in the order of the
+ * spec; `status` already has their failures.
  */
 export function decideRestart(
   job: { readonly spec: JobSpec; readonly status: JobStatus; readonly pods: readonly PodFact[] },

@@ -1,8 +1,8 @@
 import { isRemembered, type JobStatus } from "./job-status.ts";
 
 /**
- * When a status is written. `first`: steps rely on something in it. `after`: it describes what the steps have done. `later`: only counts differ, and they were written a
- * moment ago. `never`: nothing differs.
+ * When a status is written. `first`: steps rely on something in it. `after`: it describes what the steps have done. `later`: only counts differ, and they
+ * were written a moment ago. `never`: nothing differs.
  */
 export type WriteTime = "first" | "after" | "later" | "never";
 

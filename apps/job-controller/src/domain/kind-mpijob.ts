@@ -19,10 +19,10 @@ const CONFIG_VOLUME = "mpi-job-config";
 const KUBECTL_VOLUME = "mpi-job-kubectl";
 
 /**
- * The launcher starts mpirun, which starts its processes in the workers through `kubectl exec` in place of ssh. Two things differ from the original. The launcher is
- * created once all workers are ready, so it needs no init container that waits. And discover_hosts.sh lists the running workers when it is called, so its text never
- * changes. An init container only delivers kubectl; an image with kubectl on its PATH needs none (no image for it configured). The hostfile and the rights of the launcher
- * are those of the workers at the creation of the job.
+ * The launcher starts mpirun, which starts its processes in the workers through `kubectl exec` in place of ssh. Two things differ from the original. The
+ * launcher is created once all workers are ready, so it needs no init container that waits. And discover_hosts.sh lists the running workers when it is
+ * called, so its text never changes. An init container only delivers kubectl; an image with kubectl on its PATH needs none (no image for it configured). The
+ * hostfile and the rights of the launcher are those of the workers at the creation of the job.
  */
 export const MPIJOB_KIND: Kind = kubeflowKind({
   kind: "MPIJob",

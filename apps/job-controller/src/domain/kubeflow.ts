@@ -125,7 +125,8 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
   const drafts = readReplicas(framework, manifest, defaults);
   const { drafts: finished, success, settings } = framework.finish(spec, drafts);
   const policy = spec.object("runPolicy");
-  // Earlier versions have the field in the spec itself. The default removes running pods, though the training operator keeps all: a parameter server never ends, and would
+  // Earlier versions have the field in the spec itself. The default removes running pods, though the training operator keeps all: a parameter server never
+  // ends, and would
   // keep its machine.
   const cleanPodPolicy = spec.oneOf("cleanPodPolicy", CLEAN_POD_POLICIES) ?? "Running";
   const runPolicy = readRunPolicy(policy, { backoffLimit: undefined, cleanPodPolicy });

@@ -3,8 +3,8 @@ import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
 import { wasWrittenRecently, transitionConditions } from "./transition-conditions.ts";
 
 /**
- * The status with the condition PodsWaiting while something keeps pods from starting or running, with the message of the scheduler or kubelet. A changed message is written
- * at most every `explainEveryMs`: a kubelet that cannot pull an image alternates between two messages.
+ * The status with the condition PodsWaiting while something keeps pods from starting or running, with the message of the scheduler or kubelet. A changed
+ * message is written at most every `explainEveryMs`: a kubelet that cannot pull an image alternates between two messages.
  */
 export function noteTroubles(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
   const { nowMs } = snapshot;

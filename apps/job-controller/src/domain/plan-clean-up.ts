@@ -14,8 +14,9 @@ export type CleanUpPolicy = {
 };
 
 /**
- * Keeps of a finished job what its policy allows, but never a pod that may run on a machine which is not the job's. Deletes pods, then services and the group, whether or
- * not there were pods, and always the budget; releases machines as soon as nothing runs on them; deletes the job last. Its outcome never changes.
+ * Keeps of a finished job what its policy allows, but never a pod that may run on a machine which is not the job's. Deletes pods, then services and the
+ * group, whether or not there were pods, and always the budget; releases machines as soon as nothing runs on them; deletes the job last. Its outcome never
+ * changes.
  */
 export function planCleanUp(snapshot: Snapshot, status: JobStatus, after: CleanUpPolicy, policy: JobPolicy): JobPlan {
   const { cleanPodPolicy } = after;

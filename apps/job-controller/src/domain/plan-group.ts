@@ -39,8 +39,8 @@ export function adviceOnGroup(
 }
 
 /**
- * Pods that must exist before any of them is placed. It counts only pods that are created together, or the scheduler would wait for ever: types that depend on others are
- * created once those run, and completed members whose pods are gone are not recreated.
+ * Pods that must exist before any of them is placed. It counts only pods that are created together, or the scheduler would wait for ever: types that depend
+ * on others are created once those run, and completed members whose pods are gone are not recreated.
  */
 function minMember(seen: readonly ReplicaSeen[], spec: JobSpec, status: JobStatus): number {
   const first = spec.replicas.filter(({ dependsOn }) => dependsOn.length === 0);

@@ -8,8 +8,9 @@ import type { ReplicaSeen, Snapshot } from "./snapshot.ts";
 import { isActive } from "./summarise-replicas.ts";
 
 /**
- * Leaves a job to the controller that it names: deletes our pods, then releases its machines, so that no two controllers run one job. The status stays, and so do services,
- * which both controllers build alike, and objects of the other controller. Plans nothing once that is done, nor for a job that never was ours.
+ * Leaves a job to the controller that it names: deletes our pods, then releases its machines, so that no two controllers run one job. The status stays, and
+ * so do services, which both controllers build alike, and objects of the other controller. Plans nothing once that is done, nor for a job that never was
+ * ours.
  */
 export function planHandOver(snapshot: Snapshot): JobPlan {
   const { status, nodesLost } = snapshot;

@@ -31,8 +31,8 @@ const WHILE_UNREADABLE =
   "pods and machines stay as they are until the spec can be read again; put right the spec or the controller's configuration, or cancel the job";
 
 /**
- * Decides the next steps of one job: reserve every machine, create missing pods, judge ended pods, and clean up once it is finished. Plans nothing while there is nothing to
- * do but wait, nor for a job that another controller runs or that is being deleted, except for releasing its machines.
+ * Decides the next steps of one job: reserve every machine, create missing pods, judge ended pods, and clean up once it is finished. Plans nothing while
+ * there is nothing to do but wait, nor for a job that another controller runs or that is being deleted, except for releasing its machines.
  */
 export function planJob(snapshot: Snapshot, policy: JobPolicy): JobPlan {
   const { spec, nodesLost } = snapshot;
@@ -58,8 +58,8 @@ function isUnreadable(spec: Snapshot["spec"]): spec is Unreadable {
 }
 
 /**
- * A job that never started fails with the problems as its reason. A started job could be read once, and may be readable again: a change of the controller's configuration, or
- * an edit, does not end what runs.
+ * A job that never started fails with the problems as its reason. A started job could be read once, and may be readable again: a change of the controller's
+ * configuration, or an edit, does not end what runs.
  */
 function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: JobPolicy): JobPlan {
   const { nowMs, job } = snapshot;

@@ -21,7 +21,10 @@ export type PodLeft = {
   readonly node: string;
 };
 
-/** Whether a unit is left over: its job is gone. A waiting request is, whatever pods exist; granted machines are blocked by each pod of the job that may run on any of them. */
+/**
+ * Whether a unit is left over: its job is gone. A waiting request is, whatever pods exist; granted machines are blocked by each pod of the job that may run
+ * on any of them.
+ */
 export function unitStanding(unit: UnitSeen, { jobs, running }: Omit<Leftovers, "units">): Standing {
   if (jobs.has(ownerIdOfUnit(unit.id))) return { kind: "owned", because: "its job exists" };
   if (unit.state === "none" || unit.state === "unknown") return { kind: "owned", because: `it is ${unit.state}` };

@@ -5,7 +5,10 @@ import type { JobStep, ReleaseReason } from "./plan-steps.ts";
 import type { JobPolicy, PodFact, Snapshot, UnitSeen } from "./snapshot.ts";
 import { mayRun } from "./summarise-replicas.ts";
 
-/** The machine that each member may run on: that of its own unit, else that of the gang's. Members whose machine was lost have none until they get another one. */
+/**
+ * The machine that each member may run on: that of its own unit, else that of the gang's. Members whose machine was lost have none until they get another
+ * one.
+ */
 export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<string, string> {
   const gangId = ownerIdOf(snapshot.job);
   const machines = new Map<string, string>();
@@ -43,8 +46,9 @@ export function isStray(pod: PodFact, held: Places["held"]): boolean {
 }
 
 /**
- * Whether a pod runs, or would be placed, where its member must not run: on a lost machine, on a machine that the job does not hold, or, while it has no node, on another
- * machine than its member's. A pod stays bound to the machine that it was created for, so only recreating it helps. False while the ledger has not answered.
+ * Whether a pod runs, or would be placed, where its member must not run: on a lost machine, on a machine that the job does not hold, or, while it has no
+ * node, on another machine than its member's. A pod stays bound to the machine that it was created for, so only recreating it helps. False while the ledger
+ * has not answered.
  */
 export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }: Places): boolean {
   const place = pod.node ?? pod.pinned;

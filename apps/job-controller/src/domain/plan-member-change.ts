@@ -46,12 +46,12 @@ export type OwningKind = Pick<Kind, "group" | "kind" | "labelKeys">;
 /**
  * The consequences of one change of a pod or service: the jobs that need a pass, and the expectations that are met. `jobOf` is the cache of jobs.
  *
- * A member is of a replica set while a job of our kind manages it and it has the type label. Entering a set meets a creation. Leaving it, by deletion, by an edit of its
- * labels or by release, meets a deletion; so does the start of a deletion, because from then on the cache shows it. A member that leaves meets its creation, too: it
- * existed, whether or not its addition was reported.
+ * A member is of a replica set while a job of our kind manages it and it has the type label. Entering a set meets a creation. Leaving it, by deletion, by an
+ * edit of its labels or by release, meets a deletion; so does the start of a deletion, because from then on the cache shows it. A member that leaves meets
+ * its creation, too: it existed, whether or not its addition was reported.
  *
- * The old and the new owner wake when the owner or the labels change. An orphan wakes the job that selects it, which may adopt it. So does the deletion of any owner's
- * member: it may have had a name that the job waits for, as those of an earlier job of the same name have.
+ * The old and the new owner wake when the owner or the labels change. An orphan wakes the job that selects it, which may adopt it. So does the deletion of
+ * any owner's member: it may have had a name that the job waits for, as those of an earlier job of the same name have.
  */
 export function planMemberChange<M extends MemberObject>(
   { before, after }: MemberChange<M>,

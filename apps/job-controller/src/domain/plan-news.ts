@@ -14,8 +14,8 @@ const BAD_NEWS: ReadonlySet<ConditionType> = new Set(["Failed", "Restarting", "P
 const BAD_REASONS: ReadonlySet<string> = new Set(["RightsMissing", "InvalidSpec"]);
 
 /**
- * The news once the second status has replaced the first: each condition that has become true, and warnings about a new generation of the spec. The same status again is
- * no news.
+ * The news once the second status has replaced the first: each condition that has become true, and warnings about a new generation of the spec. The same
+ * status again is no news.
  */
 export function planNews(before: JobStatus, after: JobStatus, warnings: readonly Problem[]): readonly News[] {
   const newWarnings = before.observedGeneration === after.observedGeneration ? [] : warnings;

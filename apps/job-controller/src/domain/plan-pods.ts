@@ -20,8 +20,8 @@ export type PodPlan = {
 };
 
 /**
- * Keeps each member of a gang that has its machines present once: deletes duplicates, pods of unknown types, and failed pods that may be retried, and creates missing ones. A
- * type whose earlier creations and deletions were not observed yet is skipped, and so is one whose dependency is not met.
+ * Keeps each member of a gang that has its machines present once: deletes duplicates, pods of unknown types, and failed pods that may be retried, and creates
+ * missing ones. A type whose earlier creations and deletions were not observed yet is skipped, and so is one whose dependency is not met.
  */
 export function planPods(
   snapshot: Snapshot,
@@ -59,8 +59,8 @@ export function planDeletions(pods: readonly PodFact[], because: DeleteReason): 
 }
 
 /**
- * Force-deletes pods that were deleted and whose end cannot be reported: their machine is gone, or has been silent for longer than the policy allows. The machine gets no
- * work until it answers again, and then it ends pods that the API server does not list.
+ * Force-deletes pods that were deleted and whose end cannot be reported: their machine is gone, or has been silent for longer than the policy allows. The
+ * machine gets no work until it answers again, and then it ends pods that the API server does not list.
  */
 export function planForced(
   pods: readonly PodFact[],

@@ -2,8 +2,8 @@ import type { Container, PodTemplate } from "./job.ts";
 import { type Fields, fieldsOf, INT32, isObject, type Notes } from "./read-fields.ts";
 
 /**
- * The pod template of a replica type, without its nulls. Undefined after a problem was noted: fields that a rule or a builder reads must have the expected form, however the
- * object was admitted.
+ * The pod template of a replica type, without its nulls. Undefined after a problem was noted: fields that a rule or a builder reads must have the expected
+ * form, however the object was admitted.
  */
 export function readTemplate(replica: Fields, notes: Notes): PodTemplate | undefined {
   const written = replica.raw("template");

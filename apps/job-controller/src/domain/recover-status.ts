@@ -5,8 +5,8 @@ import { mayRun } from "./summarise-replicas.ts";
 import { wholeSecond } from "./transition-conditions.ts";
 
 /**
- * The status with lost parts recovered from pods. A client that replaces a job of another project removes the annotation with its progress: the pods carry their attempt of
- * the gang, and those that have succeeded still exist. A status that other controllers wrote may have conditions without times.
+ * The status with lost parts recovered from pods. A client that replaces a job of another project removes the annotation with its progress: the pods carry
+ * their attempt of the gang, and those that have succeeded still exist. A status that other controllers wrote may have conditions without times.
  */
 export function recoverStatus(snapshot: Snapshot): JobStatus {
   return withTimes(withAttempt(snapshot.status, snapshot), snapshot);

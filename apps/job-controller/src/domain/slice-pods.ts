@@ -24,8 +24,8 @@ export function filterPods<M extends MemberObject>(
 }
 
 /**
- * Sorts the pods of one replica type into slots by their index label. Of several pods with one index the best stays: one that has succeeded, because its work would be
- * repeated; then the oldest ready one; then the oldest living one; a failed or deleted one only if there is no other.
+ * Sorts the pods of one replica type into slots by their index label. Of several pods with one index the best stays: one that has succeeded, because its work
+ * would be repeated; then the oldest ready one; then the oldest living one; a failed or deleted one only if there is no other.
  */
 export function slicePods<M extends PodObject>(
   pods: readonly M[],

@@ -4,8 +4,9 @@ import { isRemembered, type JobStatus, type ReplicaStatus } from "./job-status.t
 import type { PodFact, ReplicaSeen } from "./snapshot.ts";
 
 /**
- * The progress of each type. History stays: completed indexes are kept when their pods are deleted, or the type no longer has the index, and each failure is counted once,
- * however often it is seen and whatever happens to the pod. Types that are no longer in the spec also stay, after the others, with their history.
+ * The progress of each type. History stays: completed indexes are kept when their pods are deleted, or the type no longer has the index, and each failure is
+ * counted once, however often it is seen and whatever happens to the pod. Types that are no longer in the spec also stay, after the others, with their
+ * history.
  */
 export function summariseReplicas(
   spec: JobSpec,
@@ -60,8 +61,8 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
 }
 
 /**
- * Failures of this pod that count, each as soon as it is seen: restarts in place, which the kubelet reports only when it restarts, and the end of the pod, which the
- * controller recreates.
+ * Failures of this pod that count, each as soon as it is seen: restarts in place, which the kubelet reports only when it restarts, and the end of the pod,
+ * which the controller recreates.
  */
 function failuresOf(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): number {
   if (replica.failuresIgnored) return 0;

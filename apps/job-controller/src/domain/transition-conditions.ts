@@ -23,8 +23,8 @@ const TEMPORARY: ReadonlySet<ConditionType> = new Set([
 const MAX_MESSAGE_LENGTH = 1024;
 
 /**
- * The status with this condition, its message truncated. The same condition again changes nothing, not even a time. A finished job never changes: a second outcome is
- * ignored.
+ * The status with this condition, its message truncated. The same condition again changes nothing, not even a time. A finished job never changes: a second
+ * outcome is ignored.
  */
 export function transitionConditions(status: JobStatus, wanted: ConditionChange, nowMs: number): JobStatus {
   if (isFinished(status)) return status;

@@ -20,8 +20,8 @@ const UNKNOWN_CREATION_MS = 60_000;
 export type Accounting = { readonly expectations: Expectations; readonly key: string };
 
 /**
- * Creates members in a slow start. All are expected before the first request; the expectations of refused, untried and already existing members are removed, so that none
- * waits for what cannot happen. Stops at the first refusal that the others would meet, too.
+ * Creates members in a slow start. All are expected before the first request; the expectations of refused, untried and already existing members are removed,
+ * so that none waits for what cannot happen. Stops at the first refusal that the others would meet, too.
  */
 export async function createMembers<M extends MemberObject>(
   members: readonly M[],
@@ -57,8 +57,8 @@ export async function createMembers<M extends MemberObject>(
 }
 
 /**
- * Deletes members that are not being deleted yet. A failure does not stop the others. Without an answer nothing is expected: the cache shows a member until it is gone, and
- * deleting the same object twice is harmless, while an event that never comes would delay the job.
+ * Deletes members that are not being deleted yet. A failure does not stop the others. Without an answer nothing is expected: the cache shows a member until
+ * it is gone, and deleting the same object twice is harmless, while an event that never comes would delay the job.
  */
 export async function deleteMembers<M extends MemberObject>(
   members: readonly M[],

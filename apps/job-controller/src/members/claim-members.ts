@@ -28,8 +28,8 @@ export type Ownership = {
 type Patch<M extends MemberObject> = MemberCalls<M>["patch"];
 
 /**
- * Claims the members of the job among candidates of its namespace: keeps, adopts and releases as `decideClaim` decides. An error with one member does not stop the
- * others, and all errors are returned. The claimed members keep the order of the candidates.
+ * Claims the members of the job among candidates of its namespace: keeps, adopts and releases as `decideClaim` decides. An error with one member does not
+ * stop the others, and all errors are returned. The claimed members keep the order of the candidates.
  */
 export async function claimMembers<M extends MemberObject>(
   job: JobObject,
@@ -62,8 +62,8 @@ export async function claimMembers<M extends MemberObject>(
 }
 
 /**
- * The check before a job adopts an orphan: it must still be the same job and not being deleted. A stale cache would give members to a deleted job. The API server is
- * read at the first call, and the result is the same after that, even an error; so create one for each pass.
+ * The check before a job adopts an orphan: it must still be the same job and not being deleted. A stale cache would give members to a deleted job. The API
+ * server is read at the first call, and the result is the same after that, even an error; so create one for each pass.
  */
 export function recheckDeletionTimestamp(job: JobObject, getFreshJob: () => Promise<JobObject>): () => Promise<void> {
   let answer: Promise<void> | undefined;

@@ -5,8 +5,8 @@ import { controllerOf, labelsOf, type JobObject, type MemberObject } from "../do
 export type ClaimantCache<M extends MemberObject> = { byIndex(index: "claimant", value: string): readonly M[] };
 
 /**
- * The index `claimant`: a managed member is under its manager's uid, an orphan under its namespace and the name in its job label. So a pass reads its own members and
- * not the whole namespace.
+ * The index `claimant`: a managed member is under its manager's uid, an orphan under its namespace and the name in its job label. So a pass reads its own
+ * members and not the whole namespace.
  */
 export function claimantIndex({ jobNameLabelKey }: KindLabels): (member: MemberObject) => readonly string[] {
   return (member) => {

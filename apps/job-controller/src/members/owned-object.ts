@@ -28,8 +28,8 @@ export type OwnedObject<Object extends KubeObject> = Ownership & {
 };
 
 /**
- * Makes the object exist, owned by the job and as desired. An orphan with the job's labels is adopted. The object of another owner is never touched: a Warning event
- * and FaultError conflict, as for one that is still being deleted. Other failures are those of the calls.
+ * Makes the object exist, owned by the job and as desired. An orphan with the job's labels is adopted. The object of another owner is never touched: a
+ * Warning event and FaultError conflict, as for one that is still being deleted. Other failures are those of the calls.
  */
 export async function syncOwnedObject<Object extends KubeObject>(
   { calls, report }: OwnedObjectDeps,

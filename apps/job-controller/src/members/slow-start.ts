@@ -4,9 +4,9 @@ export const MAX_IN_FLIGHT = 16;
 export type Continuation = "go-on" | "stop";
 
 /**
- * Works in batches of 1, 2, 4, ... items, so that a failure that all items share (a quota, an admission rule) is met once and not a thousand times. Starts no further item
- * once one returns "stop" or the signal is aborted, and returns the items that were not started. The error of an item is thrown after
- * all started items have ended.
+ * Works in batches of 1, 2, 4, ... items, so that a failure that all items share (a quota, an admission rule) is met once and not a thousand times. Starts no
+ * further item once one returns "stop" or the signal is aborted, and returns the items that were not started. The error of an item is thrown after all
+ * started items have ended.
  */
 export async function slowStart<Item>(
   items: readonly Item[],

@@ -6,8 +6,8 @@ import { setTimeout } from "node:timers/promises";
 import type { Play } from "./play.ts";
 
 /**
- * A process in place of a framework's: it compares what it was told with what the test expects, waits until it may end, and ends as its part says. Of earlier runs
- * there is a line each in a file, whichever pod they were in.
+ * A process in place of a framework's: it compares what it was told with what the test expects, waits until it may end, and ends as its part says. Of earlier
+ * runs there is a line each in a file, whichever pod they were in.
  */
 const { folder, parts } = JSON.parse(process.argv[2] ?? "") as Play;
 const name = process.env["HOSTNAME"] ?? "";

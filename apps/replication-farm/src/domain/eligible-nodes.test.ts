@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { findNodes, readSelector, type NodeSight } from "./eligible-nodes.ts";
+import { findNodes, readSelector, type ObservedNode } from "./eligible-nodes.ts";
 
-const node = (name: string, rest: Partial<NodeSight> = {}): NodeSight => ({
+const node = (name: string, rest: Partial<ObservedNode> = {}): ObservedNode => ({
   name,
   labels: { disk: "ssd" },
   ready: true,
@@ -13,7 +13,7 @@ const look = { nowMs: 100_000, graceMs: 60_000 };
 const names = (set: ReadonlySet<string>): string[] => [...set];
 
 describe("nodes for a set", () => {
-  it.each<[string, NodeSight, boolean, boolean]>([
+  it.each<[string, ObservedNode, boolean, boolean]>([
     ["matches, ready", node("a"), true, true],
     ["has other labels", node("a", { labels: { disk: "hdd" } }), false, true],
     ["is cordoned", node("a", { schedulable: false }), false, false],

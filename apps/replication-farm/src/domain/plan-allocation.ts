@@ -1,6 +1,6 @@
 import type { Standing } from "@muster/ledger-client/plan-sweep";
 import { podNameOf, type ReplicaSet } from "./replica-set.ts";
-import type { LedgerSight } from "./set-snapshot.ts";
+import type { LedgerState } from "./set-snapshot.ts";
 
 export type AllocationStep =
   | { readonly kind: "allocate"; readonly number: number; readonly pool: string; readonly because: "not-asked" }
@@ -8,19 +8,22 @@ export type AllocationStep =
       readonly kind: "deallocate";
       readonly number: number;
       readonly reservation: string;
-      /** Undefined: it only waits. */
+      /** Undefined: the reservation waits. */
       readonly node: string | undefined;
       readonly because: "not-wanted" | "other-pool";
     }
   | { readonly kind: "wait"; readonly number: number; readonly because: "pods-there" | "failsafe" };
 
-/** Where a pod of the set is; the node is empty until it is placed. */
+/** The node of a pod of the set; empty until it is placed. */
 export type PodPlace = { readonly name: string; readonly node: string };
 
-/** What makes the ledger what the record says: a request for each machine, and none for what is not in the record, once no pod of the set can be there. */
+/**
+ * Makes the ledger match the record: a request for each machine, and a release of each reservation that is not in the record, once no pod of the set can be
+ * on its node.
+ */
 export function planAllocation(
   set: ReplicaSet,
-  ledger: LedgerSight,
+  ledger: LedgerState,
   { pods, failsafe }: { readonly pods: Iterable<PodPlace>; readonly failsafe: boolean },
 ): AllocationStep[] {
   if (!ledger.known) return [];
@@ -43,17 +46,17 @@ export function planAllocation(
   return steps;
 }
 
-/** Whether none of these pods is on the node or may still come there: one that is not placed yet, and has no place in the record, may be on its way to any. */
+/** Whether none of these pods is on the node or may still be placed there: a pod without a node and without a place in the record may be placed anywhere. */
 export function isClear(set: ReplicaSet, pods: Iterable<PodPlace>, node: string): boolean {
   const wanted = new Set(set.placements.map(({ ordinal }) => podNameOf(set.name, ordinal)));
   for (const pod of pods) if (pod.node === node || (pod.node === "" && !wanted.has(pod.name))) return false;
   return true;
 }
 
-/** What the ledger has under the name of a set and a number. */
+/** A reservation of a set under a number. */
 export type OwnedReservation = { readonly set: string; readonly number: number; readonly reservation: string };
 
-/** Whether a reservation is left over. `sets`: all that are stored, read after the reservations; `withPods`: names by which pods go, which have to go first. */
+/** Whether a reservation is left over. `sets`: all stored sets, read after the reservations; `withPods`: sets whose pods must be deleted first. */
 export function reservationStanding(
   { set }: Pick<OwnedReservation, "set">,
   { sets, withPods }: { readonly sets: ReadonlySet<string>; readonly withPods: ReadonlySet<string> },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aPod, aRoll, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
+import { aPod, aRollout, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
 import { sweepReservations } from "../../test/sweep-plans.ts";
 import { isClear, planAllocation, type OwnedReservation } from "./plan-allocation.ts";
 import {
@@ -11,7 +11,7 @@ import {
 } from "./plan-machines.ts";
 import { planSet } from "./plan-set.ts";
 import type { Machine, ReplicaSet } from "./replica-set.ts";
-import type { LedgerSight, MachineSight, SetSnapshot } from "./set-snapshot.ts";
+import type { LedgerState, MachineState, SetSnapshot } from "./set-snapshot.ts";
 
 const NOW_MS = 1_000_000;
 
@@ -19,13 +19,13 @@ const wished = (number: number, pool = "gpu"): Machine => ({ number, pool, grant
 const granted = (number: number, node: string, sinceMs = 0): Machine => {
   return { number, pool: "gpu", grant: { reservation: `r-${number}`, node }, sinceMs };
 };
-const waits = (number: number, because = "POOL_AVAILABILITY", pool = "gpu"): [number, MachineSight] => {
+const waits = (number: number, because = "POOL_AVAILABILITY", pool = "gpu"): [number, MachineState] => {
   return [number, { kind: "waiting", reservation: `r-${number}`, pool, because }];
 };
-const told = (number: number, node: string, reservation = `r-${number}`): [number, MachineSight] => {
+const told = (number: number, node: string, reservation = `r-${number}`): [number, MachineState] => {
   return [number, { kind: "granted", reservation, pool: "gpu", node }];
 };
-const ledgerOf = (sights: readonly [number, MachineSight][], more: Partial<LedgerSight> = {}): LedgerSight => {
+const ledgerOf = (sights: readonly [number, MachineState][], more: Partial<LedgerState> = {}): LedgerState => {
   return { known: true, byNumber: new Map(sights), trouble: undefined, ...more };
 };
 
@@ -64,7 +64,7 @@ describe("a set on machines of a pool", () => {
     expect(second?.next.placements).toMatchObject([{ node: "x", reservation: "r-1" }]);
   });
 
-  it.each<[string, readonly MachineSight[], readonly number[]]>([
+  it.each<[string, readonly MachineState[], readonly number[]]>([
     ["nothing is there any more", [{ kind: "gone" }], [2]],
     ["another reservation is there", [{ kind: "granted", reservation: "r-9", pool: "gpu", node: "x" }], [2]],
     ["the ledger has not told of it", [], [1, 2]],
@@ -80,7 +80,7 @@ describe("a set on machines of a pool", () => {
     const first = planSet(aSnapshot(onMachines(nodes), nodes, { ledger: all }), POLICY).change?.next;
     expect(first).toMatchObject({ trouble: { code: "MACHINES_GONE", sinceMs: NOW_MS } });
     expect(numbersOf(first)).toEqual([1, 2]);
-    const at = (ageMs: number, ledger: LedgerSight) =>
+    const at = (ageMs: number, ledger: LedgerState) =>
       planSet(aSnapshot(first ?? aSet(), nodes, { ledger, nowMs: NOW_MS + ageMs }), POLICY);
     const almostMs = POLICY.machinesGoneMs - 1;
     expect(at(almostMs, all)).toEqual({ change: undefined, waits: ["machines-gone"] });
@@ -124,8 +124,8 @@ describe("a set on machines of a pool", () => {
   });
 
   it("wants as many as its rolling update says", () => {
-    const fresh = onMachines([], 0, { name: "web-2", roll: "web-2" });
-    expect(numbersOf(plan(fresh, [], { roll: aRoll({ newDesired: 2 }) }).change?.next)).toEqual([1, 2]);
+    const fresh = onMachines([], 0, { name: "web-2", rollout: "web-2" });
+    expect(numbersOf(plan(fresh, [], { rollout: aRollout({ newDesired: 2 }) }).change?.next)).toEqual([1, 2]);
   });
 
   it("gives all back when it is deleted, whatever else is known", () => {
@@ -161,10 +161,10 @@ describe("why a set does not get its machines", () => {
   const set = onMachines([], 2, { machines: [wished(1), wished(2)], nextMachine: 3 });
   const away = { code: "LEDGER_AWAY", message: "away" } as const;
 
-  it.each<[string, ReplicaSet, LedgerSight, unknown]>([
+  it.each<[string, ReplicaSet, LedgerState, unknown]>([
     [
       "waits for as many as the ledger has queued, also in a rolling update",
-      { ...set, roll: "web-2" },
+      { ...set, rollout: "web-2" },
       ledgerOf([waits(1), waits(2, "HELD_FOR_OLDER")]),
       { code: "WAITING_FOR_MACHINE", message: "it is waiting for 2 machines of pool gpu: HELD_FOR_OLDER" },
     ],
@@ -183,7 +183,7 @@ describe("why a set does not get its machines", () => {
 });
 
 describe("what is asked of the ledger", () => {
-  const steps = (set: ReplicaSet, ledger: LedgerSight, failsafe = false) =>
+  const steps = (set: ReplicaSet, ledger: LedgerState, failsafe = false) =>
     planAllocation(set, ledger, { pods: aSnapshot(set, []).pods.values(), failsafe }).map(
       ({ kind: step, number, because }) => `${step} ${number} ${because}`,
     );

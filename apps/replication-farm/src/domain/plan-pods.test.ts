@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aPlacement, aPod, aRoll, aSnapshot, aTransfer, placedOn } from "../../test/a-set.ts";
+import { aPlacement, aPod, aRollout, aSnapshot, aTransfer, placedOn } from "../../test/a-set.ts";
 import { countHealthy } from "./count-healthy.ts";
 import { planPods } from "./plan-pods.ts";
 import type { SetSnapshot } from "./set-snapshot.ts";
@@ -124,8 +124,8 @@ describe("pods of a set", () => {
     ],
     [
       "is moved by a rolling update",
-      { roll: "web-2" },
-      { ...withPods(), roll: aRoll({ phase: "RUNNING" }) },
+      { rollout: "web-2" },
+      { ...withPods(), rollout: aRollout({ phase: "RUNNING" }) },
       ["create web-1: missing", "create web-2: missing"],
     ],
   ])("of a disabled set are not replaced; one that %s", (_case, more, rest, expected) => {

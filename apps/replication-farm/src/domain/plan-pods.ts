@@ -1,10 +1,10 @@
-import { standsStill } from "./desired-of.ts";
+import { isFrozen } from "./desired-of.ts";
 import { podNameOf, type Placement } from "./replica-set.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
-/** What became of the pods of one place, in this process. */
+/** The restarts of one place, in this process. */
 export type Restarts = {
-  /** Pods that ended and were made anew, since one was ready for a while. */
+  /** Recreations of ended pods, since one was ready for a while. */
   readonly times: number;
   readonly notBeforeMs: number;
 };
@@ -17,16 +17,16 @@ export type PodStep =
       readonly node: string;
       readonly because: "missing";
     }
-  /** Its maker may have died before it let the pod go to its node. */
+  /** Its creator may have died before it confirmed the pod. */
   | { readonly kind: "confirm"; readonly pod: string; readonly ordinal: number; readonly because: "not-placed" }
   | {
       readonly kind: "delete";
       readonly pod: string;
       readonly uid: string;
-      /** `node-gone`: it waits for a place on a node that does not exist. */
+      /** `node-gone`: it waits for a node that does not exist. */
       readonly because: "no-place" | "ended" | "node-gone";
     }
-  /** The pod stays and is nobody's: the labels by which it is the set's go. */
+  /** The pod stays without an owner: its ownership labels are removed. */
   | { readonly kind: "abandon"; readonly pod: string; readonly uid: string; readonly because: "kept" }
   | {
       readonly kind: "wait";
@@ -35,8 +35,8 @@ export type PodStep =
     };
 
 /**
- * What makes the pods what the record says: a pod for each place of a set that is not disabled, once its node takes pods and has no other of this pod id; none for what has no place. `occupied`:
- * nodes that have a live pod of this pod id, of this set or another, by the pod's name.
+ * Makes the pods match the record: a pod for each place of a set that is not disabled, once its node accepts pods and has no other of this pod id; pods
+ * without a place are removed. `occupied`: nodes that have a live pod of this pod id, of this set or another, by the pod's name.
  */
 export function planPods(
   snapshot: SetSnapshot,
@@ -71,9 +71,9 @@ export function planPods(
   return steps;
 }
 
-/** A disabled set makes no pod, also for one that was deleted by hand; its transfer, which continues, needs the new one. */
-export function makesPodFor({ set, roll }: Pick<SetSnapshot, "set" | "roll">, node: Placement["node"]): boolean {
-  return !standsStill(set, roll) || node === set.transfer?.newNode;
+/** A disabled set creates no pod, not even for one that was deleted by hand; but its transfer continues, and needs the new pod. */
+export function makesPodFor({ set, rollout }: Pick<SetSnapshot, "set" | "rollout">, node: Placement["node"]): boolean {
+  return !isFrozen(set, rollout) || node === set.transfer?.newNode;
 }
 
 function tend(

@@ -28,7 +28,7 @@ export type SetChangeReason =
   | "machines-surplus"
   | "trouble-changed";
 
-/** The next record of a set, and what is audited with it. */
+/** The next record of a set, and its audits. */
 export type SetChange = {
   readonly next: ReplicaSet;
   readonly because: SetChangeReason;
@@ -51,10 +51,10 @@ export type SetWait =
   | "others-unhealthy"
   | "earlier-group-starting";
 
-/** At most one change: what it leads to is planned on what was written. */
+/** At most one change: the next plan starts from the written record. */
 export type SetPlan = { readonly change: SetChange | undefined; readonly waits: readonly SetWait[] };
 
-/** Nothing to do now, and why. */
+/** No change now, and the reasons. */
 export function waitFor(...waits: readonly SetWait[]): SetPlan {
   return { change: undefined, waits };
 }

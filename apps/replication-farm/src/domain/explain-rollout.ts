@@ -1,11 +1,11 @@
-import { minimumOf } from "./roll.ts";
-import { planRoll, type RollSnapshot } from "./plan-roll.ts";
+import { minimumOf } from "./rollout.ts";
+import { planRollout, type RolloutSnapshot } from "./plan-rollout.ts";
 
-/** Why a rolling update does not move now, for people, as its own plan says; empty: it moves. */
-export function explainRoll(snapshot: RollSnapshot): string {
-  const { roll, old, fresh } = snapshot;
-  const { oldSet, newSet, oldDesired, newDesired, target, delayMs } = roll;
-  const step = planRoll(snapshot);
+/** Why a rolling update does not move now, for people, by its own plan; empty: it moves. */
+export function explainRollout(snapshot: RolloutSnapshot): string {
+  const { rollout, old, fresh } = snapshot;
+  const { oldSet, newSet, oldDesired, newDesired, target, delayMs } = rollout;
+  const step = planRollout(snapshot);
   if (step.kind !== "wait") return "";
   switch (step.because) {
     case "paused":
@@ -15,9 +15,9 @@ export function explainRoll(snapshot: RollSnapshot): string {
     case "transfer-there":
       return `${oldSet} or ${newSet} is leaving a node, which ends first`;
     case "blind":
-      return "the watcher is silent, so that nobody knows which replicas are healthy";
+      return "the watcher is silent, so the health of replicas is unknown";
     case "minimum-healthy":
-      return `${fresh?.healthy ?? 0} of ${newDesired} in ${newSet} are healthy, so that ${oldSet} keeps ${oldDesired}: ${minimumOf(roll)} of both have to stay healthy`;
+      return `${fresh?.healthy ?? 0} of ${newDesired} in ${newSet} are healthy, so that ${oldSet} keeps ${oldDesired}: ${minimumOf(rollout)} of both have to stay healthy`;
     case "places-missing":
       return `${newSet} has ${fresh?.set.placements.length ?? 0} of ${target} places, and no other eligible node is free`;
     case "surplus-there":
