@@ -45,7 +45,7 @@ export type LogPart = {
   readonly bytes: Uint8Array;
   readonly nextOffset: number;
   readonly complete: boolean;
-  /** The run of `bytes`; empty while there is none. */
+  /** The run of `bytes`; empty while none has begun. */
   readonly run: string;
   readonly pod: string;
 };

@@ -11,7 +11,7 @@ const PASS_POLICY = { ...POLICY, statusEveryMs: 1000, maxPostponeMs: 15_000 };
 
 const never = new AbortController().signal;
 
-/** A world in which steps do what they say, and of which a test may say what fails. */
+/** A world in which steps work, except for those that a test makes fail. */
 function world(
   start: Partial<Snapshot>,
   more: Partial<PassDeps<ObservedJob>> = {},
@@ -100,7 +100,7 @@ function after(now: Snapshot, step: JobStep): Snapshot {
 const fresh = { units: [], services: { present: [], wanted: ["train"], settled: true }, budget: undefined };
 
 describe("a pass", () => {
-  it("goes from nothing to pods when machines are granted at once, and tells of it after", async () => {
+  it("goes from nothing to pods when machines are granted immediately, and reports it after", async () => {
     const { pass } = world(fresh);
     expect((await pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
     expect((await pass()).did).toEqual(["write"]);
@@ -139,7 +139,7 @@ describe("a pass", () => {
     expect((await pass()).did).toEqual(["create-service", "write"]);
   });
 
-  it("tells of every step that failed, and fails with all of them", async () => {
+  it("reports every step that failed, and fails with all of them", async () => {
     const { pass, fail, failures } = world(fresh);
     fail("create-service", "sync-budget");
     await expect(pass()).rejects.toMatchObject({
@@ -148,14 +148,14 @@ describe("a pass", () => {
     expect(failures).toEqual(["create-service", "sync-budget"]);
   });
 
-  it("does everything else for a job of which a member could not be claimed, and then fails with why", async () => {
+  it("does everything else for a job with a member that could not be claimed, and then fails with the cause", async () => {
     const { pass, did, unclaimed } = world(fresh);
     unclaimed.push(new Error("a pod could not be adopted"));
     await expect(pass()).rejects.toThrow("a pod could not be adopted");
     expect(did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
   });
 
-  it("makes many services at once, and not all of them", async () => {
+  it("makes many services immediately, and not all of them", async () => {
     const wanted = Array.from({ length: 40 }, (_none, index) => `train-worker-${index}`);
     let now = 0;
     let most = 0;
@@ -201,7 +201,7 @@ describe("a pass", () => {
     expect((await pass()).did).toContain("create-pods");
   });
 
-  it("is told with its plan when it changes anything, and not otherwise", async () => {
+  it("has a span with its plan only when it changes something", async () => {
     const { pass, passes } = world(fresh);
     await pass();
     expect(passes).toEqual([["reserve"], ["create-pods", "create-service", "sync-budget"]]);
@@ -244,13 +244,13 @@ describe("a pass", () => {
     expect((await tooLate.pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
   });
 
-  it("leaves nothing of a job that has been told to run for later", async () => {
+  it("postpones nothing of a job that has started", async () => {
     const status = { ...snapshot().status, startMs: snapshot().nowMs - 1000 };
     const { pass } = world({ ...fresh, status }, {}, { busyForMs: 0 });
     expect((await pass()).did).toContain("sync-budget");
   });
 
-  it("is over, and no failure, when the job goes away while it is told of", async () => {
+  it("is over, and no failure, when the job goes away while it is reported", async () => {
     const writeStatus = (): Promise<"gone"> => Promise.resolve("gone");
     const after = world(fresh, { writeStatus });
     expect((await after.pass()).requeueAfterMs).toBeUndefined();

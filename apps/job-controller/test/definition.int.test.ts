@@ -48,7 +48,7 @@ const REFUSED: readonly [title: string, manifest: Manifest, message: string][] =
   ["a name that begins with a digit", jobManifest("1a"), "metadata.name is the name of a service"],
   ["a name that leaves no room", jobManifest("a".repeat(55)), "metadata.name is too long"],
   [
-    "a dependency on nobody",
+    "a dependency on a missing type",
     jobManifest("a", worker({ dependsOn: [{ type: "chief" }] })),
     "dependsOn has to name a replica type of this job",
   ],

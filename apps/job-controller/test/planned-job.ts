@@ -48,7 +48,7 @@ export function line(step: JobStep): string {
   }
 }
 
-/** What is planned, for the job of `samples.ts` as far as nothing else is said: one line a step. */
+/** What is planned, for the job of `samples.ts` with these changes: one line a step. */
 export function plan(more: Partial<Snapshot>): string[] {
   return planJob(snapshot({ budget: 2, ...more }), POLICY).steps.map(line);
 }
@@ -71,7 +71,7 @@ export const succeeded = {
 } as const;
 /** What is there of its two workers. */
 export const workers = (...slots: Parameters<typeof seen>[1]) => ({ replicas: [seen("worker", slots)] });
-/** A status of which this is known. */
+/** A status with these fields. */
 export const status = (more: Partial<JobStatus> = {}): JobStatus => ({ ...NEW_STATUS, ...more });
 /** A status in which these indexes have ended well. */
 export const workersDone = (...completedIndexes: number[]): JobStatus =>

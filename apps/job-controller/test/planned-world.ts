@@ -25,7 +25,7 @@ export type World = {
   cordoned: Set<string>;
   made: number;
   machines: number;
-  machinesMost: number;
+  maxMachines: number;
   /** Failures that happened to pods by their own doing, each once. */
   failures: number;
   deleting: boolean;
@@ -44,9 +44,9 @@ export type Happening =
 const GROUPS = { apiVersion: "groups/v1", fields: [] } as const;
 
 /** A job, and how many machines there are; lost ones come back as others. An elastic job may find no more than it needs to start. */
-export type Given = { readonly of: JobSpec; readonly machinesMost: number };
+export type Given = { readonly of: JobSpec; readonly maxMachines: number };
 /** A job whose machines were granted and whose first pods are made. */
-export function newWorld({ of, machinesMost }: Given, policy = POLICY): World {
+export function newWorld({ of, maxMachines }: Given, policy = POLICY): World {
   const world: World = {
     nowMs: NOW_MS,
     spec: of,
@@ -59,7 +59,7 @@ export function newWorld({ of, machinesMost }: Given, policy = POLICY): World {
     cordoned: new Set(),
     made: 0,
     machines: 0,
-    machinesMost,
+    maxMachines,
     failures: 0,
     deleting: false,
     policy,
@@ -101,11 +101,11 @@ export function observe(world: World): Snapshot {
 }
 
 /** The whole of a pass, or its first steps only: the process dies then. */
-export function pass(world: World, stepsMost = Infinity): JobStep[] {
+export function pass(world: World, maxSteps = Infinity): JobStep[] {
   const { status, steps } = planJob(observe(world), world.policy);
   if (isFinished(world.status)) expect(status.conditions).toEqual(world.status.conditions);
   world.status = status;
-  steps.slice(0, stepsMost).forEach((step) => {
+  steps.slice(0, maxSteps).forEach((step) => {
     apply(world, step);
   });
   check(world);
@@ -129,7 +129,7 @@ function apply(world: World, step: JobStep): void {
       if (unit?.state === "granted") {
         const nodes = new Set(unit.nodes.values());
         const there = world.pods.filter((each) => mayRun(each) && nodes.has(placeOf(each)));
-        expect(there, "a pod on a machine that is given back").toEqual([]);
+        expect(there, "a pod on a machine that is released").toEqual([]);
       }
       world.units.delete(step.unitId);
       return;
@@ -184,7 +184,7 @@ function apply(world: World, step: JobStep): void {
 
 function check(world: World): void {
   expect(isTrue(world.status, "Succeeded") && isTrue(world.status, "Failed"), "two outcomes").toBe(false);
-  expect(restartsOf(world.status), "failures that nobody saw").toBeLessThanOrEqual(world.failures);
+  expect(restartsOf(world.status), "failures that did not happen").toBeLessThanOrEqual(world.failures);
 }
 
 export function happen(world: World, event: Happening): void {
@@ -225,13 +225,13 @@ export function happen(world: World, event: Happening): void {
   }
 }
 
-/** One machine that nobody has for each member, to whoever asked first of those for whom there are enough. */
+/** Grants one free machine to each member of the earliest request that has enough. */
 function grant(world: World): void {
   for (const [id, unit] of world.units) {
     const held = [...world.units.values()].flatMap((each) =>
       each.state === "granted" ? [...each.nodes.values()] : [],
     );
-    const free = world.machinesMost - held.filter((machine) => !world.lost.has(machine)).length;
+    const free = world.maxMachines - held.filter((machine) => !world.lost.has(machine)).length;
     if (unit.state !== "waiting" || unit.components.length > free) continue;
     const nodes = new Map(unit.components.map((component) => [component, `machine-${(world.machines += 1)}`]));
     world.units.set(id, { id, state: "granted", nodes });
@@ -273,7 +273,7 @@ function turn(world: World, each: PodFact, event: Exclude<Happening["kind"], "ti
     case "pod-evicted":
       return [over || each.node === undefined ? each : { ...each, ...end, phase: "Failed", reason: "NodeShutdown" }];
     case "pod-deleted":
-      // Nobody has to end what was put nowhere.
+      // A pod without a node is deleted without a kubelet.
       return each.node === undefined ? [] : [{ ...each, deleting: true }];
     case "pod-goes":
       return each.deleting ? [] : [each];

@@ -8,7 +8,7 @@ import type { Owned, PassDeps } from "./pass-deps.ts";
  * pods are being deleted on nodes that accept no pods, and its answer decides, because a forced deletion cannot be undone.
  */
 export async function forcePods(
-  { pods, force, now, report: tell }: PassDeps,
+  { pods, force, now, report }: PassDeps,
   owned: Pick<Owned, "name" | "isHeld">,
   { set, pods: seen, nodes }: SetSnapshot,
 ): Promise<void> {
@@ -20,7 +20,7 @@ export async function forcePods(
   for (const { pod, uid, overdueOn } of await pods.list(set)) {
     const because = wanted.has(pod) ? undefined : decideForce(overdueOn, now(), force);
     if (because === undefined || !owned.isHeld()) continue;
-    tell.planned(owned.name, "force", because);
+    report.planned(owned.name, "force", because);
     await pods.delete(pod, uid, true);
   }
 }

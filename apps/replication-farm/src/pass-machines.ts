@@ -74,7 +74,7 @@ const DONE: Outcome = { atMs: Number.POSITIVE_INFINITY, failed: false };
 
 /** One after the other until a refusal: the next request would probably be refused, too. */
 async function allocate(
-  { scheduler, report: tell, now }: MachineDeps,
+  { scheduler, report, now }: MachineDeps,
   { name, isHeld, refusals }: MachinesOwned,
   steps: readonly Step<"allocate">[],
 ): Promise<Outcome> {
@@ -85,12 +85,12 @@ async function allocate(
   if (now() < refusals.notBeforeMs) return { atMs: refusals.notBeforeMs, failed: false };
   for (const { number, pool, because } of steps) {
     if (!isHeld()) return DONE;
-    tell.planned(name, "allocate", because);
+    report.planned(name, "allocate", because);
     try {
       await scheduler.allocate(name, number, pool);
     } catch (error) {
       const trouble = troubleOf(error, pool);
-      tell.failed(name, "allocate", error);
+      report.failed(name, "allocate", error);
       refusals.times += 1;
       // One farm requests all machines of a set, so the pause needs no jitter.
       refusals.notBeforeMs = now() + backoffMs(refusals.times, RETRY, () => 1);
@@ -120,7 +120,7 @@ function troubleOf(error: unknown, pool: string): Omit<Trouble, "sinceMs"> {
  * pods are read from the API server, because the watcher may be behind.
  */
 async function deallocate(
-  { sets, pods, scheduler, report: tell, now }: MachineDeps,
+  { sets, pods, scheduler, report, now }: MachineDeps,
   { name, isHeld }: MachinesOwned,
   { uid, fence }: ReplicaSet,
   steps: readonly Step<"deallocate">[],
@@ -138,11 +138,11 @@ async function deallocate(
       continue;
     }
     if (!isHeld()) return DONE;
-    tell.planned(name, "deallocate", because);
+    report.planned(name, "deallocate", because);
     try {
       await scheduler.deallocate({ set: name, number, reservation });
     } catch (error) {
-      tell.failed(name, "deallocate", error);
+      report.failed(name, "deallocate", error);
       return { ...outcome, failed: true };
     }
   }

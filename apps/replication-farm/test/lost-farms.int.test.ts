@@ -90,7 +90,7 @@ describe("farms that are lost", () => {
       if (signal === "SIGSTOP") {
         const seen = follow(store.sets, name);
         process.kill(sleeper.pid, "SIGCONT");
-        await until("it has noticed that it was lost, and begins anew", async () => {
+        await until("it has noticed that it was lost, and starts over", async () => {
           const sessions = await store.sessions(sleeper.pid);
           return sessions.some((each) => !before.includes(each));
         });
@@ -144,14 +144,14 @@ describe("farms that are lost", () => {
     const atRest = [(await read())?.roll, ...(await Promise.all(names.map((name) => store.set(name))))];
     const seen = [follow(rolls, "is"), ...names.map((name) => follow(store.sets, name))];
     process.kill(sleeper.pid, "SIGCONT");
-    await until("it has noticed that it was lost, and begins anew", async () => {
+    await until("it has noticed that it was lost, and starts over", async () => {
       const sessions = await store.sessions(sleeper.pid);
       return sessions.some((each) => !before.includes(each));
     });
     expect((await placed()).map(uidsOf)).toEqual(pods);
     expect(await read()).toMatchObject({ roll: { oldDesired: 3, newDesired: 1, phase: "RUNNING" } });
     await api.remove();
-    await until("the update may go on", async () => {
+    await until("the update may continue", async () => {
       const found = await read();
       if (found !== undefined) await rolls.update("is", { ...found.roll, delayMs: 0 }, found.revision);
       return found?.revision;
@@ -170,7 +170,7 @@ describe("farms that are lost", () => {
     await until("all audits are on their stream", async () =>
       (await store.sets.list()).every(({ value }) => "record" in value && value.record.outbox.length === 0),
     );
-    const owner = await until("one of them owns it, and says so", async () => {
+    const owner = await until("one of them owns it, and reports it", async () => {
       const { set } = await world.farms.getReplicaSet({ name: "kept" }, { timeoutMs: 2000 });
       return farms.find(({ pid }) => set?.farm.includes(`-${pid}-`));
     });
@@ -186,7 +186,7 @@ describe("farms that are lost", () => {
     await Promise.all(farms.map((farm) => farm.kill()));
   }, 120_000);
 
-  it("leave their share to the others, who share it anew", async () => {
+  it("leave their share to the others, who share it again", async () => {
     const names = Array.from({ length: 60 }, (_, index) => `shared-${index}`);
     for (const name of names) await store.create(name, { nodeSelector: "nowhere=y" });
     const farms = [await world.startFarm(), await world.startFarm()];

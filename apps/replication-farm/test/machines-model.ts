@@ -15,7 +15,7 @@ export type ModelPod = {
   readonly uid: string;
   readonly setUid: string;
   readonly node: string;
-  /** Let go to its node, on which it counts from then on. */
+  /** Confirmed for its node, on which it counts from then on. */
   placed: boolean;
   ready: boolean;
   deleting: boolean;
@@ -30,7 +30,7 @@ export class MachinesModel {
   readonly broken: string[] = [];
   readonly nodes = new Map<string, ModelNode>();
   readonly pods = new Map<string, ModelPod>();
-  /** What the watcher has told last. */
+  /** The last state that the watcher published. */
   seenPods: ReadonlyMap<string, SetPod> = new Map();
   reservations: Reservation[] = [];
   #record: { readonly record: ReplicaSet; readonly revision: number } | undefined;
@@ -68,11 +68,11 @@ export class MachinesModel {
     this.#refuseWhileAway();
     const node = this.reservations.find((each) => each.id === id)?.node;
     for (const pod of this.pods.values())
-      if (pod.placed && pod.node === node) this.broken.push(`${node} is given back with ${pod.name} on it`);
+      if (pod.placed && pod.node === node) this.broken.push(`${node} is released with ${pod.name} on it`);
     this.end(id);
   }
 
-  /** Somebody else's. */
+  /** Another client's. */
   end(id: string): void {
     this.reservations = this.reservations.filter((each) => each.id !== id);
   }
@@ -178,7 +178,7 @@ export class MachinesModel {
         }),
       modify: () => Promise.reject(new Error("farms write revisions that they have read")),
       watch: () => {
-        throw new Error("nobody watches this");
+        throw new Error("an unexpected watch");
       },
     };
   }

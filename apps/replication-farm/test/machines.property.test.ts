@@ -180,7 +180,7 @@ class Run {
     this.#suspects = { pods: pods.suspects, machines: machines.suspects };
   }
 
-  /** Everything comes back, and nobody changes his mind any more. */
+  /** Everything recovers, and no desired state changes any more. */
   async rest(): Promise<void> {
     const { model } = this;
     model.ledgerAway = false;
@@ -239,7 +239,7 @@ function sorted<Value extends { readonly owner: string }>(values: readonly Value
 }
 
 describe("machines of a set, whatever happens between any two calls of its farms", () => {
-  it("are at rest exactly those of its record, one a replica, and none is given back under a pod", async () => {
+  it("are at rest exactly those of its record, one a replica, and none is released under a pod", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.oneof(plain, ill, goOn), { minLength: 5, maxLength: 50, size: "max" }),

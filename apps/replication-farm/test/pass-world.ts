@@ -138,8 +138,8 @@ export async function passWorld(
       const node = set.placements.find((place) => place.ordinal === ordinal)?.node ?? "";
       const health = muster.health.v1.Health.HEALTH_READY;
       const owner = { kind: "replica-set", id: set.name };
-      const told = { owner, component: set.spec.podId, pod, uid: pod, node, health, ...state };
-      await podStates.create(`replica-set.${set.name}.${pod}`, new wire.PodState(told));
+      const podState = { owner, component: set.spec.podId, pod, uid: pod, node, health, ...state };
+      await podStates.create(`replica-set.${set.name}.${pod}`, new wire.PodState(podState));
     },
     complete: async () => {
       await marks.create(bucketKeys.nodesComplete, new wire.NodesComplete({ atMs: Date.now() }));

@@ -9,7 +9,7 @@ const GROUP = 5;
 const STEPS_AT_ONCE = 32;
 const NODES = Array.from({ length: 40 }, (_, index) => `n-${String(index).padStart(2, "0")}`);
 
-/** An API server that makes no pod until it is told to. */
+/** An API server that makes no pod until it is reported to. */
 function slowServer() {
   const open = Promise.withResolvers<undefined>();
   const [begun, confirmed, deleted]: [string[], string[], string[]] = [[], [], []];
@@ -48,7 +48,7 @@ async function passUntilRest(world: PassWorld): Promise<void> {
   while ((await world.pass("web")).kind === "again");
 }
 
-it("pods are made while the next group is placed, so many at once", async () => {
+it("pods are made while the next group is placed, so many immediately", async () => {
   const server = slowServer();
   await using world = await passWorld(server.pods);
   await withSet(world, NODES.length);

@@ -85,14 +85,14 @@ const ROLLS: readonly Rollout[] = [
   }),
 ];
 
-/** Three places of an earlier template, and a whole group that has just been made anew. */
+/** Three places of an earlier template, and a whole group that has just been recreated. */
 function renewing() {
   const earlier = NODES.map((node, index) => aPlacement(node, index + 1, "h0"));
-  const anew = ["m1", "m2", "m3", "m4", "m5"].map((node, index) => aPlacement(node, index + 4));
-  return [...anew, ...earlier];
+  const renewed = ["m1", "m2", "m3", "m4", "m5"].map((node, index) => aPlacement(node, index + 4));
+  return [...renewed, ...earlier];
 }
 
-it("sets at rest, in whatever state, are passed over without a write, a pod, an audit or an event, and tell what they lack", async () => {
+it("sets at rest, in whatever state, are passed over without a write, a pod, an audit or an event, and show what they lack", async () => {
   await using world = await passWorld();
   await fill(world);
   await settle(world);
@@ -107,13 +107,13 @@ it("sets at rest, in whatever state, are passed over without a write, a pod, an 
     }
   }
   const before = await world.writes();
-  const told = world.raised("too_few_nodes_short");
+  const raised = world.raised("too_few_nodes_short");
   for (let pass = 0; pass < PASSES; pass += 1)
     for (const { set } of STATES)
       expect(await world.pass(set.name), set.name).toMatchObject({ kind: "settled", failed: false });
   expect((await world.writes()) - before).toBe(0);
-  // Who raises alerts knows when each was told last.
-  expect(world.raised("too_few_nodes_short") - told).toBe(PASSES);
+  // The alerts remember when each was last published.
+  expect(world.raised("too_few_nodes_short") - raised).toBe(PASSES);
 });
 
 async function fill(world: PassWorld): Promise<void> {

@@ -67,7 +67,7 @@ describe("records", () => {
     expect(await records.get("missing")).toBeUndefined();
   });
 
-  it("an audit that is published twice is there once, and the newest are told the oldest first", async () => {
+  it("an audit that is published twice exists once, and the newest are listed oldest first", async () => {
     const log = openAuditLog(bus);
     const written = audits("audited", 3);
     await log.publish(written);

@@ -61,7 +61,7 @@ describe("a rolling update that is asked for", () => {
     expect(await world.rollouts.get("db")).toBeUndefined();
   });
 
-  it("goes on after a canary to as many as both sets have, where nobody says another number", async () => {
+  it("continues after a canary to as many as both sets have, by default", async () => {
     await using world = await passWorld();
     const canary = placedOn(["c"], { name: "web-2" });
     const { record } = await askedOf(requestDeps(world), [web, canary], {});
@@ -107,7 +107,7 @@ describe("a set in a rolling update", () => {
   });
 });
 
-it("what somebody asks of a set is audited with who it was", async () => {
+it("a request about a set is audited with its client", async () => {
   await using world = await passWorld();
   const deps = requestDeps(world);
   const asked = { requestId: "q", name: "web", by: "ann" };
@@ -239,13 +239,13 @@ describe("a rolling update that is turned round", () => {
     const forward = await change("REDO");
     expect(forward).toMatchObject({ oldSet: "web", newSet: "web-2", undone: 2 });
     expect(await change("REDO")).toEqual(forward);
-    const told = forward.outbox.map(({ eventType, replicaSet, details }) => ({
+    const audits = forward.outbox.map(({ eventType, replicaSet, details }) => ({
       eventType,
       replicaSet,
       by: (JSON.parse(details) as { by: string }).by,
     }));
-    expect(told.map(({ by }) => by)).toEqual(["ann", "ann", "ann", "ann"]);
-    expect(told.map(({ eventType, replicaSet }) => `${eventType} ${replicaSet}`)).toEqual([
+    expect(audits.map(({ by }) => by)).toEqual(["ann", "ann", "ann", "ann"]);
+    expect(audits.map(({ eventType, replicaSet }) => `${eventType} ${replicaSet}`)).toEqual([
       "ROLLING_UPDATE_UNDO web-2",
       "ROLLING_UPDATE_UNDO web",
       "ROLLING_UPDATE_REDO web",
@@ -253,7 +253,7 @@ describe("a rolling update that is turned round", () => {
     ]);
   });
 
-  it("goes on with another minimum, unless that can never be kept", async () => {
+  it("continues with another minimum, unless that can never be kept", async () => {
     await using world = await passWorld();
     const change = await changesOf(world);
     await change("UNDO");

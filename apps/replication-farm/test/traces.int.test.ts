@@ -55,7 +55,7 @@ async function settle(world: PassWorld, name: string): Promise<void> {
   });
 }
 
-it("a change that was asked for is told in the trace of its request, and a quiet pass not at all", async () => {
+it("a change that was asked for is reported in the trace of its request, and a quiet pass not at all", async () => {
   {
     await using _telemetry = await startTelemetry({ service: "farm", version: "1", env: process.env });
     await using world = await passWorld(TAKES_ALL);
@@ -78,7 +78,7 @@ it("a change that was asked for is told in the trace of its request, and a quiet
   expect(new Set(collector.spans.map(({ traceId }) => traceId))).toEqual(new Set([ASKED]));
 });
 
-it("a change that nobody asked for begins a trace, to which belongs what follows from it", async () => {
+it("a change that no request caused begins a trace, to which belongs what follows from it", async () => {
   let own: string;
   {
     await using _telemetry = await startTelemetry({ service: "farm", version: "1", env: process.env });
@@ -130,8 +130,8 @@ it("a command, the passes that follow from it, its pods and its audits are one t
   );
   await until("it is audited", () => world.bus.readMessage(streams.audit.name, subjects.farmAudited("web"), 1));
   const audits = await until("both audits are there", async () => {
-    const told: unknown = JSON.parse(await muster(world, endpoint, "audit", "web", "-o", "json"));
-    const rows = told as { event: string; traceparent: string }[];
+    const audits: unknown = JSON.parse(await muster(world, endpoint, "audit", "web", "-o", "json"));
+    const rows = audits as { event: string; traceparent: string }[];
     return rows.filter(({ traceparent }) => traceparent.includes(traceId)).length === 2 && rows;
   });
   const of = audits.filter(({ traceparent }) => traceparent.includes(traceId)).map(({ event }) => event);

@@ -74,7 +74,7 @@ it("a roll that ends between the reading of a set and of it is not missed", asyn
   expect(alerts.filter((each) => each.includes(`roll_set_missing_${name}`))).toEqual([]);
 });
 
-it("a roll without its own set waits for the other one, which nobody can read, and one whose sets are gone is audited", async () => {
+it("a roll without its own set waits for the other one, which is unreadable, and one whose sets are gone is audited", async () => {
   await world.rollouts.create("gone-2", aRollout({ id: "gone-2", oldSet: "gone-1", newSet: "gone-2" }));
   await until("it is seen", () => world.world.rollouts().some(({ id }) => id === "gone-2"));
   const { sets } = world.deps;

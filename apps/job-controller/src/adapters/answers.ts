@@ -52,7 +52,7 @@ export type AnswerDeps = {
   readonly kindsGone: () => readonly string[];
   /** Kinds that the controller has no right to read. */
   readonly kindsRefused: () => readonly Kind[];
-  /** Kinds of which it is unknown whether they are installed. */
+  /** Kinds that are not known to be installed or missing. */
   readonly kindsUnknown: () => readonly Kind[];
 };
 

@@ -55,7 +55,7 @@ it("says which file gives the right that is missing, in the job's status, and ma
   expect(conditionOf(after.status, "MachinesReserved")?.reason).toBe("MachinesGranted");
 });
 
-it("goes on with any other error: the next look may have an answer", async () => {
+it("continues with any other error: the next pass may succeed", async () => {
   const silent = new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 1 });
   await expect(look(resource, silent)).rejects.toThrow(silent);
 });

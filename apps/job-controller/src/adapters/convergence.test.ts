@@ -99,7 +99,7 @@ async function take({ state, cluster, controller }: ReturnType<typeof world>, ea
       cluster.remove(each.pod);
       return;
     case "relabel":
-      cluster.label(each.pod, { ...replicaLabels("nobody", "worker", 0) });
+      cluster.label(each.pod, { ...replicaLabels("missing", "worker", 0) });
       return;
     case "move":
       cluster.label(each.pod, { ...replicaLabels("mnist", "ps", 1) });
@@ -128,7 +128,7 @@ it("whatever happens, and however late it is heard of, a quiet cluster comes to 
       state.calm = true;
       for (let round = 0; round < 6; round += 1) {
         cluster.endGrace();
-        // A pod that is another one by its labels keeps its name from being used, until whoever labelled it is done with it.
+        // A pod that is another one by its labels keeps its name from being used until it is deleted or relabelled.
         for (const pod of cluster.stored()) if (replicaOf(pod) !== nameOf(pod)) cluster.remove(nameOf(pod));
         cluster.endGrace();
         cluster.hear(Infinity);

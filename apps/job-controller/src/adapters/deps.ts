@@ -35,7 +35,7 @@ export type Deps = AsyncDisposable & {
   readonly kindsGone: () => readonly string[];
   /** Kinds that the controller has no right to read. */
   readonly kindsRefused: () => readonly Kind[];
-  /** Kinds of which it is unknown whether they are installed. */
+  /** Kinds that are not known to be installed or missing. */
   readonly kindsUnknown: () => readonly Kind[];
   /** Follows kinds that have been installed, and stops following those that have been uninstalled; returns the kinds that are missing. */
   readonly discover: () => Promise<readonly Kind[]>;
@@ -191,7 +191,7 @@ function openEvents(
 
 type Runtimes = Map<string, KindRuntime>;
 
-/** Wakes the jobs of this name: an object of which a job has one has the name of the job. */
+/** Wakes the jobs of this name: budgets and groups have the name of their job. */
 function namedAs(runtimes: Runtimes): (key: string) => void {
   return (key) => {
     for (const runtime of runtimes.values()) if (runtime.job(key) !== undefined) runtime.wake(key);

@@ -61,7 +61,7 @@ describe("of a pod that failed, the job says with its own failure", () => {
       `exit code 128: StartError: ${OCI}`,
     ],
     [
-      "that it used more memory than it may",
+      "that it exceeded its memory limit",
       failed(container("main", terminated(137, "OOMKilled"))),
       "exit code 137: OOMKilled",
     ],
@@ -120,7 +120,7 @@ describe("of a pod that does not start, the job says in a condition of its own",
   it.each<[title: string, status: object, reason: string, message: string]>([
     ["that no machine takes it", unplaced("Unschedulable", NO_PLACE), "Unschedulable", NO_PLACE],
     [
-      "that somebody holds it back",
+      "that a scheduling gate holds it back",
       unplaced("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"),
       "SchedulingGated",
       "Scheduling is blocked due to non-empty scheduling gates",
@@ -185,7 +185,7 @@ describe("of a pod that does not start, the job says in a condition of its own",
   it.each([
     ["a container that is being made", pending(container("main", waiting("ContainerCreating")))],
     ["one that waits for others of its pod", pending(container("main", waiting("PodInitializing")))],
-    ["a pod of which nothing is known yet", { phase: "Pending" }],
+    ["a pod without a status", { phase: "Pending" }],
   ])("nothing of %s", (_title, status) => {
     expect(conditionsAfter(status).map(({ type }) => type)).toEqual(["Created", "MachinesReserved"]);
   });

@@ -123,7 +123,7 @@ export function publicJson(status: JobStatus, shape: StatusShape): StatusJson {
   };
 }
 
-/** The rest, for an annotation; undefined while there is none. */
+/** The rest, for an annotation; undefined while it is empty. */
 export function progressJson(status: JobStatus): string | undefined {
   const replicas = status.replicas.filter(isRemembered).map((replica) => [replica.type, progressOf(replica)] as const);
   const { attempt, replaced, regrouping } = status;

@@ -86,13 +86,13 @@ function leftoversOf({ machines, world }: LeftoversDeps, ids: readonly string[])
 
 /** Reports each pod once, at the second sweep that finds it: pods that are deleted with their job are gone by then. */
 export function reportOnce(report: (pod: PodLeft) => void): (left: readonly PodLeft[]) => void {
-  let before = new Map<string, "seen" | "told">();
+  let before = new Map<string, "seen" | "reported">();
   return (left) => {
-    const now = new Map<string, "seen" | "told">();
+    const now = new Map<string, "seen" | "reported">();
     for (const pod of left) {
       const was = before.get(pod.uid);
       if (was === "seen") report(pod);
-      now.set(pod.uid, was === undefined ? "seen" : "told");
+      now.set(pod.uid, was === undefined ? "seen" : "reported");
     }
     before = now;
   };

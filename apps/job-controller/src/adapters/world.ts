@@ -121,7 +121,7 @@ export function readBudget(spec: V1PodDisruptionBudget["spec"], labels: Labels):
   return isOfOurForm && selectsExactly(selector, labels) ? minAvailable : "edited";
 }
 
-/** Kinds that share a label find the same orphan; their API groups tell them apart. */
+/** Kinds that share a label find the same orphan; their API groups distinguish them. */
 function claimants(): (member: V1Pod | V1Service) => readonly string[] {
   const schemes = new Map(KINDS.map(({ labelKeys }) => [labelKeys.jobNameLabelKey, claimantIndex(labelKeys)]));
   return (member) => [...new Set([...schemes.values()].flatMap((index) => index(member)))];

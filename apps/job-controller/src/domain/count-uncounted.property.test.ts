@@ -29,7 +29,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("crash-in-steps" as const), after: fc.nat(2) }) },
 );
 
-/** A pod that comes, runs, and is to be made anew: by chance alone it takes long until that happens to one member many times. */
+/** A pod that is created, runs, and is recreated: random events rarely repeat this for one member. */
 const life: fc.Arbitrary<Happening[]> = fc
   .record({ which, ms: fc.integer({ min: 0, max: 700_000 }), end: fc.constantFrom("pod-fails", "pod-evicted") })
   .map(({ which: member, ms, end }) => [
@@ -51,7 +51,7 @@ const history = fc
   })
   .map((parts) => parts.flat());
 
-/** What somebody would count who sees everything. */
+/** The count of an observer that sees everything. */
 type Row = { times: number; lastEndMs: number; uid: string; done: boolean };
 
 it("never loses and never doubles one of a row, pauses no shorter than before, and ends when the row is too long", () => {
@@ -59,7 +59,7 @@ it("never loses and never doubles one of a row, pauses no shorter than before, a
   let ended = 0;
   fc.assert(
     fc.property(history, (happenings) => {
-      const world = newWorld({ of: SPEC, machinesMost: Infinity }, policy);
+      const world = newWorld({ of: SPEC, maxMachines: Infinity }, policy);
       const rows = new Map<string, Row>();
       const seenPods = new Map<string, string>();
       for (const event of happenings) {

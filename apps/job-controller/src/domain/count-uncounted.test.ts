@@ -43,14 +43,14 @@ describe("a row of restarts that do not count", () => {
     ["ends when the next pod has run for long enough", pod("worker-1", calm), "none"],
     ["is longer by a failure that a rule ignores", ended("worker-1", 42, notCalm), "3 failure-policy uid-worker-1"],
     ["is longer by a pod that never ran", ended("worker-1", 42), "3 failure-policy uid-worker-1"],
-    ["begins anew with a pod that had run for long", ended("worker-1", 42, calm), "1 failure-policy uid-worker-1"],
+    ["starts over with a pod that had run for long", ended("worker-1", 42, calm), "1 failure-policy uid-worker-1"],
     ["is longer by a disruption", ended("worker-1", 1, { conditions: DISRUPTED }), "3 disrupted uid-worker-1"],
     [
       "is longer by a pod that is evicted",
       pod("worker-1", { deleting: true, conditions: DISRUPTED }),
       "3 disrupted uid-worker-1",
     ],
-    ["is not longer by a pod that somebody deletes", pod("worker-1", { deleting: true }), "2 disrupted uid-before"],
+    ["is not longer by a pod that a client deletes", pod("worker-1", { deleting: true }), "2 disrupted uid-before"],
     ["is not longer by a failure that counts", ended("worker-1", 1), "2 disrupted uid-before"],
     ["is not longer by a pod that was noted", ended("worker-1", 42, { uid: "uid-before" }), "2 disrupted uid-before"],
     ["is not longer by a pod of an earlier gang", ended("worker-1", 42, { attempt: 7 }), "2 disrupted uid-before"],
@@ -71,7 +71,7 @@ describe("a row of restarts that do not count", () => {
     expect(rowAfter(ended("worker-1", 42), { status: status([row()], [1]) })).toBe("none");
   });
 
-  it("ends when the job is suspended, and its pod waits for nothing when that goes on", () => {
+  it("ends when the job is suspended, and its pod waits for nothing when that continues", () => {
     const job = rule("Ignore");
     const slots = [seen("worker", [undefined, undefined])];
     const before = status([row({ times: 19, atMs: NOW_MS })]);
@@ -97,7 +97,7 @@ describe("a row of restarts that do not count", () => {
   });
 });
 
-describe("a member that is to be made anew without counting", () => {
+describe("a member that is to be recreated without counting", () => {
   const failing = (times: number, more: Partial<Snapshot> = {}): Snapshot =>
     snapshot({
       spec: rule("Ignore"),
@@ -112,7 +112,7 @@ describe("a member that is to be made anew without counting", () => {
     [1, 20_000],
     [4, 160_000],
     [19, POLICY.maxRestartBackoffMs],
-  ])("waits after %i before it for %i ms from its end, whoever leads", (times, pauseMs) => {
+  ])("waits after %i before it for %i ms from its end, whichever replica leads", (times, pauseMs) => {
     const first = planJob(failing(times), POLICY);
     expect(first.steps).toEqual([]);
     expect(first.recheckInMs).toBe(pauseMs);

@@ -9,6 +9,6 @@ it.each([
   [{ number: 3, limit: undefined }, 5000, "restart 3 in 5 s: pod a failed"],
   [{ number: undefined, limit: 6 }, 10_000, "a restart that does not count in 10 s: pod a failed"],
   [{ number: undefined, limit: 6 }, -1, "a restart that does not count: pod a failed"],
-])("of %j, %i ms before it, it is said: %s", (restart, beforeMs, text) => {
+])("describes %j, %i ms before it, as: %s", (restart, beforeMs, text) => {
   expect(explainRestart({ ...restart, atMs: 100_000, because: "pod a failed" }, 100_000 - beforeMs)).toBe(text);
 });

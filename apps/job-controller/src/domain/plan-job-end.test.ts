@@ -146,7 +146,7 @@ describe("a job that has begun and whose spec cannot be read any more", () => {
     ["pods", { unknownTypes: [pod("worker-0")] }],
     ["machines", { units: [granted("worker-0", "worker-1")] }],
     ["a start time", { status: status({ startMs: 5000 }) }],
-  ])("keeps everything while it has %s, and says so", (_title, more) => {
+  ])("keeps everything while it has %s, and reports it", (_title, more) => {
     const { status: after, steps } = planJob(snapshot({ ...world, ...more }), POLICY);
     expect(steps).toEqual([]);
     expect(conditionOf(after, "Failed")).toBeUndefined();
@@ -158,14 +158,14 @@ describe("a job that has begun and whose spec cannot be read any more", () => {
     });
   });
 
-  it("goes on as if nothing had been when it can be read again", () => {
+  it("continues as before when it can be read again", () => {
     const before = planJob(snapshot(workers(...both)), POLICY).status;
     const kept = planJob(snapshot({ ...world, status: before, unknownTypes: both }), POLICY).status;
     const after = planJob(snapshot({ status: kept, budget: 2, ...workers(...both) }), POLICY);
     expect(after).toMatchObject({ status: before, steps: [] });
   });
 
-  it("ends when somebody asks for it", () => {
+  it("ends when a user requests it", () => {
     const job = { ...JOB, cancelled: true };
     const { status: after, steps } = planJob(snapshot({ ...world, job, unknownTypes: [pod("worker-0")] }), POLICY);
     expect(conditionOf(after, "Failed")?.reason).toBe("Cancelled");
@@ -179,7 +179,7 @@ describe("a job that has begun and whose spec cannot be read any more", () => {
   });
 });
 
-it("ends a job as cancelled when somebody asks for it, suspended or not, unless it is over", () => {
+it("ends a job as cancelled when a user requests it, suspended or not, unless it is over", () => {
   const job = { ...JOB, cancelled: true };
   expect(conditions({ job, ...workers(...both) })).toContain("Failed: Cancelled");
   expect(conditions({ job, spec: spec({ suspend: true }) })).toContain("Failed: Cancelled");

@@ -68,10 +68,10 @@ const elastic = (status: "Ready" | "Complete"): JobSpec =>
   });
 
 const anySpec: fc.Arbitrary<Given> = fc.oneof(
-  fc.record({ of: fc.constantFrom(SPEC, AT_ONCE), machinesMost: fc.constant(Infinity) }),
+  fc.record({ of: fc.constantFrom(SPEC, AT_ONCE), maxMachines: fc.constant(Infinity) }),
   fc.record({
     of: fc.constantFrom(elastic("Ready"), elastic("Complete")),
-    machinesMost: fc.integer({ min: 3, max: 5 }),
+    maxMachines: fc.integer({ min: 3, max: 5 }),
   }),
 );
 
@@ -119,7 +119,7 @@ it("plans nothing in a world where its plan was carried out, until something hap
 it("plans the same for the same world, in whatever order it was listed", () => {
   fc.assert(
     fc.property(events(60), (happenings) => {
-      const world = newWorld({ of: SPEC, machinesMost: Infinity });
+      const world = newWorld({ of: SPEC, maxMachines: Infinity });
       for (const event of happenings) happen(world, event);
       const snapshot = observe(world);
       const turned = { ...snapshot, units: snapshot.units.toReversed(), nodesLost: snapshot.nodesLost.toReversed() };

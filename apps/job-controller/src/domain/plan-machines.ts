@@ -123,13 +123,13 @@ export function replacementSinceMs(snapshot: Snapshot, status: JobStatus): numbe
 }
 
 /** All pods of the job. */
-export function podsOf({ replicas, unknownTypes: strangers, unreadable }: Snapshot): PodFact[] {
+export function podsOf({ replicas, unknownTypes: untyped, unreadable }: Snapshot): PodFact[] {
   return [
     ...replicas.flatMap(({ slots, surplus }) => [
       ...slots.filter((pod) => pod !== undefined),
       ...surplus.map(({ pod }) => pod),
     ]),
-    ...strangers,
+    ...untyped,
     ...unreadable,
   ];
 }

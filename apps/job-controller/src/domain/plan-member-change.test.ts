@@ -45,7 +45,7 @@ describe("an addition", () => {
     ["without a type label is ignored", member({ labels: without(TYPE) }), []],
     ["of another kind's is ignored", member({ owner: foreign }), []],
     ["of an orphan wakes the job that selects it", testMember("mnist", "worker", 0), ["wake team/mnist: its-labels"]],
-    ["of an orphan that nobody selects wakes nobody", testMember("unknown", "worker", 0), []],
+    ["of an orphan that no job selects wakes no job", testMember("unknown", "worker", 0), []],
     [
       "of an earlier job's of the same name meets nothing of this one",
       member({ owner: testJob("mnist", { uid: "earlier" }) }),
@@ -125,7 +125,7 @@ describe("an update", () => {
 describe("a deletion", () => {
   it.each<[string, MemberObject, string[]]>([
     [
-      "meets the deletion and a creation that was never told, and wakes the job",
+      "meets the deletion and a creation that was never reported, and wakes the job",
       member(),
       [
         "creation-observed uid-of-mnist worker: came-and-went",
@@ -133,14 +133,14 @@ describe("a deletion", () => {
         "wake team/mnist: was-its-member",
       ],
     ],
-    ["without a type label wakes nobody", member({ labels: without(TYPE) }), ["deletion-observed: is-gone"]],
+    ["without a type label wakes no job", member({ labels: without(TYPE) }), ["deletion-observed: is-gone"]],
     [
       "of another kind's frees a name only",
       member({ owner: foreign }),
       ["deletion-observed: is-gone", "wake team/mnist: had-its-labels"],
     ],
     [
-      "of what nobody here manages or selects wakes nobody",
+      "of an object that no job manages or selects wakes no job",
       member({ owner: foreign, labels: {} }),
       ["deletion-observed: is-gone"],
     ],

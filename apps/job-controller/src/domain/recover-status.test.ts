@@ -10,7 +10,7 @@ const TTL_MS = 60_000;
 const kept = spec({ ttlAfterFinishedMs: TTL_MS, cleanPodPolicy: "None" });
 const idle = { spec: kept, units: [], replicas: [seen("worker", [undefined, undefined])] };
 
-it("goes on with the attempt that the pods are of when the progress of a job is lost, and takes what has ended well for that", () => {
+it("continues with the attempt that the pods are of when the progress of a job is lost, and takes what has ended well for that", () => {
   const replicas = [seen("worker", [ended("worker-0", 0, { attempt: 2 }), pod("worker-1", { attempt: 2 })])];
   const { status, steps } = planJob(snapshot({ replicas, budget: 2 }), POLICY);
   expect(status).toMatchObject({ attempt: 2, replicas: [{ completedIndexes: [0] }] });
@@ -22,7 +22,7 @@ it("does not take the word of one pod among others for the attempt", () => {
   expect(planJob(snapshot({ replicas }), POLICY).status.attempt).toBe(0);
 });
 
-it("keeps a job whose end nobody has dated from now on, and writes that down once", () => {
+it("keeps a job whose end has no time from now on, and records that once", () => {
   const first = planJob(snapshot({ ...idle, status: over }), POLICY);
   expect(first).toMatchObject({ steps: [], status: { completionMs: NOW_MS } });
   const status = first.status;

@@ -42,7 +42,7 @@ it("keeps the restarts of a type that is taken away, and gives them back to it",
   expect(restartsOf(after(both, without, seen("worker", [pod("worker-0")]), seen("helper", [failed])))).toBe(1);
 });
 
-it("forgets a type that is taken away and of which there is nothing to remember", () => {
+it("forgets a removed type without a history", () => {
   const both = spec({ replicas: [replica("worker", 1), replica("helper", 1)] });
   const counted = after(both, NEW_STATUS, seen("worker", [pod("worker-0")]), seen("helper", [pod("helper-0")]));
   expect(after(workers(1), counted).replicas.map(({ type }) => type)).toEqual(["worker"]);

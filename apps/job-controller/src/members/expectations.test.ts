@@ -39,7 +39,7 @@ describe("expectations", () => {
     expect(expectations.satisfied(PODS)).toBe(true);
   });
 
-  it("are not met by an event that comes twice, nor by one for somebody else", () => {
+  it("are not met by an event that comes twice, nor by one for another owner", () => {
     const expectations = makeExpectations();
     expectations.raise(PODS, { creations: ["a", "b"], deletions: ["uid-of-c"] });
     for (const name of ["a", "a", "x"]) expectations.creationObserved(PODS, name);

@@ -31,7 +31,7 @@ const quota = new KubeError("POST", 403, { reason: "Forbidden", message: "exceed
 
 type Answers = { create?: Error; get?: MemberObject | Error; delete?: Error };
 
-/** Answers as told; the default of each call is success. */
+/** Scripted answers; the default of each call is success. */
 function world(answers: Answers) {
   const events: string[] = [];
   const asked: string[] = [];
@@ -43,7 +43,7 @@ function world(answers: Answers) {
     create: (_namespace, body) => answer("create", answers.create ?? body),
     get: () => answer("get", answers.get ?? wanted),
     delete: (_namespace, _name, { uid }) => answer(`delete ${uid}`, answers.delete ?? {}),
-    patch: () => Promise.reject(new Error("nobody patches here")),
+    patch: () => Promise.reject(new Error("an unexpected patch")),
   };
   const control: MembersOfJob<MemberObject> = {
     kind: "Pod",
@@ -54,7 +54,7 @@ function world(answers: Answers) {
 }
 
 describe("creating a member", () => {
-  it("tells about success", async () => {
+  it("reports about success", async () => {
     const { control, events } = world({});
     expect(await createMember(control, wanted)).toEqual({ did: "created", member: wanted });
     expect(events).toEqual(["Normal SuccessfulCreatePod: Created pod: mnist-worker-0"]);
@@ -189,13 +189,13 @@ describe("deleting a member", () => {
       [],
     ],
     ["does not know after a time limit", { delete: timeout }, "unknown", ["get", "delete uid-of-mnist-worker-0"], []],
-  ])("%s", async (_what, answers, did, calls, told) => {
+  ])("%s", async (_what, answers, did, calls, reported) => {
     const { control, events, asked } = world(answers);
     expect((await deleteMember(control, wanted)).did).toBe(did);
-    expect({ asked, events }).toEqual({ asked: calls, events: told });
+    expect({ asked, events }).toEqual({ asked: calls, events: reported });
   });
 
-  it("tells when it is refused", async () => {
+  it("reports when it is refused", async () => {
     const { control, events } = world({ delete: new KubeError("DELETE", 403, { message: "you may not" }) });
     expect(await deleteMember(control, wanted)).toMatchObject({ did: "refused" });
     expect(events).toEqual(["Warning FailedDeletePod: Error deleting: mnist-worker-0: permission: you may not"]);
@@ -222,7 +222,7 @@ describe("a service", () => {
 });
 
 describe("a slow start", () => {
-  it("goes on in batches that double, with a limit of what is under way", async () => {
+  it("continues in batches that double, with a limit of what is under way", async () => {
     const batches: number[] = [];
     let under = 0;
     let most = 0;
@@ -316,7 +316,7 @@ describe("many members", () => {
     );
   });
 
-  it("of which nobody knows whether they will come are asked for again after a minute", async () => {
+  it("without an answer are requested again after a minute", async () => {
     let nowMs = 0;
     const expectations = makeExpectations(() => nowMs);
     await createMembers([wanted], () => Promise.resolve({ did: "unknown", fault }), { expectations, key: KEY });

@@ -173,7 +173,7 @@ describe("messages", () => {
     expect(ReplicaSetRecord.decode(setCodec.encode(daemon)).spec?.replicasDesired).toBeUndefined();
   });
 
-  it("what runs is called like the set when nothing else is said", () => {
+  it("the pod id is the name of the set by default", () => {
     const { ALLOCATION_STRATEGY_STATIC: allocationStrategy } = muster.farm.v1.AllocationStrategy;
     expect(
       toSpec("web", ReplicaSetSpec.create({ templateJson: "{}", replicasDesired: 0, allocationStrategy })),

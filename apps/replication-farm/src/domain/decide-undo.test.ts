@@ -19,7 +19,7 @@ describe("an update that is undone", () => {
       { target: 3, undoTarget: 3, leaveOld: false },
     ],
     [
-      "that went on from a canary",
+      "that continued a canary",
       { target: 3, undoTarget: 3, newBefore: 1, oldDesired: 1, newDesired: 2 },
       { target: 2, undoTarget: 3, leaveOld: true },
     ],

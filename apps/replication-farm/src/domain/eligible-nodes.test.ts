@@ -44,7 +44,7 @@ describe("nodes for a set", () => {
     ["-x=1", "not a label key"],
     ["a in b", "expected: '('"],
     ["a=b c", "expected: ',' or 'end of string'"],
-  ])("selected by %s are refused or read, and what is wrong is said", (text, words) => {
+  ])("selected by %s are refused with a reason, or read", (text, words) => {
     const read = (): unknown => readSelector("node_selector", text);
     if (text === "a==") expect(read()).toEqual([{ key: "a", operator: "in", values: [""] }]);
     else expect(read).toThrow(words);

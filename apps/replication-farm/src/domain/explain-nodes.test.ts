@@ -54,7 +54,7 @@ it("names the pod without a set that keeps a set from a node, with a replica and
   ]);
 });
 
-it("tells of a pool's machine that the set does not hold", () => {
+it("reports a pool's machine that the set does not hold", () => {
   const set = placedOn([], { spec: aSpec({ nodeSelector: "", pool: "workers" }) });
   const nodes = { eligible: new Set<string>(), usable: new Set(["n"]), unusable: new Map(), foreign: new Map() };
   expect(explainNodes(set, [sight("n")], nodes, new Map())).toEqual([

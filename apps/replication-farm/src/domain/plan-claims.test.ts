@@ -43,7 +43,7 @@ describe("farms that share sets", () => {
     }
   });
 
-  it("leave a set to nobody when no farm selects it, also one that was selected before", () => {
+  it("leave a set without an owner when no farm selects it, also one that was selected before", () => {
     const mine = { name: "web", labels: { team: "b" }, owner: "f1" };
     expect(planClaims("f1", [farm("f1", "team=a")], [mine])).toEqual([
       { kind: "release", set: "web", because: "not-selected" },
@@ -51,7 +51,7 @@ describe("farms that share sets", () => {
     expect(planClaims("f1", [farm("f1", "team=a")], [{ ...mine, owner: undefined }])).toEqual([]);
   });
 
-  it("never take what somebody who lives has", () => {
+  it("never take a set from a live farm", () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.string(), { minLength: 1, maxLength: 6 }), fc.nat({ max: 30 }), (names, count) => {
         const farms = names.map((session) => ({ session, selector: all }));

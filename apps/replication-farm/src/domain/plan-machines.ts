@@ -48,7 +48,7 @@ function recordGrants(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   });
   if (machines.every((machine, index) => machine === set.machines[index]) && machines.length === set.machines.length)
     return isHeld ? waitFor("machines-gone") : waitFor();
-  return { change: { next: { ...set, machines }, because: "machines-told", audits: [] }, waits: [] };
+  return { change: { next: { ...set, machines }, because: "machines-granted", audits: [] }, waits: [] };
 }
 
 /**

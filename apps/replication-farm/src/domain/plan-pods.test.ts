@@ -41,7 +41,7 @@ describe("pods of a set", () => {
     expect(countHealthy(set, pods, "h1")).toBe(1);
   });
 
-  it("are let go, and not deleted, where the set goes and its pods stay", () => {
+  it("are confirmed, and not deleted, where the set goes and its pods stay", () => {
     const gone = { ...set, placements: [], deletion: { keepPods: true, atMs: 1 } };
     const pods = aSnapshot(set, []).pods;
     expect(planPods(aSnapshot(gone, ["a", "b"], { pods }), none, new Map()).map((step) => step.kind)).toEqual([
@@ -53,14 +53,14 @@ describe("pods of a set", () => {
   it.each([
     ["has ended", "FAILED" as const, { kind: "delete", pod: "web-1", uid: "uid-web-1", because: "ended" }],
     ["has ended well", "SUCCEEDED" as const, { kind: "delete", pod: "web-1", uid: "uid-web-1", because: "ended" }],
-  ])("are made anew when one %s", (_case, health, step) => {
+  ])("are recreated when one %s", (_case, health, step) => {
     const [first, second] = set.placements;
     if (first === undefined || second === undefined) throw new Error("no places");
     const seen = withPods(aPod(set, first, { health }), aPod(set, second));
     expect(planPods(aSnapshot(set, ["a", "b"], seen), none, new Map())).toEqual([step]);
   });
 
-  it("are let go to their node when their maker may have died before it did", () => {
+  it("are confirmed to their node when their maker may have died before it did", () => {
     const seen = new Map(set.placements.map((each) => aPod(set, each, { node: "", health: "NOT_READY" })));
     expect(planPods(aSnapshot(set, ["a", "b"], { pods: seen }), none, new Map())).toEqual([
       { kind: "confirm", pod: "web-1", ordinal: 1, because: "not-placed" },

@@ -88,12 +88,12 @@ describe("an update that runs", () => {
     ["does not wait before the first replica", { newDesired: 0, delayMs: 9e9 }, {}, { because: "next-step" }],
     ["stands still when it is paused", { phase: "PAUSED" }, {}, { because: "paused" }],
     [
-      "does not go on before the last step was carried out",
+      "does not continue before the last step was carried out",
       { newDesired: 1, oldDesired: 2, minimum: 0 },
       { fresh: well(newSet(["d"])) },
       { because: "surplus-there" },
     ],
-    ["does nothing while nobody's health is known", {}, { blind: true }, { because: "blind" }],
+    ["does nothing while health is unknown", {}, { blind: true }, { because: "blind" }],
     [
       "waits until all new replicas have their places",
       { newDesired: 3, oldDesired: 0 },
@@ -197,7 +197,7 @@ describe("an update whose set is not there", () => {
   });
 });
 
-/** Both sets, their pods and their update, moved by their own plans; whoever acts may stop after any write. */
+/** Both sets, their pods and their update, moved by their own plans; each actor may stop after any write. */
 class World {
   sets: Map<string, ReplicaSet>;
   rollout: Rollout | undefined;
@@ -229,9 +229,9 @@ class World {
     return [...this.sets.keys()].reduce((sum, name) => sum + (this.#rolled(name)?.healthy ?? 0), 0);
   }
 
-  /** Least that may be healthy after somebody has taken something away. */
+  /** The least number of healthy replicas after a removal. */
   least(): number {
-    // What an undo has begun to take away may go on to go once that is undone.
+    // What an undo has begun to take away may continue to go once that is undone.
     const { undone, minimum } = this.last;
     return (undone === 0 ? minimum : Math.min(minimum, this.#old)) - this.#illMeanwhile;
   }
@@ -471,7 +471,7 @@ describe("an update, its sets and their pods, in any order, on nodes that come, 
   }, 240_000);
 });
 
-it("an undone update that went on from a canary leaves the canary with what it had", () => {
+it("an undone update that continued a canary leaves the canary with what it had", () => {
   const rollout = aRollout({
     phase: "FINISHING",
     undone: 1,

@@ -189,7 +189,7 @@ describe("a transfer that leads nowhere", () => {
     plan.change?.audits.map(({ details }) => details["reason"]),
   ];
 
-  it("ends when the old node is eligible again, unless somebody asked for it", () => {
+  it("ends when the old node is eligible again, unless a user requested it", () => {
     const plan = planSet(aSnapshot(placedOn(["a", "b"], { transfer: leaving }), ["a", "b"]), POLICY);
     expect(ends(plan)).toEqual(["transfer-moot", ["a is eligible again"]]);
     const asked = placedOn(["a", "b"], { transfer: seeking(REQUESTED) });
@@ -225,13 +225,13 @@ describe("a trouble that has passed", () => {
   const troubled = (code: "TRANSFER_FAILED" | "POD_REFUSED", spec = aSpec({ replicasDesired: 2 })) =>
     placedOn(["a", "b"], { trouble: { code, message: "", sinceMs: 0 }, transferNotBeforeMs: 2_000_000, spec });
 
-  it("is told no more once no node has to be left", () => {
+  it("is no longer reported once no node has to be left", () => {
     const set = troubled("TRANSFER_FAILED");
     expect(planSet(aSnapshot(set, ["b"]), POLICY).change).toBeUndefined();
     expect(planSet(aSnapshot(set, ["a", "b"]), POLICY).change).toMatchObject(ENDED);
   });
 
-  it("is told no more once every place has a pod", () => {
+  it("is no longer reported once every place has a pod", () => {
     const set = troubled("POD_REFUSED");
     const pods = new Map(set.placements.slice(1).map((each) => aPod(set, each)));
     expect(planSet(aSnapshot(set, ["a", "b"], { pods }), POLICY).change).toBeUndefined();
@@ -242,7 +242,7 @@ describe("a trouble that has passed", () => {
 describe("a set whose template has changed", () => {
   const nodes = ["a", "b", "c", "d", "e", "f", "g"];
 
-  it("makes a group of pods anew in the order of the nodes, and the next one once they are ready", () => {
+  it("recreates a group of pods in the order of the nodes, and the next one once they are ready", () => {
     const set = placedOn(nodes);
     const first = planSet(aSnapshot(set, nodes, { templateHash: "h2" }), POLICY).change;
     expect(first).toMatchObject({ because: "template-changed", audits: [] });
@@ -287,13 +287,13 @@ describe("a daemon set", () => {
 
 it("says where its pods have not been ready for long, and not while nothing is known", () => {
   const set = placedOn(["a", "b"]);
-  const told = planSet(aSnapshot(set, ["a", "b"], { unhealthy: ["b"] }), POLICY).change?.next ?? set;
-  expect(told.trouble).toMatchObject({
+  const unhealthySet = planSet(aSnapshot(set, ["a", "b"], { unhealthy: ["b"] }), POLICY).change?.next ?? set;
+  expect(unhealthySet.trouble).toMatchObject({
     code: "NOT_HEALTHY",
     message: "pods have not been ready for long on 1 nodes, such as b",
   });
-  expect(planSet(aSnapshot(told, ["a", "b"], { nodes: undefined }), POLICY).change).toBeUndefined();
-  expect(planSet(aSnapshot(told, ["a", "b"]), POLICY).change?.next.trouble).toBeUndefined();
+  expect(planSet(aSnapshot(unhealthySet, ["a", "b"], { nodes: undefined }), POLICY).change).toBeUndefined();
+  expect(planSet(aSnapshot(unhealthySet, ["a", "b"]), POLICY).change?.next.trouble).toBeUndefined();
 });
 
 describe("a set that overlaps with an older one", () => {

@@ -9,8 +9,8 @@ import type { AuditEvent, ReplicaSet } from "./replica-set.ts";
  * - node-ineligible: `planStart` begins a transfer (`plan-transfer.ts`); in a rolling update `planLost` leaves the node (`plan-set.ts`)
  * - transfer-placed: `planProgress`; transfer-moot: `planMoot`, `planProgress` (`plan-transfer.ts`)
  * - transfer-done, the replica leaves the old node: `complete` (`plan-transfer.ts`), also when `transferNode` (`requests.ts`) began the transfer for a user
- * - transfer-failed, the replica leaves the new node: `takeBack` (`plan-transfer.ts`)
- * - machines-wanted, machines-surplus: `planMachines`; machines-told: `takeIn` (`plan-machines.ts`)
+ * - transfer-failed, the replica leaves the new node: `rollBack` (`plan-transfer.ts`)
+ * - machines-wanted, machines-surplus: `planMachines`; machines-granted: `recordGrants` (`plan-machines.ts`)
  */
 export type SetChangeReason =
   | "too-few"
@@ -24,7 +24,7 @@ export type SetChangeReason =
   | "transfer-failed"
   | "transfer-moot"
   | "machines-wanted"
-  | "machines-told"
+  | "machines-granted"
   | "machines-surplus"
   | "trouble-changed";
 
