@@ -144,7 +144,7 @@ const REFUSED: readonly [title: string, manifest: Manifest, message: string][] =
   ...["OnFailure", "Always"].map((restartPolicy): (typeof REFUSED)[number] => [
     `a failure rule about exit codes of pods with restartPolicy ${restartPolicy}`,
     jobManifest("a", { ...worker({ restartPolicy }), failurePolicy: { rules: [code] } }),
-    "onExitCodes of a failure rule can be judged only of types whose containers the kubelet does not run again",
+    "onExitCodes of a failure rule can be judged only of types whose containers the kubelet does not restart",
   ]),
   [
     "a success rule about an unknown type",

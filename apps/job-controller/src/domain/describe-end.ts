@@ -8,7 +8,7 @@ export function describeEnd(pod: PodFact, mainContainer: string): string {
   return `pod ${pod.name} failed with ${exit}${words === "" ? "" : `: ${words}`}`;
 }
 
-/** The same of a container that the kubelet will restart, or has restarted; empty when there is none. */
+/** The same for a container that the kubelet will restart, or has restarted; empty for any other. */
 export function describeLastEnd(pod: PodFact, mainContainer: string): string {
   const down = describeExit(pod.down, mainContainer);
   if (down !== "") return `pod ${pod.name} is down after ${down}`;
