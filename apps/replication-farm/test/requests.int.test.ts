@@ -62,7 +62,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     await settledOn("held", "n-0");
     await settledOn("witness", "n-0");
     const hold = { requestId: "h1", name: "held", hold: true, by: "ann", because: "the disk is copied" };
-    await expect(farms.holdTransfers({ ...hold, by: "" })).rejects.toThrow(/say who/);
+    await expect(farms.holdTransfers({ ...hold, by: "" })).rejects.toThrow(/state who/);
     const { set } = await farms.holdTransfers(hold);
     expect(set?.record?.transfersHeld).toMatchObject({ by: "ann", because: "the disk is copied" });
     expect((await farms.holdTransfers({ ...hold, requestId: "h2" })).set?.record?.requestId).toBe("h1");

@@ -15,12 +15,12 @@ import {
 
 const PATH = "/api/v1/things";
 const timing = {
-  watchMinSeconds: 300,
-  watchMaxSeconds: 600,
+  minWatchSeconds: 300,
+  maxWatchSeconds: 600,
   silenceMarginMs: 15_000,
-  silenceMaxMs: 150_000,
-  backoffMinMs: 1,
-  backoffMaxMs: 4,
+  maxSilenceMs: 150_000,
+  minBackoffMs: 1,
+  maxBackoffMs: 4,
 };
 
 type Kept = { readonly name: string; readonly version: number };
@@ -164,7 +164,7 @@ it("waits as long as the server asks after 429, and increases its own pauses up 
   await using _ = followed;
   await followed.synced;
   expect(pauses[0]).toBe(1000);
-  expect(Math.max(...pauses.slice(1))).toBeLessThanOrEqual(timing.backoffMaxMs);
+  expect(Math.max(...pauses.slice(1))).toBeLessThanOrEqual(timing.maxBackoffMs);
   expect(errors.map((error) => kubeFault(error)?.code)).toEqual(Array.from({ length: 5 }, () => "unavailable"));
 });
 
