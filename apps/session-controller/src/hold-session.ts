@@ -73,7 +73,7 @@ export async function handBack(
     try {
       const stored = await deps.load(name);
       if (stored?.record.uid !== uid || stored.record.attempts === 0 || isFinished(stored.record)) return;
-      await deps.save(transitionRecord(stored.record, { do: "hand-back" }), stored.revision);
+      await deps.save(transitionRecord(stored.record, { kind: "hand-back" }), stored.revision);
       return;
     } catch (error) {
       const fault = faultOf(error);
@@ -157,14 +157,14 @@ export async function takeBack(
     if (now !== undefined && now.verdict === undefined) return;
     const listedLater = now !== undefined && !now.logsCollected && !isFinished(now);
     for (const outcome of outcomes) {
-      if (outcome.do !== "pod-created" || listedLater) continue;
+      if (outcome.kind !== "pod-created" || listedLater) continue;
       const pod = podName(record.name, outcome.component);
       deps.logger.warn({ session: record.name, pod, uid: outcome.uid }, "removing a pod that was made too late");
-      await deps.act(record, { do: "delete-pod", pod, uid: outcome.uid, force: false, because: "session-over" });
+      await deps.act(record, { kind: "delete-pod", pod, uid: outcome.uid, force: false, because: "session-over" });
     }
     if (now?.released === false || !("id" in reservation)) return;
     const { id: reservationId } = reservation;
-    await deps.act({ ...record, reservationId }, { do: "release", reservationId, because: "pods-gone" });
+    await deps.act({ ...record, reservationId }, { kind: "release", reservationId, because: "pods-gone" });
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined) throw error;

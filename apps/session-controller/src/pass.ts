@@ -195,12 +195,12 @@ async function doAct(
 ): Promise<void> {
   try {
     await ensureOurs(deps, policy, run);
-    if (step.do === "collect-logs") {
+    if (step.kind === "collect-logs") {
       startReading(deps, run, step);
       return;
     }
     const acted = await deps.act(effects.before, step);
-    if (step.do === "delete-pod") noteDeletion(run, step.uid);
+    if (step.kind === "delete-pod") noteDeletion(run, step.uid);
     if (acted.got === "outcome") effects.outcomes.push(acted.outcome);
     if (acted.got === "reservation") effects.reservation = acted.reservation;
     if (acted.got === "replacement") effects.replacements.set(acted.component, acted.reservation);
@@ -255,7 +255,7 @@ export async function announce(deps: SessionDeps, run: Run): Promise<void> {
 }
 
 function isAct(step: SessionStep): step is ActStep {
-  switch (step.do) {
+  switch (step.kind) {
     case "reserve":
     case "create-pod":
     case "collect-logs":
@@ -270,15 +270,15 @@ function isAct(step: SessionStep): step is ActStep {
 }
 
 function summaryOf(step: SessionStep): object {
-  switch (step.do) {
+  switch (step.kind) {
     case "create-pod":
-      return { do: step.do, component: step.component.name, node: step.node, because: step.because };
+      return { kind: step.kind, component: step.component.name, node: step.node, because: step.because };
     case "note-components": {
       const states = step.components.map(({ name, state }) => `${name} ${state}`);
-      return { do: step.do, states, because: step.because };
+      return { kind: step.kind, states, because: step.because };
     }
     case "collect-logs":
-      return { do: step.do, pods: step.pods.map(({ pod }) => pod), because: step.because };
+      return { kind: step.kind, pods: step.pods.map(({ pod }) => pod), because: step.because };
     default:
       return step;
   }

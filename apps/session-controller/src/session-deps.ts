@@ -10,7 +10,7 @@ import type { LogsRead, Outcome } from "./domain/transition-record.ts";
 export type Stored = { readonly record: SessionRecord; readonly revision: number };
 
 /** Logs may take a minute, so that no pass waits for them. */
-export type CollectStep = Extract<ActStep, { do: "collect-logs" }>;
+export type CollectStep = Extract<ActStep, { kind: "collect-logs" }>;
 export type QuickStep = Exclude<ActStep, CollectStep>;
 
 export type Acted =

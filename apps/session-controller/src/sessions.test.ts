@@ -227,7 +227,7 @@ describe("a session", () => {
         logger: {
           ...deps.logger,
           info: (fields) => {
-            if (replaced || !JSON.stringify(fields).includes(`"do":"${call}"`)) return;
+            if (replaced || !JSON.stringify(fields).includes(`"kind":"${call}"`)) return;
             replaced = true;
             world.takeAway();
             world.state.monotonicMs += POLICY.trustRecordMs + 1;
@@ -262,7 +262,7 @@ describe("a session", () => {
       ...deps,
       act: async (record, step) => {
         // Both requests were on their way when the process stopped.
-        if (step.do === "create-pod" && world.record().executor !== "another") world.takeAway(taken);
+        if (step.kind === "create-pod" && world.record().executor !== "another") world.takeAway(taken);
         return deps.act(record, step);
       },
     };
@@ -281,7 +281,7 @@ describe("a session", () => {
     const late: Omit<SessionDeps, "wake"> = {
       ...deps,
       act: async (record, step) => {
-        if (step.do === "reserve") world.takeAway(taken);
+        if (step.kind === "reserve") world.takeAway(taken);
         return deps.act(record, step);
       },
     };
@@ -354,7 +354,7 @@ describe("a session", () => {
     const hinted: Omit<SessionDeps, "wake"> = {
       ...deps,
       act: async (record, step) => {
-        const isFirst = step.do === "reserve" && !world.calls.includes("reserve done");
+        const isFirst = step.kind === "reserve" && !world.calls.includes("reserve done");
         world.state.grant = !isFirst;
         const acted = await deps.act(record, step);
         if (isFirst && what === "grant") world.hint("granted");
@@ -450,7 +450,7 @@ describe("a session", () => {
         return Promise.reject(unavailable());
       },
       act: (record, step) => {
-        if (failing.save || !failing.create || step.do !== "create-pod") return deps.act(record, step);
+        if (failing.save || !failing.create || step.kind !== "create-pod") return deps.act(record, step);
         failing = { ...failing, create: false };
         return Promise.reject(unavailable());
       },

@@ -88,21 +88,21 @@ async function executeAll(deps: SweepDeps, steps: readonly RecordStep[], signal:
 
 /** The list of sessions may lag, so that each step but `run` reads the session itself first. */
 async function execute(deps: SweepDeps, step: RecordStep): Promise<void> {
-  if (step.do === "run") {
+  if (step.kind === "run") {
     deps.wake(step.session);
     return;
   }
   const stored = await deps.load(step.session);
   deps.logger.info({ step }, "sweep step");
   if (stored === undefined || !isOver(stored, step.uid)) return;
-  switch (step.do) {
+  switch (step.kind) {
     case "expire":
       return deps.forget(stored);
     case "confirm-pods-gone":
-      return note(deps, stored, { do: "confirm-pods-gone", because: "none-listed" });
+      return note(deps, stored, { kind: "confirm-pods-gone", because: "none-listed" });
     case "release":
       if (step.reservationId !== "") await deps.release(step.session, step.reservationId);
-      return note(deps, stored, { do: "released" });
+      return note(deps, stored, { kind: "released" });
     default:
       assertNever(step);
   }
@@ -121,7 +121,7 @@ async function sweepObjects(
     graceMs: undefined,
     nowMs: deps.now,
     remove: async (step) => {
-      if (signal.aborted) return { ...step, do: "suspect" };
+      if (signal.aborted) return { ...step, kind: "suspect" };
       deps.logger.info({ step }, "sweep step");
       await reporting(deps, "sweep step failed", () => remove(deps, step.object));
       return step;

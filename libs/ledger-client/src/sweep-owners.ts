@@ -49,10 +49,10 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
   remember(leftSince, steps, nowMs());
   const take = async (step: SweepStep<Item>): Promise<SweepStep<Item>> => {
     const isHarmless = options.isHarmless?.(step) === true;
-    const allowed = brake === undefined || step.do !== "remove" || isHarmless ? step : hold(step, brake);
+    const allowed = brake === undefined || step.kind !== "remove" || isHarmless ? step : hold(step, brake);
     const isOnlyReported = isDryRun && !isHarmless;
-    const taken = allowed.do !== "remove" || isOnlyReported ? allowed : await options.remove(allowed);
-    if (taken.do !== "keep") report?.step?.(taken, isOnlyReported);
+    const taken = allowed.kind !== "remove" || isOnlyReported ? allowed : await options.remove(allowed);
+    if (taken.kind !== "keep") report?.step?.(taken, isOnlyReported);
     return taken;
   };
   const done: SweepStep<Item>[] = [];
@@ -68,13 +68,13 @@ function remember<Item extends OwnedObject>(
   steps: readonly SweepStep<Item>[],
   nowMs: number,
 ): void {
-  const left = new Set(steps.flatMap((step) => (step.do === "keep" ? [] : step.object.uid)));
+  const left = new Set(steps.flatMap((step) => (step.kind === "keep" ? [] : step.object.uid)));
   for (const uid of leftSince.keys()) if (!left.has(uid)) leftSince.delete(uid);
   for (const uid of left) if (!leftSince.has(uid)) leftSince.set(uid, nowMs);
 }
 
 function hold<Item>({ object, because }: SweepStep<Item>, brake: Brake): SweepStep<Item> {
-  return { do: "suspect", object, because: `${because}, but nothing is removed: ${brake.because}` };
+  return { kind: "suspect", object, because: `${because}, but nothing is removed: ${brake.because}` };
 }
 
 async function takeAll<Item>(

@@ -233,7 +233,7 @@ function cleanerOf(
       }),
       policy: { engine: config.order.engine, ...config.cleanup },
       tell: {
-        step: ({ do: what, object, because }, isDryRun) => {
+        step: ({ kind: what, object, because }, isDryRun) => {
           if (what !== "keep") metrics.leftOver(what, isDryRun);
           logger.info({ ...object, do: what, because, isDryRun }, "a lease has left something behind");
         },

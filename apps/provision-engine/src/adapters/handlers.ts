@@ -77,7 +77,7 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
     },
     cleanupResources: async ({ dryRun, confirm }, { signal }) => {
       const { steps, brake } = await deps.cleaner.look({ isDryRun: dryRun, confirmed: confirm }, signal);
-      const of = (what: CleanupStep["do"]): CleanupStep[] => steps.filter((step) => step.do === what);
+      const of = (what: CleanupStep["kind"]): CleanupStep[] => steps.filter((step) => step.kind === what);
       const [removed, suspected] = [of("remove"), of("suspect")];
       return {
         steps: [...removed, ...suspected].slice(0, PAGE_MAX).map(toWireStep),
@@ -137,7 +137,11 @@ function toWireSchedule({ mode, nextMs }: ReturnType<Cleaner["schedule"]>) {
   return { mode, nextLook: nextMs === undefined ? null : timestampOf(nsFromMs(nextMs)) };
 }
 
-function toWireStep({ do: what, object, because }: CleanupStep): PropertiesOf<typeof muster.provision.v1.CleanupStep> {
+function toWireStep({
+  kind: what,
+  object,
+  because,
+}: CleanupStep): PropertiesOf<typeof muster.provision.v1.CleanupStep> {
   const { kind, namespace, name, lease: of } = object;
   return { action: what === "remove" ? "REMOVED" : "SUSPECTED", kind, namespace, name, lease: of?.id ?? "", because };
 }

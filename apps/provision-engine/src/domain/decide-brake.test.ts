@@ -8,7 +8,7 @@ const POLICY = { mostObjects: 50, mostPercent: 50 };
 const CENSUS: Census = { records: 3, bucketMadeMs: 1_000_000 };
 const steps = (keep: number, left: number, madeMs = 2_000_000): CleanupStep[] =>
   Array.from({ length: keep + left }, (_, at) => ({
-    do: at < keep ? "keep" : at % 2 === 0 ? "suspect" : "remove",
+    kind: at < keep ? "keep" : at % 2 === 0 ? "suspect" : "remove",
     object: {
       kind: "Secret",
       namespace: "default",

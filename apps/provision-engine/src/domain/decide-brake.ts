@@ -20,7 +20,7 @@ export function decideBrake(
   confirmed: number,
   policy: BrakePolicy,
 ): Brake | undefined {
-  const leftOver = steps.filter((step) => step.do !== "keep");
+  const leftOver = steps.filter((step) => step.kind !== "keep");
   const older = leftOver.filter(
     ({ object: { lease, madeMs } }) =>
       truth.get(lease?.id ?? "")?.is === "none" && madeMs !== undefined && madeMs + TOLERANCE_MS < bucketMadeMs,

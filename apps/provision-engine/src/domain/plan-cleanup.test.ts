@@ -30,7 +30,7 @@ const snapshot = (changes: Partial<CleanupSnapshot> = {}): CleanupSnapshot => ({
   nowMs: 1000,
   ...changes,
 });
-const plan = (changes: Partial<CleanupSnapshot>) => planCleanup(snapshot(changes), POLICY).map((step) => step.do);
+const plan = (changes: Partial<CleanupSnapshot>) => planCleanup(snapshot(changes), POLICY).map((step) => step.kind);
 const ofTruth = (truth: LeaseTruth): Partial<CleanupSnapshot> => ({ truth: new Map([["1-1", truth]]) });
 const mounted = new Set([useKey("PersistentVolumeClaim", "muster-n", "lease-1-1")]);
 
@@ -144,7 +144,7 @@ it("says one thing of each object in whatever order, and removes only what nobod
       expect(steps.map((step) => step.object)).toEqual(world.objects);
       const backwards = planCleanup({ ...world, objects: world.objects.toReversed() }, POLICY);
       expect(backwards.toReversed()).toEqual(steps);
-      for (const { do: what, object: found } of steps) {
+      for (const { kind: what, object: found } of steps) {
         if (what !== "remove") continue;
         const truth = world.truth.get(found.lease?.id ?? "");
         expect(truth?.is === "none" || truth?.is === "record").toBe(true);
@@ -153,7 +153,7 @@ it("says one thing of each object in whatever order, and removes only what nobod
         if (found.kind === "Namespace") {
           expect(world.unlisted).not.toContain("Secret");
           const inside = steps.filter((step) => step.object.namespace === found.name);
-          expect(inside.every((step) => step.do === "remove")).toBe(true);
+          expect(inside.every((step) => step.kind === "remove")).toBe(true);
         }
         if (found.kind === "Namespace" || found.kind === "PersistentVolumeClaim") expect(world.inUse?.size).toBe(0);
       }

@@ -75,7 +75,7 @@ export function useKey(kind: string, namespace: string, name: string): string {
  * Whether nothing can be lost by removing it: machines, in the ledger, that are held for a lease whose record is there and says that they are not its own. It is
  * given back whether or not clean-up removes anything else.
  */
-export function isGivenBack({ do: what, object }: CleanupStep, { truth }: Pick<CleanupSnapshot, "truth">): boolean {
+export function isGivenBack({ kind: what, object }: CleanupStep, { truth }: Pick<CleanupSnapshot, "truth">): boolean {
   return what === "remove" && object.kind === RESERVATION && truth.get(object.lease?.id ?? "")?.is === "record";
 }
 
@@ -90,10 +90,10 @@ export function planCleanup(snapshot: CleanupSnapshot, { engine, graceMs }: Clea
 
 /** A namespace goes after everything of a lease that lives in it. */
 export function keepOccupied(steps: readonly CleanupStep[]): CleanupStep[] {
-  const staying = new Set(steps.filter((step) => step.do !== "remove").map(({ object }) => object.namespace));
+  const staying = new Set(steps.filter((step) => step.kind !== "remove").map(({ object }) => object.namespace));
   return steps.map((step) =>
-    step.do === "remove" && isNamespace(step.object) && staying.has(step.object.name)
-      ? { ...step, do: "suspect", because: "something of a lease is still in it" }
+    step.kind === "remove" && isNamespace(step.object) && staying.has(step.object.name)
+      ? { ...step, kind: "suspect", because: "something of a lease is still in it" }
       : step,
   );
 }
@@ -103,11 +103,11 @@ export function standingIn(
   { truth, inUse, unlisted }: Pick<CleanupSnapshot, "truth" | "inUse" | "unlisted">,
   engine: string,
 ): (object: FoundObject) => Standing {
-  const owned = (because: string): Standing => ({ is: "owned", because });
+  const owned = (because: string): Standing => ({ kind: "owned", because });
   return (object) => {
     const { lease, kind, namespace, name } = object;
     // Ids of leases are those of users: the lease that is stored here under the same id may be another one.
-    if (object.otherInstallation !== undefined) return { is: "left", because: "its lease is stored elsewhere" };
+    if (object.otherInstallation !== undefined) return { kind: "left", because: "its lease is stored elsewhere" };
     if (lease === undefined) return owned("its labels are not those of a lease");
     if (object.isGoing) return owned("it is being removed");
     const left = decideLeftOver(lease, truth.get(lease.id), engine);
@@ -118,7 +118,7 @@ export function standingIn(
     }
     const unseen = isNamespace(object) ? unlisted.filter((each) => each !== RESERVATION) : [];
     if (unseen.length > 0) return owned(`nobody knows all that is in it: ${unseen.join(", ")} could not be listed`);
-    return { is: "left", because: left.because };
+    return { kind: "left", because: left.because };
   };
 }
 

@@ -101,7 +101,7 @@ it("removes at the second look, some time after the first, what no record wants,
   world.record("1-1", "ACTIVE");
   world.records.set("1-3", "unreadable");
   const look = async (isDryRun: boolean) =>
-    (await world.cleaner.look({ isDryRun, confirmed: 0 }, signal)).steps.map((step) => step.do);
+    (await world.cleaner.look({ isDryRun, confirmed: 0 }, signal)).steps.map((step) => step.kind);
   expect(await look(false)).toEqual(["keep", "suspect", "keep"]);
   world.wait(999);
   expect(await look(false)).toEqual(["keep", "suspect", "keep"]);
@@ -143,7 +143,7 @@ it("removes nothing once all records are lost, says so, and goes on when somebod
   world.wait(1000);
   const held = await world.cleaner.look(REAL, signal);
   expect(held.brake).toMatchObject({ left: 3 });
-  expect(held.steps.map((step) => step.do)).toEqual(["suspect", "suspect", "suspect"]);
+  expect(held.steps.map((step) => step.kind)).toEqual(["suspect", "suspect", "suspect"]);
   expect(world.cleaner.brake()).toEqual(held.brake);
   // More are left over now than he has seen.
   expect((await world.cleaner.look({ isDryRun: false, confirmed: 2 }, signal)).brake).toMatchObject({ left: 3 });

@@ -197,8 +197,8 @@ function startLooks({ leftovers, records, census, nowMs, policy, tell }: Cleaner
     const around = await lookAround(leftovers, object, signal);
     const truth = new Map([[object.lease?.id ?? "", await truthOf(object.lease?.id ?? "")]]);
     const [again] = planCleanup({ ...around, truth, leftSince, nowMs: nowMs() }, policy);
-    if (again?.do !== "remove") return again ?? step;
-    if (signal.aborted) return { do: "suspect", object, because: `${step.because}, but the look was ended` };
+    if (again?.kind !== "remove") return again ?? step;
+    if (signal.aborted) return { kind: "suspect", object, because: `${step.because}, but the look was ended` };
     await leftovers.remove(object, signal);
     return step;
   };

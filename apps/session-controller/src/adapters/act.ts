@@ -36,7 +36,7 @@ export type ActDeps = CreatePodDeps & {
 /** Does one step of a session at the ledger or the API server. Each may be repeated: names, owners and uids make the second time harmless. */
 export function act(deps: ActDeps, record: SessionRecord, step: QuickStep): Promise<Acted> {
   return inStep(record, step, async (): Promise<Acted> => {
-    switch (step.do) {
+    switch (step.kind) {
       case "reserve":
         return { got: "reservation", reservation: await reserve(deps, record) };
       case "create-pod":
@@ -50,7 +50,7 @@ export function act(deps: ActDeps, record: SessionRecord, step: QuickStep): Prom
       case "release":
         await releaseReplacements(deps.reservations, record);
         await releaseOwn(deps.reservations, record);
-        return { got: "outcome", outcome: { do: "released" } };
+        return { got: "outcome", outcome: { kind: "released" } };
       case "reserve-replacement": {
         const reservation = await reserveReplacement(deps, record, step);
         return { got: "replacement", component: step.component, reservation };
@@ -192,7 +192,7 @@ function needsOf({ spec }: SessionRecord): { component: string; pool: string }[]
 function reserveReplacement(
   deps: ActDeps,
   record: SessionRecord,
-  { component, pool }: Extract<ActStep, { do: "reserve-replacement" }>,
+  { component, pool }: Extract<ActStep, { kind: "reserve-replacement" }>,
 ): Promise<ReservationSeen> {
   const owner = replacementOwner(record, component);
   return reserveOrRefused(deps.reservations, {

@@ -114,10 +114,10 @@ async function keepLog(
 
 function logsReadOf({ pod, lost, ...read }: PodReading, isDriver: boolean): LogsRead {
   const warnings = lost.map((text) => warning("LOGS_LOST", text));
-  if (!isDriver) return { do: "logs-read", pod: pod.pod, warnings, resultJson: undefined };
+  if (!isDriver) return { kind: "logs-read", pod: pod.pod, warnings, resultJson: undefined };
   const result = read.result ?? pickResult(undefined, pod.leftText);
   const spoiled = result.lost === undefined ? [] : [warning("RESULT_LOST", result.lost)];
-  return { do: "logs-read", pod: pod.pod, warnings: [...spoiled, ...warnings], resultJson: result.resultJson };
+  return { kind: "logs-read", pod: pod.pod, warnings: [...spoiled, ...warnings], resultJson: result.resultJson };
 }
 
 /** A log that broke off is read once more from behind: what is missing in its middle is no part of the result. */

@@ -20,7 +20,7 @@ export type CreatePodDeps = {
 export async function createPod(
   deps: CreatePodDeps,
   record: SessionRecord,
-  step: Extract<ActStep, { do: "create-pod" }>,
+  step: Extract<ActStep, { kind: "create-pod" }>,
 ): Promise<Acted> {
   const { component, workers } = step;
   const session = { ...record.spec, name: record.name, uid: record.uid };
@@ -32,7 +32,7 @@ export async function createPod(
   if (created.kind !== "created") return { got: "obstacle", obstacle: created };
   const { uid, node, confirmed } = created;
   if (!confirmed && (await isCurrent(deps, record))) await deps.pods.confirm(manifest.metadata.name, uid);
-  return { got: "outcome", outcome: { do: "pod-created", component: component.name, uid, node } };
+  return { got: "outcome", outcome: { kind: "pod-created", component: component.name, uid, node } };
 }
 
 /**

@@ -76,8 +76,8 @@ const STALE_MS = 30_000;
 const FULL_RETRY_MS = 1000;
 /** A user who follows a session has a stream for each of its components; one who is gone is noticed by his silence. */
 /** Calls to the API server in flight, and how long one may take. */
-const CALLS = { mostInFlight: 64, timeoutMs: 10_000 };
-const FOLLOW_LIMITS = { streamsMost: 512, idleMs: 30_000 };
+const CALLS = { maxInFlight: 64, timeoutMs: 10_000 };
+const FOLLOW_LIMITS = { maxStreams: 512, idleMs: 30_000 };
 
 /** Opens what the service lives on; the one place that knows what stands behind each verb. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {

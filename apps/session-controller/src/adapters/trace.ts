@@ -36,7 +36,7 @@ export function tellPhase(record: SessionRecord, name: "queue" | "run", from: Ev
 }
 
 function nameOf(step: ActStep): string {
-  switch (step.do) {
+  switch (step.kind) {
     case "create-pod":
       return `start ${step.component.name}`;
     case "collect-logs":
@@ -47,12 +47,12 @@ function nameOf(step: ActStep): string {
     case "release":
     case "reserve-replacement":
     case "release-replacement":
-      return step.do;
+      return step.kind;
   }
 }
 
 function detailsOf(step: ActStep): Attributes {
-  switch (step.do) {
+  switch (step.kind) {
     case "create-pod":
       return { "muster.component": step.component.name, "muster.node": step.node, "muster.pool": step.component.pool };
     case "delete-pod":

@@ -17,7 +17,7 @@ import type { PodSeen } from "./summarise-components.ts";
 /** One line a step: what, of what, why. */
 function plan(more: Partial<Snapshot>): string[] {
   return planSession(snapshot(more), POLICY).map((step) => {
-    switch (step.do) {
+    switch (step.kind) {
       case "create-pod":
         return `create ${step.component.name} on ${step.node}: ${step.because}`;
       case "record":
@@ -33,7 +33,7 @@ function plan(more: Partial<Snapshot>): string[] {
       case "explain-wait":
         return `wait: ${step.text}`;
       default:
-        return `${step.do}: ${step.because}`;
+        return `${step.kind}: ${step.because}`;
     }
   });
 }

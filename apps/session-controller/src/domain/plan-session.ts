@@ -24,31 +24,35 @@ import { summariseComponents } from "./summarise-components.ts";
 /** Steps that only change the record. They are remembered together, before anything that follows from them is done. */
 export type RecordStep =
   | {
-      readonly do: "note-components";
+      readonly kind: "note-components";
       readonly components: readonly ComponentStatus[];
       readonly because: "pods-changed";
     }
-  | { readonly do: "note-reservation"; readonly reservationId: string; readonly because: "ledger-answered" }
-  | { readonly do: "explain-wait"; readonly text: string; readonly because: "wait-changed" }
+  | { readonly kind: "note-reservation"; readonly reservationId: string; readonly because: "ledger-answered" }
+  | { readonly kind: "explain-wait"; readonly text: string; readonly because: "wait-changed" }
   /** The executor that took the session over has outlived everything there was to do. */
-  | { readonly do: "confirm-quiet"; readonly because: "nothing-to-do" | "survived" }
+  | { readonly kind: "confirm-quiet"; readonly because: "nothing-to-do" | "survived" }
   | {
-      readonly do: "accept";
+      readonly kind: "accept";
       readonly event: SessionEvent;
       readonly machines: readonly Machine[];
       readonly because: "machines-granted";
     }
   | {
-      readonly do: "record";
+      readonly kind: "record";
       readonly event: SessionEvent;
       readonly because: "accepted" | "driver-ready" | "driver-ended";
     }
-  | { readonly do: "conclude"; readonly verdict: Verdict; readonly because: EndReason | TerminalKind | "cannot-be-run" }
-  /** The pods that are not listed any more are gone with their logs, as the warnings say. */
-  | { readonly do: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
-  | { readonly do: "confirm-pods-gone"; readonly because: "none-listed" }
   | {
-      readonly do: "finish";
+      readonly kind: "conclude";
+      readonly verdict: Verdict;
+      readonly because: EndReason | TerminalKind | "cannot-be-run";
+    }
+  /** The pods that are not listed any more are gone with their logs, as the warnings say. */
+  | { readonly kind: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
+  | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
+  | {
+      readonly kind: "finish";
       readonly atMs: number;
       readonly warnings: readonly Warning[];
       readonly because: "cleaned-up" | "cleanup-limit";
@@ -56,18 +60,18 @@ export type RecordStep =
 
 /** Steps that touch the world. Each may be done twice without harm. */
 export type ActStep =
-  | { readonly do: "reserve"; readonly because: "not-asked" }
+  | { readonly kind: "reserve"; readonly because: "not-asked" }
   | {
-      readonly do: "create-pod";
+      readonly kind: "create-pod";
       readonly component: Component;
       readonly node: string;
       /** For the driver: the workers in the order in which it is told of them. */
       readonly workers: readonly WorkerAddress[];
       readonly because: "accepted" | "servers-ready" | "workers-ready";
     }
-  | { readonly do: "collect-logs"; readonly pods: readonly LivePod[]; readonly because: "session-over" }
+  | { readonly kind: "collect-logs"; readonly pods: readonly LivePod[]; readonly because: "session-over" }
   | {
-      readonly do: "delete-pod";
+      readonly kind: "delete-pod";
       readonly pod: string;
       readonly uid: string;
       /** Without its node's word. */
@@ -75,7 +79,7 @@ export type ActStep =
       readonly because: "session-over" | "leftover" | ForceReason;
     }
   /** An empty id: the ledger is asked which reservation is this session's. */
-  | { readonly do: "release"; readonly reservationId: string; readonly because: "pods-gone" | "pods-ended" }
+  | { readonly kind: "release"; readonly reservationId: string; readonly because: "pods-gone" | "pods-ended" }
   | ReplacementStep;
 
 export type SessionStep = RecordStep | ActStep;
@@ -98,9 +102,9 @@ const SURVIVED_MS = 10_000;
 /** A log that is read may still end the process, as what failed may when it is tried again. */
 function planQuiet({ record, isReading, trouble, heldMs }: Snapshot, steps: readonly SessionStep[]): SessionStep[] {
   if (record.attempts === 0) return [];
-  if (heldMs >= SURVIVED_MS) return [{ do: "confirm-quiet", because: "survived" }];
+  if (heldMs >= SURVIVED_MS) return [{ kind: "confirm-quiet", because: "survived" }];
   const isQuiet = steps.length === 0 && !isReading && trouble === undefined;
-  return isQuiet ? [{ do: "confirm-quiet", because: "nothing-to-do" }] : [];
+  return isQuiet ? [{ kind: "confirm-quiet", because: "nothing-to-do" }] : [];
 }
 
 /**
@@ -111,7 +115,7 @@ export function planBroken(record: SessionRecord, reason: string, nowMs: number)
   if (record.verdict !== undefined) return planGivingUp({ record, livePods: undefined, trouble: reason, nowMs });
   const description = shorten(`the session cannot be run: ${reason}`);
   return {
-    do: "conclude",
+    kind: "conclude",
     verdict: { kind: "INTERNAL_ERROR", atMs: nowMs, reason: "", description },
     because: "cannot-be-run",
   };
@@ -146,13 +150,13 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
     const run: RecordStep[] = ran
       ? [
           {
-            do: "record",
+            kind: "record",
             event: event("RUN", nowMs, "the driver ended before it was seen ready"),
             because: "driver-ended",
           },
         ]
       : [];
-    return [...notes, ...run, { do: "conclude", verdict, because: verdict.reason || verdict.kind }];
+    return [...notes, ...run, { kind: "conclude", verdict, because: verdict.reason || verdict.kind }];
   }
   const accepted = eventOf(record, "ACCEPT") !== undefined;
   const explanation = planExplanation(snapshot, components);
@@ -171,31 +175,31 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
 function planReservationNote({ record, reservation }: Snapshot): RecordStep[] {
   if (reservation.state !== "waiting" && reservation.state !== "granted") return [];
   if (eventOf(record, "ACCEPT") !== undefined || reservation.id === record.reservationId) return [];
-  return [{ do: "note-reservation", reservationId: reservation.id, because: "ledger-answered" }];
+  return [{ kind: "note-reservation", reservationId: reservation.id, because: "ledger-answered" }];
 }
 
 function planNotes(record: SessionRecord, components: readonly ComponentStatus[]): RecordStep[] {
   const changed = components.some((component, index) => !sameStatus(component, record.components[index]));
-  return changed ? [{ do: "note-components", components, because: "pods-changed" }] : [];
+  return changed ? [{ kind: "note-components", components, because: "pods-changed" }] : [];
 }
 
 function planExplanation(snapshot: Snapshot, components: readonly ComponentStatus[]): RecordStep[] {
   const text = explainWait(snapshot, components);
-  return text === snapshot.record.waitingBecause ? [] : [{ do: "explain-wait", text, because: "wait-changed" }];
+  return text === snapshot.record.waitingBecause ? [] : [{ kind: "explain-wait", text, because: "wait-changed" }];
 }
 
 function planQueue({ record, reservation, nowMs }: Snapshot): SessionStep[] {
   switch (reservation.state) {
     case "unknown":
-      return [{ do: "reserve", because: "not-asked" }];
+      return [{ kind: "reserve", because: "not-asked" }];
     case "granted": {
       const { machines } = reservation;
       const where = machines.map(({ component, node }) => `${component} on ${node}`).join(", ");
       const accepted = event("ACCEPT", nowMs, `taken by ${record.executor}: ${shorten(where)}`);
       return [
-        { do: "accept", event: accepted, machines, because: "machines-granted" },
+        { kind: "accept", event: accepted, machines, because: "machines-granted" },
         {
-          do: "record",
+          kind: "record",
           event: event("PROVISION", nowMs, "making pods: servers, clients, driver"),
           because: "accepted",
         },
@@ -226,7 +230,7 @@ function planPods(snapshot: Snapshot, components: readonly ComponentStatus[]): S
     if (!group.every(isUsable)) return [];
   }
   if (eventOf(record, "RUN") !== undefined) return [];
-  return [{ do: "record", event: event("RUN", nowMs, "every component is ready"), because: "driver-ready" }];
+  return [{ kind: "record", event: event("RUN", nowMs, "every component is ready"), because: "driver-ready" }];
 }
 
 function planCreate(
@@ -237,12 +241,12 @@ function planCreate(
 ): ActStep {
   const leftover = obstacles.find((obstacle) => obstacle.kind === "leftover" && obstacle.component === status.name);
   if (leftover?.kind === "leftover") {
-    return { do: "delete-pod", pod: leftover.pod, uid: leftover.uid, force: false, because: "leftover" };
+    return { kind: "delete-pod", pod: leftover.pod, uid: leftover.uid, force: false, because: "leftover" };
   }
   const component = record.spec.components.find(({ name }) => name === status.name);
   if (component === undefined) throw new Error(`component ${status.name} is not in the spec`);
   const workers = status.kind === "driver" ? addressesOf(components) : [];
-  return { do: "create-pod", component, node: status.node, workers, because };
+  return { kind: "create-pod", component, node: status.node, workers, because };
 }
 
 function addressesOf(components: readonly ComponentStatus[]): WorkerAddress[] {
@@ -261,7 +265,7 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
   const late = nowMs - verdict.atMs >= policy.cleanupLimitMs + record.spec.killAfterMs;
   if (!record.podsDeleted) {
     const logs = planLogs(snapshot);
-    if (record.logsCollected && livePods?.length === 0) return [{ do: "confirm-pods-gone", because: "none-listed" }];
+    if (record.logsCollected && livePods?.length === 0) return [{ kind: "confirm-pods-gone", because: "none-listed" }];
     // The log of a pod on a lost node cannot be read; its deletion, which takes time there, begins at once.
     const isDue = ({ pod, seen }: LivePod): boolean =>
       record.logsCollected || record.logsRead.includes(pod) || snapshot.nodesLost.has(seen.node);
@@ -270,17 +274,17 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
     const explanation = planExplanation(snapshot, record.components);
     return [...logs, ...explanation, ...deletes, ...planEarlyRelease(snapshot)];
   }
-  if (record.released) return [{ do: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" }];
+  if (record.released) return [{ kind: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" }];
   return late && trouble !== undefined
     ? [planGivingUp(snapshot)]
-    : [{ do: "release", reservationId: record.reservationId, because: "pods-gone" }];
+    : [{ kind: "release", reservationId: record.reservationId, because: "pods-gone" }];
 }
 
 /** The logs of the pods that are listed and not read yet; those of the others that were made are lost. */
 function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
   if (record.logsCollected || livePods === undefined || isReading) return [];
   const unread = livePods.filter(({ pod }) => !record.logsRead.includes(pod));
-  if (unread.length > 0) return [{ do: "collect-logs", pods: unread, because: "session-over" }];
+  if (unread.length > 0) return [{ kind: "collect-logs", pods: unread, because: "session-over" }];
   const gone = record.components.filter(({ pod, podUid }) => podUid !== "" && !record.logsRead.includes(pod));
   const results = gone.filter(({ kind }) => kind === "driver");
   const warnings: Warning[] = [
@@ -291,7 +295,7 @@ function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
       ({ pod }) => ({ code: "LOGS_LOST", message: `${pod}: the pod was gone before its log was kept` }) as const,
     ),
   ];
-  return [{ do: "confirm-logs-read", warnings, because: "none-left" }];
+  return [{ kind: "confirm-logs-read", warnings, because: "none-left" }];
 }
 
 /** Pods that have ended keep their logs and nothing else: their machines, and the place among the executors, are for the next session. */
@@ -299,13 +303,13 @@ function planEarlyRelease({ record, livePods, isReading }: Snapshot): ActStep[] 
   const isSettled = livePods !== undefined && (livePods.length > 0 || isReading);
   const hasEnded = isSettled && livePods.every(({ ended }) => ended);
   if (record.released || !hasEnded) return [];
-  return [{ do: "release", reservationId: record.reservationId, because: "pods-ended" }];
+  return [{ kind: "release", reservationId: record.reservationId, because: "pods-ended" }];
 }
 
 function planDelete({ pod, uid, deleting, overdueOn }: LivePod, nowMs: number, policy: SessionPolicy): ActStep[] {
-  if (!deleting) return [{ do: "delete-pod", pod, uid, force: false, because: "session-over" }];
+  if (!deleting) return [{ kind: "delete-pod", pod, uid, force: false, because: "session-over" }];
   const because = decideForce(overdueOn, nowMs, policy);
-  return because === undefined ? [] : [{ do: "delete-pod", pod, uid, force: true, because }];
+  return because === undefined ? [] : [{ kind: "delete-pod", pod, uid, force: true, because }];
 }
 
 /** The outcome is reported though the clean-up goes on; the sweep finishes it. */
@@ -331,7 +335,7 @@ function planGivingUp({
   } else if (!record.released) {
     warnings.push({ code: "NOT_RELEASED", message: shorten(`the machines are still held${suffix}`) });
   }
-  return { do: "finish", atMs: nowMs, warnings, because: "cleanup-limit" };
+  return { kind: "finish", atMs: nowMs, warnings, because: "cleanup-limit" };
 }
 
 function sameStatus(a: ComponentStatus, b: ComponentStatus | undefined): boolean {

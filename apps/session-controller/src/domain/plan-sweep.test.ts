@@ -66,11 +66,11 @@ function see({ sessions = [], pods = [], reservations = [], replacements = [] }:
 function steps(world: World): string[] {
   const { snapshot, standingOf } = see(world);
   const records = planRecords(snapshot).map((step) => {
-    const what = step.do === "release" ? ` ${step.reservationId || "nothing"}` : "";
-    return `${step.do}${what} ${step.because}`;
+    const what = step.kind === "release" ? ` ${step.reservationId || "nothing"}` : "";
+    return `${step.kind}${what} ${step.because}`;
   });
   const memory = { leftSince: new Map(), nowMs: NOW, graceMs: undefined };
-  const objects = planSweep(snapshot.objects, standingOf, memory).flatMap(({ do: what, object, because }) => {
+  const objects = planSweep(snapshot.objects, standingOf, memory).flatMap(({ kind: what, object, because }) => {
     if (what !== "remove") return [];
     if (object.kind === "replacement") return `release-replacement ${because}`;
     if (object.kind === "reservation") return `release ${object.uid} ${because}`;

@@ -94,11 +94,11 @@ export type SweepPolicy = ForcePolicy & {
 
 /** A step on the record of a session that no executor runs. */
 export type RecordStep = { readonly session: string; readonly uid: string } & (
-  | { readonly do: "run"; readonly because: "not-queued-any-more" }
-  | { readonly do: "expire"; readonly because: "ttl-over" }
-  | { readonly do: "confirm-pods-gone"; readonly because: "none-listed" }
+  | { readonly kind: "run"; readonly because: "not-queued-any-more" }
+  | { readonly kind: "expire"; readonly because: "ttl-over" }
+  | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
   | {
-      readonly do: "release";
+      readonly kind: "release";
       /** Only this one is released; empty: there is none, and only the record does not have it yet. */
       readonly reservationId: string;
       readonly because: "session-over";
@@ -163,7 +163,7 @@ function sessionsWithPods({ objects }: SweepSnapshot): ReadonlySet<string> {
 /** A session that waits at the ledger is left there as long as the ledger has it in its queue. */
 function planRun({ name, uid, queued }: SessionDigest, reservation: OwnedReservation | undefined): RecordStep[] {
   const waits = !queued || reservation?.granted === false;
-  return waits ? [] : [{ do: "run", session: name, uid, because: "not-queued-any-more" }];
+  return waits ? [] : [{ kind: "run", session: name, uid, because: "not-queued-any-more" }];
 }
 
 function planOver(
@@ -175,12 +175,12 @@ function planOver(
   const { name, uid, finishedAtMs, ttlMs, podsDeleted, released } = session;
   if (!released || !podsDeleted) {
     if (hasPods) return [];
-    const gone = { do: "confirm-pods-gone", session: name, uid, because: "none-listed" } as const;
+    const gone = { kind: "confirm-pods-gone", session: name, uid, because: "none-listed" } as const;
     const reservationId = listedReservation ?? session.reservationId;
-    const release = { do: "release", session: name, uid, reservationId, because: "session-over" } as const;
+    const release = { kind: "release", session: name, uid, reservationId, because: "session-over" } as const;
     return [...(podsDeleted ? [] : [gone]), ...(released ? [] : [release])];
   }
-  return nowMs - finishedAtMs >= ttlMs ? [{ do: "expire", session: name, uid, because: "ttl-over" }] : [];
+  return nowMs - finishedAtMs >= ttlMs ? [{ kind: "expire", session: name, uid, because: "ttl-over" }] : [];
 }
 
 function podStanding(
@@ -189,25 +189,25 @@ function podStanding(
   isYoung: boolean,
   forced: string | undefined,
 ): Standing {
-  if (otherInstallation !== undefined) return { is: "left", because: "other-installation" };
-  if (owner?.uid === ownerUid && owner.finishedAtMs === 0) return { is: "owned", because: "session-runs" };
-  if (deleting) return forced === undefined ? BEING_DELETED : { is: "left", because: forced };
+  if (otherInstallation !== undefined) return { kind: "left", because: "other-installation" };
+  if (owner?.uid === ownerUid && owner.finishedAtMs === 0) return { kind: "owned", because: "session-runs" };
+  if (deleting) return forced === undefined ? BEING_DELETED : { kind: "left", because: forced };
   if (owner === undefined) return isYoung ? YOUNG : UNKNOWN;
-  return owner.finishedAtMs > 0 ? OVER : { is: "left", because: "other-generation" };
+  return owner.finishedAtMs > 0 ? OVER : { kind: "left", because: "other-generation" };
 }
 
 function machineStanding(owner: SessionDigest | undefined, isYoung: boolean, hasPods: boolean): Standing {
   if (owner !== undefined && !(owner.finishedAtMs > 0 && owner.released))
-    return { is: "owned", because: "not-released-by-its-session" };
-  if (hasPods) return { is: "blocked", because: "pods-may-be-on-it" };
+    return { kind: "owned", because: "not-released-by-its-session" };
+  if (hasPods) return { kind: "blocked", because: "pods-may-be-on-it" };
   if (owner !== undefined) return OVER;
   return isYoung ? YOUNG : UNKNOWN;
 }
 
-const OVER: Standing = { is: "left", because: "session-over" };
-const UNKNOWN: Standing = { is: "left", because: "session-unknown" };
-const YOUNG: Standing = { is: "blocked", because: "session-unknown-yet" };
-const BEING_DELETED: Standing = { is: "blocked", because: "being-deleted" };
+const OVER: Standing = { kind: "left", because: "session-over" };
+const UNKNOWN: Standing = { kind: "left", because: "session-unknown" };
+const YOUNG: Standing = { kind: "blocked", because: "session-unknown-yet" };
+const BEING_DELETED: Standing = { kind: "blocked", because: "being-deleted" };
 
 function isReplacementOf({ ownerId }: OwnedReplacement, owner: SessionDigest | undefined): boolean {
   return owner !== undefined && replacementPrefix(owner) === prefixOfReplacement(ownerId);

@@ -6,20 +6,20 @@ import type { LivePod, ReplacementSeen, SessionPolicy, Snapshot } from "./snapsh
 /** Steps towards another machine for a component that lost its own before it started. */
 export type ReplacementStep =
   | {
-      readonly do: "reserve-replacement";
+      readonly kind: "reserve-replacement";
       readonly component: string;
       readonly pool: string;
       readonly because: "machine-lost";
     }
   | {
-      readonly do: "release-replacement";
+      readonly kind: "release-replacement";
       readonly component: string;
       /** Empty: whatever the ledger has for it. */
       readonly reservationId: string;
       readonly because: "machine-lost" | "machine-back";
     }
   | {
-      readonly do: "delete-pod";
+      readonly kind: "delete-pod";
       readonly pod: string;
       readonly uid: string;
       readonly force: boolean;
@@ -118,7 +118,7 @@ export function grantedNode(replacement: ReplacementSeen | undefined): string | 
 
 function planRemoval(pod: LivePod, nowMs: number, policy: SessionPolicy): ReplacementStep[] {
   const remove = {
-    do: "delete-pod",
+    kind: "delete-pod",
     pod: pod.pod,
     uid: pod.uid,
     resourceVersion: String(pod.seen.resourceVersion),
@@ -134,7 +134,7 @@ function planReturn({ replacements }: Snapshot, { name, node, lostNode }: Compon
   if (node === "" || node !== lostNode || replacement.state === "released" || replacement.state === "refused")
     return [];
   const reservationId = replacement.state === "unknown" ? "" : replacement.id;
-  return [{ do: "release-replacement", component: name, reservationId, because: "machine-back" }];
+  return [{ kind: "release-replacement", component: name, reservationId, because: "machine-back" }];
 }
 
 function planReservation(
@@ -143,9 +143,9 @@ function planReservation(
 ): ReplacementStep[] {
   const replacement = replacements.get(name) ?? { state: "unknown" };
   if (replacement.state === "unknown" || replacement.state === "released")
-    return [{ do: "reserve-replacement", component: name, pool, because: "machine-lost" }];
+    return [{ kind: "reserve-replacement", component: name, pool, because: "machine-lost" }];
   const node = grantedNode(replacement);
   // A pod that is not gone yet may be on this machine.
   if (replacement.state !== "granted" || podUid !== "" || node === undefined || !nodesLost.has(node)) return [];
-  return [{ do: "release-replacement", component: name, reservationId: replacement.id, because: "machine-lost" }];
+  return [{ kind: "release-replacement", component: name, reservationId: replacement.id, because: "machine-lost" }];
 }

@@ -11,15 +11,15 @@ import type { RecordStep } from "./plan-session.ts";
 /** What a pass has to remember: its record-only steps, and what came of the others. */
 export type Outcome =
   | RecordStep
-  | { readonly do: "pod-created"; readonly component: string; readonly uid: string; readonly node: string }
+  | { readonly kind: "pod-created"; readonly component: string; readonly uid: string; readonly node: string }
   | LogsRead
-  | { readonly do: "released" }
+  | { readonly kind: "released" }
   /** The executor ends, and the session has not ended it. */
-  | { readonly do: "hand-back" };
+  | { readonly kind: "hand-back" };
 
 /** The logs of one pod were kept, or are lost as the warnings say. */
 export type LogsRead = {
-  readonly do: "logs-read";
+  readonly kind: "logs-read";
   readonly pod: string;
   readonly warnings: readonly Warning[];
   /** Of the driver; undefined for the others. */
@@ -31,14 +31,14 @@ export type LogsRead = {
  * a verdict is decided once, and after the terminal event only the progress of the clean-up still moves.
  */
 export function transitionRecord(record: SessionRecord, outcome: Outcome): SessionRecord {
-  if (outcome.do === "hand-back") return { ...record, attempts: Math.max(0, record.attempts - 1) };
+  if (outcome.kind === "hand-back") return { ...record, attempts: Math.max(0, record.attempts - 1) };
   const next = transition(record, outcome);
   // A wait that is explained is no progress.
-  return next.attempts === 0 || outcome.do === "explain-wait" ? next : { ...next, attempts: 0 };
+  return next.attempts === 0 || outcome.kind === "explain-wait" ? next : { ...next, attempts: 0 };
 }
 
-function transition(record: SessionRecord, outcome: Exclude<Outcome, { do: "hand-back" }>): SessionRecord {
-  switch (outcome.do) {
+function transition(record: SessionRecord, outcome: Exclude<Outcome, { kind: "hand-back" }>): SessionRecord {
+  switch (outcome.kind) {
     case "confirm-pods-gone":
       return { ...record, podsDeleted: true, components: record.components.map(stopped) };
     case "released":
@@ -76,9 +76,9 @@ export function transitionTakeOver(
 
 function transitionLive(
   record: SessionRecord,
-  outcome: Exclude<Outcome, { do: "confirm-pods-gone" | "released" | "hand-back" }>,
+  outcome: Exclude<Outcome, { kind: "confirm-pods-gone" | "released" | "hand-back" }>,
 ): SessionRecord {
-  switch (outcome.do) {
+  switch (outcome.kind) {
     case "note-components":
       return record.verdict === undefined ? { ...record, components: outcome.components } : record;
     case "note-reservation":
@@ -135,7 +135,7 @@ function stopped(component: ComponentStatus): ComponentStatus {
   return component.state === "READY" ? { ...component, state: "STOPPED" } : component;
 }
 
-function accept(record: SessionRecord, step: Extract<RecordStep, { do: "accept" }>): SessionRecord {
+function accept(record: SessionRecord, step: Extract<RecordStep, { kind: "accept" }>): SessionRecord {
   const nodes = new Map(step.machines.map(({ component, node }) => [component, node]));
   return {
     ...record,
@@ -151,7 +151,7 @@ function accept(record: SessionRecord, step: Extract<RecordStep, { do: "accept" 
 /** The pod may be one that an executor before us made and did not write down, on another machine than this one chose: its machine is the component's. */
 function noteCreated(
   record: SessionRecord,
-  { component: name, uid, node }: Extract<Outcome, { do: "pod-created" }>,
+  { component: name, uid, node }: Extract<Outcome, { kind: "pod-created" }>,
 ): SessionRecord {
   return {
     ...record,
@@ -163,7 +163,7 @@ function noteCreated(
   };
 }
 
-function finish(record: SessionRecord, step: Extract<RecordStep, { do: "finish" }>): SessionRecord {
+function finish(record: SessionRecord, step: Extract<RecordStep, { kind: "finish" }>): SessionRecord {
   const { verdict } = record;
   if (verdict === undefined) return record;
   const events = withEvent(record.events, verdict);

@@ -165,7 +165,7 @@ function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["
       census: async () => ({ records: (await records.list()).length, bucketMadeMs: world.startMs }),
       policy: { engine: ENGINE.order.engine, ...ENGINE.cleanup },
       tell: {
-        step: ({ do: what, object }) => logger.info({ lease: object.lease?.id, do: what }, "left behind"),
+        step: ({ kind: what, object }) => logger.info({ lease: object.lease?.id, do: what }, "left behind"),
         brake: (brake) => {
           if (brake !== undefined) logger.error({ ...brake }, "clean-up removes nothing");
         },

@@ -1,25 +1,25 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aRoll, aSet, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
+import { aRollout, aSet, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
 import { decideUndo } from "./decide-undo.ts";
 import { planPods } from "./plan-pods.ts";
 import { findContest } from "./find-overlap.ts";
-import { planRoll, type RolledSet, type RollSnapshot } from "./plan-roll.ts";
+import { planRollout, type RolloutSet, type RolloutSnapshot } from "./plan-rollout.ts";
 import { planSet } from "./plan-set.ts";
 import { podNameOf, type ReplicaSet } from "./replica-set.ts";
-import type { Roll } from "./roll.ts";
+import type { Rollout } from "./rollout.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
-const well = (set: ReplicaSet): RolledSet => ({ set, healthy: set.placements.length });
-const oldSet = placedOn(["a", "b", "c"], { roll: "web-2" });
-const oldOn = (nodes: readonly string[]): RolledSet => well(placedOn(nodes, { roll: "web-2" }));
+const well = (set: ReplicaSet): RolloutSet => ({ set, healthy: set.placements.length });
+const oldSet = placedOn(["a", "b", "c"], { rollout: "web-2" });
+const oldOn = (nodes: readonly string[]): RolloutSet => well(placedOn(nodes, { rollout: "web-2" }));
 const newSet = (nodes: readonly string[], set: Partial<ReplicaSet> = {}): ReplicaSet =>
-  placedOn(nodes, { name: "web-2", roll: "web-2", ...set });
+  placedOn(nodes, { name: "web-2", rollout: "web-2", ...set });
 
-function aLook(roll: Partial<Roll>, sets: Partial<RollSnapshot> = {}): RollSnapshot {
+function aLook(rollout: Partial<Rollout>, sets: Partial<RolloutSnapshot> = {}): RolloutSnapshot {
   return {
     nowMs: 1_000_000,
-    roll: aRoll(roll),
+    rollout: aRollout(rollout),
     old: well(oldSet),
     fresh: well(newSet([])),
     blind: false,
@@ -28,15 +28,15 @@ function aLook(roll: Partial<Roll>, sets: Partial<RollSnapshot> = {}): RollSnaps
 }
 
 describe("an update that is being created", () => {
-  const unmarked = (set: ReplicaSet): RolledSet => well({ ...set, roll: undefined });
+  const unmarked = (set: ReplicaSet): RolloutSet => well({ ...set, rollout: undefined });
 
   it("marks one set after the other, and then begins with the numbers that both have", () => {
-    const first = planRoll(aLook({ phase: "CREATING" }, { old: unmarked(oldSet), fresh: unmarked(newSet([])) }));
-    expect(first).toMatchObject({ do: "write-set", next: { name: "web", roll: "web-2" } });
-    const second = planRoll(aLook({ phase: "CREATING" }, { fresh: unmarked(newSet([])) }));
-    expect(second).toMatchObject({ do: "write-set", next: { name: "web-2", roll: "web-2" } });
-    expect(planRoll(aLook({ phase: "CREATING", oldDesired: 9, newDesired: 9, undoTarget: 9 }))).toMatchObject({
-      do: "write",
+    const first = planRollout(aLook({ phase: "CREATING" }, { old: unmarked(oldSet), fresh: unmarked(newSet([])) }));
+    expect(first).toMatchObject({ kind: "write-set", next: { name: "web", rollout: "web-2" } });
+    const second = planRollout(aLook({ phase: "CREATING" }, { fresh: unmarked(newSet([])) }));
+    expect(second).toMatchObject({ kind: "write-set", next: { name: "web-2", rollout: "web-2" } });
+    expect(planRollout(aLook({ phase: "CREATING", oldDesired: 9, newDesired: 9, undoTarget: 9 }))).toMatchObject({
+      kind: "write",
       next: { phase: "RUNNING", oldDesired: 3, newDesired: 0, undoTarget: 3 },
       audits: [{ eventType: "ROLLING_UPDATE_CREATION" }],
     });
@@ -45,30 +45,30 @@ describe("an update that is being created", () => {
   it("is given up when a set was scaled meanwhile so that the minimum could never be kept", () => {
     const small = { ...oldSet, spec: { ...oldSet.spec, replicasDesired: 1 } };
     const look = { phase: "CREATING", target: 2, minimum: 2 } as const;
-    const given = planRoll(aLook(look, { old: well(small), fresh: unmarked(newSet([])) }));
+    const given = planRollout(aLook(look, { old: well(small), fresh: unmarked(newSet([])) }));
     expect(given).toMatchObject({
-      do: "write-set",
-      next: { name: "web", roll: undefined, spec: { replicasDesired: 1 } },
+      kind: "write-set",
+      next: { name: "web", rollout: undefined, spec: { replicasDesired: 1 } },
       audits: [{ eventType: "ROLLING_UPDATE_COMPLETION", details: { succeeded: false, canceled: true } }],
     });
     const both = { old: unmarked(small), fresh: unmarked(newSet([])) };
-    expect(planRoll(aLook(look, both))).toMatchObject({
-      do: "end",
+    expect(planRollout(aLook(look, both))).toMatchObject({
+      kind: "end",
       because: "minimum-too-high",
       audits: [{ eventType: "ROLLING_UPDATE_COMPLETION", details: { canceled: true, reason: "minimum-too-high" } }],
     });
   });
 
   it("gives way to an update that has one of its sets", () => {
-    const others = well({ ...newSet([]), roll: "web-9" });
-    const given = planRoll(aLook({ phase: "CREATING" }, { fresh: others }));
+    const others = well({ ...newSet([]), rollout: "web-9" });
+    const given = planRollout(aLook({ phase: "CREATING" }, { fresh: others }));
     expect(given).toMatchObject({
-      do: "write-set",
-      next: { name: "web", roll: undefined },
+      kind: "write-set",
+      next: { name: "web", rollout: undefined },
       audits: [{ details: { succeeded: false, canceled: true, reason: "set-in-another-update" } }],
     });
-    expect(planRoll(aLook({ phase: "CREATING" }, { old: unmarked(oldSet), fresh: others }))).toMatchObject({
-      do: "end",
+    expect(planRollout(aLook({ phase: "CREATING" }, { old: unmarked(oldSet), fresh: others }))).toMatchObject({
+      kind: "end",
       because: "set-in-another-update",
       audits: [{ details: { succeeded: false, canceled: true, reason: "set-in-another-update" } }],
     });
@@ -76,7 +76,7 @@ describe("an update that is being created", () => {
 });
 
 describe("an update that runs", () => {
-  it.each<[string, Partial<Roll>, Partial<RollSnapshot>, unknown]>([
+  it.each<[string, Partial<Rollout>, Partial<RolloutSnapshot>, unknown]>([
     ["moves as many as health allows", { newDesired: 0 }, {}, { next: { oldDesired: 2, newDesired: 1 } }],
     [
       "waits for health",
@@ -88,12 +88,12 @@ describe("an update that runs", () => {
     ["does not wait before the first replica", { newDesired: 0, delayMs: 9e9 }, {}, { because: "next-step" }],
     ["stands still when it is paused", { phase: "PAUSED" }, {}, { because: "paused" }],
     [
-      "does not go on before the last step was carried out",
+      "does not continue before the last step was carried out",
       { newDesired: 1, oldDesired: 2, minimum: 0 },
       { fresh: well(newSet(["d"])) },
       { because: "surplus-there" },
     ],
-    ["does nothing while nobody's health is known", {}, { blind: true }, { because: "blind" }],
+    ["does nothing while health is unknown", {}, { blind: true }, { because: "blind" }],
     [
       "waits until all new replicas have their places",
       { newDesired: 3, oldDesired: 0 },
@@ -118,15 +118,15 @@ describe("an update that runs", () => {
       { fresh: well(newSet(["d"])) },
       { next: { phase: "FINISHING", oldDesired: 3 } },
     ],
-  ])("%s", (_case, roll, sets, step) => {
-    expect(planRoll(aLook(roll, sets))).toMatchObject(step as object);
+  ])("%s", (_case, rollout, sets, step) => {
+    expect(planRollout(aLook(rollout, sets))).toMatchObject(step as object);
   });
 });
 
 describe("what is audited of an update", () => {
-  const auditsOf = (look: RollSnapshot) => {
-    const step = planRoll(look);
-    return step.do === "write" || step.do === "write-set" ? step.audits : [];
+  const auditsOf = (look: RolloutSnapshot) => {
+    const step = planRollout(look);
+    return step.kind === "write" || step.kind === "write-set" ? step.audits : [];
   };
 
   it("names who asked for it, and says that it is a canary", () => {
@@ -137,7 +137,7 @@ describe("what is audited of an update", () => {
   it("has the end of the old set, and calls an update that was undone canceled", () => {
     const gone = aLook({ phase: "FINISHING" }, { old: well({ ...oldSet, placements: [] }) });
     expect(auditsOf(gone)).toMatchObject([{ eventType: "DELETED", details: { roll_id: "web-2" } }]);
-    const end = { old: well({ ...oldSet, roll: undefined }) };
+    const end = { old: well({ ...oldSet, rollout: undefined }) };
     expect(auditsOf(aLook({ phase: "FINISHING" }, end))[0]?.details).toMatchObject({
       succeeded: true,
       canceled: false,
@@ -152,51 +152,57 @@ describe("sets that share their nodes after a canary", () => {
     const before = Array.from({ length: 16 }, (_none, index) => `s${index}`);
     const look = { phase: "FINISHING", leaveOld: true, newDesired: 3 } as const;
     const old = well({ ...oldSet, sharesWith: before });
-    const first = planRoll(aLook(look, { old, fresh: well(newSet(["d"])) }));
+    const first = planRollout(aLook(look, { old, fresh: well(newSet(["d"])) }));
     expect(first).toMatchObject({ next: { name: "web", sharesWith: [...before.slice(1), "web-2"] } });
-    const freed = well({ ...oldSet, roll: undefined });
-    const second = planRoll(aLook(look, { old: freed, fresh: well(newSet(["d"], { sharesWith: ["web"] })) }));
+    const freed = well({ ...oldSet, rollout: undefined });
+    const second = planRollout(aLook(look, { old: freed, fresh: well(newSet(["d"], { sharesWith: ["web"] })) }));
     expect(second).toMatchObject({ next: { name: "web-2", sharesWith: ["web"] } });
   });
 
   it("share with what comes after one of them, too", () => {
-    const fresh = well(newSet([], { roll: undefined }));
+    const fresh = well(newSet([], { rollout: undefined }));
     const old = well({ ...oldSet, sharesWith: ["canary", "web-2"] });
-    const marks = planRoll(aLook({ phase: "CREATING" }, { old, fresh }));
-    expect(marks).toMatchObject({ do: "write-set", next: { name: "web-2", sharesWith: ["canary"] } });
+    const marks = planRollout(aLook({ phase: "CREATING" }, { old, fresh }));
+    expect(marks).toMatchObject({ kind: "write-set", next: { name: "web-2", sharesWith: ["canary"] } });
   });
 });
 
 it("an update waits until a set has left the node that it was about to leave", () => {
   const transfer = { id: "t", oldNode: "a", newNode: "d", deadlineMs: 9, startedAtMs: 0, because: "it is cordoned" };
   const leaving = well({ ...oldSet, transfer });
-  expect(planRoll(aLook({ phase: "CREATING" }, { old: leaving }))).toEqual({ do: "wait", because: "transfer-there" });
+  expect(planRollout(aLook({ phase: "CREATING" }, { old: leaving }))).toEqual({
+    kind: "wait",
+    because: "transfer-there",
+  });
 });
 
 describe("an update whose set is not there", () => {
   it("ends, audited as cancelled, and leaves the other set what it has", () => {
-    expect(planRoll(aLook({ oldDesired: 2 }, { fresh: undefined }))).toMatchObject({
-      do: "write-set",
-      next: { name: "web", roll: undefined, spec: { replicasDesired: 2 } },
+    expect(planRollout(aLook({ oldDesired: 2 }, { fresh: undefined }))).toMatchObject({
+      kind: "write-set",
+      next: { name: "web", rollout: undefined, spec: { replicasDesired: 2 } },
       audits: [{ eventType: "ROLLING_UPDATE_COMPLETION", details: { succeeded: true, canceled: true } }],
     });
-    const deleted = well(newSet(["d"], { roll: undefined, deletion: { keepPods: false, atMs: 0 } }));
+    const deleted = well(newSet(["d"], { rollout: undefined, deletion: { keepPods: false, atMs: 0 } }));
     for (const phase of ["CREATING", "RUNNING", "PAUSED"] as const)
-      expect(planRoll(aLook({ phase, oldDesired: 2 }, { fresh: deleted }))).toMatchObject({
-        do: "write-set",
-        next: { name: "web", roll: undefined, spec: { replicasDesired: phase === "CREATING" ? 3 : 2 } },
+      expect(planRollout(aLook({ phase, oldDesired: 2 }, { fresh: deleted }))).toMatchObject({
+        kind: "write-set",
+        next: { name: "web", rollout: undefined, spec: { replicasDesired: phase === "CREATING" ? 3 : 2 } },
       });
-    const freed = well({ ...oldSet, roll: undefined });
-    expect(planRoll(aLook({}, { fresh: undefined, old: freed }))).toMatchObject({ do: "end", because: "set-missing" });
+    const freed = well({ ...oldSet, rollout: undefined });
+    expect(planRollout(aLook({}, { fresh: undefined, old: freed }))).toMatchObject({
+      kind: "end",
+      because: "set-missing",
+    });
   });
 });
 
-/** Both sets, their pods and their update, moved by their own plans; whoever acts may stop after any write. */
+/** Both sets, their pods and their update, moved by their own plans; each actor may stop after any write. */
 class World {
   sets: Map<string, ReplicaSet>;
-  roll: Roll | undefined;
+  rollout: Rollout | undefined;
   /** The update as it is, or was before it ended. */
-  last: Roll;
+  last: Rollout;
   pods: (SetPod & { readonly set: string })[] = [];
   readonly nodes: string[];
   readonly cordoned = new Set<string>();
@@ -207,13 +213,13 @@ class World {
   /** Pods that fell ill between a step of the update and the set's carrying it out. */
   #illMeanwhile = 0;
 
-  constructor(old: number, roll: Roll, nodes: readonly string[]) {
+  constructor(old: number, rollout: Rollout, nodes: readonly string[]) {
     const web = placedOn(nodes.slice(0, old), { spec: aSpec({ replicasDesired: old }) });
     const fresh = aSet({ name: "web-2" });
     this.sets = new Map([web, fresh].map((set) => [set.name, set]));
     this.#old = old;
-    this.roll = roll;
-    this.last = roll;
+    this.rollout = rollout;
+    this.last = rollout;
     this.nodes = [...nodes];
     this.pods = web.placements.map(({ node, ordinal }) => this.#pod("web", ordinal, node, "READY"));
   }
@@ -223,9 +229,9 @@ class World {
     return [...this.sets.keys()].reduce((sum, name) => sum + (this.#rolled(name)?.healthy ?? 0), 0);
   }
 
-  /** Least that may be healthy after somebody has taken something away. */
+  /** The least number of healthy replicas after a removal. */
   least(): number {
-    // What an undo has begun to take away may go on to go once that is undone.
+    // What an undo has begun to take away may continue to go once that is undone.
     const { undone, minimum } = this.last;
     return (undone === 0 ? minimum : Math.min(minimum, this.#old)) - this.#illMeanwhile;
   }
@@ -242,28 +248,28 @@ class World {
     const set = this.sets.get(name);
     if (set === undefined) return;
     const occupied = new Map(this.pods.map((pod) => [pod.node, pod.name]));
-    const [step] = planPods(this.#look(set), occupied, new Map()).filter((each) => each.do !== "wait");
-    if (step?.do === "create") this.pods.push(this.#pod(name, step.ordinal, step.node, "NOT_READY"));
-    if (step?.do === "delete") this.pods = this.pods.filter((pod) => pod.name !== step.pod);
+    const [step] = planPods(this.#look(set), occupied, new Map()).filter((each) => each.kind !== "wait");
+    if (step?.kind === "create") this.pods.push(this.#pod(name, step.ordinal, step.node, "NOT_READY"));
+    if (step?.kind === "delete") this.pods = this.pods.filter((pod) => pod.name !== step.pod);
   }
 
-  stepRoll(): void {
-    if (this.roll === undefined) return;
-    const { oldSet: old, newSet: fresh } = this.roll;
+  stepRollout(): void {
+    if (this.rollout === undefined) return;
+    const { oldSet: old, newSet: fresh } = this.rollout;
     const look = {
       nowMs: this.nowMs,
-      roll: this.roll,
+      rollout: this.rollout,
       old: this.#rolled(old),
       fresh: this.#rolled(fresh),
       blind: false,
     };
-    const step = planRoll(look);
-    if (step.do === "write") {
+    const step = planRollout(look);
+    if (step.kind === "write") {
       this.#write(step.next);
       this.#illMeanwhile = 0;
     }
-    if (step.do === "write-set") this.sets.set(step.next.name, step.next);
-    if (step.do === "end") this.roll = undefined;
+    if (step.kind === "write-set") this.sets.set(step.next.name, step.next);
+    if (step.kind === "end") this.rollout = undefined;
   }
 
   recover(which: number): void {
@@ -271,14 +277,14 @@ class World {
   }
 
   undo(): void {
-    if (this.roll?.phase !== "RUNNING") return;
-    const verdict = decideUndo(this.roll);
-    if (verdict.is === "undone") this.#write(verdict.next);
+    if (this.rollout?.phase !== "RUNNING") return;
+    const verdict = decideUndo(this.rollout);
+    if (verdict.kind === "undone") this.#write(verdict.next);
   }
 
-  #write(roll: Roll): void {
-    this.roll = roll;
-    this.last = roll;
+  #write(rollout: Rollout): void {
+    this.rollout = rollout;
+    this.last = rollout;
   }
 
   fallIll(which: number): void {
@@ -312,7 +318,7 @@ class World {
   isAtRest(): boolean {
     const [set, ...others] = this.sets.values();
     const isWhole = this.healthy() === set?.spec.replicasDesired && this.pods.length === this.healthy();
-    return this.roll === undefined && others.length === 0 && isWhole;
+    return this.rollout === undefined && others.length === 0 && isWhole;
   }
 
   /** In both sets. */
@@ -320,7 +326,7 @@ class World {
     return this.last.oldDesired + this.last.newDesired;
   }
 
-  #rolled(name: string): RolledSet | undefined {
+  #rolled(name: string): RolloutSet | undefined {
     const set = this.sets.get(name);
     if (set === undefined) return undefined;
     const placed = new Set(set.placements.map(({ ordinal }) => podNameOf(name, ordinal)));
@@ -341,7 +347,7 @@ class World {
     return {
       nowMs: this.nowMs,
       set,
-      roll: set.roll === undefined ? undefined : this.roll,
+      rollout: set.rollout === undefined ? undefined : this.rollout,
       nodes: { eligible, usable, unusable: new Map(), foreign: new Map() },
       taken: new Set(others.flatMap(({ placements }) => placements.map(({ node }) => node))),
       unhealthy: [],
@@ -363,13 +369,13 @@ function toggle(set: Set<string>, node: string | undefined): void {
   if (node !== undefined && !set.delete(node)) set.add(node);
 }
 
-const MOVES = ["roll", "old", "fresh", "old-pods", "fresh-pods", "recover"] as const;
+const MOVES = ["rollout", "old", "fresh", "old-pods", "fresh-pods", "recover"] as const;
 const MISHAPS = ["time", "ill", "cordon", "relabel", "vanish", "appear", "undo"] as const;
 type Move = (typeof MOVES)[number] | (typeof MISHAPS)[number];
 
 function move(world: World, what: Move, which: number): void {
   // Its owner comes back at once after each step.
-  if (what === "roll") for (let step = 0; step <= which % 4; step += 1) world.stepRoll();
+  if (what === "rollout") for (let step = 0; step <= which % 4; step += 1) world.stepRollout();
   else if (what === "old" || what === "fresh") world.stepSet(what === "old" ? "web" : "web-2");
   else if (what === "recover") world.recover(which);
   else if (what === "ill") world.fallIll(which);
@@ -394,7 +400,7 @@ describe("an update, its sets and their pods, in any order, on nodes that come, 
     readonly cordoned: readonly number[];
     readonly moves: readonly { readonly what: Move; readonly which: number }[];
   };
-  const rolls: fc.Arbitrary<Start> = fc.record({
+  const rollouts: fc.Arbitrary<Start> = fc.record({
     old: fc.integer({ min: 1, max: 6 }),
     target: fc.integer({ min: 1, max: 6 }),
     minimum: fc.integer({ min: 0, max: 5 }),
@@ -413,25 +419,25 @@ describe("an update, its sets and their pods, in any order, on nodes that come, 
     ill: [0, 2],
     cordoned: [1, 3],
     moves: [
-      { what: "roll", which: 3 },
-      { what: "roll", which: 3 },
+      { what: "rollout", which: 3 },
+      { what: "rollout", which: 3 },
       { what: "old", which: 0 },
     ],
   };
 
   it("takes nothing away below the minimum, keeps one pod a node, and ends with the set it leads to alone", () => {
     fc.assert(
-      fc.property(rolls, ({ old, target, minimum, spare, ill, cordoned, moves }) => {
+      fc.property(rollouts, ({ old, target, minimum, spare, ill, cordoned, moves }) => {
         fc.pre(minimum <= target && minimum < Math.max(old, target));
         const nodes = Array.from({ length: Math.max(old, target) + spare }, (_none, index) => `n${index}`);
         const world = new World(
           old,
-          aRoll({ phase: "CREATING", oldDesired: old, newDesired: 0, target, minimum }),
+          aRollout({ phase: "CREATING", oldDesired: old, newDesired: 0, target, minimum }),
           nodes,
         );
         const step = (what: Move, which: number): void => {
           const before = world.healthy();
-          const isRunning = world.roll !== undefined && world.roll.phase !== "CREATING";
+          const isRunning = world.rollout !== undefined && world.rollout.phase !== "CREATING";
           move(world, what, which);
           if (isRunning && what !== "ill" && what !== "vanish" && world.healthy() < before)
             expect(world.healthy()).toBeGreaterThanOrEqual(world.least());
@@ -453,28 +459,35 @@ describe("an update, its sets and their pods, in any order, on nodes that come, 
           world.nowMs += 60_000;
         }
         const { newSet: name, target: replicasDesired } = world.last;
-        expect(world.roll).toBeUndefined();
+        expect(world.rollout).toBeUndefined();
         expect(replicasDesired).toBe(name === "web" ? old : target);
         expect([...world.sets.keys()]).toEqual([name]);
         expect(world.healthy()).toBe(replicasDesired);
         expect(world.pods.length).toBe(replicasDesired);
-        expect(world.sets.get(name)).toMatchObject({ roll: undefined, spec: { replicasDesired } });
+        expect(world.sets.get(name)).toMatchObject({ rollout: undefined, spec: { replicasDesired } });
       }),
       { numRuns: 300, examples: [[twoStepsAtOnce]] },
     );
   }, 240_000);
 });
 
-it("an undone update that went on from a canary leaves the canary with what it had", () => {
-  const roll = aRoll({ phase: "FINISHING", undone: 1, oldSet: "web-2", newSet: "web", leaveOld: true, newBefore: 1 });
-  const canary = { set: placedOn(["a", "b"], { name: "web-2", roll: roll.id }), healthy: 2 };
-  const step = planRoll({
+it("an undone update that continued a canary leaves the canary with what it had", () => {
+  const rollout = aRollout({
+    phase: "FINISHING",
+    undone: 1,
+    oldSet: "web-2",
+    newSet: "web",
+    leaveOld: true,
+    newBefore: 1,
+  });
+  const canary = { set: placedOn(["a", "b"], { name: "web-2", rollout: rollout.id }), healthy: 2 };
+  const step = planRollout({
     nowMs: 0,
-    roll,
+    rollout,
     old: canary,
-    fresh: { set: placedOn(["c", "d"], { roll: roll.id }), healthy: 2 },
+    fresh: { set: placedOn(["c", "d"], { rollout: rollout.id }), healthy: 2 },
     blind: false,
   });
-  expect(step).toMatchObject({ do: "write-set", next: { name: "web-2", roll: undefined, deletion: undefined } });
+  expect(step).toMatchObject({ kind: "write-set", next: { name: "web-2", rollout: undefined, deletion: undefined } });
   expect(step).toMatchObject({ next: { spec: { replicasDesired: 1 } } });
 });

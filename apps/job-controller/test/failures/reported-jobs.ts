@@ -4,8 +4,8 @@ import type { TestJob } from "../job-world.ts";
 import type { FailureWorld } from "./failure-world.ts";
 import { replicaType, simulatedJob } from "./simulated-job.ts";
 
-/** What is said of jobs: in their status, in events, in traces. */
-export function toldJobs(world: () => FailureWorld): void {
+/** Reports about jobs: status, events and traces. */
+export function reportedJobs(world: () => FailureWorld): void {
   it("writes nothing on a job that stays as it is, however often it is looked at", async () => {
     const { create, untilRunning, untilPasses, untilCondition, removeWhole } = world();
     await create(simulatedJob("still", { worker: replicaType([], { replicas: 2 }) }));
@@ -22,11 +22,11 @@ export function toldJobs(world: () => FailureWorld): void {
     await removeWhole("still");
   });
 
-  it("tells in events what it has done", async () => {
+  it("reports in events what it has done", async () => {
     const { create, untilCondition, eventsOf } = world();
     await create(simulatedJob("storied", { worker: replicaType(["--run-ms=50"]) }));
     await untilCondition("storied", "Succeeded");
-    await until("it is told", async () => {
+    await until("it is reported", async () => {
       const reasons = new Set(await eventsOf("storied"));
       return [
         "SuccessfulCreatePod",
@@ -38,11 +38,11 @@ export function toldJobs(world: () => FailureWorld): void {
     });
   });
 
-  it("tells in an event why a job has failed", async () => {
+  it("reports in an event why a job has failed", async () => {
     const { create, untilCondition, eventsOf } = world();
     await create(simulatedJob("sad", { worker: replicaType(["--run-ms=50", "--exit=1"], { restartPolicy: "Never" }) }));
     await untilCondition("sad", "Failed");
-    await until("it is told", async () => (await eventsOf("sad")).includes("PodFailed"));
+    await until("it is reported", async () => (await eventsOf("sad")).includes("PodFailed"));
   });
 
   it.each([
@@ -52,13 +52,13 @@ export function toldJobs(world: () => FailureWorld): void {
     const { create, jobs, untilCondition, collector, untilReturned } = world();
     const manifest = simulatedJob(name, { worker: replicaType(["--run-ms=50"]) });
     const submit = () => jobs.submitJob({ requestId: name, manifestJson: JSON.stringify(manifest) });
-    if (isSubmitted) await until("somebody answers", submit, { timeoutMs: 60_000 });
+    if (isSubmitted) await until("a replica answers", submit, { timeoutMs: 60_000 });
     else await create(manifest);
     const done = await untilCondition(name, "Succeeded");
     await untilReturned(done);
     const own = (): readonly ReceivedSpan[] =>
       collector.spans.filter(({ attributes }) => attributes["muster.job"] === name);
-    await until("its end is told", () => own().some((span) => span.name === "release"));
+    await until("its end is reported", () => own().some((span) => span.name === "release"));
     const names = own().map((span) => span.name);
     expect(names).toEqual(expect.arrayContaining(["job pass", "reserve", "create-pods", "release"]));
     const submission = done.metadata.annotations?.["muster.dev/traceparent"]?.split("-")[1];

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { computeRemainder, computeRollStep, type RollCounts } from "./compute-roll-step.ts";
+import { computeRemainder, computeRolloutStep, type RolloutCounts } from "./compute-rollout-step.ts";
 
-const counts = (...given: readonly [number, number, number, number, number]): RollCounts => {
+const counts = (...given: readonly [number, number, number, number, number]): RolloutCounts => {
   const [newHealthy, oldDesired, newDesired, target, minimum] = given;
   return { newHealthy, oldDesired, newDesired, target, minimum };
 };
@@ -27,7 +27,7 @@ describe("one step of a rolling update", () => {
     ["the target is smaller than what is there", counts(0, 5, 0, 2, 4), 1, 1],
     ["more are to be added than go", counts(0, 1, 0, 4, 0), 4, 1],
   ])("%s", (_case, given, add, remove) => {
-    expect(computeRollStep(given)).toEqual({ add, remove });
+    expect(computeRolloutStep(given)).toEqual({ add, remove });
   });
 
   it.each([
@@ -46,7 +46,7 @@ type World = { old: boolean[]; fresh: boolean[]; oldDesired: number; newDesired:
 
 const healthy = (pods: readonly boolean[]): number => pods.filter(Boolean).length;
 
-const roll = fc.record({
+const rollout = fc.record({
   old: fc.array(fc.boolean(), { maxLength: 12 }),
   target: fc.integer({ min: 0, max: 12 }),
   minimum: fc.integer({ min: 0, max: 12 }),
@@ -73,7 +73,7 @@ const roll = fc.record({
 describe("a whole rolling update", () => {
   it("takes what is healthy only where more than the minimum are, and keeps both sets at the larger of target and start", () => {
     fc.assert(
-      fc.property(roll, ({ old, target, minimum, events }) => {
+      fc.property(rollout, ({ old, target, minimum, events }) => {
         const world: World = { old: [...old], fresh: [], oldDesired: old.length, newDesired: 0 };
         for (const { what, which } of events) {
           const floor = Math.min(minimum, healthy(world.old) + healthy(world.fresh));
@@ -91,7 +91,7 @@ describe("a whole rolling update", () => {
 
   it("ends with the target whenever what is added becomes healthy, whatever the old ones are", () => {
     fc.assert(
-      fc.property(roll, ({ old, target, minimum }) => {
+      fc.property(rollout, ({ old, target, minimum }) => {
         fc.pre(minimum < Math.max(old.length, target) || minimum === 0 || old.length === 0);
         const world: World = { old: [...old], fresh: [], oldDesired: old.length, newDesired: 0 };
         for (let round = 0; round < 200; round += 1) {
@@ -121,7 +121,7 @@ function act(
     const ill = world.old.indexOf(false);
     world.old.splice(ill < 0 ? which % world.old.length : ill, 1);
   } else if (what === "step" && world.old.length <= world.oldDesired) {
-    const step = computeRollStep({
+    const step = computeRolloutStep({
       newHealthy: healthy(world.fresh),
       oldDesired: world.oldDesired,
       newDesired: world.newDesired,

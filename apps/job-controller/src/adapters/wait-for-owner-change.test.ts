@@ -1,23 +1,23 @@
 import { createHook } from "node:async_hooks";
 import { EventEmitter, getEventListeners } from "node:events";
 import { expect, it } from "vitest";
-import { untilRung } from "./until-rung.ts";
+import { waitForOwnerChange } from "./wait-for-owner-change.ts";
 
 const OWNER = "train-0a1b2c3d4e5f";
 
 it("a wait ends with a ring, with its time, and with its signal", async () => {
   const bell = new EventEmitter();
   const stop = new AbortController();
-  const rung = untilRung(bell, OWNER, 3_600_000, stop.signal);
+  const rung = waitForOwnerChange(bell, OWNER, 3_600_000, stop.signal);
   bell.emit(OWNER);
   await rung;
   // A timer of a wait alone keeps no process alive.
   const alive = setInterval(() => undefined, 1000);
-  await untilRung(bell, OWNER, 1, stop.signal).finally(() => clearInterval(alive));
-  const stopped = untilRung(bell, OWNER, 3_600_000, stop.signal);
+  await waitForOwnerChange(bell, OWNER, 1, stop.signal).finally(() => clearInterval(alive));
+  const stopped = waitForOwnerChange(bell, OWNER, 3_600_000, stop.signal);
   stop.abort();
   await stopped;
-  await untilRung(bell, OWNER, 3_600_000, stop.signal);
+  await waitForOwnerChange(bell, OWNER, 3_600_000, stop.signal);
 });
 
 it("waits that a ring has ended leave no timer and no listener behind", async () => {
@@ -32,7 +32,7 @@ it("waits that a ring has ended leave no timer and no listener behind", async ()
   const stop = new AbortController();
   hook.enable();
   for (let ring = 0; ring < 100; ring += 1) {
-    const rung = untilRung(bell, OWNER, 30_000, stop.signal);
+    const rung = waitForOwnerChange(bell, OWNER, 30_000, stop.signal);
     bell.emit(OWNER);
     await rung;
   }

@@ -2,7 +2,7 @@ import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { makeHandlers } from "../src/adapters/handlers.ts";
-import { aRoll, aSpec, placedOn } from "./a-set.ts";
+import { aRollout, aSpec, placedOn } from "./a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 import {
   apply,
@@ -14,15 +14,15 @@ import {
   transferNode,
   type RequestDeps,
 } from "../src/requests.ts";
-import { changeRoll, createRoll, type CreateRollRequest } from "../src/roll-requests.ts";
+import { changeRollout, createRollout, type CreateRolloutRequest } from "../src/rollout-requests.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
-function requestDeps({ sets, rolls, world }: PassWorld): RequestDeps {
+function requestDeps({ sets, rollouts: rolls, world }: PassWorld): RequestDeps {
   return {
     now: () => 1,
     newId: () => crypto.randomUUID(),
     sets,
-    rolls,
+    rollouts: rolls,
     world,
     auditLog: { page: () => Promise.resolve({ items: [], before: undefined }), publish: () => Promise.resolve() },
     templateHash: () => "h1",
@@ -33,9 +33,9 @@ function requestDeps({ sets, rolls, world }: PassWorld): RequestDeps {
   };
 }
 
-async function askedOf(deps: RequestDeps, sets: readonly ReplicaSet[], request: Partial<CreateRollRequest>) {
+async function askedOf(deps: RequestDeps, sets: readonly ReplicaSet[], request: Partial<CreateRolloutRequest>) {
   for (const set of sets) await deps.sets.create(set.name, set);
-  return createRoll(deps, {
+  return createRollout(deps, {
     requestId: "q",
     oldSet: "web",
     newSet: "web-2",
@@ -58,10 +58,10 @@ describe("a rolling update that is asked for", () => {
     await using world = await passWorld();
     const db = placedOn([], { name: "db", spec: aSpec({ podId: "db" }) });
     await expect(askedOf(requestDeps(world), [web, db], { newSet: "db" })).rejects.toThrow(/pod id "db".*"web"/);
-    expect(await world.rolls.get("db")).toBeUndefined();
+    expect(await world.rollouts.get("db")).toBeUndefined();
   });
 
-  it("goes on after a canary to as many as both sets have, where nobody says another number", async () => {
+  it("continues after a canary to as many as both sets have, by default", async () => {
     await using world = await passWorld();
     const canary = placedOn(["c"], { name: "web-2" });
     const { record } = await askedOf(requestDeps(world), [web, canary], {});
@@ -71,29 +71,29 @@ describe("a rolling update that is asked for", () => {
 
 it("a rolling update of a set that another one is about to take is refused", async () => {
   await using world = await passWorld();
-  await world.rolls.create("web-9", aRoll({ id: "web-9", newSet: "web-9", phase: "CREATING" }));
-  await until("the other one is seen", () => world.world.rolls().length === 1);
+  await world.rollouts.create("web-9", aRollout({ id: "web-9", newSet: "web-9", phase: "CREATING" }));
+  await until("the other one is seen", () => world.world.rollouts().length === 1);
   const fresh = placedOn([], { name: "web-2" });
   await expect(askedOf(requestDeps(world), [web, fresh], {})).rejects.toThrow(/web is in rolling update web-9 already/);
 });
 
 describe("a set in a rolling update", () => {
   const request = { requestId: "d", name: "web-2", keepPods: false, by: "" };
-  const fresh = placedOn(["c"], { name: "web-2", roll: "web-2", fence: 0 });
+  const fresh = placedOn(["c"], { name: "web-2", rollout: "web-2", fence: 0 });
 
   it("is deleted by force alone, which ends the update and leaves the other set what it has", async () => {
     await using world = await passWorld();
     const deps = requestDeps(world);
-    for (const set of [{ ...web, roll: "web-2" }, fresh]) await world.sets.create(set.name, set);
-    await world.rolls.create("web-2", aRoll({ oldDesired: 2, newDesired: 1 }));
-    await until("the update is seen", () => world.world.rolls().length === 1);
+    for (const set of [{ ...web, rollout: "web-2" }, fresh]) await world.sets.create(set.name, set);
+    await world.rollouts.create("web-2", aRollout({ oldDesired: 2, newDesired: 1 }));
+    await until("the update is seen", () => world.world.rollouts().length === 1);
     await expect(remove(deps, { ...request, force: false })).rejects.toThrow(/in rolling update web-2/);
     await remove(deps, { ...request, force: true });
-    await until("the update and the set are gone", async () => (await world.pass("web-2")).is === "gone");
-    expect(await world.rolls.get("web-2")).toBeUndefined();
+    await until("the update and the set are gone", async () => (await world.pass("web-2")).kind === "gone");
+    expect(await world.rollouts.get("web-2")).toBeUndefined();
     const left = await world.sets.get("web");
     expect(left).toMatchObject({
-      record: { roll: undefined, spec: { replicasDesired: 2 }, placements: web.placements },
+      record: { rollout: undefined, spec: { replicasDesired: 2 }, placements: web.placements },
     });
   });
 
@@ -102,12 +102,12 @@ describe("a set in a rolling update", () => {
     await world.sets.create("web-2", fresh);
     await world.pass("web-2");
     await remove(requestDeps(world), { ...request, force: true });
-    await until("the set is gone", async () => (await world.pass("web-2")).is === "gone");
+    await until("the set is gone", async () => (await world.pass("web-2")).kind === "gone");
     expect(await world.sets.get("web-2")).toBeUndefined();
   });
 });
 
-it("what somebody asks of a set is audited with who it was", async () => {
+it("a request about a set is audited with its client", async () => {
   await using world = await passWorld();
   const deps = requestDeps(world);
   const asked = { requestId: "q", name: "web", by: "ann" };
@@ -157,8 +157,8 @@ it("a place without a pod says so", async () => {
 it("rolling updates are listed a page at a time", async () => {
   await using world = await passWorld();
   const ids = ["web-2", "web-3", "web-4"];
-  for (const id of ids) await world.rolls.create(id, aRoll({ id, newSet: id }));
-  await until("the updates are seen", () => world.world.rolls().length === ids.length);
+  for (const id of ids) await world.rollouts.create(id, aRollout({ id, newSet: id }));
+  await until("the updates are seen", () => world.world.rollouts().length === ids.length);
   const { listRolls } = makeHandlers(requestDeps(world));
   const list = async (after: string) => {
     const request = new muster.farm.v1.ListRollsRequest({ limit: 2, continue: after });
@@ -201,15 +201,15 @@ describe("a rolling update that has ended", () => {
     const outbox = [{ ...event, id: "i", replicaSet: "web-2" }];
     const ids = ["web-2", "web-3"];
     await world.sets.create("web-2", placedOn(["a", "b", "c"], { name: "web-2" }));
-    for (const id of ids) await world.rolls.create(id, aRoll({ id, newSet: id, phase: "FINISHING", outbox }));
-    await until("the updates are seen", () => world.world.rolls().length === 2);
+    for (const id of ids) await world.rollouts.create(id, aRollout({ id, newSet: id, phase: "FINISHING", outbox }));
+    await until("the updates are seen", () => world.world.rollouts().length === 2);
     for (const id of ids) {
-      expect(await world.pass(id)).toMatchObject({ is: "settled" });
-      expect(await world.rolls.get(id)).toMatchObject({ record: { outbox } });
+      expect(await world.pass(id)).toMatchObject({ kind: "settled" });
+      expect(await world.rollouts.get(id)).toMatchObject({ record: { outbox } });
     }
     isAway = false;
     for (const id of ids) {
-      const hasEnded = async () => (await world.pass(id), (await world.rolls.get(id)) === undefined);
+      const hasEnded = async () => (await world.pass(id), (await world.rollouts.get(id)) === undefined);
       await until(`update ${id} has ended`, hasEnded);
     }
   });
@@ -218,12 +218,15 @@ describe("a rolling update that has ended", () => {
 describe("a rolling update that is turned round", () => {
   const changesOf = async (world: PassWorld) => {
     const deps = requestDeps(world);
-    await deps.rolls.create("web-2", aRoll({ phase: "RUNNING", oldDesired: 2, newDesired: 1, minimum: 2, fence: 0 }));
+    await deps.rollouts.create(
+      "web-2",
+      aRollout({ phase: "RUNNING", oldDesired: 2, newDesired: 1, minimum: 2, fence: 0 }),
+    );
     let count = 0;
     return async (word: string, minimum?: number) => {
       count += 1;
       const request = { requestId: `q${count}`, id: "web-2", change: word, minimum, by: "ann" };
-      return (await changeRoll(deps, request)).record;
+      return (await changeRollout(deps, request)).record;
     };
   };
 
@@ -236,13 +239,13 @@ describe("a rolling update that is turned round", () => {
     const forward = await change("REDO");
     expect(forward).toMatchObject({ oldSet: "web", newSet: "web-2", undone: 2 });
     expect(await change("REDO")).toEqual(forward);
-    const told = forward.outbox.map(({ eventType, replicaSet, details }) => ({
+    const audits = forward.outbox.map(({ eventType, replicaSet, details }) => ({
       eventType,
       replicaSet,
       by: (JSON.parse(details) as { by: string }).by,
     }));
-    expect(told.map(({ by }) => by)).toEqual(["ann", "ann", "ann", "ann"]);
-    expect(told.map(({ eventType, replicaSet }) => `${eventType} ${replicaSet}`)).toEqual([
+    expect(audits.map(({ by }) => by)).toEqual(["ann", "ann", "ann", "ann"]);
+    expect(audits.map(({ eventType, replicaSet }) => `${eventType} ${replicaSet}`)).toEqual([
       "ROLLING_UPDATE_UNDO web-2",
       "ROLLING_UPDATE_UNDO web",
       "ROLLING_UPDATE_REDO web",
@@ -250,7 +253,7 @@ describe("a rolling update that is turned round", () => {
     ]);
   });
 
-  it("goes on with another minimum, unless that can never be kept", async () => {
+  it("continues with another minimum, unless that can never be kept", async () => {
     await using world = await passWorld();
     const change = await changesOf(world);
     await change("UNDO");
