@@ -12,7 +12,7 @@ import { aUser, engineWorld, ready, signedOrder, type EngineWorld } from "../tes
 const COUNT = Number(process.env["BENCH_LEASES"] ?? sized(1000, 20));
 const ROUNDS = sized(3, 1);
 const PARALLEL = [1, 8];
-const AT_ONCE = 64;
+const CONCURRENCY = 64;
 
 /** Orders of a workload that takes no time, from their stream until they are provisioned, and until that is told, beside a consumer of the same messages that only acknowledges them. */
 export async function measureLeases(): Promise<void> {
@@ -46,7 +46,7 @@ async function measureBare(): Promise<number> {
       stream: streams.leaseOrders.name,
       durable: "bare",
       subject: subjects.ordersOfEngine("main"),
-      maxInFlight: AT_ONCE,
+      maxInFlight: CONCURRENCY,
       ackWaitMs: 30_000,
       area: "lease",
       signal,
@@ -103,7 +103,7 @@ async function publishAll({ bus }: EngineWorld): Promise<void> {
     const { Order } = muster.provision.v1;
     return publishEvent(bus, subjects.orderLease("main", id), Order, order, { messageId: id });
   };
-  await forEachSome(ids, AT_ONCE, publish, (id, error) => {
+  await forEachSome(ids, CONCURRENCY, publish, (id, error) => {
     throw new Error(`${id} is not published`, { cause: error });
   });
 }

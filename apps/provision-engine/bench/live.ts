@@ -16,7 +16,7 @@ const ENDING = Math.min(2000, LIVE);
 const ENDING_OVER_MS = sized(20_000, 1000);
 /** Until the first of them ends: the engine has to be there before. */
 const LEAD_MS = Number(process.env["BENCH_LEAD_MS"] ?? sized(60_000, 4000));
-const AT_ONCE = 128;
+const CONCURRENCY = 128;
 const PAGE = 200;
 const LONG = { timeoutMs: 600_000, everyMs: 200 };
 
@@ -111,7 +111,7 @@ async function readBare(url: string): Promise<void> {
 }
 
 function writeAll(orders: readonly Order[], write: (order: Order) => Promise<unknown>): Promise<void> {
-  return forEachSome(orders, AT_ONCE, write, ({ id }, error) => {
+  return forEachSome(orders, CONCURRENCY, write, ({ id }, error) => {
     throw new Error(`${id} is not written`, { cause: error });
   });
 }

@@ -72,11 +72,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     const key = read.optional("PROVISION_KEY");
     const retry = {
       firstMs: read.integer("PROVISION_RETRY_MS", { fallback: 1000, min: 1, max: DAY_MS }),
-      mostMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
+      maxMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
     };
     const ages: OrderAges = {
-      orderAgeMaxNs: nsFromMs(read.integer("PROVISION_ORDER_AGE_MS", { ...AGE, fallback: DAY_MS })),
-      listedAgeMaxNs: nsFromMs(read.integer("PROVISION_LISTED_AGE_MS", { ...AGE, fallback: 365 * DAY_MS })),
+      maxOrderAgeNs: nsFromMs(read.integer("PROVISION_ORDER_AGE_MS", { ...AGE, fallback: DAY_MS })),
+      maxListedAgeNs: nsFromMs(read.integer("PROVISION_LISTED_AGE_MS", { ...AGE, fallback: 365 * DAY_MS })),
     };
     return {
       nats: readNatsAccess(read),
@@ -89,8 +89,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         unsealedSecrets: read.flag("PROVISION_UNSEALED_SECRETS", false),
       },
       quota: {
-        leasesMax: read.integer("PROVISION_USER_LEASES", { fallback: 10_000, min: 1, max: 10_000_000 }),
-        bytesMax: read.integer("PROVISION_USER_BYTES", { fallback: 33_554_432, min: 65_536, max: 2 ** 40 }),
+        maxLeases: read.integer("PROVISION_USER_LEASES", { fallback: 10_000, min: 1, max: 10_000_000 }),
+        maxBytes: read.integer("PROVISION_USER_BYTES", { fallback: 33_554_432, min: 65_536, max: 2 ** 40 }),
       },
       engine: {
         ...ages,
@@ -101,12 +101,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
           tombstoneNs: nsFromMs(read.integer("PROVISION_KEPT_MS", { fallback: DAY_MS, min: 0, max: 365 * DAY_MS })),
           crash: { windowNs: nsFromMs(read.integer("PROVISION_CRASH_WINDOW_MS", CRASH_WINDOW)) },
           retry,
-          provisionAttemptsMax: read.integer("PROVISION_ATTEMPTS_MAX", { fallback: 10, min: 1, max: 1000 }),
+          maxProvisionAttempts: read.integer("PROVISION_ATTEMPTS_MAX", { fallback: 10, min: 1, max: 1000 }),
         },
-        tell: {
+        feedback: {
           retry,
           refusedRetryMs: read.integer("PROVISION_REFUSED_RETRY_MS", { fallback: 600_000, min: 1, max: DAY_MS }),
-          refusalsMax: read.integer("PROVISION_REFUSED_MAX", { fallback: 6, min: 1, max: 1000 }),
+          maxRefusals: read.integer("PROVISION_REFUSED_MAX", { fallback: 6, min: 1, max: 1000 }),
         },
       },
       capacity: {
@@ -181,7 +181,7 @@ function readController(read: EnvReader): ControllerConfig | undefined {
       url: read.httpUrl("PROVISION_HTTP_URL"),
       token: read.optional("PROVISION_HTTP_TOKEN"),
       timeoutMs: read.integer("PROVISION_HTTP_TIMEOUT_MS", { fallback: 30_000, min: 10, max: DAY_MS }),
-      bytesMax: read.integer("PROVISION_HTTP_ANSWER_BYTES_MAX", { fallback: 33_554_432, min: 1024, max: 2 ** 30 }),
+      maxBytes: read.integer("PROVISION_HTTP_ANSWER_BYTES_MAX", { fallback: 33_554_432, min: 1024, max: 2 ** 30 }),
     },
     pollMs: read.integer("PROVISION_HTTP_POLL_MS", { fallback: 10_000, min: 10, max: DAY_MS }),
   };

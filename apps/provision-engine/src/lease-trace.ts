@@ -32,10 +32,10 @@ export function inLeasePass<End extends { readonly because: string }>(
 /** Runs one step of a pass under a span of its own, which says why it is done. */
 export function inLeaseStep<Result>(
   record: LeaseRecord,
-  plan: Exclude<LeasePlan, { do: "wait" }>,
+  plan: Exclude<LeasePlan, { kind: "wait" }>,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  const name = plan.do === "change" ? plan.change.kind : plan.do;
+  const name = plan.kind === "change" ? plan.change.kind : plan.kind;
   const attributes = { ...attributesOf(record), "muster.because": plan.because };
   return inSpan(TRACER, `lease ${name}`, { attributes }, work);
 }
@@ -57,10 +57,10 @@ export function inLeaseTrace<Result>(
 }
 
 /** The decision, which the span that it was made under tells of. */
-export function traced<Decision extends { readonly do: string; readonly because: string }>(
+export function recordDecision<Decision extends { readonly kind: string; readonly because: string }>(
   decision: Decision,
 ): Decision {
-  trace.getActiveSpan()?.addEvent(decision.do, { "muster.because": decision.because });
+  trace.getActiveSpan()?.addEvent(decision.kind, { "muster.because": decision.because });
   return decision;
 }
 

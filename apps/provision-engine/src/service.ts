@@ -16,7 +16,7 @@ import { takePolled } from "./orders/take-polled.ts";
 import { makeWorkloads } from "./types/workload-types.ts";
 
 /** Per method; most of them are long polls, which cost little while they wait. */
-const REQUESTS_AT_ONCE = 1024;
+const MAX_CONCURRENT_REQUESTS = 1024;
 
 /** Takes orders, and serves them while this replica leads its engine id, until the signal. */
 export async function run(
@@ -72,7 +72,7 @@ async function serveRequests(
   const options = {
     version,
     description: "Leases: signed orders for workloads, for a time",
-    concurrency: REQUESTS_AT_ONCE,
+    concurrency: MAX_CONCURRENT_REQUESTS,
     onDefect: (method: string, error: unknown) =>
       logger.error({ method, err: error }, "a request failed inside the service"),
   };

@@ -89,7 +89,7 @@ async function startServer({ start, isReal }: (typeof CLUSTERS)[number]): Promis
 }
 
 /** A pod that asks for more processors than this finds no node. */
-const CPUS_MAX = 100;
+const MAX_CPUS = 100;
 export const NO_ROOM = "0/8 nodes are available: 8 Insufficient cpu.";
 
 /** Every pod of a lease that finds a node runs as soon as it is there, on none: whoever deletes it need wait for nobody. */
@@ -130,7 +130,7 @@ function playKubelet(kubeconfig: string, calls: KubeCalls) {
   pods.onChange(({ before, after }) => {
     if (before !== undefined || after === undefined || isGone(after) || after.status?.phase === "Running") return;
     const asked = Number(after.spec?.containers[0]?.resources?.requests?.["cpu"] ?? 0);
-    const begun = asked > CPUS_MAX ? refuse(after) : report(after, { state: running() });
+    const begun = asked > MAX_CPUS ? refuse(after) : report(after, { state: running() });
     const start = begun.catch((error: unknown) => failures.push(error));
     starting.add(start);
     void start.finally(() => starting.delete(start));

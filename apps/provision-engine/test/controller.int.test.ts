@@ -14,7 +14,7 @@ describe("a controller over HTTP", () => {
   let failures: string[] = [];
   const open = (changes: { timeoutMs?: number; bytesMax?: number } = {}) =>
     openController(
-      { url: `${server.url}/`, token: "hush", timeoutMs: 60_000, bytesMax: 4096, ...changes },
+      { url: `${server.url}/`, token: "hush", timeoutMs: 60_000, maxBytes: 4096, ...changes },
       () => nowMs,
     );
   const poll = (from: bigint, controller = open()) =>
@@ -23,7 +23,7 @@ describe("a controller over HTTP", () => {
       never,
     );
   const tell = (controller = open()) =>
-    openHttpFeedback(controller, "main").tell(
+    openHttpFeedback(controller, "main").send(
       { id: "1-1", source: "http", number: 3, result: undefined, deleted: true },
       never,
     );
@@ -185,7 +185,7 @@ describe("a controller over HTTP", () => {
 
   it.each(["", ".", ".."])("reports nothing about an order with the id %j, which a path cannot name", async (id) => {
     const answer = { id, source: "http", number: 0, result: undefined, deleted: true };
-    await expect(openHttpFeedback(open(), "main").tell(answer, never)).rejects.toMatchObject({
+    await expect(openHttpFeedback(open(), "main").send(answer, never)).rejects.toMatchObject({
       fault: { code: "invalid_request", field: "id" },
     });
     expect(server.asked).toEqual([]);

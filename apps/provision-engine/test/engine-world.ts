@@ -115,8 +115,8 @@ const lastOrder = (id: string) => lastOrders.get(id) ?? { createdNs: 0n };
 export function signedOrder(user: Signer, changes: Partial<Order> & { readonly id: string }): Order {
   const order = orderOf(user, changes);
   const { id, type } = order;
-  const data = mapSecrets({ of: "order", type, data: order.data }, (secret, field) =>
-    sealText(user, engineSigner.userId, String(secret), { of: "order", id, user: user.userId, field }),
+  const data = mapSecrets({ kind: "order", type, data: order.data }, (secret, field) =>
+    sealText(user, engineSigner.userId, String(secret), { kind: "order", id, user: user.userId, field }),
   );
   return signed(user, { ...order, data });
 }

@@ -58,10 +58,10 @@ it("knows every one of them also where it may list within namespaces of leases a
 
 it("keeps a namespace for the pods in it, and shortens the end of each pod of one that is going", async () => {
   const objects = leaseObjects(calls, "muster-1", { firstMs: 1, mostMs: 1, totalMs: 0 });
-  const sparing: ObjectKind = { ...KINDS.namespace, spares: [KINDS.pod] };
-  await expect(objects.takeDown(lease, { kinds: [sparing] }, signal)).rejects.toThrow("it holds Pod pod-0");
+  const sparing: ObjectKind = { ...KINDS.namespace, keptBy: [KINDS.pod] };
+  await expect(objects.remove(lease, { kinds: [sparing] }, signal)).rejects.toThrow("it holds Pod pod-0");
   const ending: ObjectKind = { ...KINDS.namespace, podGraceSeconds: 0 };
-  await expect(objects.takeDown(lease, { kinds: [ending] }, signal)).rejects.toThrow("the removal of Namespace net");
-  await objects.takeDown(lease, { kinds: [ending] }, signal).catch(() => undefined);
+  await expect(objects.remove(lease, { kinds: [ending] }, signal)).rejects.toThrow("the removal of Namespace net");
+  await objects.remove(lease, { kinds: [ending] }, signal).catch(() => undefined);
   expect((await calls.list({ ...KINDS.pod, namespace: NAMESPACE }, { query: { limit: 1 } })).items).toEqual([]);
 });

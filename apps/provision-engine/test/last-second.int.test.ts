@@ -53,7 +53,7 @@ it("a lease that is renewed in its last nanosecond lasts until its new end, stri
       digest,
       nowNs: () => nowNs,
       policy: config.engine,
-      tell: {
+      report: {
         failed: () => undefined,
         defect: (_id, error) => expect.fail(String(error)),
         planned: () => undefined,

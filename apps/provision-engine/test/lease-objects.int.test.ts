@@ -42,13 +42,13 @@ describe.each(API_SERVERS)("on $title, what is made for a lease", ({ skip, start
     const find = (id: string) => objects.find<V1ConfigMap>(MAP, { name: `lease-${id}`, namespace }, signal);
     const told: string[] = [];
     const make = (id: string, says: string, run?: number, user?: string) =>
-      objects.make<V1ConfigMap>(
-        { ...leaseOf(id, run, user), made: (what) => told.push(what) },
+      objects.ensure<V1ConfigMap>(
+        { ...leaseOf(id, run, user), onCreated: (what) => told.push(what) },
         MAP,
         mapOf(id, says),
         signal,
       );
-    const takeDown = (id: string, run = 1) => objects.takeDown(leaseOf(id, run), { kinds: [MAP], namespace }, signal);
+    const takeDown = (id: string, run = 1) => objects.remove(leaseOf(id, run), { kinds: [MAP], namespace }, signal);
     /** Holds the object of this lease as a controller would. */
     const hold = (id: string, finalizers: readonly string[]) =>
       calls.patch(maps, `lease-${id}`, { kind: "merge", body: { metadata: { finalizers } } });
@@ -95,7 +95,7 @@ describe.each(API_SERVERS)("on $title, what is made for a lease", ({ skip, start
       await make("4-1", "held");
       await hold("4-1", ["muster.dev/test"]);
       const impatient = leaseObjects(calls, "muster-1", { ...PATIENCE, totalMs: 0 });
-      await expect(impatient.takeDown(leaseOf("4-1"), { kinds: [MAP], namespace }, signal)).rejects.toThrow(
+      await expect(impatient.remove(leaseOf("4-1"), { kinds: [MAP], namespace }, signal)).rejects.toThrow(
         "the removal of ConfigMap lease-4-1",
       );
       const taken = takeDown("4-1");
@@ -107,7 +107,7 @@ describe.each(API_SERVERS)("on $title, what is made for a lease", ({ skip, start
 
     it("fails for good where the server refuses, with its words, and else says that it may be asked again", async () => {
       const lease = leaseOf("5-1");
-      const make5 = (object: ReturnType<typeof mapOf>) => objects.make(lease, MAP, object, signal);
+      const make5 = (object: ReturnType<typeof mapOf>) => objects.ensure(lease, MAP, object, signal);
       await expect(make5({ ...mapOf("5-1"), data: { says: "x", "a b": "y" } as never })).rejects.toMatchObject({
         fault: { code: "invalid_request", reason: expect.stringContaining("a b") as unknown },
       });
@@ -127,7 +127,7 @@ describe.each(API_SERVERS)("on $title, what is made for a lease", ({ skip, start
       await faults.comeBack();
       await takeDown("5-2");
       const stop = AbortSignal.abort();
-      await expect(objects.make(lease, MAP, mapOf("5-3"), stop)).rejects.toMatchObject({ name: "AbortError" });
+      await expect(objects.ensure(lease, MAP, mapOf("5-3"), stop)).rejects.toMatchObject({ name: "AbortError" });
     });
   });
 });

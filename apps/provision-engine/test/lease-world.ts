@@ -5,7 +5,7 @@ import { digest } from "@muster/leases/keys";
 import { callPauses, type CallPauses } from "../src/lead/call-pauses.ts";
 import { aLease, anOrder } from "./a-lease.ts";
 import { toReferenced } from "../src/domain/decide-take-over.ts";
-import { mayHold, originOf, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
+import { mayHoldResources, originOf, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
 import { takeSnapshot } from "../src/domain/lease-snapshot.ts";
 import { planFeedback } from "../src/domain/plan-feedback.ts";
 import { planLease } from "../src/domain/plan-lease.ts";
@@ -20,8 +20,8 @@ const NS_PER_MS = 1_000_000n;
 const POLICY: PassPolicy = {
   tombstoneNs: 20n * NS_PER_MS,
   crash: { windowNs: 1000n * NS_PER_MS },
-  retry: { firstMs: 1, mostMs: 4 },
-  provisionAttemptsMax: 3,
+  retry: { firstMs: 1, maxMs: 4 },
+  maxProvisionAttempts: 3,
 };
 
 /** Of an order, and so of its lease unless it is renewed. */
@@ -89,7 +89,7 @@ export function leaseWorld() {
       const { order, takesOver, phase } = record;
       const older = takesOver === undefined ? undefined : records.get(takesOver)?.record;
       if (takesOver !== undefined && older?.heir !== order.id) return [];
-      return mayHold(phase) && originOf(older ?? record).id === name ? [order.id] : [];
+      return mayHoldResources(phase) && originOf(older ?? record).id === name ? [order.id] : [];
     });
   /** Somebody's change of a record as it stands, beside the engine. */
   const change = (id: string, made: LeaseChange): void => {
@@ -104,7 +104,7 @@ export function leaseWorld() {
   };
   const keptFor = ({ heir }: LeaseRecord): string | undefined => {
     const found = records.get(heir ?? "")?.record;
-    return found !== undefined && (mayHold(found.phase) || found.heir !== undefined) ? heir : undefined;
+    return found !== undefined && (mayHoldResources(found.phase) || found.heir !== undefined) ? heir : undefined;
   };
   const workloadOf = (record: LeaseRecord): string => {
     const { id, run } = originOf(record);
@@ -168,9 +168,9 @@ export function leaseWorld() {
           require(heir === undefined || holdersOf(id).length === 0, `${id} is forgotten before ${heir ?? ""}`);
           records.delete(id);
         }),
-      look: (record) =>
+      snapshotOf: (record) =>
         takeSnapshot(
-          pauses.heldBack(record),
+          pauses.withPause(record),
           {
             claim: readClaim(record.order),
             isServed: true,
@@ -181,7 +181,7 @@ export function leaseWorld() {
               ? [{ pod: workloadOf(record), startedNs: nowNs, exits: 4, lastNs: nowNs, how: "exit code 1 (Error)" }]
               : [],
           },
-          { orderAgeMaxNs: DURATION_NS, listedAgeMaxNs: DURATION_NS },
+          { maxOrderAgeNs: DURATION_NS, maxListedAgeNs: DURATION_NS },
         ),
       planned: (snapshot, plan, atNs) => {
         const decision = { nowNs: atNs, policy: POLICY, snapshot };
@@ -196,12 +196,13 @@ export function leaseWorld() {
         const made = weather;
         const { id: name, run } = originOf(record);
         return gate((): Outcome => {
-          if (made === "refused") return { ok: false, message: "no", retryable: false };
-          if (made === "failing") return { ok: false, message: "not now", retryable: true };
-          if (made === "queued") return { ok: false, message: "no machine is free", retryable: true, waits: true };
+          if (made === "refused") return { ok: false, message: "no", isRetryable: false };
+          if (made === "failing") return { ok: false, message: "not now", isRetryable: true };
+          if (made === "queued")
+            return { ok: false, message: "no machine is free", isRetryable: true, isWaiting: true };
           copies.set(name, Math.max(run, copies.get(name) ?? 0));
           return made === "half-made"
-            ? { ok: false, message: "half of it", retryable: false }
+            ? { ok: false, message: "half of it", isRetryable: false }
             : { ok: true, data: `"${id}"` };
         });
       },
@@ -209,7 +210,7 @@ export function leaseWorld() {
         const made = weather;
         const { id: name, run } = originOf(record);
         return gate((): Outcome => {
-          if (made === "failing") return { ok: false, message: "not now", retryable: true };
+          if (made === "failing") return { ok: false, message: "not now", isRetryable: true };
           if ((copies.get(name) ?? 0) <= run) copies.delete(name);
           return { ok: true, data: "null" };
         });
@@ -257,11 +258,13 @@ export function leaseWorld() {
     tell: (id: string, arrives: boolean, atNs = nowNs): void => {
       const found = records.get(id)?.record;
       const plan = found && planFeedback(found, atNs);
-      if (plan?.tell !== "now") return;
+      if (plan?.kind !== "now") return;
       const { number } = plan;
       change(
         id,
-        arrives ? { kind: "told", number } : { kind: "telling-delayed", number, notBeforeNs: nowNs + NS_PER_MS },
+        arrives
+          ? { kind: "feedback-sent", number }
+          : { kind: "feedback-delayed", number, notBeforeNs: nowNs + NS_PER_MS },
       );
     },
     publish: (id: string): void => {

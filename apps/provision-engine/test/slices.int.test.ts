@@ -331,14 +331,14 @@ describe.each(API_SERVERS)("on $title", (server) => {
       });
       await played(stores.decommission(lease, signal));
       const none = zdbWorkload({ ...world.cluster, zdb: undefined });
-      for (const asked of [none.provision, none.tryOut])
+      for (const asked of [none.provision, none.preflight])
         await expect(asked?.(lease, signal)).rejects.toMatchObject({
           fault: {
             code: "invalid_request",
             reason: expect.stringMatching(/not served.*PROVISION_ZDB_IMAGE is not set/) as unknown,
           },
         });
-      await stores.tryOut?.(lease, signal);
+      await stores.preflight?.(lease, signal);
       await played(none.decommission(lease, signal));
     });
 
@@ -390,7 +390,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       }
       const { dataJson } = (await leases.getLease({ id: "5-1" })).lease?.record?.result ?? {};
       const { kubeconfig } = read(new TextDecoder().decode(dataJson));
-      const place = { of: "result", id: "5-1", user: user.userId, field: "kubeconfig" } as const;
+      const place = { kind: "result", id: "5-1", user: user.userId, field: "kubeconfig" } as const;
       const { users } = read(openText(user, String(kubeconfig), place)) as {
         readonly users: readonly { readonly user: { readonly token: string } }[];
       };

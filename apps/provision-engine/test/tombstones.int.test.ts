@@ -1,4 +1,4 @@
-import { DURATION_NS_MAX, type Order } from "@muster/leases";
+import { MAX_DURATION_NS, type Order } from "@muster/leases";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
@@ -7,7 +7,7 @@ import type { LeaseRecord } from "../src/domain/lease.ts";
 import { answersOf, aUser, engineWorld, LONG, order, phase, reaches, ready, signedOrder } from "./engine-world.ts";
 
 const user = aUser();
-const forEver = (id: string): Order => signedOrder(user, { id, durationNs: DURATION_NS_MAX });
+const forEver = (id: string): Order => signedOrder(user, { id, durationNs: MAX_DURATION_NS });
 const over = (of: Order, changes: Partial<LeaseRecord>): LeaseRecord =>
   aLease({ order: of, phase: "ENDED", endedAtNs: of.createdNs + 1n, fence: 0, ...changes });
 

@@ -46,11 +46,11 @@ const DAY_MS = 86_400_000;
 /** For all logs of a session together, which its terminal event waits for. */
 export const LOGS_MOST_MS = 60_000;
 /** Of all logs that one process reads at the same time; a single log may be larger. */
-const LOGS_READ_BYTES_MAX = 64 * 2 ** 20;
+const MAX_LOGS_READ_BYTES = 64 * 2 ** 20;
 /** For the steps of one round, and not longer: a process that was stopped may have lost its lead meanwhile. */
 const TRUST_RECORD_MS = 100;
 /** Room for new sessions ends here, so that those that are there can still be written. */
-const STORED_BYTES_MOST = 0.8 * SESSIONS_BYTES;
+const MAX_STORED_BYTES = 0.8 * SESSIONS_BYTES;
 
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
@@ -73,8 +73,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       workers: read.integer("SESSION_WORKERS", { fallback: 64, min: 1, max: 1000 }),
       failuresMax: read.integer("SESSION_FAILURES", { fallback: 5, min: 1, max: 1000 }),
       limits: {
-        unfinishedMost: read.integer("SESSION_UNFINISHED", { fallback: 10_000, min: 1, max: 1_000_000 }),
-        storedBytesMost: STORED_BYTES_MOST,
+        maxUnfinished: read.integer("SESSION_UNFINISHED", { fallback: 10_000, min: 1, max: 1_000_000 }),
+        maxStoredBytes: MAX_STORED_BYTES,
       },
       defaults: {
         timeoutMs: read.integer("SESSION_TIMEOUT_MS", {
@@ -115,7 +115,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
           max: LOGS_MOST_MS,
         }),
         perContainerBytes,
-        readAtOnce: Math.max(1, Math.floor(LOGS_READ_BYTES_MAX / perContainerBytes)),
+        readAtOnce: Math.max(1, Math.floor(MAX_LOGS_READ_BYTES / perContainerBytes)),
         totalBytes: read.integer("SESSION_LOGS_LIMIT_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 40 }),
       },
     };

@@ -11,9 +11,9 @@ import type { SessionDeps, Stored } from "./session-deps.ts";
 export class Lost extends Error {}
 
 /** Writes in a row that writes of users may precede. */
-const CONFLICTS_MAX = 20;
+const MAX_CONFLICTS = 20;
 /** Executors in a row that a session may end without getting any further. */
-const ATTEMPTS_MAX = 5;
+const MAX_ATTEMPTS = 5;
 /** A process runs one session at a time of those that may have ended this many executors, so that its own end counts for one of them. */
 const SUSPECT_ATTEMPTS = 2;
 
@@ -51,7 +51,7 @@ export async function takeOver(
 function takenOver(deps: SessionDeps, record: SessionRecord): SessionRecord {
   const { logger, now } = deps;
   const ours = transitionTakeOver(record, deps);
-  if (record.attempts < ATTEMPTS_MAX) return ours;
+  if (record.attempts < MAX_ATTEMPTS) return ours;
   const reason = `it ended its controller ${record.attempts} times in a row`;
   logger.error({ session: record.name, reason }, "session cannot be run");
   return transitionRecord(ours, planBroken(ours, reason, now()));
@@ -116,7 +116,7 @@ export async function remember(deps: SessionDeps, held: Held, outcomes: readonly
       held.oursAtMs = oursAtMs;
       return;
     } catch (error) {
-      if (faultOf(error)?.code !== "conflict" || attempt >= CONFLICTS_MAX) throw error;
+      if (faultOf(error)?.code !== "conflict" || attempt >= MAX_CONFLICTS) throw error;
       await reload(deps, held);
     }
   }

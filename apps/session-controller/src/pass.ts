@@ -20,7 +20,7 @@ import { RESYNC_MS, RETRY, type Run } from "./run.ts";
 import type { CollectStep, SessionDeps } from "./session-deps.ts";
 
 /** Steps of one pass that are in flight at the same time. */
-const STEPS_AT_ONCE = 32;
+const MAX_CONCURRENT_STEPS = 32;
 
 /**
  * Writes what readings of logs have reported, on the newest record where that may have changed. False: a write may have happened or not, so that nothing can be
@@ -182,7 +182,7 @@ async function doSteps(
       if (broken) return;
     }
   };
-  const ends = await Promise.allSettled(Array.from({ length: Math.min(STEPS_AT_ONCE, steps.length) }, lane));
+  const ends = await Promise.allSettled(Array.from({ length: Math.min(MAX_CONCURRENT_STEPS, steps.length) }, lane));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
 

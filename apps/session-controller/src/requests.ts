@@ -53,21 +53,21 @@ export type LogPart = {
   readonly truncated: boolean;
 };
 
-const LIST_MOST = 500;
+const MAX_LISTED = 500;
 /** A reply is one message on the bus. */
-const LIST_BYTES_MOST = 512 * 1024;
-const LOAD_AT_ONCE = 32;
+const MAX_LIST_BYTES = 512 * 1024;
+const MAX_CONCURRENT_LOADS = 32;
 const WATCH_MOST_MS = 30_000;
-const LOG_BYTES_MOST = 256 * 1024;
+const MAX_LOG_BYTES = 256 * 1024;
 const LOG_WAIT_MOST_MS = 30_000;
 
 export type Submission = { readonly requestId: string; readonly name: string; readonly draft: SessionDraft };
 
 export type SubmitLimits = {
   /** Sessions that are not over. */
-  readonly unfinishedMost: number;
+  readonly maxUnfinished: number;
   /** All sessions together, the finished ones too. */
-  readonly storedBytesMost: number;
+  readonly maxStoredBytes: number;
 };
 
 export type SubmitPolicy = { readonly defaults: SessionDefaults; readonly limits: SubmitLimits };
@@ -104,13 +104,12 @@ export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: S
 /** Replicas count what they have heard of, so that submissions at the same moment may pass the limit by a few. */
 function checkRoom(
   { unfinished, storedBytes }: ReturnType<RequestDeps["occupancy"]>,
-  { unfinishedMost, storedBytesMost }: SubmitLimits,
+  { maxUnfinished, maxStoredBytes }: SubmitLimits,
 ): Fault | undefined {
   const exceeded = { code: "limit_exceeded", retryAfterMs: FULL_RETRY_MS } as const;
-  if (unfinished >= unfinishedMost)
-    return { ...exceeded, what: "number of unfinished sessions", limit: unfinishedMost };
-  if (storedBytes < storedBytesMost) return undefined;
-  return { ...exceeded, what: "size of all stored sessions in bytes", limit: storedBytesMost };
+  if (unfinished >= maxUnfinished) return { ...exceeded, what: "number of unfinished sessions", limit: maxUnfinished };
+  if (storedBytes < maxStoredBytes) return undefined;
+  return { ...exceeded, what: "size of all stored sessions in bytes", limit: maxStoredBytes };
 }
 
 /** The same request again gets the session that the first one made; another one gets no second session of the name. */
@@ -169,16 +168,16 @@ export async function list(
   deps: RequestDeps,
   request: { readonly limit: number; readonly after: string },
 ): Promise<{ readonly sessions: readonly Stored[]; readonly next: string }> {
-  const limit = Math.min(request.limit || LIST_MOST, LIST_MOST);
+  const limit = Math.min(request.limit || MAX_LISTED, MAX_LISTED);
   const names = deps.namesAfter(request.after);
   const sessions: Stored[] = [];
   let bytes = 0;
   let seen = 0;
   while (seen < names.length && sessions.length < limit) {
-    const batch = names.slice(seen, seen + Math.min(LOAD_AT_ONCE, limit - sessions.length));
+    const batch = names.slice(seen, seen + Math.min(MAX_CONCURRENT_LOADS, limit - sessions.length));
     for (const stored of await Promise.all(batch.map((name) => deps.load(name)))) {
       if (stored !== undefined) bytes += deps.sizeOf(stored);
-      if (bytes > LIST_BYTES_MOST && sessions.length > 0) return { sessions, next: names[seen - 1] ?? "" };
+      if (bytes > MAX_LIST_BYTES && sessions.length > 0) return { sessions, next: names[seen - 1] ?? "" };
       if (stored !== undefined) sessions.push(stored);
       seen += 1;
     }
@@ -243,7 +242,7 @@ export async function readLog(deps: RequestDeps, request: LogRequest, signal: Ab
   if (component === undefined) return throwFault({ code: "not_found", kind: "component", id: request.component });
   const container = request.container === "" ? MAIN_CONTAINER : checkedName(request.container, "container");
   const log = { session: record.name, pod: component.pod, container };
-  const range = { offset: request.offset, limitBytes: Math.min(request.limitBytes || LOG_BYTES_MOST, LOG_BYTES_MOST) };
+  const range = { offset: request.offset, limitBytes: Math.min(request.limitBytes || MAX_LOG_BYTES, MAX_LOG_BYTES) };
   if (!Number.isSafeInteger(range.offset) || range.offset < 0) {
     return throwFault({ code: "invalid_request", field: "offset", reason: `${range.offset} is not an offset` });
   }

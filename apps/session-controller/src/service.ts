@@ -9,7 +9,7 @@ import { leadSessions } from "./lead-sessions.ts";
 import { cancel, explain, explained, get, list, readLog, remove, submit, watch } from "./requests.ts";
 
 /** Per method; most of them are long polls, which cost little while they wait. */
-const REQUESTS_AT_ONCE = 2048;
+const MAX_CONCURRENT_REQUESTS = 2048;
 
 /** Answers users; the replica that leads runs all sessions, and sweeps. Until the signal. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -19,7 +19,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   await using _server = await serve(bus, SessionService, handlers(deps, config), {
     version: context.version,
     description: "Runs sessions: finite tests of several roles.",
-    concurrency: REQUESTS_AT_ONCE,
+    concurrency: MAX_CONCURRENT_REQUESTS,
     onDefect: (method, error) => {
       logger.error({ method, err: error }, "defect");
     },

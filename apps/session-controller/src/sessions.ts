@@ -42,7 +42,7 @@ const LOST_RETRY_MS = 1000;
 /** A session that may end its executor is tried alone; the others are tried after this time. */
 const SUSPECT_RETRY_MS = 200;
 /** A suspect that has not ended its executor by then no longer keeps the others waiting. */
-const SUSPECT_MS_MAX = 10_000;
+const MAX_SUSPECT_MS = 10_000;
 
 /** What a leader keeps of all sessions beside their records. */
 type Table = {
@@ -205,7 +205,7 @@ export function oneAtATime(monotonicMs: () => number) {
   return {
     tryTake: (name: string): boolean => {
       if (turn !== undefined && turn.name !== name && monotonicMs() < turn.untilMs) return false;
-      if (turn?.name !== name) turn = { name, untilMs: monotonicMs() + SUSPECT_MS_MAX };
+      if (turn?.name !== name) turn = { name, untilMs: monotonicMs() + MAX_SUSPECT_MS };
       return true;
     },
     release: (name: string): void => {

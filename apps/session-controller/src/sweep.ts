@@ -38,8 +38,8 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
 };
 
 /** However much there is to see, this much time is between two sweeps. */
-const REST_LEAST_MS = 500;
-const SESSIONS_AT_ONCE = 32;
+const MIN_PAUSE_MS = 500;
+const MAX_CONCURRENT_SESSIONS = 32;
 
 /** Sweeps until the signal. A sweep that fails, wholly or in part, is made good by the next one. */
 export async function sweepForever(
@@ -54,7 +54,7 @@ export async function sweepForever(
 }
 
 async function restUntilNext(deps: SweepDeps, everyMs: number, signal: AbortSignal): Promise<void> {
-  const leastMs = Math.min(REST_LEAST_MS, everyMs);
+  const leastMs = Math.min(MIN_PAUSE_MS, everyMs);
   await pause(leastMs, signal);
   if (!signal.aborted) await deps.rest(everyMs - leastMs, signal);
 }
@@ -76,7 +76,7 @@ export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortS
 /** The steps of one session in their order, those of several sessions concurrently. */
 async function executeAll(deps: SweepDeps, steps: readonly RecordStep[], signal: AbortSignal): Promise<void> {
   const bySession = [...Map.groupBy(steps, ({ session }) => session).values()];
-  const turns = takeTurns(SESSIONS_AT_ONCE);
+  const turns = takeTurns(MAX_CONCURRENT_SESSIONS);
   const sweepSession = async (own: readonly RecordStep[]): Promise<void> => {
     for (const step of own) {
       if (signal.aborted) return;

@@ -3,18 +3,18 @@
  * characters (an edit is a letter added, left out, exchanged, or swapped with its neighbour).
  */
 export function nearestName(wrong: string, known: readonly string[]): string | undefined {
-  const wanted = wrong.slice(0, LENGTH_MAX).toLowerCase();
+  const given = wrong.slice(0, MAX_COMPARED_CHARACTERS).toLowerCase();
   let best: { name: string; distance: number } | undefined;
   for (const name of known) {
-    const distance = editDistance(wanted, name.toLowerCase());
-    if (distance > Math.max(1, Math.floor(Math.max(wanted.length, name.length) / 3))) continue;
+    const distance = editDistance(given, name.toLowerCase());
+    if (distance > Math.max(1, Math.floor(Math.max(given.length, name.length) / 3))) continue;
     if (best === undefined || distance < best.distance) best = { name, distance };
   }
   return best?.name;
 }
 
 /** Longer names are compared by their beginning: they are no slip of the finger. */
-const LENGTH_MAX = 64;
+const MAX_COMPARED_CHARACTERS = 64;
 
 /** Optimal string alignment distance; three rows of the table are enough. */
 function editDistance(a: string, b: string): number {

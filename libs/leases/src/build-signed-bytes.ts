@@ -35,13 +35,13 @@ export function buildResultBytes({ id, type, createdNs, state, message, data }: 
 }
 
 /** What is sealed, without which no seal is opened: what was sealed for one field of one lease of one user is worth nothing as another's. */
-export function buildSealedBytes({ of, id, user, field }: SealedPlace): Uint8Array {
-  return buildFields("sealed", [of, id, user, field]);
+export function buildSealedBytes({ kind, id, user, field }: SealedPlace): Uint8Array {
+  return buildFields("sealed", [kind, id, user, field]);
 }
 
 /** From what a key of its own is made for each seal, so that one who seals the same again makes the same. */
 export function buildSealingBytes(place: SealedPlace, recipient: string, text: string): Uint8Array {
-  return buildFields("sealing", [place.of, place.id, place.user, place.field, recipient, text]);
+  return buildFields("sealing", [place.kind, place.id, place.user, place.field, recipient, text]);
 }
 
 /** What the original's users sign: without separators, and without id, time, duration, reference and version. */

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { KUBERNETES_SIZES, kubernetesSize, LEASE_DATA, readData, type LeaseType } from "./data.ts";
-import { SEALED_CHARACTERS_MAX, SEALED_PREFIX, SECRET_CHARACTERS_MAX } from "./secret-fields.ts";
+import { MAX_SEALED_CHARACTERS, SEALED_PREFIX, MAX_SECRET_CHARACTERS } from "./secret-fields.ts";
 
 const PAGE = readFileSync(new URL("../../../docs/lease-types.md", import.meta.url), "utf8");
 
@@ -34,11 +34,11 @@ it("takes no port twice, whether a network or a container has it", () => {
 
 it("takes a secret that is sealed to be longer than one that is not", () => {
   const zdb = { size: 1, mode: "user", disk_type: "ssd" };
-  const sealed = SEALED_PREFIX.padEnd(SEALED_CHARACTERS_MAX, "x");
+  const sealed = SEALED_PREFIX.padEnd(MAX_SEALED_CHARACTERS, "x");
   expect(problemsOf("zdb", { ...zdb, password: sealed })).toEqual([]);
   expect(problemsOf("zdb", { ...zdb, password: `${sealed}x` })).toHaveLength(1);
-  expect(problemsOf("zdb", { ...zdb, password: "x".repeat(SECRET_CHARACTERS_MAX) })).toEqual([]);
-  expect(problemsOf("zdb", { ...zdb, password: "x".repeat(SECRET_CHARACTERS_MAX + 1) })).toHaveLength(1);
+  expect(problemsOf("zdb", { ...zdb, password: "x".repeat(MAX_SECRET_CHARACTERS) })).toEqual([]);
+  expect(problemsOf("zdb", { ...zdb, password: "x".repeat(MAX_SECRET_CHARACTERS + 1) })).toHaveLength(1);
 });
 
 it("has the sizes of kubernetes and the types that docs/lease-types.md shows", () => {

@@ -1,6 +1,6 @@
 import { throwFault } from "@muster/faults";
 
-const UINT64_MAX = 2n ** 64n - 1n;
+const MAX_UINT64 = 2n ** 64n - 1n;
 const DECIMAL = /^\d{1,20}$/;
 
 /** Both halves of `<reservation>-<workload>`, split at the first hyphen. Throws FaultError invalid_request, which names the half that is wrong. */
@@ -25,7 +25,7 @@ export function isLeaseId(id: string): boolean {
 
 function uint64(part: string, whole: string, text: string): bigint {
   const value = DECIMAL.test(text) ? BigInt(text) : undefined;
-  if (value !== undefined && value <= UINT64_MAX) return value;
+  if (value !== undefined && value <= MAX_UINT64) return value;
   return refuse(`${part} of "${whole}" is no unsigned 64-bit number: "${text}"`);
 }
 

@@ -2,7 +2,7 @@ const NS_PER_MS = 1_000_000n;
 const NS_PER_S = 1_000_000_000n;
 
 /** The largest that 64 bits hold: a lease of this duration never ends. */
-export const DURATION_NS_MAX = 2n ** 63n - 1n;
+export const MAX_DURATION_NS = 2n ** 63n - 1n;
 
 /** As protobuf's Timestamp and Duration have them. */
 export type SecondsAndNanos = { readonly seconds: number; readonly nanos: number };
@@ -37,10 +37,10 @@ export function isOver(endsAtNs: bigint, nowNs: bigint): boolean {
 }
 
 /** Milliseconds until it is over: at least 0, rounded up, and never more than a timer can hold. */
-export function waitMsUntil(endsAtNs: bigint, nowNs: bigint, timerMsMax: number): number {
+export function waitMsUntil(endsAtNs: bigint, nowNs: bigint, maxTimerMs: number): number {
   if (isOver(endsAtNs, nowNs)) return 0;
   const waitMs = (endsAtNs - nowNs) / NS_PER_MS + 1n;
-  return waitMs > BigInt(timerMsMax) ? timerMsMax : Number(waitMs);
+  return waitMs > BigInt(maxTimerMs) ? maxTimerMs : Number(waitMs);
 }
 
 const RFC3339 = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})$/;
@@ -81,18 +81,18 @@ const FOREVER = "forever";
 const DURATION = /^(?:\d{1,20}(?:ms|us|ns|d|h|m|s))+$/;
 const DURATION_PART = /(\d+)(ms|us|ns|d|h|m|s)/g;
 
-/** `2h`, `1d12h`, `90s`, and `forever`; undefined: it is none, or beyond DURATION_NS_MAX. */
+/** `2h`, `1d12h`, `90s`, and `forever`; undefined: it is none, or beyond MAX_DURATION_NS. */
 export function parseDurationNs(text: string): bigint | undefined {
-  if (text === FOREVER) return DURATION_NS_MAX;
+  if (text === FOREVER) return MAX_DURATION_NS;
   if (text.length > 128 || !DURATION.test(text)) return undefined;
   let ns = 0n;
   for (const [, amount = "", unit] of text.matchAll(DURATION_PART)) ns += BigInt(amount) * UNIT_NS[unit as Unit];
-  return ns <= DURATION_NS_MAX ? ns : undefined;
+  return ns <= MAX_DURATION_NS ? ns : undefined;
 }
 
 /** So that `parseDurationNs` reads the same number. */
 export function formatDurationNs(ns: bigint): string {
-  if (ns === DURATION_NS_MAX) return FOREVER;
+  if (ns === MAX_DURATION_NS) return FOREVER;
   let rest = ns;
   let text = "";
   for (const unit of UNITS) {

@@ -10,7 +10,7 @@ export type Order = {
   /** JSON, exactly as it was signed. */
   readonly data: string;
   readonly createdNs: bigint;
-  /** Beyond 2^53; `DURATION_NS_MAX` never ends. */
+  /** Beyond 2^53; `MAX_DURATION_NS` never ends. */
   readonly durationNs: bigint;
   /** Id of an earlier lease that this one takes over from. */
   readonly reference: string | undefined;

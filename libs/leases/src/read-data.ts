@@ -15,7 +15,7 @@ export type ReadData<Data> =
   | { readonly ok: false; readonly problems: readonly DataProblem[] };
 
 /** Largest data of an order: its record, which holds them, stays far below the largest value of a bucket. */
-export const DATA_BYTES_MAX = 65_536;
+export const MAX_DATA_BYTES = 65_536;
 
 /** The data of a lease with everything that was left out, or all that is wrong with them. */
 export function readData<Type extends LeaseType>(type: Type, json: string): ReadData<LeaseData<Type>> {
@@ -31,7 +31,7 @@ export function readData<Type extends LeaseType>(type: Type, json: string): Read
 function parseJson(json: string): ReadData<unknown> {
   const wrong = (reason: string): ReadData<unknown> => ({ ok: false, problems: [{ path: [], reason }] });
   const { length } = new TextEncoder().encode(json);
-  if (length > DATA_BYTES_MAX) return wrong(`is larger than ${DATA_BYTES_MAX} bytes`);
+  if (length > MAX_DATA_BYTES) return wrong(`is larger than ${MAX_DATA_BYTES} bytes`);
   try {
     return { ok: true, data: JSON.parse(json) };
   } catch {

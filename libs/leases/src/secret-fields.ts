@@ -1,6 +1,6 @@
 /** Where something sealed belongs. */
 export type SealedPlace = {
-  readonly of: "order" | "result";
+  readonly kind: "order" | "result";
   /** Of the lease. */
   readonly id: string;
   /** Whose lease it is. */
@@ -13,16 +13,16 @@ export type SealedPlace = {
 export const SEALED_PREFIX = "muster-sealed-v1:";
 /** A key of the one seal, and a tag, beside the text itself. */
 const SEAL_BYTES = 48;
-const UTF8_BYTES_MAX = 3;
+const MAX_UTF8_BYTES = 3;
 
 /** Of a secret before it is sealed. */
-export const SECRET_CHARACTERS_MAX = 4096;
+export const MAX_SECRET_CHARACTERS = 4096;
 /** Of the longest secret once it is sealed, in base64. */
-export const SEALED_CHARACTERS_MAX =
-  SEALED_PREFIX.length + Math.ceil(((SECRET_CHARACTERS_MAX * UTF8_BYTES_MAX + SEAL_BYTES) * 4) / 3);
+export const MAX_SEALED_CHARACTERS =
+  SEALED_PREFIX.length + Math.ceil(((MAX_SECRET_CHARACTERS * MAX_UTF8_BYTES + SEAL_BYTES) * 4) / 3);
 
 /** What of the data is only for the engine (of orders) or for the user (of results); `*` is any name. */
-const SECRETS: Readonly<Record<SealedPlace["of"], Readonly<Record<string, readonly string[]>>>> = {
+const SECRETS: Readonly<Record<SealedPlace["kind"], Readonly<Record<string, readonly string[]>>>> = {
   order: { container: ["secret_env", "*"], zdb: ["password"] },
   result: { kubernetes: ["kubeconfig"] },
 };
@@ -37,10 +37,10 @@ export function isSealed(value: unknown): value is string {
  * secret without being a text is handed over, too.
  */
 export function mapSecrets(
-  { of, type, data }: { readonly of: SealedPlace["of"]; readonly type: string; readonly data: string },
+  { kind, type, data }: { readonly kind: SealedPlace["kind"]; readonly type: string; readonly data: string },
   map: (secret: unknown, field: string) => unknown,
 ): string {
-  const path = Object.hasOwn(SECRETS[of], type) ? SECRETS[of][type] : undefined;
+  const path = Object.hasOwn(SECRETS[kind], type) ? SECRETS[kind][type] : undefined;
   if (path === undefined) return data;
   const before = parse(data);
   const changed: string[] = [];
@@ -54,9 +54,12 @@ export function mapSecrets(
 }
 
 /** The first secret that is not sealed, by its name in the data; undefined: there is none. */
-export function findUnsealed(of: SealedPlace["of"], { type, data }: { readonly type: string; readonly data: string }) {
+export function findUnsealed(
+  kind: SealedPlace["kind"],
+  { type, data }: { readonly type: string; readonly data: string },
+) {
   let found: string | undefined;
-  mapSecrets({ of, type, data }, (secret, field) => {
+  mapSecrets({ kind, type, data }, (secret, field) => {
     if (!isSealed(secret)) found ??= field;
     return secret;
   });

@@ -8,7 +8,7 @@ export type Room = {
 };
 
 /** For what has no bucket of its own. */
-export const ENDLESS: Room = { take: () => Promise.resolve() };
+export const UNLIMITED: Room = { take: () => Promise.resolve() };
 
 /** A bucket is asked so often how full it is; what is written meanwhile is counted here. */
 const FRESH_MS = 1000;
@@ -33,7 +33,7 @@ export function openRoom({ name, fill, promised, nowMs }: RoomDeps): Room {
         throw error;
       });
       const verdict = decideRoom(filled, promised() + now.taken, bytes);
-      if (verdict.has === "none") {
+      if (verdict.kind === "none") {
         const what = `size of bucket ${name} without what is kept for the ends of leases`;
         throwFault({ code: "limit_exceeded", what, limit: verdict.limit, retryAfterMs: RETRY_MS });
       }

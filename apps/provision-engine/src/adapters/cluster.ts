@@ -7,7 +7,7 @@ import type { KubeConfiguration } from "../config.ts";
 import { openCrashWatch } from "./crash-watch.ts";
 import type { CrashWatch } from "../lead/follow-hints.ts";
 import { withLeaseRights } from "./lease-rights.ts";
-import { leaseObjects, faulted } from "./lease-objects.ts";
+import { leaseObjects, withKubeFault } from "./lease-objects.ts";
 
 export type Cluster = LeaseCluster & {
   /** Id of ours. */
@@ -49,7 +49,7 @@ export function clusterAccess(config: KubeConfig, calls: KubeCalls, url: string 
       spec: { expirationSeconds },
     };
     const accounts = { apiVersion: "v1", plural: "serviceaccounts", namespace };
-    const { status } = await faulted(calls.create(accounts, request, { subresource: "token", signal }));
+    const { status } = await withKubeFault(calls.create(accounts, request, { subresource: "token", signal }));
     const { token, expirationTimestamp } = status ?? {};
     if (token === undefined || expirationTimestamp === undefined)
       return throwFault({ code: "unavailable", dependency: "tokens of kubernetes", retryAfterMs: 0 });

@@ -13,8 +13,8 @@ export type OrdersPage = {
   readonly isLast: boolean;
 };
 
-const TEXT_MAX = 256;
-const text = z.string().max(TEXT_MAX);
+const MAX_TEXT_CHARACTERS = 256;
+const text = z.string().max(MAX_TEXT_CHARACTERS);
 
 const time = z.string().transform((written, context) => {
   const atNs = parseRfc3339(written);

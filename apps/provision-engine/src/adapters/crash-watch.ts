@@ -43,17 +43,17 @@ export function openCrashWatch(
     },
     onExit: (listener) =>
       pods.onChange(({ before, after }) => {
-        if (after !== undefined && isBelieved(after) && after.exits > (before?.exits ?? 0)) listener(after.lease);
+        if (after !== undefined && isTrusted(after) && after.exits > (before?.exits ?? 0)) listener(after.lease);
       }),
     onGone: (listener) =>
       pods.onChange(({ before, after }) => {
-        if (before !== undefined && isBelieved(before) && after === undefined) listener(before.lease);
+        if (before !== undefined && isTrusted(before) && after === undefined) listener(before.lease);
       }),
     [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
   };
 }
 
 /** No pod of a lease is in a slice, where a user could have the lease of another looked at again and again. */
-function isBelieved({ namespace }: Seen): boolean {
+function isTrusted({ namespace }: Seen): boolean {
   return !isSliceNamespace(namespace);
 }

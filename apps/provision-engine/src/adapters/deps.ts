@@ -44,7 +44,7 @@ export type Deps = AsyncDisposable & {
 };
 
 /** Leases may be this much behind what others have written. */
-const STALE_MS = 10_000;
+const MAX_VIEW_AGE_MS = 10_000;
 
 /** Opens what the service lives on; the one place that knows what stands behind each verb. */
 export async function openDeps(
@@ -86,7 +86,7 @@ export async function openDeps(
   const sign = signResult(signer);
   const http = openPolling(context, metrics);
   const overNats = feedbackOver(bus, config.order.engine);
-  const feedback = routeAnswers(overNats, http?.tell);
+  const feedback = routeAnswers(overNats, http?.send);
   const opened = undo.move();
   return {
     engine: {
@@ -104,12 +104,12 @@ export async function openDeps(
       digest,
       nowNs,
       policy: config.engine,
-      tell: tellOfEngine(context, metrics),
+      report: engineReports(context, metrics),
     },
     requests,
     polled: http?.open({ requests, feedback, sign, cleaner }),
     cleaner,
-    staleness: () => (view.ageMs() > STALE_MS ? `leases were followed last ${view.ageMs()} ms ago` : undefined),
+    staleness: () => (view.ageMs() > MAX_VIEW_AGE_MS ? `leases were followed last ${view.ageMs()} ms ago` : undefined),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }
@@ -182,13 +182,13 @@ function overheadsOf({ kube }: Config): Overheads {
   return kube?.zdb === undefined ? {} : { [ZDB.type]: zdbOverhead(kube.zdb) };
 }
 
-function tellOfEngine({ config, logger }: ServiceContext<Config>, metrics: LeaseMetrics): EngineOps["tell"] {
+function engineReports({ config, logger }: ServiceContext<Config>, metrics: LeaseMetrics): EngineOps["report"] {
   const policy = config.engine.pass;
   return {
     planned: (snapshot, plan, nowNs) => {
       // Written only where the line is.
       const decision = { toJSON: () => writeDecision({ nowNs, policy, snapshot }, plan) };
-      logger.debug({ lease: snapshot.lease.id, do: plan.do, because: plan.because, decision }, "planned");
+      logger.debug({ lease: snapshot.lease.id, do: plan.kind, because: plan.because, decision }, "planned");
     },
     failed: (id, what, error) => {
       metrics.failed(what);
@@ -229,10 +229,10 @@ function cleanerOf(
       nowMs: Date.now,
       census: async () => ({
         records: (await records.list()).filter(({ record }) => record.order.engine === config.order.engine).length,
-        bucketMadeMs: await bucketMadeMs(bus.connection, buckets.leases),
+        bucketCreatedMs: await bucketMadeMs(bus.connection, buckets.leases),
       }),
       policy: { engine: config.order.engine, ...config.cleanup },
-      tell: {
+      report: {
         step: ({ do: what, object, because }, isDryRun) => {
           if (what !== "keep") metrics.leftOver(what, isDryRun);
           logger.info({ ...object, do: what, because, isDryRun }, "a lease has left something behind");

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { SOURCES } from "../domain/lease.ts";
-import type { Answer } from "../lead/tell-lease.ts";
+import type { Answer } from "../lead/report-lease.ts";
 import { routeAnswers } from "./feedback.ts";
 
 const answer = (source: string): Answer => ({ id: "1-1", source, number: 1, result: undefined, deleted: true });

@@ -27,16 +27,16 @@ export type HandlerDeps = RequestDeps & {
   readonly capacity: Capacity;
   /** Why an order would be FAILED at once; empty: nothing is known against it. */
   readonly foresee: (record: LeaseRecord, before: readonly Order[], signal: AbortSignal) => Promise<string>;
-  readonly cleaner: Pick<Cleaner, "look" | "brake" | "schedule" | "waitsFor">;
+  readonly cleaner: Pick<Cleaner, "sweep" | "brake" | "schedule" | "waitsFor">;
   /** How many of the oldest leases that go on have secrets that cannot be opened with the key. */
   readonly unopened: () => number;
   /** The public key that results are signed with, in base58. */
   readonly key: string;
 };
 
-const PAGE_MAX = 500;
-const BEFORE_MAX = 100;
-const UNREADABLE_MAX = 100;
+const MAX_PAGE = 500;
+const MAX_BEFORE = 100;
+const MAX_UNREADABLE = 100;
 /** Between two counts of a stream of them. */
 export const COUNT_EVERY_MS = 2000;
 const ANY_PHASE: number = muster.provision.v1.LeasePhase.LEASE_PHASE_UNSPECIFIED;
@@ -49,7 +49,7 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
   return {
     orderLease: async ({ requestId, order, dryRun, before, skipForesight }, { signal }) => {
       const read = readOrder(order ?? missing("order"));
-      if (before.length > BEFORE_MAX) refuse("before", `has more than ${BEFORE_MAX} orders`);
+      if (before.length > MAX_BEFORE) refuse("before", `has more than ${MAX_BEFORE} orders`);
       const ordered = await takeOrder(deps, { order: read, requestId, source: SOURCES.service, dryRun });
       if ("fault" in ordered) return throwFault(ordered.fault);
       const { stored, outcome } = ordered;
@@ -76,11 +76,11 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
       return countersMessage(deps);
     },
     cleanupResources: async ({ dryRun, confirm }, { signal }) => {
-      const { steps, brake } = await deps.cleaner.look({ isDryRun: dryRun, confirmed: confirm }, signal);
+      const { steps, brake } = await deps.cleaner.sweep({ isDryRun: dryRun, confirmed: confirm }, signal);
       const of = (what: CleanupStep["do"]): CleanupStep[] => steps.filter((step) => step.do === what);
       const [removed, suspected] = [of("remove"), of("suspect")];
       return {
-        steps: [...removed, ...suspected].slice(0, PAGE_MAX).map(toWireStep),
+        steps: [...removed, ...suspected].slice(0, MAX_PAGE).map(toWireStep),
         found: steps.length,
         removed: removed.length,
         suspected: suspected.length,
@@ -102,7 +102,7 @@ function leasesPage(
   deps: HandlerDeps,
   { limit, continue: after, user, type, phase }: muster.provision.v1.ListLeasesRequest,
 ): PropertiesOf<typeof muster.provision.v1.ListLeasesReply> {
-  const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
+  const size = limit === 0 ? MAX_PAGE : Math.min(limit, MAX_PAGE);
   const wanted: number = phase;
   const page: Stored[] = [];
   let bytes = 0;
@@ -123,7 +123,7 @@ function leasesPage(
   return {
     leases: page.map((each) => leaseMessage(deps, each)),
     continue: isMore ? (page.at(-1)?.record.order.id ?? "") : "",
-    unreadable: after === "" ? unreadableLeases(deps.view).slice(0, UNREADABLE_MAX) : [],
+    unreadable: after === "" ? unreadableLeases(deps.view).slice(0, MAX_UNREADABLE) : [],
   };
 }
 

@@ -1,18 +1,18 @@
 import { throwFault } from "@muster/faults";
-import type { Answer } from "../lead/tell-lease.ts";
+import type { Answer } from "../lead/report-lease.ts";
 import { toJsonResult } from "./controller-messages.ts";
 import type { Controller, ControllerAnswer } from "./controller.ts";
 
 /** The Feedbacker of orders that came from a controller. Each rejects with invalid_request where the controller refuses what it is told, and as calls to it do. */
 export type HttpFeedback = {
   /** Feedback, and then Deleted. */
-  tell(answer: Answer, signal: AbortSignal): Promise<void>;
+  send(answer: Answer, signal: AbortSignal): Promise<void>;
   /** UpdateStats. */
   updateStats(stats: object, signal: AbortSignal): Promise<void>;
 };
 
 /** Ids that a URL drops from its path, also when they are escaped. */
-const UNNAMED: readonly string[] = ["", ".", ".."];
+const UNADDRESSABLE_IDS: readonly string[] = ["", ".", ".."];
 const GONE: readonly number[] = [404, 410];
 const REASON_CHARACTERS = 200;
 
@@ -23,8 +23,8 @@ export function openHttpFeedback(controller: Controller, engine: string): HttpFe
     if ((status < 200 || status > 299) && !isFine.includes(status)) refused(path, answer);
   };
   return {
-    tell: async ({ id, number, result, deleted }, signal) => {
-      if (UNNAMED.includes(id))
+    send: async ({ id, number, result, deleted }, signal) => {
+      if (UNADDRESSABLE_IDS.includes(id))
         throwFault({ code: "invalid_request", field: "id", reason: `"${id}" cannot stand in a path` });
       const name = encodeURIComponent(id);
       if (result !== undefined) await put(`orders/${name}/result`, { number, ...toJsonResult(result) }, [], signal);

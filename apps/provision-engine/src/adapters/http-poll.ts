@@ -10,11 +10,11 @@ export type HttpPollOptions = {
   readonly failed: (what: "away" | "refused" | "unreadable", reason: string) => void;
 };
 
-const PAGE_MAX = 200;
+const MAX_PAGE = 200;
 /** How much less is asked for when an answer cannot be read. */
-const LESS = 8;
+const SHRINK_FACTOR = 8;
 
-type Answered =
+type PageRead =
   | Extract<PollAnswer, { kind: "page" | "failed" }>
   | { readonly kind: "unreadable"; readonly lastId: bigint | undefined; readonly because: string };
 
@@ -23,7 +23,7 @@ type Answered =
  * so that one order is passed over and not those that came with it.
  */
 export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollSourceDeps["poll"] {
-  const read = async (from: bigint, limit: number, signal: AbortSignal): Promise<Answered> => {
+  const read = async (from: bigint, limit: number, signal: AbortSignal): Promise<PageRead> => {
     const path = `engines/${engine}/orders?from=${String(from)}&limit=${limit}`;
     const { status, headers, text } = await controller.call({ method: "GET", path }, signal);
     if (status < 200 || status > 299) {
@@ -40,7 +40,7 @@ export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollS
   const ask = async (from: bigint, limit: number, signal: AbortSignal): Promise<PollAnswer> => {
     const answer = await read(from, limit, signal);
     if (answer.kind !== "unreadable") return answer;
-    if (limit > 1) return ask(from, Math.ceil(limit / LESS), signal);
+    if (limit > 1) return ask(from, Math.ceil(limit / SHRINK_FACTOR), signal);
     const { lastId, because } = answer;
     // The page has one order at most. Asked for by the number that the header gives it, it has to be the same one.
     const same = lastId !== undefined && lastId > from ? await read(lastId, 1, signal) : answer;
@@ -52,7 +52,7 @@ export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollS
   };
   return async (from, signal) => {
     try {
-      return await ask(from, PAGE_MAX, signal);
+      return await ask(from, MAX_PAGE, signal);
     } catch (error) {
       if (signal.aborted) return { kind: "failed" };
       const fault = faultOf(error);

@@ -45,14 +45,14 @@ function explainWait(
 ): string {
   if (phase === "DECOMMISSIONING") {
     const release = decideRelease({ users });
-    return release.release === "later" ? release.because : trouble;
+    return release.kind === "later" ? release.because : trouble;
   }
   if (phase !== "ORDERED") return trouble;
   // What it refers to is shown as what it waits for; whether it may have it is told once it is there.
   const older = order.reference === undefined ? undefined : holdings.find(order.reference);
   const reference = older && decideReference(order, toReferenced(order, older, true), nowNs());
-  if (reference?.admit === "later") return reference.because;
+  if (reference?.kind === "later") return reference.because;
   const claim = readClaim(order);
   const admission = claim.ok ? decideAdmission(claim.value, holdings.around(order)) : undefined;
-  return admission?.admit === "later" ? admission.because : "";
+  return admission?.kind === "later" ? admission.because : "";
 }

@@ -19,9 +19,9 @@ export function openLedgerLeftovers(
       const objects: FoundObject[] = [];
       try {
         for await (const { reservations } of listReservations(ledger, OWNER_KIND, options))
-          for (const { id: uid, ownerId: name, createdAtMs: madeMs } of reservations) {
+          for (const { id: uid, ownerId: name, createdAtMs: createdMs } of reservations) {
             const lease = leaseOfOwner(name);
-            const object = { kind: RESERVATION, namespace: "", name, uid, lease, isGoing: false, madeMs };
+            const object = { kind: RESERVATION, namespace: "", name, uid, lease, isTerminating: false, createdMs };
             // The ledger is that of our own installation.
             objects.push({ ...object, otherInstallation: undefined });
           }

@@ -38,9 +38,9 @@ async function leftNamespace() {
       leftovers: openLeftovers(calls as KubeCalls, "muster-1", () => undefined),
       records: { get: () => Promise.resolve(undefined) },
       nowMs: () => nowMs,
-      census: () => Promise.resolve({ records: 1, bucketMadeMs: 0 }),
+      census: () => Promise.resolve({ records: 1, bucketCreatedMs: 0 }),
       policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000, mostObjects: 10, mostPercent: 100 },
-      tell: {
+      report: {
         step: () => undefined,
         brake: () => undefined,
         leftAlone: (installations) => void left.push(installations.join(" ")),
@@ -51,7 +51,7 @@ async function leftNamespace() {
   );
   const stop = new AbortController();
   const running = cleaner.run(stop.signal);
-  await cleaner.look({ isDryRun: false, confirmed: 0 }, signal);
+  await cleaner.sweep({ isDryRun: false, confirmed: 0 }, signal);
   nowMs += 1000;
   return {
     lists,
@@ -59,7 +59,7 @@ async function leftNamespace() {
     pass: () => (nowMs += 1000),
     onListed: (listener: (what: string) => void) => (listed = listener),
     look: async () => {
-      await cleaner.look({ isDryRun: false, confirmed: 0 }, signal);
+      await cleaner.sweep({ isDryRun: false, confirmed: 0 }, signal);
       return removed;
     },
     [Symbol.asyncDispose]: async () => {

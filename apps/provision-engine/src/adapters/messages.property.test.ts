@@ -1,4 +1,4 @@
-import { DURATION_NS_MAX } from "@muster/leases";
+import { MAX_DURATION_NS } from "@muster/leases";
 import { toEnd, toOrder, toRenewal, toWireOrder } from "@muster/leases/wire";
 import { muster } from "@muster/proto";
 import fc from "fast-check";
@@ -9,7 +9,7 @@ import { withEvent } from "../domain/transition-lease.ts";
 import { recordCodec } from "./messages.ts";
 
 const text = fc.string({ unit: "grapheme", maxLength: 8 });
-const time = fc.bigInt({ min: -62_135_596_800_000_000_000n, max: 2n * DURATION_NS_MAX });
+const time = fc.bigInt({ min: -62_135_596_800_000_000_000n, max: 2n * MAX_DURATION_NS });
 const count = fc.nat({ max: 2 ** 31 - 1 });
 const large = fc.nat({ max: Number.MAX_SAFE_INTEGER });
 const bytes = fc.uint8Array({ maxLength: 64 });
@@ -21,7 +21,7 @@ const order = fc.record({
   type: text,
   data: text,
   createdNs: time,
-  durationNs: fc.bigInt({ min: -DURATION_NS_MAX, max: DURATION_NS_MAX }),
+  durationNs: fc.bigInt({ min: -MAX_DURATION_NS, max: MAX_DURATION_NS }),
   reference: maybe(text.filter((each) => each !== "")),
   version: count,
   signatureFormat: fc.constantFrom("muster-lease-v1", "legacy"),

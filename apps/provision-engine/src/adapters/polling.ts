@@ -7,7 +7,7 @@ import type { PushStatsDeps } from "../push-stats.ts";
 import type { LeaseSource } from "../sources/lease-source.ts";
 import { pollSource } from "../sources/poll-source.ts";
 import type { TakePolledDeps } from "../orders/take-polled.ts";
-import type { Answer } from "../lead/tell-lease.ts";
+import type { Answer } from "../lead/report-lease.ts";
 import { toJsonStats } from "./controller-messages.ts";
 import { openController } from "./controller.ts";
 import { COUNT_EVERY_MS, countersMessage, type HandlerDeps } from "./handlers.ts";
@@ -23,7 +23,7 @@ export type Polled = {
 };
 
 export type Polling = {
-  readonly tell: (answer: Answer) => Promise<void>;
+  readonly send: (answer: Answer) => Promise<void>;
   readonly open: (
     deps: Pick<TakePolledDeps, "feedback" | "sign"> & {
       readonly requests: HandlerDeps;
@@ -33,7 +33,7 @@ export type Polling = {
 };
 
 const HTTP = SOURCES.controller;
-const LATER_MS = 30_000;
+const RETRY_WAITING_MS = 30_000;
 
 /** A controller over HTTP, as it is configured; undefined: there is none. */
 export function openPolling(
@@ -44,7 +44,7 @@ export function openPolling(
   const { address, pollMs } = config.controller;
   const { engine } = config.order;
   const controller = openController(address, Date.now);
-  const { tell, updateStats } = openHttpFeedback(controller, engine);
+  const { send, updateStats } = openHttpFeedback(controller, engine);
   const poll = httpPoll({
     controller,
     engine,
@@ -54,10 +54,10 @@ export function openPolling(
     },
   });
   return {
-    tell: (answer) => tell(answer, signal),
+    send: (answer) => send(answer, signal),
     open: ({ requests, cleaner, ...rest }) => ({
       source: pollSource({ name: HTTP, poll, nowMs: Date.now, pause, everyMs: pollMs }),
-      take: { requests, ...rest, ...tellOfPolled(logger, metrics, cleaner), laterMs: LATER_MS },
+      take: { requests, ...rest, ...reportsOfPolled(logger, metrics, cleaner), retryWaitingMs: RETRY_WAITING_MS },
       stats: {
         stats: () => toJsonStats(countersMessage(requests)),
         push: updateStats,
@@ -72,7 +72,7 @@ export function openPolling(
   };
 }
 
-function tellOfPolled(
+function reportsOfPolled(
   logger: Logger,
   metrics: LeaseMetrics,
   cleaner: Pick<Cleaner, "historyTaken">,

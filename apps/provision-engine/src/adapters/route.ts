@@ -20,7 +20,7 @@ type Own = Pick<Handlers<typeof LeaseService>, Routed>;
 type Requests = { readonly [Method in Routed]: Parameters<Own[Method]>[0] };
 type Replies = { readonly [Method in Routed]: Awaited<ReturnType<Own[Method]>> };
 /** What an engine answers by, its own or another's. */
-type Answering = {
+type EngineMethods = {
   readonly [Method in Routed]: (
     request: Requests[Method],
     call: CallContext & { readonly timeoutMs: number },
@@ -35,7 +35,8 @@ export function routeHandlers({ engine: here, own, other, nowMs }: RouteDeps): H
     <Method extends Routed>(method: Method, engineOf: (request: Requests[Method]) => string | null | undefined) =>
     async (request: Requests[Method], { deadlineMs, pageBytes, signal }: CallContext): Promise<Replies[Method]> => {
       const timeoutMs = Math.max(1, (deadlineMs - nowMs()) / 2);
-      const ask = (answering: Answering) => answering[method](request, { deadlineMs, pageBytes, signal, timeoutMs });
+      const ask = (answering: EngineMethods) =>
+        answering[method](request, { deadlineMs, pageBytes, signal, timeoutMs });
       const engine = engineOf(request) ?? "";
       // What is no id of any engine is refused like what names none.
       if (engine === "" || engine === here || !isEngineId(engine)) return ask(own);

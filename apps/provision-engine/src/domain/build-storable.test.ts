@@ -17,8 +17,8 @@ it.each([
     { requestId: "", outbox: [{ eventType: "FAILED", message: "m".repeat(100) }] },
   ],
   ["nothing of what is to be told where there is none", 109, { requestId: "", outbox: [] }],
-] as const)("stores %s", (_title, bytesMax, stored) => {
-  const storable = buildStorable(heavy, bytesOf, bytesMax);
+] as const)("stores %s", (_title, maxBytes, stored) => {
+  const storable = buildStorable(heavy, bytesOf, maxBytes);
   expect(storable).toMatchObject(stored);
   expect({ ...storable, requestId: heavy.requestId, outbox: heavy.outbox }).toEqual(heavy);
 });

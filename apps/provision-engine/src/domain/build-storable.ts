@@ -1,7 +1,7 @@
 import type { LeaseEvent, LeaseRecord } from "./lease.ts";
 
 /** Of the text of an event, where a record is too large as it is. */
-const BRIEF_CHARACTERS = 100;
+const MAX_BRIEF_CHARACTERS = 100;
 
 /**
  * What the engine stores of a record: all of it, or, where that is more than may be stored, what is needed of it. A lease has to get on, and to its end, whatever its
@@ -10,13 +10,13 @@ const BRIEF_CHARACTERS = 100;
 export function buildStorable(
   record: LeaseRecord,
   bytesOf: (record: LeaseRecord) => number,
-  bytesMax: number,
+  maxBytes: number,
 ): LeaseRecord {
-  if (bytesOf(record) <= bytesMax) return record;
-  const brief = { ...record, requestId: "", outbox: record.outbox.map(inBrief) };
-  return bytesOf(brief) <= bytesMax ? brief : { ...brief, outbox: [] };
+  if (bytesOf(record) <= maxBytes) return record;
+  const brief = { ...record, requestId: "", outbox: record.outbox.map(shortenEvent) };
+  return bytesOf(brief) <= maxBytes ? brief : { ...brief, outbox: [] };
 }
 
-function inBrief(event: LeaseEvent): LeaseEvent {
-  return { ...event, message: event.message.slice(0, BRIEF_CHARACTERS) };
+function shortenEvent(event: LeaseEvent): LeaseEvent {
+  return { ...event, message: event.message.slice(0, MAX_BRIEF_CHARACTERS) };
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { countExits, describeCrashes, EXITS_MAX, readExits, type CrashWindow, type PodExits } from "./count-exits.ts";
+import { countExits, describeCrashes, MAX_EXITS, readExits, type CrashWindow, type PodExits } from "./count-exits.ts";
 
 const WINDOW_NS = 100n;
 const policy = { windowNs: WINDOW_NS };
@@ -18,8 +18,8 @@ function looks(...each: readonly (readonly PodExits[])[]) {
   let crashes: CrashWindow | undefined;
   for (const pods of each) {
     const verdict = countExits(crashes, pods, policy);
-    if (verdict.do === "give-up") return verdict.because;
-    if (verdict.do === "count") crashes = verdict.crashes;
+    if (verdict.kind === "give-up") return verdict.because;
+    if (verdict.kind === "count") crashes = verdict.crashes;
   }
   return crashes?.exits ?? 0;
 }
@@ -40,7 +40,7 @@ describe("a container that ends and is started again", () => {
     ["has two pods at once", [[pod(2, 6n), pod(2, 7n, { pod: "q" })]], "4"],
   ] as const)("that %s", (_what, seen, counted) => {
     const told = looks(...seen);
-    expect(typeof told === "string" ? String(EXITS_MAX) : told).toBe(counted);
+    expect(typeof told === "string" ? String(MAX_EXITS) : told).toBe(counted);
     if (typeof told === "string") expect(told).toBe("exited 4 times, last with exit code 1 (Error)");
   });
 
@@ -56,12 +56,12 @@ describe("a container that ends and is started again", () => {
           for (let look = 0; look < 2; look += 1) {
             const verdict = countExits(crashes, pods.slice(0, at + 1), policy);
             const inReach = ends.filter((each) => each <= lastNs && lastNs - each <= WINDOW_NS).length;
-            if (verdict.do === "give-up") {
-              expect(inReach).toBeGreaterThanOrEqual(EXITS_MAX);
+            if (verdict.kind === "give-up") {
+              expect(inReach).toBeGreaterThanOrEqual(MAX_EXITS);
               return;
             }
-            expect(verdict.do).toBe(look === 0 ? "count" : "nothing");
-            if (verdict.do === "count") crashes = verdict.crashes;
+            expect(verdict.kind).toBe(look === 0 ? "count" : "nothing");
+            if (verdict.kind === "count") crashes = verdict.crashes;
           }
         }
       }),
@@ -79,14 +79,14 @@ describe("a container that ends and is started again", () => {
           if (!isSeen) continue;
           const verdict = countExits(crashes, [pod(at + 1, lastNs)], policy);
           const inReach = ends.filter((each) => each <= lastNs && lastNs - each <= WINDOW_NS).length;
-          if (verdict.do === "give-up") {
+          if (verdict.kind === "give-up") {
             // Never for a container that has not ended so often in so short a time.
-            expect(inReach).toBeGreaterThanOrEqual(EXITS_MAX);
+            expect(inReach).toBeGreaterThanOrEqual(MAX_EXITS);
             return;
           }
-          expect(verdict.do).toBe("count");
-          if (verdict.do === "count") crashes = verdict.crashes;
-          expect(countExits(crashes, [pod(at + 1, lastNs)], policy)).toMatchObject({ do: "nothing" });
+          expect(verdict.kind).toBe("count");
+          if (verdict.kind === "count") crashes = verdict.crashes;
+          expect(countExits(crashes, [pod(at + 1, lastNs)], policy)).toMatchObject({ kind: "nothing" });
         }
       }),
     );
@@ -126,8 +126,8 @@ it("does not blame a container for a pod that was evicted", () => {
 
 it.each([
   ["none", [], undefined],
-  ["too few", [pod(EXITS_MAX - 1, 1n)], undefined],
-  ["many", [pod(0, 1n), pod(EXITS_MAX, 1n)], "is not available, and has exited 4 times, last with exit code 1 (Error)"],
+  ["too few", [pod(MAX_EXITS - 1, 1n)], undefined],
+  ["many", [pod(0, 1n), pod(MAX_EXITS, 1n)], "is not available, and has exited 4 times, last with exit code 1 (Error)"],
 ])("says of a container with %s exits what hinders it, and not that it was never available", (_what, pods, said) => {
   expect(describeCrashes(pods)).toBe(said);
 });

@@ -40,15 +40,15 @@ export type CrashWindow = {
 export type CrashPolicy = { readonly windowNs: bigint };
 
 export type CrashVerdict =
-  | { readonly do: "nothing"; readonly because: string }
-  | { readonly do: "count"; readonly crashes: CrashWindow; readonly because: string }
-  | { readonly do: "give-up"; readonly because: string };
+  | { readonly kind: "nothing"; readonly because: string }
+  | { readonly kind: "count"; readonly crashes: CrashWindow; readonly because: string }
+  | { readonly kind: "give-up"; readonly because: string };
 
 /** So many exits within the window are too many. */
-export const EXITS_MAX = 4;
+export const MAX_EXITS = 4;
 
 /** More than can have ended within one window. */
-const PODS_REMEMBERED = 20;
+const MAX_COUNTED_PODS = 20;
 const NS_PER_MS = 1_000_000n;
 
 /**
@@ -79,7 +79,7 @@ export function readExits({ metadata, status }: PodStatus): PodExits {
 
 /** What hinders a container that is not available, be it new or one that was for months: exits are those of the whole life of its pod. Undefined: nothing of that kind. */
 export function describeCrashes(pods: readonly PodExits[]): string | undefined {
-  const crashing = pods.find(({ exits }) => exits >= EXITS_MAX);
+  const crashing = pods.find(({ exits }) => exits >= MAX_EXITS);
   return crashing && `is not available, and has exited ${crashing.exits} times, last with ${crashing.how}`;
 }
 
@@ -100,11 +100,12 @@ export function countExits(
   let next = crashes;
   for (const each of fresh) {
     next = addExits(next, each, windowNs);
-    if (next.exits >= EXITS_MAX) return { do: "give-up", because: `exited ${next.exits} times, last with ${each.how}` };
+    if (next.exits >= MAX_EXITS)
+      return { kind: "give-up", because: `exited ${next.exits} times, last with ${each.how}` };
   }
   if (next === undefined || next === crashes)
-    return { do: "nothing", because: "no container has exited that was not counted" };
-  return { do: "count", crashes: next, because: `its container has exited, ${fresh.at(-1)?.how ?? ""}` };
+    return { kind: "nothing", because: "no container has exited that was not counted" };
+  return { kind: "count", crashes: next, because: `its container has exited, ${fresh.at(-1)?.how ?? ""}` };
 }
 
 function addExits(before: CrashWindow | undefined, seen: PodExits, windowNs: bigint): CrashWindow {
@@ -114,7 +115,7 @@ function addExits(before: CrashWindow | undefined, seen: PodExits, windowNs: big
   const count = seen.lastNs - earliestNs <= windowNs ? missed : 1;
   const { pod, exits, lastNs } = seen;
   const others = (before?.pods ?? []).filter((each) => each.pod !== pod);
-  const pods = [...others, { pod, exits, lastNs }].slice(-PODS_REMEMBERED);
+  const pods = [...others, { pod, exits, lastNs }].slice(-MAX_COUNTED_PODS);
   if (before !== undefined && lastNs - before.sinceNs <= windowNs)
     return { sinceNs: before.sinceNs, exits: before.exits + count, pods };
   return { sinceNs: count > 1 ? earliestNs : lastNs, exits: count, pods };

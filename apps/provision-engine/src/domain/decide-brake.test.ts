@@ -5,8 +5,8 @@ import { decideBrake, type Census } from "./decide-brake.ts";
 import type { CleanupStep, LeaseTruth } from "./plan-cleanup.ts";
 
 const POLICY = { mostObjects: 50, mostPercent: 50 };
-const CENSUS: Census = { records: 3, bucketMadeMs: 1_000_000 };
-const steps = (keep: number, left: number, madeMs = 2_000_000): CleanupStep[] =>
+const CENSUS: Census = { records: 3, bucketCreatedMs: 1_000_000 };
+const steps = (keep: number, left: number, createdMs = 2_000_000): CleanupStep[] =>
   Array.from({ length: keep + left }, (_, at) => ({
     do: at < keep ? "keep" : at % 2 === 0 ? "suspect" : "remove",
     object: {
@@ -14,15 +14,15 @@ const steps = (keep: number, left: number, madeMs = 2_000_000): CleanupStep[] =>
       namespace: "default",
       name: `lease-1-${at}`,
       uid: `u-${at}`,
-      madeMs,
+      createdMs,
       lease: { id: `1-${at}`, run: 1 },
       otherInstallation: undefined,
-      isGoing: false,
+      isTerminating: false,
     },
     because: "",
   }));
 const gone = (found: readonly CleanupStep[]) =>
-  new Map<string, LeaseTruth>(found.map(({ object }) => [object.lease?.id ?? "", { is: "none" }]));
+  new Map<string, LeaseTruth>(found.map(({ object }) => [object.lease?.id ?? "", { kind: "none" }]));
 const brake = (found: readonly CleanupStep[], census = CENSUS, confirmed = 0) =>
   decideBrake(found, { truth: gone(found) }, census, confirmed, POLICY);
 
@@ -45,7 +45,7 @@ it.each<[string, readonly CleanupStep[], Census, number, string | undefined]>([
 
 it("looks at the age only of what has no record at all", () => {
   const found = steps(5, 1, 0);
-  const truth: LeaseTruth = { is: "unknown", because: "?" };
+  const truth: LeaseTruth = { kind: "unknown", because: "?" };
   const known = new Map(found.map(({ object }) => [object.lease?.id ?? "", truth]));
   expect(decideBrake(found, { truth: known }, CENSUS, 0, POLICY)).toBeUndefined();
 });

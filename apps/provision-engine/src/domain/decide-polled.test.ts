@@ -12,7 +12,7 @@ const withdrawn = { ...listed, withdrawn: true };
 it.each<[string, typeof listed, LeaseRecord | undefined, string]>([
   ["a new order is taken", listed, undefined, "order"],
   ["one that an engine of before has answered is taken, too", answered, undefined, "order"],
-  ["what is withdrawn and not there is told to be gone", withdrawn, undefined, "tell-deleted"],
+  ["what is withdrawn and not there is told to be gone", withdrawn, undefined, "report-deleted"],
   ["what the controller has a result of is left alone", answered, lease(), "nothing"],
   ["one that failed, and that it knows of, does not run again", answered, lease({ phase: "FAILED" }), "nothing"],
   ["what it has no result of is answered again", listed, lease(), "order"],
@@ -29,5 +29,5 @@ it.each<[string, typeof listed, LeaseRecord | undefined, string]>([
     "order",
   ],
 ])("%s", (_title, news, stored, verdict) => {
-  expect(decidePolled(news, stored).do).toBe(verdict);
+  expect(decidePolled(news, stored).kind).toBe(verdict);
 });

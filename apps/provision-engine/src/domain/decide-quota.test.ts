@@ -6,7 +6,7 @@ import { decideQuota, isAlive, promisedBytes, recordBytes, regainedBytes } from 
 import type { Phase } from "./lease.ts";
 
 const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
-const POLICY = { leasesMax: 3, bytesMax: 1000 };
+const POLICY = { maxLeases: 3, maxBytes: 1000 };
 
 it.each([
   ["the last lease and the last byte", { leases: 2, bytes: 900 }, undefined],

@@ -5,9 +5,9 @@ import type { LeaseEvent, LeaseRecord } from "./lease.ts";
 /** What one user may have at once. */
 export type QuotaPolicy = {
   /** Leases that are not over. */
-  readonly leasesMax: number;
+  readonly maxLeases: number;
   /** About, of records; those of leases that are over are among them until they go. */
-  readonly bytesMax: number;
+  readonly maxBytes: number;
 };
 
 /** What a user has. */
@@ -20,19 +20,19 @@ const EVENT_BYTES = 200;
 const RETRY_MS = 60_000;
 
 /** Why a user that has so much may not have that much more; undefined: it may. */
-export function decideQuota(user: string, wanted: Usage, usage: Usage, policy: QuotaPolicy): Fault | undefined {
-  const { leasesMax, bytesMax } = policy;
+export function decideQuota(user: string, added: Usage, usage: Usage, policy: QuotaPolicy): Fault | undefined {
+  const { maxLeases, maxBytes } = policy;
   // No end of others would ever make room for what is too large by itself.
-  const retryAfterMs = wanted.leases > leasesMax || wanted.bytes > bytesMax ? 0 : RETRY_MS;
+  const retryAfterMs = added.leases > maxLeases || added.bytes > maxBytes ? 0 : RETRY_MS;
   const refuse = (what: string, limit: number): Fault => ({
     code: "limit_exceeded",
     what: `${what} of user ${user}`,
     limit,
     retryAfterMs,
   });
-  if (usage.leases + wanted.leases > leasesMax) return refuse("number of leases (PROVISION_USER_LEASES)", leasesMax);
-  const bytes = usage.bytes + wanted.bytes;
-  if (bytes > bytesMax) return refuse(`size of ${bytes} bytes of records of leases (PROVISION_USER_BYTES)`, bytesMax);
+  if (usage.leases + added.leases > maxLeases) return refuse("number of leases (PROVISION_USER_LEASES)", maxLeases);
+  const bytes = usage.bytes + added.bytes;
+  if (bytes > maxBytes) return refuse(`size of ${bytes} bytes of records of leases (PROVISION_USER_BYTES)`, maxBytes);
   return undefined;
 }
 

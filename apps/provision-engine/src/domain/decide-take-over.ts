@@ -13,7 +13,7 @@ export function toReferenced(
 ): Referenced {
   const { id, type, user, engine } = older;
   const [isOfUser, isOfEngine] = [user === order.user, engine === order.engine];
-  return { is: "lease", id, type, phase, expiresAtNs, isOfUser, isOfEngine, isSame, heir };
+  return { kind: "lease", id, type, phase, expiresAtNs, isOfUser, isOfEngine, isSame, heir };
 }
 
 /**
@@ -27,10 +27,10 @@ export function decideReference(
 ): Admission | undefined {
   if (referenced === undefined) return undefined;
   const refused = (why: string): Admission => ({
-    admit: "no",
+    kind: "no",
     because: `upgrade refused: lease ${referenced.id} ${why}`,
   });
-  if (referenced.is === "unreadable") return refused("has a record that cannot be read");
+  if (referenced.kind === "unreadable") return refused("has a record that cannot be read");
   if (!referenced.isOfUser) return refused("is of another user");
   if (!referenced.isOfEngine) return refused("is served by another engine; order from that one");
   if (referenced.type !== type) return refused(`is of type ${referenced.type}, and this order of type ${type}`);
@@ -40,19 +40,19 @@ export function decideReference(
     return refused(`is ${phase}; order without a reference`);
   if (isOver(referenced.expiresAtNs, nowNs)) return refused("is over; order without a reference");
   if (!referenced.isSame) return refused("was ordered with other data; order with the same");
-  if (phase === "ACTIVE") return { admit: "yes", because: `lease ${referenced.id} hands over its workload` };
-  return { admit: "later", leases: [referenced.id], because: `lease ${referenced.id} is being provisioned` };
+  if (phase === "ACTIVE") return { kind: "yes", because: `lease ${referenced.id} hands over its workload` };
+  return { kind: "later", leases: [referenced.id], because: `lease ${referenced.id} is being provisioned` };
 }
 
 /** The next step of a lease that is to have the workload of another one. The write of the older record is what hands it over. */
 export type TakeOverStep =
-  | { readonly do: "hand-over"; readonly change: LeaseChange; readonly because: string }
-  | { readonly do: "take"; readonly change: LeaseChange; readonly because: string }
+  | { readonly kind: "hand-over"; readonly change: LeaseChange; readonly because: string }
+  | { readonly kind: "take"; readonly change: LeaseChange; readonly because: string }
   /** Whoever led before may be about to hand it over: after a write of the older record he cannot. */
-  | { readonly do: "fence"; readonly because: string }
-  | { readonly do: "refuse"; readonly because: string }
+  | { readonly kind: "fence"; readonly because: string }
+  | { readonly kind: "refuse"; readonly because: string }
   /** It never had anything. */
-  | { readonly do: "leave"; readonly because: string };
+  | { readonly kind: "leave"; readonly because: string };
 
 /**
  * From both records as they are stored: whatever was interrupted goes on from there. At each moment one of the two has the workload: the older one until its record says
@@ -68,16 +68,16 @@ export function decideTakeOver(
   if (older?.record.heir === id) {
     const { crashes } = older.record;
     const change = { kind: "taken-over", madeFor: originOf(older.record), crashes } as const;
-    return { do: "take", change, because: `lease ${older.record.order.id} has handed it over` };
+    return { kind: "take", change, because: `lease ${older.record.order.id} has handed it over` };
   }
   if (phase === "PROVISIONING") {
     const referenced = older && toReferenced(order, older.record, older.isSame);
     const verdict = decideReference(order, referenced, nowNs);
-    if (verdict?.admit === "yes")
-      return { do: "hand-over", change: { kind: "migrated", heir: id }, because: verdict.because };
-    return { do: "refuse", because: verdict?.because ?? "upgrade refused: the lease is not there any more" };
+    if (verdict?.kind === "yes")
+      return { kind: "hand-over", change: { kind: "migrated", heir: id }, because: verdict.because };
+    return { kind: "refuse", because: verdict?.because ?? "upgrade refused: the lease is not there any more" };
   }
   return older !== undefined && older.record.fence < fence
-    ? { do: "fence", because: "who led before may be about to hand it over" }
-    : { do: "leave", because: "it never had anything" };
+    ? { kind: "fence", because: "who led before may be about to hand it over" }
+    : { kind: "leave", because: "it never had anything" };
 }

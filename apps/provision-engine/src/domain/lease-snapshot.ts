@@ -1,5 +1,5 @@
 import type { PodExits } from "./count-exits.ts";
-import { takenUntilNs, type OrderAges } from "./decide-order.ts";
+import { acceptedUntilNs, type OrderAges } from "./decide-order.ts";
 import type { Referenced, Surroundings } from "./surroundings.ts";
 import { isSettled, type EndingCause, type LeaseRecord } from "./lease.ts";
 import type { Claim, Read } from "./claim.ts";
@@ -50,7 +50,7 @@ export function takeSnapshot(
       type,
       reference,
       phase,
-      takenUntilNs: takenUntilNs(record, ages),
+      takenUntilNs: acceptedUntilNs(record, ages),
       expiresAtNs,
       notBeforeNs,
       trouble,

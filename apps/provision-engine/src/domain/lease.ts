@@ -127,12 +127,12 @@ export function isSettled({ phase, feedback, outbox }: Pick<LeaseRecord, "phase"
 }
 
 /** Whether it is neither over nor on its way to its end. */
-export function goesOn({ phase }: Pick<LeaseRecord, "phase">): boolean {
+export function isOngoing({ phase }: Pick<LeaseRecord, "phase">): boolean {
   return phase === "ORDERED" || phase === "PROVISIONING" || phase === "ACTIVE";
 }
 
 /** Whether something of the lease is there, or may be. */
-export function mayHold(phase: Phase): boolean {
+export function mayHoldResources(phase: Phase): boolean {
   return phase === "PROVISIONING" || phase === "ACTIVE" || phase === "DECOMMISSIONING";
 }
 
@@ -140,6 +140,6 @@ export function mayHold(phase: Phase): boolean {
 export const SOURCES = { service: "api", stream: "nats", controller: "http" } as const;
 
 /** Whether a source shows its orders again, long after they were made: a controller lists all that it has at each start, and queues what nobody has taken for as long as it likes. */
-export function listsAgain(source: string): boolean {
+export function relistsOrders(source: string): boolean {
   return source === SOURCES.controller;
 }

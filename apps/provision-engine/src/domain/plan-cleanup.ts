@@ -8,11 +8,11 @@ export type FoundObject = OwnedObject & {
   readonly namespace: string;
   readonly name: string;
   /** Undefined: it does not say. */
-  readonly madeMs: number | undefined;
+  readonly createdMs: number | undefined;
   /** Of the labels; undefined: they are not those of a lease. */
   readonly lease: { readonly id: string; readonly run: number } | undefined;
   /** It is being removed already. */
-  readonly isGoing: boolean;
+  readonly isTerminating: boolean;
 };
 
 export type Found = {
@@ -23,9 +23,9 @@ export type Found = {
 
 /** What the record of a lease says, of one that was taken over that of the lease that has its workload now. Unknown: it cannot be read, or asked for. */
 export type LeaseTruth =
-  | { readonly is: "record"; readonly record: Pick<LeaseRecord, "order" | "phase" | "run" | "takesOver" | "madeFor"> }
-  | { readonly is: "none" }
-  | { readonly is: "unknown"; readonly because: string };
+  | { readonly kind: "record"; readonly record: Pick<LeaseRecord, "order" | "phase" | "run" | "takesOver" | "madeFor"> }
+  | { readonly kind: "none" }
+  | { readonly kind: "unknown"; readonly because: string };
 
 /** Claims of volumes and namespaces that hold what is needed. Undefined: nobody could say. */
 export type InUse = ReadonlySet<string> | undefined;
@@ -75,8 +75,11 @@ export function useKey(kind: string, namespace: string, name: string): string {
  * Whether nothing can be lost by removing it: machines, in the ledger, that are held for a lease whose record is there and says that they are not its own. It is
  * given back whether or not clean-up removes anything else.
  */
-export function isGivenBack({ do: what, object }: CleanupStep, { truth }: Pick<CleanupSnapshot, "truth">): boolean {
-  return what === "remove" && object.kind === RESERVATION && truth.get(object.lease?.id ?? "")?.is === "record";
+export function isStaleReservation(
+  { do: what, object }: CleanupStep,
+  { truth }: Pick<CleanupSnapshot, "truth">,
+): boolean {
+  return what === "remove" && object.kind === RESERVATION && truth.get(object.lease?.id ?? "")?.kind === "record";
 }
 
 /**
@@ -85,7 +88,7 @@ export function isGivenBack({ do: what, object }: CleanupStep, { truth }: Pick<C
  */
 export function planCleanup(snapshot: CleanupSnapshot, { engine, graceMs }: CleanupPolicy): CleanupStep[] {
   const { objects, leftSince, nowMs } = snapshot;
-  return keepOccupied(planSweep(objects, standingIn(snapshot, engine), { leftSince, nowMs, graceMs }));
+  return keepOccupied(planSweep(objects, standingOf(snapshot, engine), { leftSince, nowMs, graceMs }));
 }
 
 /** A namespace goes after everything of a lease that lives in it. */
@@ -99,7 +102,7 @@ export function keepOccupied(steps: readonly CleanupStep[]): CleanupStep[] {
 }
 
 /** Whether an object is left over, by what the snapshot has. */
-export function standingIn(
+export function standingOf(
   { truth, inUse, unlisted }: Pick<CleanupSnapshot, "truth" | "inUse" | "unlisted">,
   engine: string,
 ): (object: FoundObject) => Standing {
@@ -109,9 +112,9 @@ export function standingIn(
     // Ids of leases are those of users: the lease that is stored here under the same id may be another one.
     if (object.otherInstallation !== undefined) return { is: "left", because: "its lease is stored elsewhere" };
     if (lease === undefined) return owned("its labels are not those of a lease");
-    if (object.isGoing) return owned("it is being removed");
+    if (object.isTerminating) return owned("it is being removed");
     const left = decideLeftOver(lease, truth.get(lease.id), engine);
-    if (!left.is) return owned(left.because);
+    if (!left.isLeftOver) return owned(left.because);
     if (mayBeUsed(object)) {
       if (inUse === undefined) return owned("nobody knows whether it is used");
       if (inUse.has(useKey(kind, namespace, name))) return owned(`${left.because}, but it is used`);
@@ -126,25 +129,27 @@ function decideLeftOver(
   { id, run }: Origin,
   truth: LeaseTruth | undefined,
   engine: string,
-): { readonly is: boolean; readonly because: string } {
-  if (truth === undefined) return { is: false, because: "its record was not looked at" };
-  switch (truth.is) {
+): { readonly isLeftOver: boolean; readonly because: string } {
+  if (truth === undefined) return { isLeftOver: false, because: "its record was not looked at" };
+  switch (truth.kind) {
     case "unknown":
-      return { is: false, because: truth.because };
+      return { isLeftOver: false, because: truth.because };
     case "none":
-      return { is: true, because: "there is no such lease" };
+      return { isLeftOver: true, because: "there is no such lease" };
     case "record": {
       const { order, phase, takesOver } = truth.record;
-      if (order.engine !== engine) return { is: false, because: `its lease is served by engine ${order.engine}` };
-      if (takesOver !== undefined) return { is: false, because: `lease ${order.id} takes it over` };
+      if (order.engine !== engine)
+        return { isLeftOver: false, because: `its lease is served by engine ${order.engine}` };
+      if (takesOver !== undefined) return { isLeftOver: false, because: `lease ${order.id} takes it over` };
       const { id: origin, run: current } = originOf(truth.record);
       if (origin !== id && phase === "ACTIVE")
-        return { is: true, because: `its lease has what was made for lease ${origin}` };
-      if (run > current) return { is: false, because: `its lease is at run ${current}, before that of the object` };
-      if (phase === "ENDED" || phase === "FAILED") return { is: true, because: `its lease is ${phase}` };
+        return { isLeftOver: true, because: `its lease has what was made for lease ${origin}` };
+      if (run > current)
+        return { isLeftOver: false, because: `its lease is at run ${current}, before that of the object` };
+      if (phase === "ENDED" || phase === "FAILED") return { isLeftOver: true, because: `its lease is ${phase}` };
       if (run < current && phase === "ACTIVE")
-        return { is: true, because: `its lease is at run ${current}, and this is of run ${run}` };
-      return { is: false, because: `its lease is ${phase}` };
+        return { isLeftOver: true, because: `its lease is at run ${current}, and this is of run ${run}` };
+      return { isLeftOver: false, because: `its lease is ${phase}` };
     }
   }
 }

@@ -15,22 +15,22 @@ export type LeasePolicy = {
 
 /** What is to be done for a lease next. */
 export type LeasePlan =
-  | { readonly do: "change"; readonly change: LeaseChange; readonly because: string }
+  | { readonly kind: "change"; readonly change: LeaseChange; readonly because: string }
   /** Its order can never be served: that is its result. */
-  | { readonly do: "fail"; readonly message: string; readonly because: string }
+  | { readonly kind: "fail"; readonly message: string; readonly because: string }
   /** What has become of the lease whose workload it is to have is looked at, and acted upon (`decide-take-over.ts`). */
-  | { readonly do: "take-over"; readonly because: string }
-  | { readonly do: "provision"; readonly because: string }
+  | { readonly kind: "take-over"; readonly because: string }
+  | { readonly kind: "provision"; readonly because: string }
   /** It is beyond repair: it ends, and that is its result. */
-  | { readonly do: "give-up"; readonly message: string; readonly because: string }
-  | { readonly do: "decommission"; readonly because: string }
+  | { readonly kind: "give-up"; readonly message: string; readonly because: string }
+  | { readonly kind: "decommission"; readonly because: string }
   /** Its data go from the record. */
-  | { readonly do: "compact"; readonly because: string }
+  | { readonly kind: "compact"; readonly because: string }
   /** The record goes. */
-  | { readonly do: "remove"; readonly because: string }
+  | { readonly kind: "remove"; readonly because: string }
   /** Until strictly after this time, or until something changes of it, or of those that it waits for. */
   | {
-      readonly do: "wait";
+      readonly kind: "wait";
       readonly untilNs: bigint | undefined;
       readonly waitsFor: Wait | undefined;
       readonly because: string;
@@ -50,13 +50,13 @@ export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: b
     case "PROVISIONING":
       if (isOver(lease.expiresAtNs, nowNs)) return expire();
       return (
-        notBefore(lease, nowNs) ??
-        takeOver(lease, "it is to have the workload of") ?? { do: "provision", because: "it is to be there" }
+        planPause(lease, nowNs) ??
+        takeOver(lease, "it is to have the workload of") ?? { kind: "provision", because: "it is to be there" }
       );
     case "ACTIVE":
       return isOver(lease.expiresAtNs, nowNs) ? expire() : planActive(snapshot, policy);
     case "DECOMMISSIONING":
-      return notBefore(lease, nowNs) ?? takeOver(lease, "it may have the workload of") ?? planDown(snapshot);
+      return planPause(lease, nowNs) ?? takeOver(lease, "it may have the workload of") ?? planDecommission(snapshot);
     case "ENDED":
     case "FAILED":
       return planTombstone(lease, policy, nowNs);
@@ -65,60 +65,60 @@ export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: b
 
 /** Of one that has only waited its end says for what: nothing else would tell any more. */
 function expire(otherwise?: LeasePlan): LeasePlan {
-  const message = otherwise?.do === "wait" ? describeWait(otherwise.because) : "";
+  const message = otherwise?.kind === "wait" ? describeWait(otherwise.because) : "";
   const ending = { cause: "EXPIRED", message, request: undefined } as const;
-  return { do: "change", change: { kind: "ending", ending }, because: "its time is over" };
+  return { kind: "change", change: { kind: "ending", ending }, because: "its time is over" };
 }
 
 function takeOver({ takesOver }: LeaseFacts, why: string): LeasePlan | undefined {
-  return takesOver === undefined ? undefined : { do: "take-over", because: `${why} lease ${takesOver}` };
+  return takesOver === undefined ? undefined : { kind: "take-over", because: `${why} lease ${takesOver}` };
 }
 
 function planOrdered(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
   const { lease, claim, isServed, around } = snapshot;
   if (!claim.ok)
-    return { do: "fail", message: describeProblems(claim.problems), because: "its order cannot be understood" };
+    return { kind: "fail", message: describeProblems(claim.problems), because: "its order cannot be understood" };
   // Refused before anything of it can be there: nobody could take it down.
   const reference = decideReference(lease, snapshot.reference, nowNs);
   const admission = isServed ? (reference ?? decideAdmission(claim.value, around)) : notServed(lease);
-  switch (admission.admit) {
+  switch (admission.kind) {
     case "yes": {
       const takesOver = snapshot.reference && { takesOver: snapshot.reference.id };
-      return { do: "change", change: { kind: "provisioning", ...takesOver }, because: admission.because };
+      return { kind: "change", change: { kind: "provisioning", ...takesOver }, because: admission.because };
     }
     case "later": {
       const { leases, because } = admission;
-      return { do: "wait", untilNs: lease.expiresAtNs, waitsFor: { leases, until: "changed" }, because };
+      return { kind: "wait", untilNs: lease.expiresAtNs, waitsFor: { leases, until: "changed" }, because };
     }
     case "no":
-      return { do: "fail", message: `failed to apply provision: ${admission.because}`, because: admission.because };
+      return { kind: "fail", message: `failed to apply provision: ${admission.because}`, because: admission.because };
   }
 }
 
 function notServed({ type }: LeaseFacts): Admission {
-  return { admit: "no", because: `type of reservation not served: ${type}` };
+  return { kind: "no", because: `type of reservation not served: ${type}` };
 }
 
 function planActive({ lease, exits }: LeaseSnapshot, { crash }: LeasePolicy): LeasePlan {
   const verdict = countExits(lease.crashes, exits, crash);
-  switch (verdict.do) {
+  switch (verdict.kind) {
     case "nothing":
       return waitUntil(lease.expiresAtNs, "it is as it should be");
     case "count":
-      return { do: "change", change: { kind: "exited", crashes: verdict.crashes }, because: verdict.because };
+      return { kind: "change", change: { kind: "exited", crashes: verdict.crashes }, because: verdict.because };
     case "give-up":
-      return { do: "give-up", message: verdict.because, because: verdict.because };
+      return { kind: "give-up", message: verdict.because, because: verdict.because };
   }
 }
 
-function planDown({ lease, around }: LeaseSnapshot): LeasePlan {
+function planDecommission({ lease, around }: LeaseSnapshot): LeasePlan {
   const verdict = decideRelease(around);
-  if (verdict.release === "yes") return { do: "decommission", because: lease.endsBecause ?? "it ends" };
+  if (verdict.kind === "yes") return { kind: "decommission", because: lease.endsBecause ?? "it ends" };
   const waitsFor = { leases: [verdict.lease], until: "over" } as const;
-  return { do: "wait", untilNs: undefined, waitsFor, because: verdict.because };
+  return { kind: "wait", untilNs: undefined, waitsFor, because: verdict.because };
 }
 
-function notBefore({ notBeforeNs, expiresAtNs, phase, trouble }: LeaseFacts, nowNs: bigint): LeasePlan | undefined {
+function planPause({ notBeforeNs, expiresAtNs, phase, trouble }: LeaseFacts, nowNs: bigint): LeasePlan | undefined {
   if (isOver(notBeforeNs, nowNs)) return undefined;
   const endsFirst = phase === "PROVISIONING" && expiresAtNs < notBeforeNs;
   return waitUntil(endsFirst ? expiresAtNs : notBeforeNs, trouble);
@@ -133,17 +133,17 @@ function planTombstone(
   const overNs = endedAtNs !== undefined && endedAtNs > takenUntilNs ? endedAtNs : takenUntilNs;
   const goesAfterNs = overNs + policy.tombstoneNs;
   const isKept = keptFor !== undefined || !isOver(goesAfterNs, nowNs);
-  if (isKept && isCompactable) return { do: "compact", because: "it is over, and nobody asks for its data any more" };
+  if (isKept && isCompactable) return { kind: "compact", because: "it is over, and nobody asks for its data any more" };
   // Its id is not to be another order's, nor what bears its names nobody's, as long as its workload is there.
   if (keptFor !== undefined) {
     const waitsFor = { leases: [keptFor], until: "over" } as const;
-    return { do: "wait", untilNs: undefined, waitsFor, because: `lease ${keptFor} has its workload` };
+    return { kind: "wait", untilNs: undefined, waitsFor, because: `lease ${keptFor} has its workload` };
   }
   if (isKept) return waitUntil(goesAfterNs, "its order is answered, should it come again");
   if (unpublished > 0) return waitUntil(undefined, "its history is not on the stream");
-  return { do: "remove", because: "its order would be refused" };
+  return { kind: "remove", because: "its order would be refused" };
 }
 
 function waitUntil(untilNs: bigint | undefined, because: string): LeasePlan {
-  return { do: "wait", untilNs, waitsFor: undefined, because };
+  return { kind: "wait", untilNs, waitsFor: undefined, because };
 }

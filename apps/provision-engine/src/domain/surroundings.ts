@@ -18,7 +18,7 @@ export type Neighbour = {
 /** The lease that an order refers to, as far as whether it may be taken over depends on it. */
 export type Referenced =
   | {
-      readonly is: "lease";
+      readonly kind: "lease";
       readonly id: string;
       readonly type: string;
       readonly phase: Phase;
@@ -31,7 +31,7 @@ export type Referenced =
       readonly heir: string | undefined;
     }
   /** Its record is none that can be read. */
-  | { readonly is: "unreadable"; readonly id: string };
+  | { readonly kind: "unreadable"; readonly id: string };
 
 /** What there is beside a lease: what is decided of it goes by this alone, whatever else its user has. */
 export type Surroundings = {

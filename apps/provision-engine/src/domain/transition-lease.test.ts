@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import type { EndingCause, FeedbackPending, LeaseRecord, Phase } from "./lease.ts";
 import { planFeedback } from "./plan-feedback.ts";
-import { HISTORY_MAX, transitionLease, withEvent, type LeaseChange } from "./transition-lease.ts";
+import { MAX_EVENTS, transitionLease, withEvent, type LeaseChange } from "./transition-lease.ts";
 
 const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
 const NOW = 5_000n;
@@ -80,15 +80,19 @@ const TABLE: readonly Row[] = [
     { kind: "delayed", message: "x", notBeforeNs: 9n },
     { PROVISIONING: "PROVISIONING", DECOMMISSIONING: "DECOMMISSIONING" },
   ],
-  ["it waits for something", { kind: "waits", message: "no machine is free" }, { PROVISIONING: "PROVISIONING" }],
+  ["it waits for something", { kind: "waiting", message: "no machine is free" }, { PROVISIONING: "PROVISIONING" }],
   ["a machine of it is lost", { kind: "lost", message: "node n is LOST" }, { PROVISIONING: "PROVISIONING" }],
-  ["it waits for what it has waited for", { kind: "waits", message: inPhase("PROVISIONING").trouble }, {}],
-  ["it waits for nothing that is told", { kind: "waits", message: "" }, {}],
+  ["it waits for what it has waited for", { kind: "waiting", message: inPhase("PROVISIONING").trouble }, {}],
+  ["it waits for nothing that is told", { kind: "waiting", message: "" }, {}],
   ["it was found troubled", { kind: "checked", trouble: "gone", result: undefined }, { ACTIVE: "ACTIVE" }],
   ["it was found well", { kind: "checked", trouble: "", result: undefined }, { ACTIVE: "ACTIVE" }],
   ["it was found with another result", { kind: "checked", trouble: "", result: result("ok") }, { ACTIVE: "ACTIVE" }],
-  ["its source was told", { kind: "told", number: 7 }, Object.fromEntries(PHASES.map((phase) => [phase, phase]))],
-  ["its source was told something else", { kind: "told", number: 6 }, {}],
+  [
+    "its source was told",
+    { kind: "feedback-sent", number: 7 },
+    Object.fromEntries(PHASES.map((phase) => [phase, phase])),
+  ],
+  ["its source was told something else", { kind: "feedback-sent", number: 6 }, {}],
   ["a history that is none of its was published", { kind: "published", upTo: "1-1.9" }, {}],
 ];
 
@@ -123,8 +127,8 @@ it.each<[from: Phase, LeaseChange, tells: { result: string | undefined; deleted:
 ])("tells the source of a lease that was %s after %o: %o", (from, change, tells) => {
   const { next } = transitionLease(inPhase(from), change, NOW);
   const plan = planFeedback(next!, NOW);
-  expect(plan.tell).toBe("now");
-  if (plan.tell === "now") expect({ result: plan.result?.state, deleted: plan.deleted }).toEqual(tells);
+  expect(plan.kind).toBe("now");
+  if (plan.kind === "now") expect({ result: plan.result?.state, deleted: plan.deleted }).toEqual(tells);
 });
 
 it("keeps of one that ends before it was there what it has waited for", () => {
@@ -141,8 +145,8 @@ it("keeps of one that ends before it was there what it has waited for", () => {
 it("tells nothing of an earlier run once the order runs again", () => {
   const { next } = transitionLease(inPhase("FAILED"), { kind: "resent" }, NOW);
   expect(next).toMatchObject({ run: 2, result: undefined, ending: undefined, endedAtNs: undefined, attempts: 0 });
-  expect(planFeedback(next!, 10_000n)).toMatchObject({ tell: "nothing" });
-  expect(transitionLease(next!, { kind: "told", number: 7 }, NOW).next).toBeUndefined();
+  expect(planFeedback(next!, 10_000n)).toMatchObject({ kind: "nothing" });
+  expect(transitionLease(next!, { kind: "feedback-sent", number: 7 }, NOW).next).toBeUndefined();
 });
 
 describe("a lease that is over, without its data", () => {
@@ -185,7 +189,7 @@ describe("a lease that is over, without its data", () => {
       return planFeedback(next!, after);
     });
     expect(without).toEqual(with_);
-    expect(without?.tell).toBe("now");
+    expect(without?.kind).toBe("now");
   });
 
   it("runs again, where it failed, with the data that its order brings", () => {
@@ -224,7 +228,7 @@ it("keeps the error of a lease that crashed to be seen", () => {
   const crashed = transitionLease(inPhase("ACTIVE"), ending("CRASHED"), NOW).next!;
   const ended = transitionLease(crashed, { kind: "decommissioned" }, NOW).next!;
   expect(ended).toMatchObject({ phase: "ENDED", result: { state: "error", message: "boom" } });
-  expect(planFeedback(ended, NOW)).toMatchObject({ tell: "now", deleted: true, result: { state: "error" } });
+  expect(planFeedback(ended, NOW)).toMatchObject({ kind: "now", deleted: true, result: { state: "error" } });
 });
 
 it.each<[string, Partial<Renewal>, bigint]>([
@@ -246,7 +250,11 @@ it("takes from the outbox what is on the stream, and what came before it", () =>
 });
 
 it("tries feedback that could not be sent again later", () => {
-  const { next } = transitionLease(inPhase("ACTIVE"), { kind: "telling-delayed", number: 7, notBeforeNs: 8_000n }, NOW);
+  const { next } = transitionLease(
+    inPhase("ACTIVE"),
+    { kind: "feedback-delayed", number: 7, notBeforeNs: 8_000n },
+    NOW,
+  );
   expect(next?.feedback).toEqual({
     result: true,
     deleted: false,
@@ -256,8 +264,8 @@ it("tries feedback that could not be sent again later", () => {
     repeats: 0,
     notBeforeNs: 8_000n,
   });
-  expect(planFeedback(next!, 8_000n)).toMatchObject({ tell: "later", untilNs: 8_000n });
-  expect(planFeedback(next!, 8_001n).tell).toBe("now");
+  expect(planFeedback(next!, 8_000n)).toMatchObject({ kind: "later", untilNs: 8_000n });
+  expect(planFeedback(next!, 8_001n).kind).toBe("now");
 });
 
 it("tells in its history of the first attempt of a phase that failed, and once that it is stuck", () => {
@@ -285,9 +293,9 @@ it("tells again what it came to at once, then after a growing pause, with one li
     if (next !== undefined) writes += 1;
     record = next ?? record;
     const plan = planFeedback(record, nowNs);
-    if (plan.tell !== "now") continue;
+    if (plan.kind !== "now") continue;
     toldAtMs.push(nowMs);
-    record = transitionLease(record, { kind: "told", number: plan.number }, nowNs).next!;
+    record = transitionLease(record, { kind: "feedback-sent", number: plan.number }, nowNs).next!;
   }
   const pauses = toldAtMs.slice(1).map((atMs, at) => atMs - toldAtMs[at]!);
   expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
@@ -297,23 +305,23 @@ it("tells again what it came to at once, then after a growing pause, with one li
   expect(record.outbox.map(({ eventType }) => eventType)).toEqual(["RESENT"]);
   const other = transitionLease(record, ending("REQUESTED"), NOW).next!;
   const ended = transitionLease(other, { kind: "decommissioned" }, NOW).next!;
-  expect(planFeedback(ended, NOW)).toMatchObject({ tell: "now", deleted: true });
+  expect(planFeedback(ended, NOW)).toMatchObject({ kind: "now", deleted: true });
 });
 
 it("has so many lines of history at most, whatever is repeated, and its end is among them", () => {
   const repeat = (change: LeaseChange, record: LeaseRecord): LeaseRecord =>
     transitionLease(record, change, NOW).next ?? record;
   let record = aLease({ result: result("ok") });
-  for (let time = 0; time < 2 * HISTORY_MAX; time += 1)
+  for (let time = 0; time < 2 * MAX_EVENTS; time += 1)
     record = repeat({ kind: "checked", trouble: time % 2 === 0 ? "gone" : "", result: undefined }, record);
   record = repeat(ending("REQUESTED"), record);
   record = repeat({ kind: "decommissioned" }, record);
   expect(record.outbox.slice(-2).map(({ eventType }) => eventType)).toEqual(["ENDING", "DECOMMISSIONED"]);
-  expect(record.outbox.length).toBeLessThan(HISTORY_MAX + 20);
+  expect(record.outbox.length).toBeLessThan(MAX_EVENTS + 20);
   for (let run = 1; run <= 2000; run += 1) {
     record = repeat({ kind: "provision-failed", result: result("error") }, { ...record, phase: "ORDERED", run });
   }
-  expect(record.outbox.length).toBeLessThan(HISTORY_MAX + 20 + 100 + 2000 / 50);
+  expect(record.outbox.length).toBeLessThan(MAX_EVENTS + 20 + 100 + 2000 / 50);
   expect(new Set(record.outbox.map(({ id }) => id)).size).toBe(record.outbox.length);
 });
 
@@ -328,7 +336,7 @@ it("tells of a lease that is renewed each hour also what came last", () => {
     eventType: "RENEWED",
     message: "sequence 600; one line of 50: the history is long",
   });
-  expect(record.outbox).toHaveLength(HISTORY_MAX + 3);
+  expect(record.outbox).toHaveLength(MAX_EVENTS + 3);
 });
 
 it("gives the events of two orders of one id other ids", () => {

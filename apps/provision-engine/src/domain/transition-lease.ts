@@ -4,7 +4,7 @@ import type { CrashWindow } from "./count-exits.ts";
 import { decideRetry, type RetryPolicy } from "./decide-retry.ts";
 import { isStuck } from "./decide-stuck.ts";
 import {
-  goesOn,
+  isOngoing,
   isSettled,
   type Ending,
   type FeedbackPending,
@@ -34,22 +34,22 @@ export type LeaseChange =
   /** An attempt of the present phase failed; it is made again. */
   | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint }
   /** The present phase has not failed, and waits for something, as in a queue. Empty: for nothing new. */
-  | { readonly kind: "waits"; readonly message: string }
+  | { readonly kind: "waiting"; readonly message: string }
   /** A machine that it was granted was lost before it became active. */
   | { readonly kind: "lost"; readonly message: string }
-  /** An active lease was looked at for what is missing of it. No trouble: it is as it should be. `result`: it has changed. `remade`: what was missing, and is there again. */
+  /** An active lease was looked at for what is missing of it. No trouble: it is as it should be. `result`: it has changed. `recreated`: what was missing, and is there again. */
   | {
       readonly kind: "checked";
       readonly trouble: string;
       readonly result: Result | undefined;
-      readonly remade?: readonly string[];
+      readonly recreated?: readonly string[];
     }
   /** The feedback of this number has arrived. */
-  | { readonly kind: "told"; readonly number: number; readonly resigned?: Resigned }
-  | { readonly kind: "telling-delayed"; readonly number: number; readonly notBeforeNs: bigint }
+  | { readonly kind: "feedback-sent"; readonly number: number; readonly resigned?: Resigned }
+  | { readonly kind: "feedback-delayed"; readonly number: number; readonly notBeforeNs: bigint }
   /** Its source does not take it. Undefined: it is not told any more. */
   | {
-      readonly kind: "telling-refused";
+      readonly kind: "feedback-refused";
       readonly number: number;
       readonly message: string;
       readonly notBeforeNs: bigint | undefined;
@@ -79,8 +79,11 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
       return transitionEnding(record, change, nowNs);
     case "provisioning":
       return record.phase === "ORDERED"
-        ? become({ ...fresh(record), phase: "PROVISIONING", takesOver: change.takesOver }, "it is provisioned")
-        : nothing(record);
+        ? changeTo(
+            { ...resetAttempts(record), phase: "PROVISIONING", takesOver: change.takesOver },
+            "it is provisioned",
+          )
+        : unchangedIn(record);
     case "migrated":
       return transitionMigrated(record, change.heir, nowNs);
     case "taken-over":
@@ -90,29 +93,29 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
     case "provision-failed":
       return transitionFailed(record, change.result, nowNs);
     case "decommissioned":
-      return record.phase === "DECOMMISSIONING" ? end(record, nowNs) : nothing(record);
+      return record.phase === "DECOMMISSIONING" ? end(record, nowNs) : unchangedIn(record);
     case "exited":
       return record.phase === "ACTIVE"
-        ? become({ ...record, crashes: change.crashes }, "an exit is counted")
-        : nothing(record);
+        ? changeTo({ ...record, crashes: change.crashes }, "an exit is counted")
+        : unchangedIn(record);
     case "delayed":
       return transitionDelayed(record, change, nowNs);
-    case "waits":
-      return transitionWaits(record, change.message);
+    case "waiting":
+      return transitionWaiting(record, change.message);
     case "lost":
-      if (record.phase !== "PROVISIONING") return nothing(record);
-      return become(withEvent(record, "DELAYED", change.message, nowNs), "what was granted to it is lost");
+      if (record.phase !== "PROVISIONING") return unchangedIn(record);
+      return changeTo(withEvent(record, "DELAYED", change.message, nowNs), "what was granted to it is lost");
     case "checked":
       return transitionChecked(record, change, nowNs);
-    case "told":
-    case "telling-delayed":
-    case "telling-refused":
+    case "feedback-sent":
+    case "feedback-delayed":
+    case "feedback-refused":
       return transitionFeedback(record, change, nowNs);
     case "published": {
       const at = record.outbox.findIndex(({ id }) => id === change.upTo);
       return at < 0
-        ? stay("it is not in the outbox")
-        : become({ ...record, outbox: record.outbox.slice(at + 1) }, "its history is on the stream");
+        ? unchanged("it is not in the outbox")
+        : changeTo({ ...record, outbox: record.outbox.slice(at + 1) }, "its history is on the stream");
     }
     case "compacted":
       return transitionCompacted(record, change.orderHash);
@@ -122,19 +125,19 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
 }
 
 /** Lines that a lease has in its history before they are told seldom. */
-export const HISTORY_MAX = 480;
+export const MAX_EVENTS = 480;
 /** Of what happens then each of these is told, beside ends. */
-const SELDOM = 50;
+const SAMPLED_EVERY = 50;
 /** An order that fails and is sent again and again makes ends without end: beyond so many runs they are told as seldom as the rest. */
-const RUNS_MAX = 100;
-const OF_ENDS: readonly LeaseEventType[] = ["ENDING", "STUCK", "DECOMMISSIONED", "FAILED", "MIGRATED"];
+const MAX_RECORDED_RUNS = 100;
+const END_EVENTS: readonly LeaseEventType[] = ["ENDING", "STUCK", "DECOMMISSIONED", "FAILED", "MIGRATED"];
 
 /** Adds a thing that happened, to be published; of a lease with a long history most are only counted. */
 export function withEvent(record: LeaseRecord, eventType: LeaseEventType, message: string, atNs: bigint): LeaseRecord {
   const { order, traceparent, run } = record;
   const events = record.events + 1;
-  const isWhole = events <= HISTORY_MAX || (OF_ENDS.includes(eventType) && run <= RUNS_MAX);
-  if (!isWhole && events % SELDOM !== 0) return { ...record, events };
+  const isWhole = events <= MAX_EVENTS || (END_EVENTS.includes(eventType) && run <= MAX_RECORDED_RUNS);
+  if (!isWhole && events % SAMPLED_EVERY !== 0) return { ...record, events };
   const text = isWhole ? message : [message, "one line of 50: the history is long"].filter(Boolean).join("; ");
   // Once a record is gone, another order may have its id.
   const id = `${order.id}.${order.createdNs}.${events}`;
@@ -146,20 +149,20 @@ function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: 
   switch (record.phase) {
     case "ORDERED":
     case "PROVISIONING":
-      return stay("it is being provisioned, and is told then");
+      return unchanged("it is being provisioned, and is told then");
     case "DECOMMISSIONING":
-      return stay("it is being taken down, and that is told then");
+      return unchanged("it is being taken down, and that is told then");
     case "ACTIVE":
-      return tellAgain(record, { result: true, deleted: false }, nowNs);
+      return resendFeedback(record, { result: true, deleted: false }, nowNs);
     case "ENDED":
-      return tellAgain(record, { result: isError(record), deleted: true }, nowNs);
+      return resendFeedback(record, { result: isError(record), deleted: true }, nowNs);
     case "FAILED":
       if (isOver(record.expiresAtNs, nowNs) || (record.orderHash !== undefined && data === undefined))
-        return tellAgain(record, { result: true, deleted: true }, nowNs);
-      return become(
+        return resendFeedback(record, { result: true, deleted: true }, nowNs);
+      return changeTo(
         withEvent(
           {
-            ...fresh(record),
+            ...resetAttempts(record),
             // Of one that is compact, what came is the same to the last byte.
             order: record.orderHash === undefined ? record.order : { ...record.order, data: data ?? "" },
             orderHash: undefined,
@@ -183,27 +186,31 @@ function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: 
 }
 
 /** Between two times that the same is told because its order came again. */
-const REPEAT: RetryPolicy = { firstMs: 60_000, mostMs: 3_600_000 };
+const REPEAT: RetryPolicy = { firstMs: 60_000, maxMs: 3_600_000 };
 
 /** At once and with a line of history the first time. From then on after a growing pause: whoever has seen the order may send it without end. */
-function tellAgain(record: LeaseRecord, what: Tell, nowNs: bigint): LeaseTransition {
+function resendFeedback(record: LeaseRecord, what: FeedbackParts, nowNs: bigint): LeaseTransition {
   const { result, deleted, repeats } = record.feedback;
-  if (repeats > 0 && (result || deleted)) return stay("it is about to be told again");
+  if (repeats > 0 && (result || deleted)) return unchanged("it is about to be told again");
   const feedback = { ...feedbackOf(record, what), repeats: repeats + 1 };
   const because = "what it came to is told again";
   if (repeats > 0)
-    return become({ ...record, feedback: { ...feedback, notBeforeNs: decideRetry(repeats, nowNs, REPEAT) } }, because);
-  return become(withEvent({ ...record, feedback }, "RESENT", "its order came again", nowNs), because);
+    return changeTo(
+      { ...record, feedback: { ...feedback, notBeforeNs: decideRetry(repeats, nowNs, REPEAT) } },
+      because,
+    );
+  return changeTo(withEvent({ ...record, feedback }, "RESENT", "its order came again", nowNs), because);
 }
 
 function transitionRenewed(record: LeaseRecord, renewal: Renewal, nowNs: bigint): LeaseTransition {
   const { expiresAtNs } = record;
-  if (!goesOn(record)) return nothing(record);
-  if (isOver(expiresAtNs, nowNs)) return stay("it is over");
-  if (renewal.sequence <= (record.renewal?.sequence ?? 0)) return stay("a renewal of this sequence was there before");
-  if (renewal.expiresAtNs <= expiresAtNs) return stay("it ends later anyway");
+  if (!isOngoing(record)) return unchangedIn(record);
+  if (isOver(expiresAtNs, nowNs)) return unchanged("it is over");
+  if (renewal.sequence <= (record.renewal?.sequence ?? 0))
+    return unchanged("a renewal of this sequence was there before");
+  if (renewal.expiresAtNs <= expiresAtNs) return unchanged("it ends later anyway");
   const next = { ...record, renewal, expiresAtNs: renewal.expiresAtNs };
-  return become(withEvent(next, "RENEWED", `sequence ${renewal.sequence}`, nowNs), "it was renewed");
+  return changeTo(withEvent(next, "RENEWED", `sequence ${renewal.sequence}`, nowNs), "it was renewed");
 }
 
 function transitionEnding(
@@ -211,9 +218,9 @@ function transitionEnding(
   change: Extract<LeaseChange, { kind: "ending" }>,
   nowNs: bigint,
 ): LeaseTransition {
-  const message = change.ending.message || neverThere(record);
+  const message = change.ending.message || describeUnprovisioned(record);
   const ending: Ending = { ...change.ending, message, atNs: nowNs };
-  const isWanted = ending.cause === "REQUESTED" || ending.cause === "WITHDRAWN";
+  const isRequested = ending.cause === "REQUESTED" || ending.cause === "WITHDRAWN";
   switch (record.phase) {
     case "ORDERED":
       return end({ ...record, ending }, nowNs);
@@ -221,52 +228,52 @@ function transitionEnding(
     case "ACTIVE": {
       const feedback = feedbackOf(record, { result: false, deleted: false });
       const result = change.result ?? record.result;
-      const next: LeaseRecord = { ...fresh(record), phase: "DECOMMISSIONING", ending, result, feedback };
-      return become(withEvent(next, "ENDING", describeEnding(ending), nowNs), "it ends");
+      const next: LeaseRecord = { ...resetAttempts(record), phase: "DECOMMISSIONING", ending, result, feedback };
+      return changeTo(withEvent(next, "ENDING", describeEnding(ending), nowNs), "it ends");
     }
     case "DECOMMISSIONING":
       // Else its order could be sent again, and would run.
-      if (isWanted && record.ending?.cause === "PROVISION_FAILED")
-        return become({ ...record, ending }, "it ends for good");
-      return nothing(record);
+      if (isRequested && record.ending?.cause === "PROVISION_FAILED")
+        return changeTo({ ...record, ending }, "it ends for good");
+      return unchangedIn(record);
     case "FAILED":
-      return isWanted ? end({ ...record, ending }, nowNs) : nothing(record);
+      return isRequested ? end({ ...record, ending }, nowNs) : unchangedIn(record);
     case "ENDED":
-      return nothing(record);
+      return unchangedIn(record);
   }
 }
 
 function transitionCompacted(record: LeaseRecord, orderHash: Uint8Array): LeaseTransition {
-  if (!isSettled(record)) return stay("it is not over, or not all of that is told");
-  if (record.orderHash !== undefined) return stay("its data are gone");
+  if (!isSettled(record)) return unchanged("it is not over, or not all of that is told");
+  if (record.orderHash !== undefined) return unchanged("its data are gone");
   const { order, result } = record;
   // An error is told again should the order come again, and has no data.
   const kept = result === undefined || isError(record) ? result : { ...result, data: "" };
   // Its heir may still have to take its workload over, with the exits that were counted of it.
   const crashes = record.heir === undefined ? undefined : record.crashes;
-  return become(
+  return changeTo(
     { ...record, order: { ...order, data: "" }, result: kept, crashes, orderHash },
     "nobody asks for its data any more",
   );
 }
 
 function transitionProvisioned(record: LeaseRecord, result: Result, nowNs: bigint): LeaseTransition {
-  if (record.phase !== "PROVISIONING") return nothing(record);
+  if (record.phase !== "PROVISIONING") return unchangedIn(record);
   const feedback = feedbackOf(record, { result: true, deleted: false });
-  const next: LeaseRecord = { ...fresh(record), phase: "ACTIVE", result, feedback };
+  const next: LeaseRecord = { ...resetAttempts(record), phase: "ACTIVE", result, feedback };
   const { reference } = record.order;
-  const isAnew = reference !== undefined && record.madeFor === undefined;
-  const message = isAnew ? `anew: lease ${reference}, which it was to take over, is not known` : "";
-  return become(withEvent(next, "PROVISIONED", message, nowNs), "it is there");
+  const isUnknownReference = reference !== undefined && record.madeFor === undefined;
+  const message = isUnknownReference ? `anew: lease ${reference}, which it was to take over, is not known` : "";
+  return changeTo(withEvent(next, "PROVISIONED", message, nowNs), "it is there");
 }
 
 /** Nothing of it is taken down: from this write on, what is there is the other lease's. */
 function transitionMigrated(record: LeaseRecord, heir: string, nowNs: bigint): LeaseTransition {
-  if (record.phase !== "ACTIVE") return nothing(record);
+  if (record.phase !== "ACTIVE") return unchangedIn(record);
   const message = `to lease ${heir}`;
   const ending: Ending = { cause: "MIGRATED", message, atNs: nowNs, request: undefined };
-  const gone = over({ ...record, ending, heir }, "ENDED", nowNs);
-  return become(withEvent(gone, "MIGRATED", message, nowNs), "its workload is another lease's");
+  const gone = closed({ ...record, ending, heir }, "ENDED", nowNs);
+  return changeTo(withEvent(gone, "MIGRATED", message, nowNs), "its workload is another lease's");
 }
 
 function transitionTakenOver(
@@ -275,19 +282,19 @@ function transitionTakenOver(
   nowNs: bigint,
 ): LeaseTransition {
   const { phase, takesOver } = record;
-  if ((phase !== "PROVISIONING" && phase !== "DECOMMISSIONING") || takesOver === undefined) return nothing(record);
-  const next: LeaseRecord = { ...fresh(record), takesOver: undefined, madeFor, crashes };
-  return become(withEvent(next, "MIGRATED", `from lease ${takesOver}`, nowNs), "the workload is its own");
+  if ((phase !== "PROVISIONING" && phase !== "DECOMMISSIONING") || takesOver === undefined) return unchangedIn(record);
+  const next: LeaseRecord = { ...resetAttempts(record), takesOver: undefined, madeFor, crashes };
+  return changeTo(withEvent(next, "MIGRATED", `from lease ${takesOver}`, nowNs), "the workload is its own");
 }
 
 function transitionFailed(record: LeaseRecord, result: Result, nowNs: bigint): LeaseTransition {
   const { phase } = record;
-  if (phase !== "ORDERED" && phase !== "PROVISIONING") return nothing(record);
+  if (phase !== "ORDERED" && phase !== "PROVISIONING") return unchangedIn(record);
   const ending: Ending = { cause: "PROVISION_FAILED", message: result.message, atNs: nowNs, request: undefined };
-  const failed = withEvent({ ...fresh(record), result, ending }, "FAILED", result.message, nowNs);
+  const failed = withEvent({ ...resetAttempts(record), result, ending }, "FAILED", result.message, nowNs);
   if (phase === "PROVISIONING")
-    return become({ ...failed, phase: "DECOMMISSIONING" }, "it failed, and what is there of it goes");
-  return become(over(failed, "FAILED", nowNs), "it failed before anything was there");
+    return changeTo({ ...failed, phase: "DECOMMISSIONING" }, "it failed, and what is there of it goes");
+  return changeTo(closed(failed, "FAILED", nowNs), "it failed before anything was there");
 }
 
 function transitionDelayed(
@@ -295,40 +302,43 @@ function transitionDelayed(
   { message, notBeforeNs }: Extract<LeaseChange, { kind: "delayed" }>,
   nowNs: bigint,
 ): LeaseTransition {
-  if (record.phase !== "PROVISIONING" && record.phase !== "DECOMMISSIONING") return nothing(record);
+  if (record.phase !== "PROVISIONING" && record.phase !== "DECOMMISSIONING") return unchangedIn(record);
   const attempts = record.attempts + 1;
   const delayed: LeaseRecord = { ...record, attempts, notBeforeNs, trouble: message };
   const because = "it is tried again later";
   // What fails again and again says the same.
-  if (attempts === 1) return become(withEvent(delayed, "DELAYED", message, nowNs), because);
+  if (attempts === 1) return changeTo(withEvent(delayed, "DELAYED", message, nowNs), because);
   const isNews = isStuck(delayed, nowNs) && !isStuck(record, nowNs);
-  return become(isNews ? withEvent(delayed, "STUCK", message, nowNs) : delayed, because);
+  return changeTo(isNews ? withEvent(delayed, "STUCK", message, nowNs) : delayed, because);
 }
 
 /** When it is asked for again is no part of it: what waits for days would be written every minute. */
-function transitionWaits(record: LeaseRecord, message: string): LeaseTransition {
-  if (record.phase !== "PROVISIONING") return nothing(record);
-  if (message === "" || message === record.trouble) return stay("it waits for what it has waited for");
-  return become({ ...record, trouble: message }, "it waits for something");
+function transitionWaiting(record: LeaseRecord, message: string): LeaseTransition {
+  if (record.phase !== "PROVISIONING") return unchangedIn(record);
+  if (message === "" || message === record.trouble) return unchanged("it waits for what it has waited for");
+  return changeTo({ ...record, trouble: message }, "it waits for something");
 }
 
 function transitionChecked(
   record: LeaseRecord,
-  { trouble, result, remade = [] }: Extract<LeaseChange, { kind: "checked" }>,
+  { trouble, result, recreated = [] }: Extract<LeaseChange, { kind: "checked" }>,
   nowNs: bigint,
 ): LeaseTransition {
-  if (record.phase !== "ACTIVE") return nothing(record);
-  if (trouble === record.trouble && result === undefined && remade.length === 0) return stay("it is as it was");
+  if (record.phase !== "ACTIVE") return unchangedIn(record);
+  if (trouble === record.trouble && result === undefined && recreated.length === 0) return unchanged("it is as it was");
   const next: LeaseRecord = { ...record, trouble };
   if (trouble !== "") {
     const because = "it is not as it should be";
-    return become(record.trouble === "" ? withEvent(next, "TROUBLED", trouble, nowNs) : next, because);
+    return changeTo(record.trouble === "" ? withEvent(next, "TROUBLED", trouble, nowNs) : next, because);
   }
   const because = "it is as it should be again";
-  const again = remade.length === 0 ? "" : `made again: ${remade.join(", ")}`;
-  if (result === undefined) return become(withEvent(next, "RESTORED", again, nowNs), because);
+  const recreation = recreated.length === 0 ? "" : `made again: ${recreated.join(", ")}`;
+  if (result === undefined) return changeTo(withEvent(next, "RESTORED", recreation, nowNs), because);
   const told: LeaseRecord = { ...next, result, feedback: feedbackOf(record, { result: true, deleted: false }) };
-  return become(withEvent(told, "RESTORED", [again, "with another result"].filter(Boolean).join("; "), nowNs), because);
+  return changeTo(
+    withEvent(told, "RESTORED", [recreation, "with another result"].filter(Boolean).join("; "), nowNs),
+    because,
+  );
 }
 
 /** A result that has come since then has its own. */
@@ -340,32 +350,32 @@ function withSignature({ result }: LeaseRecord, resigned: Resigned | undefined):
 
 function transitionFeedback(
   record: LeaseRecord,
-  change: Extract<LeaseChange, { kind: "told" | "telling-delayed" | "telling-refused" }>,
+  change: Extract<LeaseChange, { kind: "feedback-sent" | "feedback-delayed" | "feedback-refused" }>,
   nowNs: bigint,
 ): LeaseTransition {
   const { feedback } = record;
   if (change.number !== feedback.number || !(feedback.result || feedback.deleted))
-    return stay("something else is to be told now");
-  if (change.kind === "told") {
-    const told = { ...record, result: withSignature(record, change.resigned), feedback: { ...feedback, ...TOLD } };
-    return become(told, "its source knows what it came to");
+    return unchanged("something else is to be told now");
+  if (change.kind === "feedback-sent") {
+    const told = { ...record, result: withSignature(record, change.resigned), feedback: { ...feedback, ...REPORTED } };
+    return changeTo(told, "its source knows what it came to");
   }
-  if (change.kind === "telling-delayed") {
+  if (change.kind === "feedback-delayed") {
     const delayed = { ...feedback, attempts: feedback.attempts + 1, notBeforeNs: change.notBeforeNs };
-    return become({ ...record, feedback: delayed }, "its source is told later");
+    return changeTo({ ...record, feedback: delayed }, "its source is told later");
   }
   const { message, notBeforeNs } = change;
   const refusals = feedback.refusals + 1;
   if (notBeforeNs === undefined) {
-    const givenUp = { ...record, feedback: { ...feedback, ...TOLD } };
-    return become(
+    const givenUp = { ...record, feedback: { ...feedback, ...REPORTED } };
+    return changeTo(
       withEvent(givenUp, "ANSWER_REFUSED", `given up after ${refusals}: ${message}`, nowNs),
       "it is given up",
     );
   }
   const refused = { ...record, feedback: { ...feedback, refusals, notBeforeNs } };
   const isFirst = refusals === 1;
-  return become(
+  return changeTo(
     isFirst ? withEvent(refused, "ANSWER_REFUSED", message, nowNs) : refused,
     "its source is told again after a long time",
   );
@@ -376,27 +386,27 @@ function end(record: LeaseRecord, nowNs: bigint): LeaseTransition {
   const { ending } = record;
   const phase = ending?.cause === "PROVISION_FAILED" ? "FAILED" : "ENDED";
   const message = ending === undefined ? "" : describeEnding(ending);
-  return become(
-    withEvent(over({ ...record, takesOver: undefined }, phase, nowNs), "DECOMMISSIONED", message, nowNs),
+  return changeTo(
+    withEvent(closed({ ...record, takesOver: undefined }, phase, nowNs), "DECOMMISSIONED", message, nowNs),
     "nothing of it is there",
   );
 }
 
-function over(record: LeaseRecord, phase: "ENDED" | "FAILED", nowNs: bigint): LeaseRecord {
+function closed(record: LeaseRecord, phase: "ENDED" | "FAILED", nowNs: bigint): LeaseRecord {
   const feedback = feedbackOf(record, { result: isError(record), deleted: true });
-  return { ...fresh(record), phase, endedAtNs: nowNs, feedback };
+  return { ...resetAttempts(record), phase, endedAtNs: nowNs, feedback };
 }
 
-type Tell = Pick<FeedbackPending, "result" | "deleted">;
+type FeedbackParts = Pick<FeedbackPending, "result" | "deleted">;
 
-const TOLD = { result: false, deleted: false, attempts: 0, refusals: 0, notBeforeNs: 0n };
+const REPORTED = { result: false, deleted: false, attempts: 0, refusals: 0, notBeforeNs: 0n };
 
-function feedbackOf({ feedback }: LeaseRecord, what: Tell): FeedbackPending {
-  return { ...TOLD, ...what, repeats: 0, number: feedback.number + 1 };
+function feedbackOf({ feedback }: LeaseRecord, what: FeedbackParts): FeedbackPending {
+  return { ...REPORTED, ...what, repeats: 0, number: feedback.number + 1 };
 }
 
 /** Without what belongs to the attempts of the phase that it leaves. */
-function fresh(record: LeaseRecord): LeaseRecord {
+function resetAttempts(record: LeaseRecord): LeaseRecord {
   return { ...record, attempts: 0, notBeforeNs: 0n, trouble: "" };
 }
 
@@ -405,7 +415,7 @@ function isError({ result }: LeaseRecord): boolean {
 }
 
 /** What has kept it from becoming ACTIVE: once it is over nothing else would tell. */
-function neverThere({ phase, trouble }: LeaseRecord): string {
+function describeUnprovisioned({ phase, trouble }: LeaseRecord): string {
   return phase === "PROVISIONING" && trouble !== "" ? describeWait(trouble) : "";
 }
 
@@ -418,14 +428,14 @@ function describeEnding({ cause, message }: Ending): string {
   return message === "" ? cause : `${cause}: ${message}`;
 }
 
-function become(next: LeaseRecord, because: string): LeaseTransition {
+function changeTo(next: LeaseRecord, because: string): LeaseTransition {
   return { next, because };
 }
 
-function stay(because: string): LeaseTransition {
+function unchanged(because: string): LeaseTransition {
   return { next: undefined, because };
 }
 
-function nothing({ phase }: LeaseRecord): LeaseTransition {
-  return stay(`it is ${phase}`);
+function unchangedIn({ phase }: LeaseRecord): LeaseTransition {
+  return unchanged(`it is ${phase}`);
 }

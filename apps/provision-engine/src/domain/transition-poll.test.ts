@@ -3,10 +3,10 @@ import { expect, it } from "vitest";
 import { POLL_START, transitionPoll, type PollEvent, type PollState } from "./transition-poll.ts";
 
 const page = (lastId: bigint): PollEvent => ({ kind: "page", lastId, isLast: false });
-const at = (from: bigint, lastId: bigint, historyRead = false, hasGap = false): PollState => ({
+const at = (from: bigint, lastId: bigint, isHistoryRead = false, hasGap = false): PollState => ({
   from,
   lastId,
-  historyRead,
+  isHistoryRead: isHistoryRead,
   hasGap,
 });
 
@@ -43,7 +43,7 @@ it.each<[string, PollState, PollEvent, PollState, tells: boolean]>([
     false,
   ],
 ])("%s", (_title, state, event, next, tells) => {
-  expect(transitionPoll(state, event)).toMatchObject({ state: next, tellHistoryRead: tells });
+  expect(transitionPoll(state, event)).toMatchObject({ state: next, isHistoryReadNow: tells });
 });
 
 it("never goes back, never passes over what it was not told of, and tells of the history once", () => {
@@ -66,11 +66,11 @@ it("never goes back, never passes over what it was not told of, and tells of the
         if (each.kind !== "failed" && each.lastId !== undefined && each.lastId > highest) highest = each.lastId;
         expect(transition.state.from).toBeLessThanOrEqual(highest + 1n);
         passedOver ||= each.kind === "unreadable" && transition.state.from > state.from;
-        expect(transition.tellHistoryRead && passedOver).toBe(false);
-        told += transition.tellHistoryRead ? 1 : 0;
+        expect(transition.isHistoryReadNow && passedOver).toBe(false);
+        told += transition.isHistoryReadNow ? 1 : 0;
         state = transition.state;
       }
-      expect(told).toBe(state.historyRead ? 1 : 0);
+      expect(told).toBe(state.isHistoryRead ? 1 : 0);
     }),
   );
 });

@@ -5,7 +5,7 @@ export type PollState = {
   /** Last id of the poll before. */
   readonly lastId: bigint;
   /** A poll has once brought nothing newer, or the last there is: all that was there at the start was seen. */
-  readonly historyRead: boolean;
+  readonly isHistoryRead: boolean;
   /** A page was passed over: what stood in it is not known, and the history is never all read. */
   readonly hasGap: boolean;
 };
@@ -21,26 +21,26 @@ export type PollEvent =
 export type PollTransition = {
   readonly state: PollState;
   /** That all history was read is told now, and only once. */
-  readonly tellHistoryRead: boolean;
+  readonly isHistoryReadNow: boolean;
   readonly because: string;
 };
 
-export const POLL_START: PollState = { from: 0n, lastId: 0n, historyRead: false, hasGap: false };
+export const POLL_START: PollState = { from: 0n, lastId: 0n, isHistoryRead: false, hasGap: false };
 
 /** What one poll does to the cursor. A failure leaves it; a page that cannot be read is passed over, so that it cannot stop those behind it. */
 export function transitionPoll(state: PollState, event: PollEvent): PollTransition {
-  if (event.kind === "failed") return { state, tellHistoryRead: false, because: "the same is asked for again" };
+  if (event.kind === "failed") return { state, isHistoryReadNow: false, because: "the same is asked for again" };
   if (event.lastId === undefined)
-    return { state, tellHistoryRead: false, because: "it is not known what would come next" };
+    return { state, isHistoryReadNow: false, because: "it is not known what would come next" };
   const isNewer = event.lastId > state.lastId;
   const lastId = isNewer ? event.lastId : state.lastId;
   const from = lastId + 1n > state.from ? lastId + 1n : state.from;
   const hasGap = state.hasGap || (event.kind === "unreadable" && from > state.from);
   const isAll = event.kind === "page" && (event.isLast || !isNewer) && !hasGap;
-  const tellHistoryRead = isAll && !state.historyRead;
+  const tellHistoryRead = isAll && !state.isHistoryRead;
   return {
-    state: { from, lastId, historyRead: state.historyRead || tellHistoryRead, hasGap },
-    tellHistoryRead,
+    state: { from, lastId, isHistoryRead: state.isHistoryRead || tellHistoryRead, hasGap },
+    isHistoryReadNow: tellHistoryRead,
     because: isNewer ? "there was something newer" : "there is nothing newer",
   };
 }

@@ -30,7 +30,7 @@ it("holds what a sorted list of the same ids and times would", () => {
           times.delete(each.id);
         } else {
           const before = new Map(times);
-          const taken = heap.takeOver(each.ns);
+          const taken = heap.takeExpired(each.ns);
           expect(taken.map((taking) => before.get(taking))).toEqual(takeOver(times, each.ns));
           expect(new Set(taken).size).toBe(taken.length);
         }
@@ -49,7 +49,7 @@ it("gives 100000 leases in the order of their times", () => {
   // 7919 is a prime that does not divide the count, so each time is there once.
   for (let at = 0; at < count; at++) heap.set(String(at), BigInt((at * 7919) % count));
   for (let at = 0; at < count; at += 2) heap.set(String(at), BigInt(count + at));
-  const taken = heap.takeOver(BigInt(3 * count));
+  const taken = heap.takeExpired(BigInt(3 * count));
   const timeOf = (id: string): number => (Number(id) % 2 === 0 ? count + Number(id) : (Number(id) * 7919) % count);
   const times = taken.map(timeOf);
   expect(taken).toHaveLength(count);
@@ -60,6 +60,6 @@ it("gives 100000 leases in the order of their times", () => {
 it("takes out only what is strictly over", () => {
   const heap = new ExpiryHeap();
   heap.set("a", 5n);
-  expect(heap.takeOver(5n)).toEqual([]);
-  expect(heap.takeOver(6n)).toEqual(["a"]);
+  expect(heap.takeExpired(5n)).toEqual([]);
+  expect(heap.takeExpired(6n)).toEqual(["a"]);
 });

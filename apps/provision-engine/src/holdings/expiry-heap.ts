@@ -38,7 +38,7 @@ export class ExpiryHeap {
   }
 
   /** Takes out the ids whose time is over, strictly, the earliest first. */
-  takeOver(nowNs: bigint): string[] {
+  takeExpired(nowNs: bigint): string[] {
     const taken: string[] = [];
     for (let first = this.#entries[0]; first !== undefined && nowNs > first.atNs; first = this.#entries[0]) {
       taken.push(first.id);

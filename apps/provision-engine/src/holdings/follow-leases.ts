@@ -8,11 +8,11 @@ export function followLeases(
   holdings: Pick<Holdings, "learn" | "forget">,
   engine: string,
 ): () => void {
-  const look = (id: string, entry: ReturnType<typeof view.get>): void => {
+  const update = (id: string, entry: ReturnType<typeof view.get>): void => {
     if (entry === undefined) holdings.forget(id);
     else if ("record" in entry.value && entry.value.record.order.engine === engine)
       holdings.learn({ record: entry.value.record, revision: entry.revision });
   };
-  for (const entry of view.entries()) look(entry.key, entry);
-  return view.onChange((id) => look(id, view.get(id)));
+  for (const entry of view.entries()) update(entry.key, entry);
+  return view.onChange((id) => update(id, view.get(id)));
 }

@@ -6,7 +6,7 @@ import { countedAs, sumHeldUnits } from "../types/count-leases.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
 import { isAlive, promisedBytes, recordBytes } from "../domain/decide-quota.ts";
 import { isOverdue, isStuck } from "../domain/decide-stuck.ts";
-import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
+import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
 import { readClaim } from "../types/workload-types.ts";
 import { openHoldings } from "./holdings.ts";
 
@@ -155,7 +155,7 @@ function checkAround(holdings: ReturnType<typeof openHoldings>, model: ReadonlyM
       const named = own.filter((each) => isNetwork(each, name) && found.named.some(({ id }) => id === each.order.id));
       expect(new Set(named.map((each) => each.phase))).toEqual(new Set(phases));
     }
-    const users = own.filter((each) => mayHold(each.phase) && usesIt(each, order, network));
+    const users = own.filter((each) => mayHoldResources(each.phase) && usesIt(each, order, network));
     expect(found.users.count).toBe(users.length);
     expect([...found.users.some].sort()).toEqual(users.map((each) => each.order.id).sort());
   }

@@ -3,8 +3,8 @@ import { networkOf, sumHeldUnits, type Overheads } from "../types/count-leases.t
 import type { ProvisionCounters } from "../types/workload-type.ts";
 import type { Capacity, Neighbour, Surroundings } from "../domain/surroundings.ts";
 import type { Usage } from "../domain/decide-quota.ts";
-import { NAMED_MOST } from "../domain/decide-release.ts";
-import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
+import { MAX_NAMED_USERS } from "../domain/decide-release.ts";
+import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
 import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits } from "../domain/resource-units.ts";
 import type { Claim } from "../domain/claim.ts";
 import { readClaim } from "../types/workload-types.ts";
@@ -106,7 +106,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
         held: subtractUnits(held, shares.get(order.id) ?? NO_UNITS),
         named: claim.ok ? namesOf(index, order, claim.value).flatMap((each) => neighbour(each, order.user)) : [],
         users: {
-          some: [...new Set(users.flatMap((key) => index.some(key, NAMED_MOST)))].slice(0, NAMED_MOST),
+          some: [...new Set(users.flatMap((key) => index.first(key, MAX_NAMED_USERS)))].slice(0, MAX_NAMED_USERS),
           count: users.reduce((sum, key) => sum + index.count(key), 0),
         },
       };
@@ -124,7 +124,7 @@ function namesOf(index: ReturnType<typeof leaseIndex>, { id, user }: Order, { ne
 /** Of each phase one lease that is the network, beside this one, which may be the first of them. */
 function networksOf(index: ReturnType<typeof leaseIndex>, user: string, name: string, id: string): string[] {
   const others = (found: readonly string[]) => found.filter((each) => each !== id);
-  return LIVE.flatMap((phase) => others(index.some(networkKey(user, name, phase), 2)).slice(0, 1));
+  return LIVE.flatMap((phase) => others(index.first(networkKey(user, name, phase), 2)).slice(0, 1));
 }
 
 type Known = ReadonlyMap<string, Stored>;
@@ -174,7 +174,7 @@ function keysOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): string[
   const { network, needs } = claim.value;
   const { id, user } = order;
   const own = network === undefined ? [] : [networkKey(user, network, phase)];
-  if (!mayHold(phase)) return own;
+  if (!mayHoldResources(phase)) return own;
   const within = needs.networks.map((name) => withinKey(user, name));
   // Whoever orders to mount itself is refused, and never in its own way.
   const mounts = needs.volumes.flatMap((each) => (each === id ? [] : mountKey(user, each)));

@@ -1,7 +1,7 @@
 import { countedAs } from "../types/count-leases.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
 import { isAlive, promisedBytes, recordBytes, type Usage } from "../domain/decide-quota.ts";
-import { cannotGo, overdueAfterNs } from "../domain/decide-stuck.ts";
+import { isDecommissionStuck, overdueAfterNs } from "../domain/decide-stuck.ts";
 import type { LeaseRecord, Phase } from "../domain/lease.ts";
 import { ExpiryHeap } from "./expiry-heap.ts";
 
@@ -28,7 +28,7 @@ type Part = {
   readonly user: string;
   readonly usage: Usage;
   readonly promised: number;
-  readonly cannotGo: boolean;
+  readonly isDecommissionStuck: boolean;
   readonly counted: ReturnType<typeof countedAs>;
 };
 
@@ -42,7 +42,7 @@ export function leaseSums(): LeaseSums {
   const usages = new Map<string, Usage>();
   const ends = new ExpiryHeap();
   const overdue = new Set<string>();
-  let [promised, immovable] = [0, 0];
+  let [promised, stuckDecommissions] = [0, 0];
   const add = (part: Part, by: 1 | -1): void => {
     const { phase, user, usage, counted } = part;
     count(phases, phase, by);
@@ -53,7 +53,7 @@ export function leaseSums(): LeaseSums {
     if (now.bytes === 0) usages.delete(user);
     else usages.set(user, now);
     promised += by * part.promised;
-    if (part.cannotGo) immovable += by;
+    if (part.isDecommissionStuck) stuckDecommissions += by;
   };
   return {
     set: (id, record) => {
@@ -78,8 +78,8 @@ export function leaseSums(): LeaseSums {
       return { container, volume, network: size, zdb, vm, debug: of("debug"), machine: of("machine") };
     },
     phases: (nowNs) => {
-      for (const id of ends.takeOver(nowNs)) overdue.add(id);
-      return { phases: new Map(phases), stuck: immovable + overdue.size, overdue: overdue.size };
+      for (const id of ends.takeExpired(nowNs)) overdue.add(id);
+      return { phases: new Map(phases), stuck: stuckDecommissions + overdue.size, overdue: overdue.size };
     },
     usageOf: (user) => usages.get(user) ?? NONE,
     promised: () => promised,
@@ -93,7 +93,7 @@ function partOf(record: LeaseRecord): Part {
     user: record.order.user,
     usage: { leases: isAlive(record) ? 1 : 0, bytes: recordBytes(record) + promised },
     promised,
-    cannotGo: cannotGo(record),
+    isDecommissionStuck: isDecommissionStuck(record),
     counted: countedAs(record),
   };
 }

@@ -20,8 +20,8 @@ function aStore(
   createdNs = 1n,
 ): LeaseRecord {
   const type = "zdb";
-  const data = mapSecrets({ of: "order", type, data: '{"size":1,"password":"hush"}' }, (secret, field) =>
-    sealText(user, key, String(secret), { of: "order", id, user: user.userId, field }),
+  const data = mapSecrets({ kind: "order", type, data: '{"size":1,"password":"hush"}' }, (secret, field) =>
+    sealText(user, key, String(secret), { kind: "order", id, user: user.userId, field }),
   );
   return aLease({ order: { id, type, user: user.userId, engine: "main", createdNs, data }, ...changes });
 }

@@ -16,13 +16,13 @@ export type UnreadableWatch = Disposable & { readonly count: () => number };
 /** Tells of each that is there or comes, once, and again when there is another reason. */
 export function watchUnreadable(
   view: Pick<View<Readable>, "get" | "entries" | "onChange">,
-  tell: (lease: UnreadableLease) => void,
+  report: (lease: UnreadableLease) => void,
 ): UnreadableWatch {
   const known = new Map<string, string>();
   const found = (lease: UnreadableLease): void => {
     if (known.get(lease.id) === lease.because) return;
     known.set(lease.id, lease.because);
-    tell(lease);
+    report(lease);
   };
   for (const lease of unreadableLeases(view)) found(lease);
   const stop = view.onChange((id) => {

@@ -9,46 +9,46 @@ type Called = Pick<LeaseRecord, "order" | "run" | "phase">;
  */
 export type CallPauses = {
   /** It was asked for and waits: the pause until it is asked again grows. */
-  waits(lease: Called, nowNs: bigint): void;
+  noteWait(lease: Called, nowNs: bigint): void;
   /** The record as it is to be decided about: not before its pause is over. */
-  heldBack(record: LeaseRecord): LeaseRecord;
+  withPause(record: LeaseRecord): LeaseRecord;
   /** What it waits for may be there. That may be heard before the answer that it waits, which then counts for nothing. */
-  granted(id: string): void;
+  noteGrant(id: string): void;
   /** It is not asked for any more, or may be there by now. */
-  end(id: string): void;
+  clear(id: string): void;
 };
 
 /** What waits is asked for again first after the pause that so many failures have. */
-const FIRST = 3;
+const FIRST_FAILURES = 3;
 
 export function callPauses(retry: RetryPolicy): CallPauses {
   const pauses = new Map<
     string,
     Pick<Called, "run" | "phase"> & { readonly times: number; readonly untilNs: bigint }
   >();
-  const granted = new Set<string>();
+  const grants = new Set<string>();
   const pauseOf = ({ order, run, phase }: Called) => {
     const found = pauses.get(order.id);
     return found?.run === run && found.phase === phase ? found : undefined;
   };
   return {
-    waits: (lease, nowNs) => {
+    noteWait: (lease, nowNs) => {
       const { order, run, phase } = lease;
-      if (granted.delete(order.id)) return;
+      if (grants.delete(order.id)) return;
       const times = (pauseOf(lease)?.times ?? 0) + 1;
-      pauses.set(order.id, { run, phase, times, untilNs: decideRetry(FIRST - 1 + times, nowNs, retry) });
+      pauses.set(order.id, { run, phase, times, untilNs: decideRetry(FIRST_FAILURES - 1 + times, nowNs, retry) });
     },
-    heldBack: (record) => {
+    withPause: (record) => {
       const notBeforeNs = pauseOf(record)?.untilNs ?? 0n;
       return notBeforeNs > record.notBeforeNs ? { ...record, notBeforeNs } : record;
     },
-    granted: (id) => {
+    noteGrant: (id) => {
       pauses.delete(id);
-      granted.add(id);
+      grants.add(id);
     },
-    end: (id) => {
+    clear: (id) => {
       pauses.delete(id);
-      granted.delete(id);
+      grants.delete(id);
     },
   };
 }

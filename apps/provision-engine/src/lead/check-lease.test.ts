@@ -9,7 +9,7 @@ import type { Outcome } from "./pass.ts";
 const NOW = 2_000n;
 const signature = new Uint8Array(64);
 const result = { id: "1-1", type: "debug", createdNs: 1n, state: "ok", message: "", data: "1", signature } as const;
-const FAILS: Outcome = { ok: false, message: "its node is away", retryable: true };
+const FAILS: Outcome = { ok: false, message: "its node is away", isRetryable: true };
 
 /** One lease in a bucket, and what is found of it. */
 function world(changes: Parameters<typeof aLease>[0] = {}) {
@@ -61,18 +61,18 @@ it("writes down what is wrong with an active lease, and once that it is well aga
 
 it("tells what was missing of an active lease, and was made again within one look", async () => {
   const { check, now } = world();
-  await check({ ok: true, data: "1", remade: ["Deployment lease-1-1", "Service lease-1-1"] });
+  await check({ ok: true, data: "1", recreated: ["Deployment lease-1-1", "Service lease-1-1"] });
   expect(now()).toMatchObject({ trouble: "", result });
   expect(now().outbox).toMatchObject([
     { eventType: "RESTORED", message: "made again: Deployment lease-1-1, Service lease-1-1" },
   ]);
-  await check({ ok: true, data: "2", remade: ["Deployment lease-1-1"] });
+  await check({ ok: true, data: "2", recreated: ["Deployment lease-1-1"] });
   expect(now().outbox.at(-1)?.message).toBe("made again: Deployment lease-1-1; with another result");
 });
 
 it("says nothing of a lease that could not be looked at, as nobody answered", async () => {
   const { check, now, lines } = world();
-  const away: Outcome = { ok: false, message: "kubernetes is unavailable", retryable: true, waits: true };
+  const away: Outcome = { ok: false, message: "kubernetes is unavailable", isRetryable: true, isWaiting: true };
   expect(await check(away)).toBe(false);
   await check(FAILS);
   expect(await check(away)).toBe(false);

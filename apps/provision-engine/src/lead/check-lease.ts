@@ -16,7 +16,7 @@ export async function checkLease(deps: CheckDeps, id: string): Promise<boolean> 
   if (found === undefined) return false;
   const outcome = await deps.check(found.record);
   // That nobody answers says nothing of the lease.
-  if (outcome === undefined || (!outcome.ok && outcome.waits === true)) return false;
+  if (outcome === undefined || (!outcome.ok && outcome.isWaiting === true)) return false;
   return retryOnConflict(`lease ${id}`, async () => {
     const stored = await activeLease(deps, id);
     if (stored?.record.run !== found.record.run) return { unchanged: false };
@@ -36,11 +36,11 @@ async function activeLease({ fence, now, read }: CheckDeps, id: string) {
 function changeBy({ sign, now }: CheckDeps, { order, result }: LeaseRecord, outcome: Outcome) {
   if (!outcome.ok) return { kind: "checked", trouble: outcome.message, result: undefined } as const;
   const changed = (): Result => sign(buildResult(order, { data: outcome.data }, now()));
-  const { remade = [] } = outcome;
+  const { recreated = [] } = outcome;
   return {
     kind: "checked",
     trouble: "",
     result: outcome.data === result?.data ? undefined : changed(),
-    remade,
+    recreated,
   } as const;
 }

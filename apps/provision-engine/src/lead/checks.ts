@@ -6,7 +6,7 @@ export type Checks = {
   /** Strictly after which time; undefined: never, as it is not active. */
   next(record: LeaseRecord, nowNs: bigint): bigint | undefined;
   /** As `next`, of one that is known. */
-  of(id: string): bigint | undefined;
+  scheduled(id: string): bigint | undefined;
   isDue(id: string, nowNs: bigint): boolean;
   /** It was looked at just now. */
   done(id: string, isTroubled: boolean, nowNs: bigint): void;
@@ -16,9 +16,9 @@ export type Checks = {
 };
 
 /** What is not as it should be is looked at again after this. */
-const TROUBLED_MS = 60_000;
+const TROUBLED_INTERVAL_MS = 60_000;
 /** Between two looks at one lease, however often something of it vanishes. */
-const LEAST_MS = 10_000;
+const MIN_INTERVAL_MS = 10_000;
 
 /** `random`: from 0 up to 1. */
 export function openChecks(everyMs: number, random: () => number): Checks {
@@ -39,13 +39,13 @@ export function openChecks(everyMs: number, random: () => number): Checks {
       due.set(id, known);
       return known;
     },
-    of: (id) => due.get(id),
+    scheduled: (id) => due.get(id),
     isDue: (id, nowNs) => isOver(due.get(id) ?? nowNs, nowNs),
     done: (id, isTroubled, nowNs) => {
       if (!due.has(id)) return;
-      const pauseMs = isTroubled ? Math.min(everyMs, TROUBLED_MS) : everyMs;
+      const pauseMs = isTroubled ? Math.min(everyMs, TROUBLED_INTERVAL_MS) : everyMs;
       due.set(id, nowNs + inNs(pauseMs * (0.9 + 0.2 * random())));
-      notBefore.set(id, nowNs + inNs(Math.min(everyMs, LEAST_MS)));
+      notBefore.set(id, nowNs + inNs(Math.min(everyMs, MIN_INTERVAL_MS)));
     },
     soon: (id, nowNs) => {
       const known = due.get(id);

@@ -5,13 +5,13 @@ import type { Brake, BrakePolicy } from "@muster/ledger-client/plan-sweep";
 import type { Records } from "./records.ts";
 import { decideBrake, type Census } from "../domain/decide-brake.ts";
 import {
-  isGivenBack,
+  isStaleReservation,
   isNamespace,
   keepOccupied,
   mayBeUsed,
   placeOf,
   planCleanup,
-  standingIn,
+  standingOf,
   type CleanupPolicy,
   type CleanupSnapshot,
   type CleanupStep,
@@ -43,7 +43,7 @@ export type CleanerDeps = {
   /** Of the records, as they are stored now. */
   readonly census: () => Promise<Census>;
   readonly policy: CleanupPolicy & BrakePolicy & { readonly mode: CleanupMode; readonly everyMs: number };
-  readonly tell: {
+  readonly report: {
     step(step: CleanupStep, isDryRun: boolean): void;
     /** After each look; undefined: nothing is held up. */
     brake(brake: Brake | undefined): void;
@@ -60,11 +60,11 @@ export type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: 
 export type Cleaner = {
   /**
    * Steps for all that was found; removes what may go, unless it is a dry run, which counts as a look too. Rejects with unavailable while this replica does not lead, or all
-   * that was ordered before is not known yet. `confirmed`: so many objects may go even if that looks as if records were lost. `givesBack`: also in a dry run machines go
+   * that was ordered before is not known yet. `confirmed`: so many objects may go even if that looks as if records were lost. `releasesMachines`: also in a dry run machines go
    * that are held for leases whose records say that they are over.
    */
-  look(
-    options: { readonly isDryRun: boolean; readonly confirmed: number; readonly givesBack?: boolean },
+  sweep(
+    options: { readonly isDryRun: boolean; readonly confirmed: number; readonly releasesMachines?: boolean },
     signal: AbortSignal,
   ): Promise<Cleanup>;
   /** What has to come before the first look; empty: nothing. Throws unavailable while this replica does not lead. */
@@ -79,15 +79,15 @@ export type Cleaner = {
   historyTaken(): void;
 };
 
-const READS_AT_ONCE = 32;
+const MAX_CONCURRENT_READS = 32;
 /** Leases that may have had a workload, one after the other. */
-const HANDED_MOST = 1000;
+const MAX_HANDOVERS = 1000;
 const RETRY_MS = 1000;
 
 /** What one leadership knows: the next leader looks, too, and remembers what it has seen by itself. */
-type Leading = {
+type Leadership = {
   readonly signal: AbortSignal;
-  readonly looks: Pick<Cleaner, "look" | "brake">;
+  readonly sweeps: Pick<Cleaner, "sweep" | "brake">;
   /** Sources that have not brought their history yet. */
   missing: number;
   readonly known: PromiseWithResolvers<undefined>;
@@ -96,39 +96,39 @@ type Leading = {
 /** `sources`: how many have to have brought their history first. */
 export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
   /** Undefined: this replica does not lead. */
-  let leading: Leading | undefined;
+  let leading: Leadership | undefined;
   let nextMs: number | undefined;
   let turn: Promise<unknown> = Promise.resolve();
 
-  const requireLead = (): Leading => {
+  const requireLead = (): Leadership => {
     if (leading === undefined || leading.signal.aborted) return refuse(LEADER);
     return leading;
   };
-  const requireHistory = (): Leading => {
+  const requireHistory = (): Leadership => {
     const own = requireLead();
     return own.missing > 0 ? refuse(HISTORY) : own;
   };
   /** Whoever has lost the lead removes nothing any more. */
-  const lookAs: Cleaner["look"] = async (options, asked) => {
+  const sweepAsLeader: Cleaner["sweep"] = async (options, asked) => {
     const own = requireHistory();
     try {
-      return await own.looks.look(options, AbortSignal.any([asked, own.signal]));
+      return await own.sweeps.sweep(options, AbortSignal.any([asked, own.signal]));
     } finally {
       // Whatever came of it, its caller asks the next leader.
       if (own.signal.aborted) refuse(LEADER);
     }
   };
-  const look: Cleaner["look"] = (options, asked) => {
+  const sweep: Cleaner["sweep"] = (options, asked) => {
     requireHistory();
-    const mine = turn.then(() => lookAs(options, asked));
+    const mine = turn.then(() => sweepAsLeader(options, asked));
     turn = mine.catch(() => undefined);
     return mine;
   };
 
   return {
-    look,
+    sweep,
     waitsFor: () => (requireLead().missing > 0 ? HISTORY : ""),
-    brake: () => requireHistory().looks.brake(),
+    brake: () => requireHistory().sweeps.brake(),
     schedule: () => ({ mode: deps.policy.mode, nextMs }),
     historyTaken: () => {
       if (leading === undefined) return;
@@ -136,11 +136,11 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
       if (leading.missing === 0) leading.known.resolve(undefined);
     },
     run: async (signal) => {
-      leading = { signal, looks: startLooks(deps), missing: sources, known: Promise.withResolvers() };
+      leading = { signal, sweeps: startSweeps(deps), missing: sources, known: Promise.withResolvers() };
       if (sources === 0) leading.known.resolve(undefined);
       try {
         await Promise.race([leading.known.promise, ended(signal)]);
-        await lookAgain(deps, look, (atMs) => (nextMs = atMs), signal);
+        await sweepPeriodically(deps, sweep, (atMs) => (nextMs = atMs), signal);
         await ended(signal);
       } finally {
         leading = undefined;
@@ -158,45 +158,53 @@ function refuse(dependency: string): never {
 }
 
 /** Looks without being asked, until the signal. The second look, after the grace, is what removes. `next`: told when that is; undefined: it is now. */
-async function lookAgain(
-  { nowMs, policy: { mode, everyMs, graceMs }, tell }: CleanerDeps,
-  look: Cleaner["look"],
-  next: (atMs: number | undefined) => void,
+async function sweepPeriodically(
+  { nowMs, policy: { mode, everyMs, graceMs }, report }: CleanerDeps,
+  sweep: Cleaner["sweep"],
+  onSchedule: (atMs: number | undefined) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  for (let looked = 0; mode !== "off" && !signal.aborted; looked += 1) {
-    next(undefined);
-    const options = { isDryRun: mode === "dry-run", confirmed: 0, givesBack: true };
-    await look(options, signal).catch((error: unknown) => signal.aborted || tell.failed(error));
-    const pauseMs = looked % 2 === 0 ? graceMs : everyMs;
-    next(nowMs() + pauseMs);
+  for (let sweeps = 0; mode !== "off" && !signal.aborted; sweeps += 1) {
+    onSchedule(undefined);
+    const options = { isDryRun: mode === "dry-run", confirmed: 0, releasesMachines: true };
+    await sweep(options, signal).catch((error: unknown) => signal.aborted || report.failed(error));
+    const pauseMs = sweeps % 2 === 0 ? graceMs : everyMs;
+    onSchedule(nowMs() + pauseMs);
     await pause(pauseMs, signal);
   }
 }
 
 /** The looks of one leadership, each of which remembers what looked left over at the one before. */
-function startLooks({ leftovers, records, census, nowMs, policy, tell }: CleanerDeps): Pick<Cleaner, "look" | "brake"> {
+function startSweeps({
+  leftovers,
+  records,
+  census,
+  nowMs,
+  policy,
+  report,
+}: CleanerDeps): Pick<Cleaner, "sweep" | "brake"> {
   const leftSince = new Map<string, number>();
   let brake: Brake | undefined;
   const truthOf = async (id: string): Promise<LeaseTruth> => {
     try {
       let stored = await records.get(id);
-      for (let handed = 1; stored?.record.heir !== undefined; handed += 1) {
+      for (let handovers = 1; stored?.record.heir !== undefined; handovers += 1) {
         // What has changed hands so often is left to people.
-        if (handed > HANDED_MOST) return { is: "unknown", because: `it was taken over ${HANDED_MOST} times and more` };
+        if (handovers > MAX_HANDOVERS)
+          return { kind: "unknown", because: `it was taken over ${MAX_HANDOVERS} times and more` };
         stored = await records.get(stored.record.heir);
       }
-      return stored === undefined ? { is: "none" } : { is: "record", record: stored.record };
+      return stored === undefined ? { kind: "none" } : { kind: "record", record: stored.record };
     } catch (error) {
-      return { is: "unknown", because: error instanceof Error ? error.message : String(error) };
+      return { kind: "unknown", because: error instanceof Error ? error.message : String(error) };
     }
   };
   const remove = async (step: CleanupStep, signal: AbortSignal): Promise<CleanupStep> => {
     const { object } = step;
     // What is believed of it, of its lease and of what is in it may be some time old by now.
-    const around = await lookAround(leftovers, object, signal);
+    const dependents = await observeDependents(leftovers, object, signal);
     const truth = new Map([[object.lease?.id ?? "", await truthOf(object.lease?.id ?? "")]]);
-    const [again] = planCleanup({ ...around, truth, leftSince, nowMs: nowMs() }, policy);
+    const [again] = planCleanup({ ...dependents, truth, leftSince, nowMs: nowMs() }, policy);
     if (again?.do !== "remove") return again ?? step;
     if (signal.aborted) return { do: "suspect", object, because: `${step.because}, but the look was ended` };
     await leftovers.remove(object, signal);
@@ -209,13 +217,13 @@ function startLooks({ leftovers, records, census, nowMs, policy, tell }: Cleaner
     const truth = new Map<string, LeaseTruth>();
     await forEachSome(
       ids,
-      READS_AT_ONCE,
+      MAX_CONCURRENT_READS,
       async (id) => truth.set(id, await truthOf(id)),
-      (_id, error) => tell.failed(error),
+      (_id, error) => report.failed(error),
     );
-    return { objects, truth, standingOf: standingIn({ truth, inUse, unlisted }, policy.engine) };
+    return { objects, truth, standingOf: standingOf({ truth, inUse, unlisted }, policy.engine) };
   };
-  const look: Cleaner["look"] = async ({ isDryRun, confirmed, givesBack = false }, signal) => {
+  const sweep: Cleaner["sweep"] = async ({ isDryRun, confirmed, releasesMachines = false }, signal) => {
     const observed = await observe(signal);
     return sweepOwners({
       observe: () => Promise.resolve(observed),
@@ -224,18 +232,18 @@ function startLooks({ leftovers, records, census, nowMs, policy, tell }: Cleaner
       nowMs,
       refine: keepOccupied,
       brake: async (steps) => (brake = decideBrake(steps, observed, await census(), confirmed, policy)),
-      isHarmless: (step) => givesBack && isGivenBack(step, observed),
+      isHarmless: (step) => releasesMachines && isStaleReservation(step, observed),
       kindOf: ({ kind }) => kind,
       remove: (step) => remove(step, signal),
-      report: tell,
+      report,
       isDryRun,
     });
   };
-  return { look, brake: () => brake };
+  return { sweep, brake: () => brake };
 }
 
 /** The object with all that lives in it, and what uses them. */
-async function lookAround(
+async function observeDependents(
   leftovers: Leftovers,
   object: FoundObject,
   signal: AbortSignal,

@@ -109,7 +109,7 @@ function worldBehind() {
     digest,
     nowNs: () => nsFromMs(Date.now()),
     policy: config.engine,
-    tell: {
+    report: {
       failed: () => undefined,
       defect: () => undefined,
       planned: ({ lease }) => void planned.push(lease.phase),

@@ -24,7 +24,7 @@ export type HintDeps = {
 
 type Hinted = {
   readonly checks: Pick<Checks, "soon">;
-  readonly pauses: Pick<CallPauses, "granted">;
+  readonly pauses: Pick<CallPauses, "noteGrant">;
   readonly wake: (id: string) => void;
 };
 
@@ -41,7 +41,7 @@ export function followHints(ops: HintDeps, { checks, pauses, wake }: Hinted): ()
     grants.onGrant((id) => {
       const holder = holderOf(ops, id);
       // Of one that is asked for; an active one may have machines again that it had lost.
-      if (ops.holdings.find(holder)?.phase === "PROVISIONING") pauses.granted(holder);
+      if (ops.holdings.find(holder)?.phase === "PROVISIONING") pauses.noteGrant(holder);
       checks.soon(holder, nowNs());
       wake(holder);
     }),

@@ -26,7 +26,7 @@ export type LeaseController = {
 };
 
 /** A wall clock that is set is noticed after this. */
-const ALARM_MS_MAX = 10_000;
+const MAX_ALARM_MS = 10_000;
 
 export function startLeaseController(options: LeaseControllerOptions): LeaseController {
   const { name, pass, nowNs, retry, failed, lead, alarm = systemClock.alarm } = options;
@@ -35,10 +35,10 @@ export function startLeaseController(options: LeaseControllerOptions): LeaseCont
   const delayMs = (atNs: bigint): number => msOf(atNs + 1n - nowNs());
   const queue = workQueue({
     // The limits of each lease only: the failures of one delay no other.
-    limits: { ...retry, burst: Infinity },
+    limits: { firstMs: retry.firstMs, mostMs: retry.maxMs, burst: Infinity },
     clock: {
       now: () => msOf(nowNs() - startedNs),
-      alarm: (afterMs, ring) => alarm(Math.min(Math.max(1, Math.ceil(afterMs)), ALARM_MS_MAX), ring),
+      alarm: (afterMs, ring) => alarm(Math.min(Math.max(1, Math.ceil(afterMs)), MAX_ALARM_MS), ring),
     },
   });
   const done = runController({

@@ -58,7 +58,7 @@ async function settles(world: World): Promise<void> {
   const records = [...world.records.values()].map(({ record }) => record);
   for (const record of records) {
     expect(["ACTIVE", "ENDED", "FAILED"]).toContain(record.phase);
-    expect(planFeedback(record, 2n ** 62n)).toMatchObject({ tell: "nothing" });
+    expect(planFeedback(record, 2n ** 62n)).toMatchObject({ kind: "nothing" });
     expect(record.orderHash === undefined).toBe(record.phase === "ACTIVE");
   }
   expect(records.filter(({ phase }) => phase === "ACTIVE")).toHaveLength(world.copies.size);

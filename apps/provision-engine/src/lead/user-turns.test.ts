@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { aside, userTurns } from "./user-turns.ts";
+import { releaseTurnWhile, userTurns } from "./user-turns.ts";
 
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
@@ -75,7 +75,7 @@ it("what only waits gives its turn to others, and goes on in a turn of its own",
   const { turns, begun, underWay, add } = turning(1);
   const there = Promise.withResolvers<string>();
   const waits = turns("a", async () => {
-    const seen = await aside(() => there.promise);
+    const seen = await releaseTurnWhile(() => there.promise);
     begun.push("a goes on");
     return seen;
   });
@@ -88,7 +88,7 @@ it("what only waits gives its turn to others, and goes on in a turn of its own",
   underWay[0]?.();
   expect(await waits).toBe("seen");
   await other;
-  expect(await aside(() => Promise.resolve("without a turn"))).toBe("without a turn");
+  expect(await releaseTurnWhile(() => Promise.resolve("without a turn"))).toBe("without a turn");
 });
 
 it.each([
@@ -97,7 +97,9 @@ it.each([
 ])("two concurrent waits in one turn take one slot afterwards, where %s", async (_title, together) => {
   const { turns, begun, underWay, add } = turning(1);
   const [first, second] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
-  const both = turns("a", () => Promise.all([aside(() => first.promise), aside(() => second.promise)]));
+  const both = turns("a", () =>
+    Promise.all([releaseTurnWhile(() => first.promise), releaseTurnWhile(() => second.promise)]),
+  );
   const other = add("b");
   await settle();
   expect(begun).toEqual(["b"]);
@@ -122,7 +124,7 @@ it("work that nobody waits for any more keeps no turn", async () => {
   const late = Promise.withResolvers<undefined>();
   let goesOn: Promise<unknown> = Promise.resolve();
   await turns("a", () => {
-    goesOn = aside(() => late.promise);
+    goesOn = releaseTurnWhile(() => late.promise);
     return Promise.resolve();
   });
   const all = [add("b")];

@@ -12,18 +12,18 @@ type Waiting = { readonly begin: () => void; hasLeft: boolean };
 type Turn = {
   isHeld: boolean;
   hasEnded: boolean;
-  readonly give: () => void;
+  readonly release: () => void;
   /** Resolves once the turn is held; concurrent calls take one slot. */
-  readonly takeAgain: () => Promise<void>;
+  readonly reacquire: () => Promise<void>;
 };
 
 const turns = new AsyncLocalStorage<Turn>();
 
-export function userTurns(atOnce: number): UserTurns {
+export function userTurns(maxConcurrent: number): UserTurns {
   /** The first of them is next; who has had a turn comes last. */
   const users = new Map<string, Waiting[]>();
   let busy = 0;
-  const pass = (): void => {
+  const startNext = (): void => {
     for (const [user, waiting] of users) {
       users.delete(user);
       let next = waiting.shift();
@@ -37,7 +37,7 @@ export function userTurns(atOnce: number): UserTurns {
   };
   const take = async (user: string, signal?: AbortSignal): Promise<void> => {
     signal?.throwIfAborted();
-    if (busy < atOnce) {
+    if (busy < maxConcurrent) {
       busy += 1;
       return;
     }
@@ -55,23 +55,23 @@ export function userTurns(atOnce: number): UserTurns {
   };
   const turnOf = (user: string): Turn => {
     let taking: Promise<void> | undefined;
-    const retake = async (): Promise<void> => {
+    const reacquire = async (): Promise<void> => {
       await take(user);
       taking = undefined;
       turn.isHeld = true;
       // The work has ended meanwhile.
-      if (turn.hasEnded) turn.give();
+      if (turn.hasEnded) turn.release();
     };
     const turn: Turn = {
       isHeld: true,
       hasEnded: false,
-      give: () => {
+      release: () => {
         if (!turn.isHeld) return;
         turn.isHeld = false;
-        pass();
+        startNext();
       },
-      takeAgain: async () => {
-        if (!turn.isHeld) await (taking ??= retake());
+      reacquire: async () => {
+        if (!turn.isHeld) await (taking ??= reacquire());
       },
     };
     return turn;
@@ -83,7 +83,7 @@ export function userTurns(atOnce: number): UserTurns {
       return await turns.run(turn, work);
     } finally {
       turn.hasEnded = true;
-      turn.give();
+      turn.release();
     }
   };
 }
@@ -92,13 +92,13 @@ export function userTurns(atOnce: number): UserTurns {
  * Releases the turn of the calling work, if it has one, while `wait` is pending, and resolves once it has a turn again.
  * Concurrent calls within one work share its turn.
  */
-export async function aside<Result>(wait: () => Promise<Result>): Promise<Result> {
+export async function releaseTurnWhile<Result>(wait: () => Promise<Result>): Promise<Result> {
   const turn = turns.getStore();
   if (turn === undefined) return wait();
-  turn.give();
+  turn.release();
   try {
     return await wait();
   } finally {
-    await turn.takeAgain();
+    await turn.reacquire();
   }
 }

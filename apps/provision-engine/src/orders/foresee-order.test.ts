@@ -28,16 +28,16 @@ function foresee(
   order: Order,
   { before = [], fault, capacity = {}, phase = "ORDERED", there = [] }: World = {},
 ): Promise<string> {
-  const tryOut = () => (fault === undefined ? Promise.resolve() : Promise.reject(new FaultError(fault)));
+  const preflight = () => (fault === undefined ? Promise.resolve() : Promise.reject(new FaultError(fault)));
   const holdings = openHoldings(capacity, {});
   for (const each of there) holdings.learn({ record: aLease(each), revision: 1 });
   const deps: ForeseeDeps = {
-    workloads: new Map(["network", "container", "machine"].map((type) => [type, { tryOut }])),
+    workloads: new Map(["network", "container", "machine"].map((type) => [type, { preflight }])),
     around: holdings.around,
     overheads: {},
     phaseOf: (id) => holdings.find(id)?.phase,
     referencedBy: () => undefined,
-    policy: { tombstoneNs: 1n, crash: { windowNs: 1n }, orderAgeMaxNs: 1_000_000n, listedAgeMaxNs: 1_000_000n },
+    policy: { tombstoneNs: 1n, crash: { windowNs: 1n }, maxOrderAgeNs: 1_000_000n, maxListedAgeNs: 1_000_000n },
     nowNs: () => 2_000n,
   };
   return foreseeOrder(deps, aLease({ order, phase }), before, new AbortController().signal);

@@ -3,7 +3,7 @@ import type { Order } from "@muster/leases";
 import type { Claim } from "../domain/claim.ts";
 import type { OrderAges } from "../domain/decide-order.ts";
 import type { Referenced, Neighbour, Surroundings } from "../domain/surroundings.ts";
-import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
+import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
 import { takeSnapshot } from "../domain/lease-snapshot.ts";
 import { planLease, type LeasePolicy } from "../domain/plan-lease.ts";
 import { addUnits } from "../domain/resource-units.ts";
@@ -13,7 +13,7 @@ import { readClaim } from "../types/workload-types.ts";
 import type { Workload } from "../types/workload.ts";
 
 export type ForeseeDeps = {
-  readonly workloads: ReadonlyMap<string, Pick<Workload, "tryOut">>;
+  readonly workloads: ReadonlyMap<string, Pick<Workload, "preflight">>;
   readonly around: Holdings["around"];
   readonly overheads: Overheads;
   /** Undefined: there is no such lease. */
@@ -24,7 +24,7 @@ export type ForeseeDeps = {
 };
 
 /** Of what a workload asks others before it says that it could be made. */
-const TRY_OUT_MS = 2000;
+const MAX_PREFLIGHT_MS = 2000;
 
 /**
  * Why an order would be FAILED as soon as it is begun, decided from what is known now as its own step would be; empty: nothing is known against it, and it may still fail.
@@ -53,20 +53,20 @@ export async function foreseeOrder(
     deps.policy,
   );
   const plan = planLease(snapshot, deps.policy, deps.nowNs());
-  if (plan.do === "fail") return plan.message;
+  if (plan.kind === "fail") return plan.message;
   // Of what waits, and of what is there already, nothing is made now.
-  if (plan.do !== "change" || snapshot.reference !== undefined) return "";
+  if (plan.kind !== "change" || snapshot.reference !== undefined) return "";
   return refusalOf(workload, record, signal);
 }
 
 async function refusalOf(
-  workload: Pick<Workload, "tryOut"> | undefined,
+  workload: Pick<Workload, "preflight"> | undefined,
   record: LeaseRecord,
   signal: AbortSignal,
 ): Promise<string> {
-  const late = AbortSignal.any([signal, AbortSignal.timeout(TRY_OUT_MS)]);
+  const late = AbortSignal.any([signal, AbortSignal.timeout(MAX_PREFLIGHT_MS)]);
   try {
-    await workload?.tryOut?.(record, late);
+    await workload?.preflight?.(record, late);
     return "";
   } catch (error) {
     const fault = faultOf(error);
@@ -106,5 +106,5 @@ function withOrders(
 
 /** What may be there is counted as it is, and what has ended never runs again. */
 function wouldBegin(phase: Phase | undefined): boolean {
-  return phase === undefined || (!mayHold(phase) && phase !== "ENDED");
+  return phase === undefined || (!mayHoldResources(phase) && phase !== "ENDED");
 }

@@ -12,8 +12,8 @@ const plain = anOrder({ id: "1-1", user: user.userId, type: "zdb", data: '{"size
 
 function sealed(order: Order): Order {
   const { id, type } = order;
-  const data = mapSecrets({ of: "order", type, data: order.data }, (secret, field) =>
-    sealText(user, engine.userId, String(secret), { of: "order", id, user: order.user, field }),
+  const data = mapSecrets({ kind: "order", type, data: order.data }, (secret, field) =>
+    sealText(user, engine.userId, String(secret), { kind: "order", id, user: order.user, field }),
   );
   return { ...order, data };
 }
@@ -42,7 +42,7 @@ it("seals the kubeconfig of a result to the user of the order, and nothing of ot
   const result = JSON.stringify({ namespace: "n", kubeconfig: "token" });
   const { namespace, kubeconfig } = JSON.parse(secrets.seal(order, result)) as Record<string, string>;
   expect(namespace).toBe("n");
-  const place = { of: "result", id: "1-1", user: user.userId, field: "kubeconfig" } as const;
+  const place = { kind: "result", id: "1-1", user: user.userId, field: "kubeconfig" } as const;
   expect(openText(user, kubeconfig ?? "", place)).toBe("token");
   expect(secrets.seal({ ...order, type: "debug" }, result)).toBe(result);
 });

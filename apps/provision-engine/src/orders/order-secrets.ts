@@ -16,8 +16,8 @@ export type OrderSecrets = {
 export function orderSecrets(signer: Signer, { unsealed }: { readonly unsealed: boolean }): OrderSecrets {
   const open = (order: Order): Order => {
     const { id, user, type } = order;
-    const data = mapSecrets({ of: "order", type, data: order.data }, (secret, field) =>
-      isSealed(secret) ? openText(signer, secret, { of: "order", id, user, field }) : secret,
+    const data = mapSecrets({ kind: "order", type, data: order.data }, (secret, field) =>
+      isSealed(secret) ? openText(signer, secret, { kind: "order", id, user, field }) : secret,
     );
     return data === order.data ? order : { ...order, data };
   };
@@ -35,8 +35,8 @@ export function orderSecrets(signer: Signer, { unsealed }: { readonly unsealed: 
     },
     seal: ({ id, user, type }, result) => {
       if (unsealed && publicKeyOf(user) === undefined) return result;
-      return mapSecrets({ of: "result", type, data: result }, (secret, field) =>
-        typeof secret === "string" ? sealText(signer, user, secret, { of: "result", id, user, field }) : secret,
+      return mapSecrets({ kind: "result", type, data: result }, (secret, field) =>
+        typeof secret === "string" ? sealText(signer, user, secret, { kind: "result", id, user, field }) : secret,
       );
     },
   };

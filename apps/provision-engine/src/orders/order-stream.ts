@@ -6,33 +6,33 @@ import { toOrder } from "@muster/leases/wire";
 import { refuseOrder } from "../domain/decide-order.ts";
 import { buildResult } from "../domain/build-result.ts";
 import { SOURCES } from "../domain/lease.ts";
-import { laterMessages } from "./later-messages.ts";
+import { deferredMessages } from "./deferred-messages.ts";
 import { takeOrder, type Ordered, type RequestDeps } from "./requests.ts";
-import type { TellDeps } from "../lead/tell-lease.ts";
+import type { ReportDeps } from "../lead/report-lease.ts";
 
 export type OrderStreamDeps = {
   readonly bus: Bus;
   readonly requests: RequestDeps;
-  readonly feedback: TellDeps["feedback"];
-  readonly sign: TellDeps["sign"];
+  readonly feedback: ReportDeps["feedback"];
+  readonly sign: ReportDeps["sign"];
   readonly onRetry: (error: unknown) => void;
   readonly signal: AbortSignal;
 };
 
 const SOURCE = SOURCES.stream;
 const AREA = "lease";
-const IN_FLIGHT = 64;
+const MAX_IN_FLIGHT = 64;
 const ACK_WAIT_MS = 30_000;
 /** Between two attempts of what its user may not have yet. */
-const LATER_MS = 10_000;
+const DEFER_MS = 10_000;
 /** Orders that wait for that, of those that this process was given: more of them are refused. */
-const LATER_MOST = 1000;
+const MAX_DEFERRED = 1000;
 /** What its user sent before waits in this process. */
-const BEHIND: Ordered = refuseOrder({
+const BEHIND_EARLIER: Ordered = refuseOrder({
   code: "limit_exceeded",
   what: "orders that wait in the engine",
-  limit: LATER_MOST,
-  retryAfterMs: LATER_MS,
+  limit: MAX_DEFERRED,
+  retryAfterMs: DEFER_MS,
 });
 
 /**
@@ -51,14 +51,14 @@ export async function consumeOrders({
   const { engine } = requests.policy;
   await bus.ensureStream(streams.leaseOrders);
   // What comes back does so after one pause; a second one is for the way.
-  const later = laterMessages({ most: LATER_MOST, forMs: 2 * LATER_MS });
+  const deferred = deferredMessages({ maxMessages: MAX_DEFERRED, forMs: 2 * DEFER_MS });
   return consumeEvents(
     bus,
     {
       stream: streams.leaseOrders.name,
       durable: `lease-orders-${engine}`,
       subject: subjects.ordersOfEngine(engine),
-      maxInFlight: IN_FLIGHT,
+      maxInFlight: MAX_IN_FLIGHT,
       ackWaitMs: ACK_WAIT_MS,
       area: AREA,
       signal,
@@ -72,20 +72,20 @@ export async function consumeOrders({
         return;
       }
       const message = { sequence: delivery.sequence, user: order.user };
-      const ordered = later.isBehind(message, Date.now())
-        ? BEHIND
+      const ordered = deferred.isBehind(message, Date.now())
+        ? BEHIND_EARLIER
         : await takeOrder(requests, { order, requestId: "", source: SOURCE, dryRun: false });
       if (!("fault" in ordered)) {
-        later.done(message.sequence);
+        deferred.done(message.sequence);
         return;
       }
-      const wait = isRetryable(ordered.fault) ? later.wait(message, Date.now()) : "refused";
-      if (wait === "begins") onRetry(new FaultError(ordered.fault));
+      const wait = isRetryable(ordered.fault) ? deferred.defer(message, Date.now()) : "refused";
+      if (wait === "deferred") onRetry(new FaultError(ordered.fault));
       if (wait !== "refused") {
-        delivery.retry(LATER_MS);
+        delivery.retry(DEFER_MS);
         return;
       }
-      later.done(message.sequence);
+      deferred.done(message.sequence);
       if (ordered.answer !== "nothing") {
         const { id, createdNs } = order;
         const error = describeFault(ordered.fault);

@@ -7,15 +7,15 @@ import { openHoldings } from "../holdings/holdings.ts";
 import type { RequestDeps } from "./requests.ts";
 import type { LeaseJob, LeaseSource } from "../sources/lease-source.ts";
 import { takePolled, type TakePolledDeps } from "./take-polled.ts";
-import type { Answer } from "../lead/tell-lease.ts";
+import type { Answer } from "../lead/report-lease.ts";
 
 const NS_PER_DAY = 86_400_000_000_000n;
 const policy = {
   engine: "main",
   verifySignatures: false,
   legacySignatures: false,
-  orderAgeMaxNs: NS_PER_DAY,
-  listedAgeMaxNs: NS_PER_DAY,
+  maxOrderAgeNs: NS_PER_DAY,
+  maxListedAgeNs: NS_PER_DAY,
   unsealedSecrets: false,
 };
 const order = anOrder({ id: "1-1", createdNs: 1n, durationNs: NS_PER_DAY });
@@ -62,14 +62,14 @@ async function takeAll({
         verify: () => true,
         digest,
         policy,
-        quota: { leasesMax: 1, bytesMax: 65_536 },
+        quota: { maxLeases: 1, maxBytes: 65_536 },
         holdings,
       },
       feedback,
       sign: (result) => ({ ...result, signature: new Uint8Array() }),
       historyTaken,
       failed: (_, what) => failed.push(what),
-      laterMs,
+      retryWaitingMs: laterMs,
     },
     source,
     stop,

@@ -20,7 +20,7 @@ export type WaitingOrders<Job extends WaitingOrder> = {
 };
 
 /** Holds at most so many, and a few more that are tried at the same moment. */
-export function waitingOrders<Job extends WaitingOrder>(most: number): WaitingOrders<Job> {
+export function waitingOrders<Job extends WaitingOrder>(maxOrders: number): WaitingOrders<Job> {
   const jobs = new Map<string, Job>();
   return {
     has: (id) => jobs.has(id),
@@ -31,7 +31,7 @@ export function waitingOrders<Job extends WaitingOrder>(most: number): WaitingOr
       }
       return false;
     },
-    hasRoom: (id) => jobs.has(id) || jobs.size < most,
+    hasRoom: (id) => jobs.has(id) || jobs.size < maxOrders,
     put: (job) => {
       const isNew = !jobs.has(job.order.id);
       jobs.set(job.order.id, job);

@@ -44,7 +44,7 @@ export function pollSource({ name, poll, nowMs, pause, everyMs }: PollSourceDeps
       const transition = transitionPoll(state, answer);
       const mayBeMore = answer.kind === "page" && answer.orders.length > 0 && transition.state.from > state.from;
       state = transition.state;
-      if (transition.tellHistoryRead) yield { kind: "history-read", source: name };
+      if (transition.isHistoryReadNow) yield { kind: "history-read", source: name };
       if (answer.kind === "page" && answer.isLast) return;
       if (mayBeMore) continue;
       const askedMs = answer.kind === "failed" ? (answer.retryAfterMs ?? 0) : 0;

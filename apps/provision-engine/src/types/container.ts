@@ -8,15 +8,15 @@ import { isOfUser, leaseLabels, leaseName, type Place } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
 import {
   buildPod,
-  describeHopelessStart,
+  describeUnstartable,
   describeNodes,
   describePods,
-  isHindered,
+  isBlocked,
   type LeaseNodes,
   type PodResources,
 } from "./pods.ts";
 import { placeOf, requireData, workloadType } from "./workload-type.ts";
-import type { AskedLease, LeaseCluster, Look, NameOf, Workload } from "./workload.ts";
+import type { AskedLease, LeaseCluster, Observation, NameOf, Workload } from "./workload.ts";
 
 export const CONTAINER = workloadType({
   type: "container",
@@ -124,7 +124,7 @@ function literal(text: string): string {
   return text.replaceAll("$", () => "$$");
 }
 
-const PARTS = [KINDS.deployment, KINDS.service, KINDS.secret];
+const OBJECT_KINDS = [KINDS.deployment, KINDS.service, KINDS.secret];
 
 /** A container that is kept alive, in one pod. The result says where it is reached. */
 export function containerWorkload({ objects, namespace: own, nodes }: LeaseCluster, nameOf: NameOf): Workload {
@@ -140,17 +140,17 @@ export function containerWorkload({ objects, namespace: own, nodes }: LeaseClust
     }
   };
   const untilAvailable = (options: ContainerOptions, lease: AskedLease, signal: AbortSignal): Promise<undefined> =>
-    objects.until(async (): Promise<Look<undefined>> => {
+    objects.untilReady(async (): Promise<Observation<undefined>> => {
       const deployment = await objects.find<V1Deployment>(KINDS.deployment, options.place, signal);
-      if ((deployment?.status?.availableReplicas ?? 0) > 0) return { is: "there", value: undefined };
+      if ((deployment?.status?.availableReplicas ?? 0) > 0) return { kind: "ready", value: undefined };
       const pods = await objects.list<V1Pod>(lease, KINDS.pod, options.place.namespace, signal);
       const crashes = describeCrashes(pods.map(readExits));
       if (crashes !== undefined) throwFault({ code: "invalid_request", field: "container", reason: crashes });
-      const hopeless = describeHopelessStart(pods);
+      const hopeless = describeUnstartable(pods);
       if (hopeless !== undefined) throwFault({ code: "invalid_request", ...hopeless });
       const because = `the start of the container (${describePods(pods, describeNodes(nodes))})`;
-      if (isHindered(pods)) await lease.waits?.(because);
-      return { is: "awaited", because };
+      if (isBlocked(pods)) await lease.onWait?.(because);
+      return { kind: "pending", because };
     }, signal);
 
   return {
@@ -166,14 +166,14 @@ export function containerWorkload({ objects, namespace: own, nodes }: LeaseClust
       };
       await requireVolumes(options, lease, signal);
       const secret = buildContainerSecret(options);
-      if (secret !== undefined) await objects.make(lease, KINDS.secret, secret, signal);
-      const service = await objects.make<V1Service>(lease, KINDS.service, buildContainerService(options), signal);
-      await objects.make(lease, KINDS.deployment, buildDeployment(options), signal);
+      if (secret !== undefined) await objects.ensure(lease, KINDS.secret, secret, signal);
+      const service = await objects.ensure<V1Service>(lease, KINDS.service, buildContainerService(options), signal);
+      await objects.ensure(lease, KINDS.deployment, buildDeployment(options), signal);
       await untilAvailable(options, lease, signal);
       return JSON.stringify(addressOf(service, options));
     },
     decommission: (lease, signal) =>
-      objects.takeDown(lease, { kinds: PARTS, namespace: placeOf(CONTAINER, lease, own).namespace }, signal),
+      objects.remove(lease, { kinds: OBJECT_KINDS, namespace: placeOf(CONTAINER, lease, own).namespace }, signal),
   };
 }
 

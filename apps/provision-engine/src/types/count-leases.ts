@@ -1,6 +1,6 @@
 import type { Order } from "@muster/leases";
 import type { Claim } from "../domain/claim.ts";
-import { mayHold, type LeaseRecord } from "../domain/lease.ts";
+import { mayHoldResources, type LeaseRecord } from "../domain/lease.ts";
 import { addUnits, NO_UNITS, type ResourceUnits } from "../domain/resource-units.ts";
 import type { ProvisionCounters } from "./workload-type.ts";
 import { findWorkloadType, readClaim } from "./workload-types.ts";
@@ -25,7 +25,7 @@ export function countedAs({
 export function sumHeldUnits(records: Iterable<Counted>, overheads: Overheads): ResourceUnits {
   let sum = NO_UNITS;
   for (const { order, phase } of records) {
-    const claim = mayHold(phase) ? readClaim(order) : undefined;
+    const claim = mayHoldResources(phase) ? readClaim(order) : undefined;
     if (claim?.ok === true) sum = addUnits(sum, unitsOf(order, claim.value, overheads));
   }
   return sum;

@@ -7,7 +7,7 @@ import { GIB, type ResourceUnits } from "../domain/resource-units.ts";
 import { buildNetworkNamespace } from "./network.ts";
 import { KINDS, type ObjectKind } from "./object-kinds.ts";
 import { requireData, workloadType } from "./workload-type.ts";
-import type { LeaseCluster, Look, Workload } from "./workload.ts";
+import type { LeaseCluster, Observation, Workload } from "./workload.ts";
 
 export const KUBERNETES = workloadType({
   type: "kubernetes",
@@ -147,20 +147,20 @@ export function buildKubeconfig({ url, ca, namespace, token }: SliceAccess): str
 }
 
 /** Shortest and longest time that Kubernetes gives a token for. */
-const TOKEN_SECONDS_MIN = 600;
-const TOKEN_SECONDS_MAX = 2 ** 32;
+const MIN_TOKEN_SECONDS = 600;
+const MAX_TOKEN_SECONDS = 2 ** 32;
 const NS_PER_SECOND = 1_000_000_000n;
 
 /** A token is wanted until the lease ends; one that is given for longer ends with the account, which the end of the lease takes along. */
 export function tokenSeconds(expiresAtNs: bigint, nowNs: bigint): number {
   const seconds = (expiresAtNs - nowNs) / NS_PER_SECOND + 1n;
-  if (seconds > BigInt(TOKEN_SECONDS_MAX)) return TOKEN_SECONDS_MAX;
-  return Math.max(TOKEN_SECONDS_MIN, Number(seconds));
+  if (seconds > BigInt(MAX_TOKEN_SECONDS)) return MAX_TOKEN_SECONDS;
+  return Math.max(MIN_TOKEN_SECONDS, Number(seconds));
 }
 
 /** What Kubernetes itself gives a pod to end. Its user may have said far more, or have begun to delete it with more: a lease does not go on for as long as he likes. */
 const POD_GRACE_SECONDS = 30;
-const GOING: ObjectKind = { ...KINDS.namespace, podGraceSeconds: POD_GRACE_SECONDS };
+const TERMINATING_NAMESPACE: ObjectKind = { ...KINDS.namespace, podGraceSeconds: POD_GRACE_SECONDS };
 
 /**
  * A slice of the cluster: a namespace with a quota and what containers take that do not say it, and an account that may do there what the role of slices says. The result has a kubeconfig with a token, which holds
@@ -177,20 +177,20 @@ export function kubernetesWorkload(
     // A binding to a role that is not there would be taken, and give nothing.
     if ((await objects.find(KINDS.clusterRole, { name: role }, signal)) === undefined)
       throwFault({ code: "not_found", kind: "ClusterRole", id: role });
-    await objects.make(lease, KINDS.namespace, buildNetworkNamespace(namespace), signal);
+    await objects.ensure(lease, KINDS.namespace, buildNetworkNamespace(namespace), signal);
     const quotas = [buildSliceQuota(namespace, size), buildSlicePriorities(namespace)];
-    for (const quota of quotas) await objects.make<KubeObject>(lease, KINDS.resourceQuota, quota, signal);
-    await objects.make(lease, KINDS.limitRange, buildSliceLimits(namespace), signal);
+    for (const quota of quotas) await objects.ensure<KubeObject>(lease, KINDS.resourceQuota, quota, signal);
+    await objects.ensure(lease, KINDS.limitRange, buildSliceLimits(namespace), signal);
     // Until its numbers are counted, nothing is refused.
     for (const quota of quotas)
-      await objects.until(async (): Promise<Look<undefined>> => {
+      await objects.untilReady(async (): Promise<Observation<undefined>> => {
         const found = await objects.find<V1ResourceQuota>(KINDS.resourceQuota, quota.metadata, signal);
         const { hard = {} } = found?.status ?? {};
         const isCounted = Object.keys(quota.spec.hard).every((name) => name in hard);
-        return isCounted ? { is: "there", value: undefined } : { is: "awaited", because: "the count of the quota" };
+        return isCounted ? { kind: "ready", value: undefined } : { kind: "pending", because: "the count of the quota" };
       }, signal);
-    await objects.make(lease, KINDS.serviceAccount, buildSliceAccount(namespace), signal);
-    await objects.make(lease, KINDS.roleBinding, buildSliceBinding(namespace, role), signal);
+    await objects.ensure(lease, KINDS.serviceAccount, buildSliceAccount(namespace), signal);
+    await objects.ensure(lease, KINDS.roleBinding, buildSliceBinding(namespace, role), signal);
     return namespace;
   };
   return {
@@ -208,6 +208,6 @@ export function kubernetesWorkload(
       return undefined;
     },
     // All of it lives in the namespace.
-    decommission: (lease, signal) => objects.takeDown(lease, { kinds: [GOING] }, signal),
+    decommission: (lease, signal) => objects.remove(lease, { kinds: [TERMINATING_NAMESPACE] }, signal),
   };
 }

@@ -30,12 +30,12 @@ export function leaseOwner(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">
 }
 
 /** Of more runs, those before are clean-up's: at the end of a lease each costs a call. */
-const RUNS_MOST = 20;
+const MAX_RELEASED_RUNS = 20;
 
 /** Those of this run and of earlier ones, the latest first: what was asked for in an earlier run may have been granted after that was over. */
 export function leaseOwners(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): LeaseOwner[] {
   const { id, run } = originOf(lease);
-  const runs = Array.from({ length: Math.min(run, RUNS_MOST) }, (_, before) => run - before);
+  const runs = Array.from({ length: Math.min(run, MAX_RELEASED_RUNS) }, (_, before) => run - before);
   return runs.map((each) => ({ kind: OWNER_KIND, id: `${id}-${each}` }));
 }
 
@@ -52,13 +52,13 @@ const UNUSABLE: ReadonlySet<string> = new Set([...BROKEN, "CORDONED"]);
 
 /** Whole machines of a pool: held in the ledger, which gives all of them at once, and for which the node scaler makes nodes. The result names the nodes. */
 export function machineWorkload(ledger: Ledger, newRequestId: () => string): Workload {
-  const asked = (lease: LeaseRecord) => {
+  const requestFor = (lease: LeaseRecord) => {
     const { pool, machines: requested } = requireData(MACHINE, lease);
     const needs = Array.from({ length: requested }, (_, at) => ({ component: `machine-${at}`, pool }));
     return { pool, requested, owner: leaseOwner(lease), needs };
   };
   const hold = async (lease: LeaseRecord, signal: AbortSignal): Promise<string> => {
-    const { pool, requested, owner, needs } = asked(lease);
+    const { pool, requested, owner, needs } = requestFor(lease);
     const request = { requestId: newRequestId(), owner, needs, wait: true };
     const { reservation } = await ledger.reserve(request, { signal });
     if (enums.ReservationState.nameOf(reservation?.state) !== "GRANTED")
@@ -68,34 +68,34 @@ export function machineWorkload(ledger: Ledger, newRequestId: () => string): Wor
     return JSON.stringify({ reservation: reservation?.id, machines });
   };
   const provision: Workload["provision"] = async (lease, signal) => {
-    const { pool, owner } = asked(lease);
+    const { pool, owner } = requestFor(lease);
     for (let result = await hold(lease, signal); ;) {
       // The machines of the lease that it takes over are in use.
       const lost =
         lease.madeFor === undefined ? await findMachine(ledger, { owner, pool }, UNUSABLE, signal) : undefined;
       if (lost === undefined) return result;
-      await lease.lost?.(`${describeMachine(lost)}: other machines are asked for`);
-      await giveBack(ledger, newRequestId, owner, signal);
+      await lease.onLost?.(`${describeMachine(lost)}: other machines are asked for`);
+      await releaseMachines(ledger, newRequestId, owner, signal);
       result = await hold(lease, signal).catch((error: unknown) => throwLost(lost, error));
     }
   };
   return {
     type: MACHINE.type,
     provision,
-    tryOut: async (lease, signal) => {
-      const { owner, needs } = asked(lease);
+    preflight: async (lease, signal) => {
+      const { owner, needs } = requestFor(lease);
       await ledger.checkReservation({ owner, needs }, { signal });
     },
     check: async (lease, signal) => {
       // What was taken back is asked for again; it may be other nodes.
       const result = await hold(lease, signal);
-      const { pool, owner } = asked(lease);
+      const { pool, owner } = requestFor(lease);
       const broken = await findMachine(ledger, { owner, pool }, BROKEN, signal);
       if (broken === undefined) return result;
       return throwFault({ code: "invalid_request", field: "machines", reason: describeMachine(broken) });
     },
     decommission: async (lease, signal) => {
-      for (const owner of leaseOwners(lease)) await giveBack(ledger, newRequestId, owner, signal);
+      for (const owner of leaseOwners(lease)) await releaseMachines(ledger, newRequestId, owner, signal);
     },
   };
 }
@@ -147,16 +147,16 @@ function throwLost(lost: MachineSeen, error: unknown): never {
 }
 
 /** Of one owner in one call: it has one reservation at a time, and a request that came late makes the next. */
-const GIVEN_BACK_MAX = 3;
+const MAX_RELEASES = 3;
 
 /** Resolves once the ledger has ended the owner's reservation, or knows none. Rejects with unavailable where the owner has another one each time. */
-async function giveBack(
+async function releaseMachines(
   ledger: Pick<Ledger, "getReservation" | "unreserve">,
   newRequestId: () => string,
   owner: LeaseOwner,
   signal: AbortSignal,
 ): Promise<void> {
-  for (let times = 0; times < GIVEN_BACK_MAX; times += 1) {
+  for (let times = 0; times < MAX_RELEASES; times += 1) {
     const found = await unlessMissing(ledger.getReservation({ owner }, { signal }));
     if (found === undefined) return;
     const reservationId = found.reservation?.id ?? "";

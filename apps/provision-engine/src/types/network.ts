@@ -45,8 +45,8 @@ export function buildNetworkPolicy(namespace: string, openPorts: readonly number
 }
 
 /** What runs in a namespace, and data. */
-const SPARED = [KINDS.volumeClaim, KINDS.statefulSet, KINDS.deployment, KINDS.pod];
-const NAMESPACE: ObjectKind = { ...KINDS.namespace, spares: SPARED };
+const KEEPERS = [KINDS.volumeClaim, KINDS.statefulSet, KINDS.deployment, KINDS.pod];
+const NAMESPACE: ObjectKind = { ...KINDS.namespace, keptBy: KEEPERS };
 
 /** A user's network: a namespace that others reach only where it is open. The result names it. No lease that is known lives in it any more when it is taken down, and what is of none keeps it. */
 export function networkWorkload({ objects }: Pick<LeaseCluster, "objects">): Workload {
@@ -55,10 +55,10 @@ export function networkWorkload({ objects }: Pick<LeaseCluster, "objects">): Wor
     provision: async (lease, signal) => {
       const { name, open_ports } = requireData(NETWORK, lease);
       const namespace = networkNamespace(lease.order.user, name);
-      await objects.make(lease, NAMESPACE, buildNetworkNamespace(namespace), signal);
-      await objects.make(lease, KINDS.networkPolicy, buildNetworkPolicy(namespace, open_ports), signal);
+      await objects.ensure(lease, NAMESPACE, buildNetworkNamespace(namespace), signal);
+      await objects.ensure(lease, KINDS.networkPolicy, buildNetworkPolicy(namespace, open_ports), signal);
       return JSON.stringify({ network_id: networkId(lease.order.user, name), namespace });
     },
-    decommission: (lease, signal) => objects.takeDown(lease, { kinds: [NAMESPACE] }, signal),
+    decommission: (lease, signal) => objects.remove(lease, { kinds: [NAMESPACE] }, signal),
   };
 }

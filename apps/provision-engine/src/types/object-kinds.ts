@@ -6,7 +6,7 @@ export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {
   /** Kubernetes makes others of it, which are gone before it is. */
   readonly hasMembers?: true;
   /** Of a namespace: it stays while one of these is in it that is not going already, whosever it is. */
-  readonly spares?: readonly ObjectKind[];
+  readonly keptBy?: readonly ObjectKind[];
   /** Of a namespace: once it is going, each pod in it has no more than so many seconds to end, whatever it says itself. */
   readonly podGraceSeconds?: number;
 };

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { describeHopelessStart, describePods, isHindered } from "./pods.ts";
+import { describeUnstartable, describePods, isBlocked } from "./pods.ts";
 
 const unscheduled = { type: "PodScheduled", status: "False", message: "0/3 nodes are available" };
 const elsewhere = {
@@ -27,7 +27,7 @@ it.each([
   [[{ status: { containerStatuses: [{ state: { waiting: { reason: "ContainerCreating" } } }] } }], false],
   [[{ status: { containerStatuses: [waiting] } }], true],
 ])("knows of pods %j whether their start waits for more than itself: %s", (pods, is) => {
-  expect(isHindered(pods)).toBe(is);
+  expect(isBlocked(pods)).toBe(is);
 });
 
 const unprepared = (reason: string, message: string) => ({
@@ -42,7 +42,7 @@ it.each([
 ])(
   "tells a start that waits with %s (%s) by the field of the order where no attempt can help",
   (reason, message, is) => {
-    const hopeless = describeHopelessStart([{}, unprepared(reason, message)]);
+    const hopeless = describeUnstartable([{}, unprepared(reason, message)]);
     expect(hopeless?.field).toBe(is ? "entrypoint" : undefined);
   },
 );
@@ -52,6 +52,6 @@ it("reports a start that failed for want of a command, while its restart waits, 
   const waiting = { reason: "CrashLoopBackOff", message: "back-off 10s restarting failed container=main" };
   for (const status of [{ state: { terminated } }, { state: { waiting }, lastState: { terminated } }]) {
     const pod = { status: { containerStatuses: [status] } };
-    expect(describeHopelessStart([pod])?.field).toBe("entrypoint");
+    expect(describeUnstartable([pod])?.field).toBe("entrypoint");
   }
 });

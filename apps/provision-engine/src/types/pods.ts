@@ -51,7 +51,7 @@ export function describeNodes({ poolLabel, pools }: LeaseNodes): string {
   return `it runs on nodes without the label "${poolLabel}"${some} (PROVISION_CONTAINER_POOLS)`;
 }
 
-const UNPREPARED: ReadonlySet<string> = new Set(["CreateContainerConfigError", "CreateContainerError", "StartError"]);
+const NOT_CREATED: ReadonlySet<string> = new Set(["CreateContainerConfigError", "CreateContainerError", "StartError"]);
 /** In the words of container runtimes: an image may lack a command, or is never looked at. */
 const NO_COMMAND = /\bno command\b/;
 
@@ -76,13 +76,13 @@ export type PodTrouble = {
  * What no further attempt can mend, by the names of an order's data; undefined: there is nothing of that kind. A start that waits for a secret or a configuration also
  * fails to be prepared, and is no trouble of that kind: it may be there soon.
  */
-export function describeHopelessStart(
+export function describeUnstartable(
   pods: readonly PodTrouble[],
 ): { readonly field: string; readonly reason: string } | undefined {
   const hopeless = pods
     .flatMap(({ status }) => status?.containerStatuses ?? [])
     .flatMap(({ state, lastState }) => [state?.waiting, state?.terminated, lastState?.terminated])
-    .some((each) => UNPREPARED.has(each?.reason ?? "") && NO_COMMAND.test(each?.message ?? ""));
+    .some((each) => NOT_CREATED.has(each?.reason ?? "") && NO_COMMAND.test(each?.message ?? ""));
   if (!hopeless) return undefined;
   return { field: "entrypoint", reason: "is needed: nothing says what is to run, neither it nor the image" };
 }
@@ -91,7 +91,7 @@ export function describeHopelessStart(
 const STARTING: ReadonlySet<string | undefined> = new Set(["ContainerCreating", "PodInitializing"]);
 
 /** Whether no pod will be available in a moment: none has a place, or what it needs cannot be had. */
-export function isHindered([pod]: readonly PodTrouble[]): boolean {
+export function isBlocked([pod]: readonly PodTrouble[]): boolean {
   const { conditions = [], containerStatuses = [] } = pod?.status ?? {};
   const isHeldUp = containerStatuses.some(({ state }) => state?.waiting && !STARTING.has(state.waiting.reason));
   return isHeldUp || conditions.some(({ type, status }) => type === "PodScheduled" && status === "False");
@@ -107,6 +107,6 @@ export function describePods(pods: readonly PodTrouble[], nodes: string): string
   const isElsewhere = NO_SUCH_NODE.test(unscheduled?.message ?? "");
   const unplaced = isElsewhere ? `${unscheduled?.message ?? ""} ${nodes}` : unscheduled?.message;
   const words = waiting === undefined ? [unplaced] : [waiting.reason, waiting.message];
-  const told = words.filter((word) => word !== undefined && word !== "").join(": ");
-  return told === "" ? `its pod is ${phase ?? "Pending"}` : told;
+  const text = words.filter((word) => word !== undefined && word !== "").join(": ");
+  return text === "" ? `its pod is ${phase ?? "Pending"}` : text;
 }

@@ -44,7 +44,7 @@ export function volumeWorkload({ objects, namespace: own, storageClasses }: Leas
       const data = requireData(VOLUME, lease);
       const { id } = lease.order;
       const place = placeOf(VOLUME, lease, own);
-      await objects.make(lease, KINDS.volumeClaim, buildVolumeClaim(place, data, storageClasses[data.type]), signal);
+      await objects.ensure(lease, KINDS.volumeClaim, buildVolumeClaim(place, data, storageClasses[data.type]), signal);
       return JSON.stringify({ volume_id: id, namespace: place.namespace, claim: place.name });
     },
     // One that is made anew would be empty, and look as if all were well.
@@ -53,7 +53,7 @@ export function volumeWorkload({ objects, namespace: own, storageClasses }: Leas
       return undefined;
     },
     decommission: (lease, signal) =>
-      objects.takeDown(lease, { kinds: [KINDS.volumeClaim], namespace: placeOf(VOLUME, lease, own).namespace }, signal),
+      objects.remove(lease, { kinds: [KINDS.volumeClaim], namespace: placeOf(VOLUME, lease, own).namespace }, signal),
   };
 }
 

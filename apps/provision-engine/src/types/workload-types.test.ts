@@ -1,4 +1,4 @@
-import { DATA_BYTES_MAX } from "@muster/leases/data";
+import { MAX_DATA_BYTES } from "@muster/leases/data";
 import { describe, expect, it } from "vitest";
 import { GIB, MIB, NO_UNITS } from "../domain/resource-units.ts";
 import { describeProblems } from "../domain/claim.ts";
@@ -57,7 +57,7 @@ const without = (field: string) => ({ image: "i", capacity: { ...capacity, [fiel
 
 it.each([
   ["volume", "{", "data is no JSON"],
-  ["volume", `"${"x".repeat(DATA_BYTES_MAX)}"`, "data is larger than 65536 bytes"],
+  ["volume", `"${"x".repeat(MAX_DATA_BYTES)}"`, "data is larger than 65536 bytes"],
   ["volume", "null", "data an object is needed"],
   ["volume", "{}", "data.size is missing; data.type ssd or hdd is needed"],
   ["volume", '{"size":0,"type":"ssd"}', "data.size at least 1 GiB is needed"],

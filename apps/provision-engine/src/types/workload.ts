@@ -10,11 +10,11 @@ import type { LeaseNodes } from "./pods.ts";
 /** A lease that something is made for. */
 export type AskedLease = LeaseRecord & {
   /** Told of each thing that was not there. */
-  readonly made?: (what: string) => void;
+  readonly onCreated?: (what: string) => void;
   /** Told what is waited for as soon as that is known not to pass by itself in a moment; as often as it is seen. */
-  readonly waits?: (because: string) => Promise<void>;
+  readonly onWait?: (because: string) => Promise<void>;
   /** Called with each thing that was lost before the lease became active, so that its history records why it took longer. */
-  readonly lost?: (what: string) => Promise<void>;
+  readonly onLost?: (what: string) => Promise<void>;
 };
 
 /**
@@ -24,9 +24,9 @@ export type AskedLease = LeaseRecord & {
 export type Workload = {
   readonly type: string;
   readonly provision: ProvisionerFunc;
-  readonly decommission: DecomissionerFunc;
+  readonly decommission: DecommissionerFunc;
   /** Rejects with what `provision` would fail with for good, as far as that is known without making anything. Undefined: nothing is known. */
-  readonly tryOut?: (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
+  readonly preflight?: (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
   /** Called now and then while the lease is active: makes again what is missing, and rejects with what is wrong, with unavailable if it cannot tell. Undefined: its result is as it was. Without it the provisioner is called. */
   readonly check?: (lease: AskedLease, signal: AbortSignal) => Promise<string | undefined>;
 };
@@ -35,7 +35,7 @@ export type Workload = {
 export type ProvisionerFunc = (lease: AskedLease, signal: AbortSignal) => Promise<string>;
 
 /** Removes what is there of this run of the lease and of earlier ones. Is called again when it rejects. */
-export type DecomissionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
+export type DecommissionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
 
 /** What workloads are made with. */
 export type WorkloadParts = {
@@ -93,10 +93,10 @@ export type ZdbImage = {
 /** Its namespace is that of the object; apiVersion, kind and labels are added. */
 export type NewObject<Object> = Object & { readonly metadata: { readonly name: string; readonly namespace?: string } };
 
-export type Lease = Pick<LeaseRecord, "order" | "run" | "madeFor"> & Pick<AskedLease, "made">;
+export type Lease = Pick<LeaseRecord, "order" | "run" | "madeFor"> & Pick<AskedLease, "onCreated">;
 
-export type Look<Value> =
-  { readonly is: "there"; readonly value: Value } | { readonly is: "awaited"; readonly because: string };
+export type Observation<Value> =
+  { readonly kind: "ready"; readonly value: Value } | { readonly kind: "pending"; readonly because: string };
 
 /**
  * Objects of Kubernetes that are a lease's. Everything rejects with FaultError: with unavailable while the API server is away or overloaded, with deadline_exceeded when
@@ -107,7 +107,7 @@ export type LeaseObjects = {
    * Makes the object for this run of the lease, or finds it made. What an earlier run has left under the name goes first, and what is going is waited for. Rejects with
    * already_exists where the name is somebody else's, and with conflict where a later run has it.
    */
-  make<Object extends KubeObject>(
+  ensure<Object extends KubeObject>(
     lease: Lease,
     kind: ObjectKind,
     object: NewObject<Object>,
@@ -117,7 +117,7 @@ export type LeaseObjects = {
    * Removes what is there of the lease's run and of earlier ones, kind by kind, with what Kubernetes has made of it. Resolves once it is gone; at each look the pods of a namespace whose kind says so are given less time. Rejects with invalid_request, naming it, while something is in a
    * namespace that its kind spares.
    */
-  takeDown(
+  remove(
     lease: Lease,
     from: { readonly kinds: readonly ObjectKind[]; readonly namespace?: string },
     signal: AbortSignal,
@@ -136,7 +136,7 @@ export type LeaseObjects = {
     signal: AbortSignal,
   ): Promise<readonly Object[]>;
   /** Looks until it is there. Rejects with deadline_exceeded, and why, when that takes long: the caller is called again. */
-  until<Value>(look: () => Promise<Look<Value>>, signal: AbortSignal): Promise<Value>;
+  untilReady<Value>(look: () => Promise<Observation<Value>>, signal: AbortSignal): Promise<Value>;
 };
 
 /** What somebody outside needs to come in as an account. */

@@ -6,14 +6,14 @@ import { pickResult, type DriverLog } from "../domain/pick-result.ts";
 import type { SessionRecord, Warning } from "../domain/session.ts";
 import type { LivePod } from "../domain/snapshot.ts";
 import type { LogsRead } from "../domain/transition-record.ts";
-import { atMost } from "./at-most.ts";
+import { forEachConcurrently } from "./at-most.ts";
 import type { LogStore } from "./log-store.ts";
 import type { LogTail, PodLogs } from "./pod-logs.ts";
 
 const ATTEMPT_MS = 10_000;
 const PAUSE_MS = { step: 500, most: 2000 };
 /** Read concurrently. */
-const LOGS_PER_SESSION_MAX = 8;
+const MAX_LOGS_PER_SESSION = 8;
 /** Where a result is looked for in a log that broke off. */
 const END = { lines: 1000, limitBytes: 2 ** 20 };
 
@@ -69,7 +69,7 @@ export async function collectLogs(
     }))
     // However many logs there are, the one with the result has all the time.
     .sort((a, b) => Number(b.isResult) - Number(a.isResult));
-  await atMost(LOGS_PER_SESSION_MAX, sources, async ({ of, container, isResult }) => {
+  await forEachConcurrently(MAX_LOGS_PER_SESSION, sources, async ({ of, container, isResult }) => {
     const lost = await keepLog(reading, { session: record.name, of, container, isResult });
     if (lost !== undefined) of.lost.push(`${of.pod.pod}/${container}: ${lost}`);
     of.left -= 1;

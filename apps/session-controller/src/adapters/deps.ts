@@ -339,11 +339,11 @@ async function checkUnreadable(records: Records, unreadable: Set<string>, name: 
   }
 }
 
-const LISTED_MAX = 5;
+const MAX_LISTED_NAMES = 5;
 
 function listed(names: ReadonlySet<string>): string {
-  const more = names.size > LISTED_MAX ? ` and ${names.size - LISTED_MAX} more` : "";
-  return `${[...names].slice(0, LISTED_MAX).join(", ")}${more}`;
+  const more = names.size > MAX_LISTED_NAMES ? ` and ${names.size - MAX_LISTED_NAMES} more` : "";
+  return `${[...names].slice(0, MAX_LISTED_NAMES).join(", ")}${more}`;
 }
 
 function forgetter({ records, logStore }: World): SweepDeps["forget"] {

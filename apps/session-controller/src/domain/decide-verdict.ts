@@ -125,13 +125,13 @@ function decideTimeout(
   return outcome("ERROR", nowMs, "TIMEOUT", text);
 }
 
-const NAMED_MOST = 5;
+const MAX_NAMED = 5;
 /** What others say may be of any length, and it is stored. */
 const DESCRIPTION_LENGTH = 1024;
 
 /** "server-0 is NOT_READY (ImagePullBackOff), client-0 is PENDING", the first few by name and the rest as a number. */
 export function describeStates(components: readonly ComponentStatus[]): string {
-  const named = components.slice(0, NAMED_MOST).map(({ name, state, message }) => {
+  const named = components.slice(0, MAX_NAMED).map(({ name, state, message }) => {
     return `${name} is ${state}${message === "" ? "" : ` (${message})`}`;
   });
   const rest = components.length - named.length;

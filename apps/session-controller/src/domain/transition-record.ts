@@ -105,13 +105,13 @@ function transitionLive(
   }
 }
 
-const WARNINGS_MAX = 32;
+const MAX_WARNINGS = 32;
 
 /** A lost result comes first, so that the limit drops none. */
 function withWarnings(record: SessionRecord, warnings: readonly Warning[]): readonly Warning[] {
   const all = [...record.warnings, ...warnings];
   const ofResult = all.filter(({ code }) => code === "RESULT_LOST");
-  return [...ofResult, ...all.filter(({ code }) => code !== "RESULT_LOST")].slice(0, WARNINGS_MAX);
+  return [...ofResult, ...all.filter(({ code }) => code !== "RESULT_LOST")].slice(0, MAX_WARNINGS);
 }
 
 function noteLogsRead(

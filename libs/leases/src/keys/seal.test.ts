@@ -1,7 +1,7 @@
 import { faultOf } from "@muster/faults";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { SEALED_CHARACTERS_MAX, SEALED_PREFIX, SECRET_CHARACTERS_MAX, type SealedPlace } from "../secret-fields.ts";
+import { MAX_SEALED_CHARACTERS, SEALED_PREFIX, MAX_SECRET_CHARACTERS, type SealedPlace } from "../secret-fields.ts";
 import { userIdOf } from "../user-id.ts";
 import { makeSigner, readSigner } from "./ed25519.ts";
 import { openText, sealText } from "./seal.ts";
@@ -9,7 +9,7 @@ import { toX25519 } from "./x25519.ts";
 
 const user = readSigner("key", "01".repeat(32));
 const engine = readSigner("key", "02".repeat(32));
-const PLACE: SealedPlace = { of: "order", id: "4711-1", user: user.userId, field: "secret_env.TOKEN" };
+const PLACE: SealedPlace = { kind: "order", id: "4711-1", user: user.userId, field: "secret_env.TOKEN" };
 const NOT_OPENED = {
   code: "invalid_request",
   field: "data.secret_env.TOKEN",
@@ -66,7 +66,7 @@ it("shares nothing between two texts, places or recipients", () => {
 });
 
 it.each<[string, Partial<SealedPlace>]>([
-  ["a result", { of: "result" }],
+  ["a result", { kind: "result" }],
   ["another lease", { id: "4711-2" }],
   ["somebody else's order", { user: engine.userId }],
   ["another field", { field: "secret_env.TOKEM" }],
@@ -102,6 +102,6 @@ it("seals to nobody who has no key, and never to one with which everybody shares
 });
 
 it("seals the longest secret to no more than a sealed text may have", () => {
-  const longest = "\u{ffff}".repeat(SECRET_CHARACTERS_MAX);
-  expect(sealText(user, engine.userId, longest, PLACE).length).toBe(SEALED_CHARACTERS_MAX);
+  const longest = "\u{ffff}".repeat(MAX_SECRET_CHARACTERS);
+  expect(sealText(user, engine.userId, longest, PLACE).length).toBe(MAX_SEALED_CHARACTERS);
 });

@@ -102,7 +102,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     sign: (result) => ({ ...result, signature: ENGINE_SIGNER.sign(buildResultBytes(result)) }),
     nowNs,
     policy: ENGINE.engine,
-    tell: tellOf(logger),
+    report: tellOf(logger),
   });
   const onDefect = (method: string, error: unknown): void =>
     logger.error({ method, err: error }, "a request failed inside the service");
@@ -131,11 +131,11 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   });
 }
 
-function tellOf(logger: ReturnType<typeof traceLogger>): EngineOps["tell"] {
+function tellOf(logger: ReturnType<typeof traceLogger>): EngineOps["report"] {
   return {
     failed: (lease, what, error) => logger.warn({ lease, what, err: error }, "not done, and tried again"),
     defect: (lease, error) => logger.error({ lease, err: error }, "defect of a workload"),
-    planned: ({ lease }, plan) => logger.info({ lease: lease.id, do: plan.do, because: plan.because }, "planned"),
+    planned: ({ lease }, plan) => logger.info({ lease: lease.id, do: plan.kind, because: plan.because }, "planned"),
     stuck: ({ order }) => logger.warn({ lease: order.id }, "a lease cannot be taken down"),
   };
 }
@@ -162,9 +162,9 @@ function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["
       leftovers: joinLeftovers([inLedger, simLeftovers(world)]),
       records,
       nowMs: Date.now,
-      census: async () => ({ records: (await records.list()).length, bucketMadeMs: world.startMs }),
+      census: async () => ({ records: (await records.list()).length, bucketCreatedMs: world.startMs }),
       policy: { engine: ENGINE.order.engine, ...ENGINE.cleanup },
-      tell: {
+      report: {
         step: ({ do: what, object }) => logger.info({ lease: object.lease?.id, do: what }, "left behind"),
         brake: (brake) => {
           if (brake !== undefined) logger.error({ ...brake }, "clean-up removes nothing");

@@ -2,7 +2,7 @@ import { retryOnConflict } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
 import type { Result } from "@muster/leases";
 import type { History, Records } from "./records.ts";
-import { decideTelling, type TellPolicy } from "../domain/decide-telling.ts";
+import { decideFeedbackRetry, type FeedbackPolicy } from "../domain/decide-feedback-retry.ts";
 import { isSettled, type LeaseRecord } from "../domain/lease.ts";
 import { hashOrder, type Digest } from "../domain/order-hash.ts";
 import { planFeedback } from "../domain/plan-feedback.ts";
@@ -23,7 +23,7 @@ export type Answer = {
   readonly deleted: boolean;
 };
 
-export type TellDeps = {
+export type ReportDeps = {
   readonly records: Pick<Records, "get" | "own">;
   /** The record as this process knows it, which may be behind; undefined: it does not. */
   readonly seen: (id: string) => Stored | undefined;
@@ -33,7 +33,7 @@ export type TellDeps = {
   /** With the key that the engine has now. */
   readonly sign: (result: Omit<Result, "signature">) => Result;
   readonly nowNs: () => bigint;
-  readonly policy: TellPolicy;
+  readonly policy: FeedbackPolicy;
   readonly digest: Digest;
   readonly fence: number;
   /** Waits for an answer, but not for long; false: it has not come by then. */
@@ -44,69 +44,69 @@ export type TellDeps = {
 };
 
 /** Tells of leases, one look per lease at a time. */
-export type Telling = {
+export type Reporter = {
   /**
    * Publishes the history of a lease, and tells its source what has become of it. A source that takes its time to answer holds up nothing but itself: what it came to is
    * noted by the look that the lease is woken for. Resolves with when to come again; rejects where the history, or the record, could not be written.
    */
-  look(id: string): Promise<bigint | undefined>;
+  report(id: string): Promise<bigint | undefined>;
   /** Resolves once no source is being told any more. */
   settled(): Promise<void>;
 };
 
-type Told = { readonly change?: LeaseChange; readonly againAtNs?: bigint };
+type Sent = { readonly change?: LeaseChange; readonly retryAtNs?: bigint };
 /** The outcome is kept until it is written down, so that nothing is told again for a write that failed. */
-type UnderWay = { outcome: Told | undefined; isLate: boolean; readonly done: Promise<void> };
+type InFlight = { outcome: Sent | undefined; isLate: boolean; readonly done: Promise<void> };
 
-export function openTelling(deps: TellDeps): Telling {
+export function openReporter(deps: ReportDeps): Reporter {
   const { records, seen, fence, isInTime, wake, nowNs } = deps;
-  const underWay = new Map<string, UnderWay>();
-  const begin = (record: LeaseRecord): UnderWay => {
-    const telling: UnderWay = {
+  const inFlight = new Map<string, InFlight>();
+  const begin = (record: LeaseRecord): InFlight => {
+    const sending: InFlight = {
       outcome: undefined,
       isLate: false,
-      done: tell(deps, record).then((told) => {
-        telling.outcome = told;
-        if (telling.isLate) wake(record.order.id);
+      done: sendFeedback(deps, record).then((sent) => {
+        sending.outcome = sent;
+        if (sending.isLate) wake(record.order.id);
       }),
     };
-    underWay.set(record.order.id, telling);
-    return telling;
+    inFlight.set(record.order.id, sending);
+    return sending;
   };
-  const look = async (id: string): Promise<bigint | undefined> => {
+  const report = async (id: string): Promise<bigint | undefined> => {
     const stored = seen(id) ?? (await records.get(id));
     if (stored === undefined || stored.record.fence > fence) {
-      underWay.delete(id);
+      inFlight.delete(id);
       return undefined;
     }
-    const earlier = underWay.get(id);
-    const telling = earlier ?? begin(stored.record);
+    const earlier = inFlight.get(id);
+    const sending = earlier ?? begin(stored.record);
     // Most sources answer as soon as the stream does, and both are one write then.
-    const [published] = await Promise.all([publish(deps, stored.record), earlier ?? isInTime(telling.done)]);
-    const { outcome } = telling;
+    const [published] = await Promise.all([publish(deps, stored.record), earlier ?? isInTime(sending.done)]);
+    const { outcome } = sending;
     // Before anything here can fail: the look that comes then does not wait for it.
-    telling.isLate = outcome === undefined;
-    await note(
+    sending.isLate = outcome === undefined;
+    await writeOutcomes(
       deps,
       stored,
       [published.change, outcome?.change].flatMap((change) => change ?? []),
     );
-    if (outcome !== undefined) underWay.delete(id);
+    if (outcome !== undefined) inFlight.delete(id);
     if (published.failure !== undefined) throw published.failure;
     // Something else may be to be told by now.
     if (outcome !== undefined && earlier !== undefined) return nowNs();
-    return outcome?.againAtNs;
+    return outcome?.retryAtNs;
   };
   return {
-    look,
+    report: report,
     settled: async () => {
-      await Promise.all(Array.from(underWay.values(), ({ done }) => done));
+      await Promise.all(Array.from(inFlight.values(), ({ done }) => done));
     },
   };
 }
 
 /** Writes down what is told. Where the record has changed meanwhile, that still holds, and is not told twice for it. */
-async function note(deps: TellDeps, first: Stored, changes: readonly LeaseChange[]): Promise<void> {
+async function writeOutcomes(deps: ReportDeps, first: Stored, changes: readonly LeaseChange[]): Promise<void> {
   const { records, fence, nowNs } = deps;
   const { id } = first.record.order;
   await retryOnConflict(`lease ${id}`, async (attempt) => {
@@ -120,14 +120,14 @@ async function note(deps: TellDeps, first: Stored, changes: readonly LeaseChange
 }
 
 /** In the write that says that all is told: one of its own would be one more for each lease. */
-function compacted({ digest, nowNs }: TellDeps, record: LeaseRecord): LeaseRecord {
+function compacted({ digest, nowNs }: ReportDeps, record: LeaseRecord): LeaseRecord {
   if (record.orderHash !== undefined || !isSettled(record)) return record;
   const orderHash = hashOrder(record.order, digest);
   return transitionLease(record, { kind: "compacted", orderHash }, nowNs()).next ?? record;
 }
 
 async function publish(
-  { history }: TellDeps,
+  { history }: ReportDeps,
   { outbox }: LeaseRecord,
 ): Promise<{ readonly change?: LeaseChange; readonly failure?: Error }> {
   const last = outbox.at(-1);
@@ -140,11 +140,11 @@ async function publish(
   return { change: { kind: "published", upTo: last.id } };
 }
 
-async function tell(deps: TellDeps, record: LeaseRecord): Promise<Told> {
+async function sendFeedback(deps: ReportDeps, record: LeaseRecord): Promise<Sent> {
   const { feedback, failed, nowNs, policy } = deps;
   const plan = planFeedback(record, nowNs());
-  if (plan.tell === "nothing") return {};
-  if (plan.tell === "later") return { againAtNs: plan.untilNs };
+  if (plan.kind === "nothing") return {};
+  if (plan.kind === "later") return { retryAtNs: plan.untilNs };
   const { number, deleted, because } = plan;
   const result = resign(deps, record, plan.result);
   const { order, source } = record;
@@ -154,15 +154,15 @@ async function tell(deps: TellDeps, record: LeaseRecord): Promise<Told> {
     await inLeaseTrace(record, { name: "answer", because }, () => feedback(answer));
   } catch (error) {
     failed(id, error);
-    const change = decideTelling(faultOf(error), record.feedback, nowNs(), policy);
-    return { change, ...(change.notBeforeNs !== undefined && { againAtNs: change.notBeforeNs }) };
+    const change = decideFeedbackRetry(faultOf(error), record.feedback, nowNs(), policy);
+    return { change, ...(change.notBeforeNs !== undefined && { retryAtNs: change.notBeforeNs }) };
   }
   const [before, after] = [plan.result?.signature, result?.signature];
   const isResigned = before !== undefined && after !== undefined && Buffer.compare(before, after) !== 0;
-  return { change: { kind: "told", number, ...(isResigned && { resigned: { before, after } }) } };
+  return { change: { kind: "feedback-sent", number, ...(isResigned && { resigned: { before, after } }) } };
 }
 
 /** An answer that is told again may have been signed with a key that the engine has no more. Of a compact lease the data are gone that the signature is of. */
-function resign({ sign }: TellDeps, { orderHash }: LeaseRecord, result: Result | undefined): Result | undefined {
+function resign({ sign }: ReportDeps, { orderHash }: LeaseRecord, result: Result | undefined): Result | undefined {
   return result === undefined || orderHash !== undefined ? result : sign(result);
 }

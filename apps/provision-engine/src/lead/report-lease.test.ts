@@ -9,7 +9,7 @@ import { hashOrder } from "../domain/order-hash.ts";
 import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
 import { startLeaseController } from "./lease-controller.ts";
 import type { Stored } from "./pass.ts";
-import { openTelling, type Answer } from "./tell-lease.ts";
+import { openReporter, type Answer } from "./report-lease.ts";
 
 const result = (id: string): Result => ({
   id,
@@ -20,7 +20,7 @@ const result = (id: string): Result => ({
   data: "{}",
   signature: new Uint8Array(64),
 });
-const POLICY = { retry: { firstMs: 1000, mostMs: 60_000 }, refusedRetryMs: 600_000, refusalsMax: 3 };
+const POLICY = { retry: { firstMs: 1000, maxMs: 60_000 }, refusedRetryMs: 600_000, maxRefusals: 3 };
 
 /** Leases whose source answers as it is told to, and a clock that only the test moves. */
 function telling() {
@@ -89,9 +89,9 @@ function telling() {
     wake: (id: string) => woken.resolve(id),
     failed: () => undefined,
   };
-  const { look } = openTelling(deps);
+  const { report } = openReporter(deps);
   return {
-    look,
+    report,
     told,
     records,
     published,
@@ -121,7 +121,7 @@ function telling() {
       for (; nowMs <= endMs; nowMs += 500) {
         for (const id of records.keys()) {
           if (nowNs() <= (again.get(id) ?? -1n)) continue;
-          const atNs = await look(id);
+          const atNs = await report(id);
           again.set(id, atNs ?? -1n);
         }
       }
@@ -175,7 +175,7 @@ it("lets a refusal hold up no other lease, tells it seldom, gives it up in the e
   await world.pass(1000);
   expect(world.told).toEqual(["1-2 1 result"]);
   await world.pass(3_600_000);
-  expect(world.asked()).toBe(1 + POLICY.refusalsMax);
+  expect(world.asked()).toBe(1 + POLICY.maxRefusals);
   const { feedback, events } = world.records.get("1-1")!.record;
   expect(feedback).toMatchObject({ result: false, deleted: false, refusals: 0 });
   // PROVISIONED, the first refusal and the last.
@@ -240,7 +240,7 @@ it("publishes what happens to a lease while its source hangs, tells it once, and
   await world.pass(500);
   expect(world.published).toEqual(["PROVISIONED"]);
   world.change("1-1", ended);
-  await world.look("1-1");
+  await world.report("1-1");
   expect(world.published).toEqual(["PROVISIONED", "ENDING"]);
   expect(world.records.get("1-1")!.record.outbox).toEqual([]);
   world.change("1-1", { kind: "decommissioned" });
@@ -261,10 +261,10 @@ it("does not tell again what a source took late, though it could not be written 
   world.answer();
   await world.woken;
   world.refuseWrites(true);
-  await expect(world.look("1-1")).rejects.toMatchObject({ fault: AWAY });
+  await expect(world.report("1-1")).rejects.toMatchObject({ fault: AWAY });
   world.refuseWrites(false);
-  await world.look("1-1");
-  await world.look("1-1");
+  await world.report("1-1");
+  await world.report("1-1");
   expect(world.told).toEqual(["1-1 1 result"]);
   expect(world.records.get("1-1")!.record.feedback.result).toBe(false);
 });
@@ -276,12 +276,12 @@ it("comes back to what a source took late, though its history could not be writt
   world.change("1-1", provisioned("1-1"));
   world.hang();
   world.refuseWrites(true);
-  await expect(world.look("1-1")).rejects.toMatchObject({ fault: AWAY });
+  await expect(world.report("1-1")).rejects.toMatchObject({ fault: AWAY });
   world.refuseWrites(false);
-  await world.look("1-1");
+  await world.report("1-1");
   world.answer();
   expect(await world.woken).toBe("1-1");
-  await world.look("1-1");
+  await world.report("1-1");
   expect(world.told).toEqual(["1-1 1 result"]);
   expect(world.records.get("1-1")!.record.feedback.result).toBe(false);
 });
