@@ -18,6 +18,6 @@ it.each(readdirSync(FOLDER))("%s is decided again as it was by the engine that w
 it("takes no file that is none, and says where", () => {
   const [file = ""] = readdirSync(FOLDER);
   const [line = ""] = readFileSync(`${FOLDER}/${file}`, "utf8").split("\n");
-  expect(() => readDecision("{")).toThrow("decision: is no muster-lease-decision/1");
+  expect(() => readDecision("{")).toThrow("decision: is not muster-lease-decision/1");
   expect(() => readDecision(line.replace('"phase":"', '"phase":"X'))).toThrow("snapshot.lease.phase");
 });

@@ -127,7 +127,7 @@ it("does not blame a container for a pod that was evicted", () => {
 it.each([
   ["none", [], undefined],
   ["too few", [pod(MAX_EXITS - 1, 1n)], undefined],
-  ["many", [pod(0, 1n), pod(MAX_EXITS, 1n)], "is not available, and has exited 4 times, last with exit code 1 (Error)"],
+  ["many", [pod(0, 1n), pod(MAX_EXITS, 1n)], "is not available and has exited 4 times, last with exit code 1 (Error)"],
 ])("says of a container with %s exits what hinders it, and not that it was never available", (_what, pods, said) => {
   expect(describeCrashes(pods)).toBe(said);
 });

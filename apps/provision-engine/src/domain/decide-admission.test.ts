@@ -21,7 +21,7 @@ const network = (phase: Phase, name = "net") => other(phase, { id: `1-3.${phase}
 
 it("gives exactly what is free, and no byte more", () => {
   const holdings = { held: { ...NO_UNITS, mru: 3n }, capacity: { mru: 5n } };
-  expect(decide(claim({ mru: 2n }), holdings)).toEqual({ kind: "yes", because: "what it takes is free" });
+  expect(decide(claim({ mru: 2n }), holdings)).toEqual({ kind: "yes", because: "the capacity suffices" });
   expect(decide(claim({ mru: 3n }), holdings)).toEqual({
     kind: "no",
     because: "not enough free resources to support this memory size: 3 of MRU needed, 2 free",
@@ -55,7 +55,7 @@ it.each([
 const LATER = { kind: "later", leases: ["1-2"] } as const;
 
 it.each<[string, Neighbour[], Admission]>([
-  ["a volume that is there", [volume("ACTIVE")], { kind: "yes", because: "what it takes is free" }],
+  ["a volume that is there", [volume("ACTIVE")], { kind: "yes", because: "the capacity suffices" }],
   ["a volume on its way", [volume("ORDERED")], { ...LATER, because: "volume 1-2 is being provisioned" }],
   ["a volume on its way", [volume("PROVISIONING")], { ...LATER, because: "volume 1-2 is being provisioned" }],
   [
@@ -77,7 +77,7 @@ it.each<[string, Neighbour[], Admission]>([
   [
     "a network that is there",
     [network("ACTIVE"), network("ORDERED")],
-    { kind: "yes", because: "what it takes is free" },
+    { kind: "yes", because: "the capacity suffices" },
   ],
   [
     "a network on its way",

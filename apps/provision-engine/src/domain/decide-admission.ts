@@ -5,7 +5,7 @@ import type { Claim } from "./claim.ts";
 
 export type Admission =
   | { readonly kind: "yes"; readonly because: string }
-  /** For something that is on its way: until one of these leases changes. */
+  /** Waits for leases that are being provisioned or removed, until one of them changes. */
   | { readonly kind: "later"; readonly leases: readonly string[]; readonly because: string }
   | { readonly kind: "no"; readonly because: string };
 
@@ -18,7 +18,7 @@ const RESOURCE_NAMES = {
 
 const UNITS = ["mru", "cru", "sru", "hru"] as const;
 
-/** Whether a lease may be provisioned now: what it mounts and joins is there and belongs to its user, and what it takes is free. Exactly what is free is given. */
+/** Decides whether a lease may be provisioned now: its dependencies are active and belong to its user, and the capacity suffices. It may use the last free unit. */
 export function decideAdmission(claim: Claim, around: Surroundings): Admission {
   const need = decideNeeds(claim, around);
   return need.kind === "yes" ? decideCapacity(addUnits(claim.units, around.overhead), around) : need;
@@ -37,20 +37,20 @@ function decideNeeds({ needs, network }: Claim, { named }: Surroundings): Admiss
   );
   const all = [...volumes, ...networks, ...(network === undefined ? [] : [decideNetwork(network, named)])];
   const hindrance = all.find(({ kind }) => kind === "no") ?? all.find(({ kind }) => kind === "later");
-  return hindrance ?? { kind: "yes", because: all.length === 0 ? "it needs nothing" : "what it needs is there" };
+  return hindrance ?? { kind: "yes", because: all.length === 0 ? "it needs nothing" : "everything it needs is active" };
 }
 
-/** A network is one lease's: whoever has it already renews that. */
+/** A network belongs to one lease: its user renews that lease instead. */
 function decideNetwork(name: string, named: readonly Neighbour[]): Admission {
   const others = named.filter((each) => mayHoldResources(each.phase) && each.network === name);
   const [other] = others;
-  if (other === undefined) return { kind: "yes", because: `there is no network ${name} yet` };
-  const there = others.find(({ phase }) => phase !== "DECOMMISSIONING");
-  if (there !== undefined) return { kind: "no", because: `this user has network ${name} by lease ${there.id}` };
+  if (other === undefined) return { kind: "yes", because: `network ${name} is free` };
+  const existing = others.find(({ phase }) => phase !== "DECOMMISSIONING");
+  if (existing !== undefined) return { kind: "no", because: `lease ${existing.id} of this user already has network ${name}` };
   return { kind: "later", leases: idsOf(others), because: `network ${name} of lease ${other.id} is being taken down` };
 }
 
-/** A volume is mounted in its own network, or where neither has one. */
+/** A volume can be mounted only in its own network, or outside of networks if it has none. */
 function decideReach(id: string, found: readonly Neighbour[], networks: readonly string[]): Admission | undefined {
   const [network] = networks;
   const elsewhere = found.find(({ within }) => within !== network);
@@ -60,7 +60,7 @@ function decideReach(id: string, found: readonly Neighbour[], networks: readonly
 }
 
 function decideNeed(what: string, found: readonly Neighbour[]): Admission {
-  if (found.some(({ phase }) => phase === "ACTIVE")) return { kind: "yes", because: `${what} is there` };
+  if (found.some(({ phase }) => phase === "ACTIVE")) return { kind: "yes", because: `${what} is active` };
   const coming = found.filter(({ phase }) => phase === "ORDERED" || phase === "PROVISIONING");
   if (coming.length > 0) return { kind: "later", leases: idsOf(coming), because: `${what} is being provisioned` };
   return { kind: "no", because: `this user has no active ${what}; order it first` };
@@ -81,5 +81,5 @@ function decideCapacity(units: ResourceUnits, { capacity, held }: Surroundings):
       because: `not enough free resources to support this ${RESOURCE_NAMES[unit]} size: ${String(units[unit])} of ${unit.toUpperCase()} needed, ${String(free)} free`,
     };
   }
-  return { kind: "yes", because: "what it takes is free" };
+  return { kind: "yes", because: "the capacity suffices" };
 }

@@ -5,17 +5,17 @@ import type { FeedbackPending } from "./lease.ts";
 import type { LeaseChange } from "./transition-lease.ts";
 
 export type FeedbackPolicy = {
-  /** Of what did not arrive, which is told until it does. */
+  /** Feedback that did not arrive is retried until it does. */
   readonly retry: RetryPolicy;
-  /** After the source has refused it. */
+  /** Pause after the source refuses feedback. */
   readonly refusedRetryMs: number;
-  /** After so many refusals it is told no more. */
+  /** Feedback is given up after this number of refusals. */
   readonly maxRefusals: number;
 };
 
 /**
- * What becomes of a thing that could not be told; the fault is undefined where nobody knows why. What did not arrive is told again soon and for ever, no sooner than the
- * other side asks for. What arrived and was refused would be refused again: it is told again a few times, far apart, should somebody repair the other side.
+ * Decides when to retry failed feedback; `fault` is undefined for an unexpected error. Feedback that did not arrive is retried forever, no sooner than the source
+ * asks. Refused feedback is retried a few times with long pauses, in case the source is repaired.
  */
 export function decideFeedbackRetry(
   fault: Fault | undefined,
@@ -33,7 +33,7 @@ export function decideFeedbackRetry(
   return { kind: "feedback-delayed", number, notBeforeNs: askedNs > ownNs ? askedNs : ownNs };
 }
 
-/** Of the faults that are not retryable, these say nothing of what was told. */
+/** These faults are not retryable, but do not mean that the source refuses the feedback. */
 function isRefusal(fault: Fault): boolean {
   return !isRetryable(fault) && fault.code !== "cancelled" && fault.code !== "internal";
 }

@@ -45,7 +45,7 @@ const refused = (field: string, reason: unknown, answer: "nothing" | "error" | "
   answer,
   because: expect.stringContaining(field) as string,
 });
-const FORGED = "is not this user's for this content: it was altered, or somebody else signed it";
+const FORGED = "does not match this user and content: the content was altered, or another key signed it";
 
 describe("an order", () => {
   it("that is new makes a lease, and says so in its history", () => {
@@ -86,11 +86,11 @@ describe("an order", () => {
     [
       "of a user without a key",
       signedOrder({ user: "12" }),
-      refused("user", '"12" is no user id: base58 of a public key of 32 bytes is needed'),
+      refused("user", '"12" is not a user id: base58 of a public key of 32 bytes is needed'),
     ],
     ["for another engine", signedOrder({ engine: "x" }), refused("engine", '"x" is not this one, which is "main"')],
     ["without an id", signedOrder({ id: "a" }), refused("id", '"a" has no hyphen: <number>-<number> is needed')],
-    ["without a type", signedOrder({ type: "" }), refused("type", '"" is no name of a type')],
+    ["without a type", signedOrder({ type: "" }), refused("type", '"" is not the name of a type')],
     [
       "with too much data",
       signedOrder({ data: "x".repeat(MAX_DATA_BYTES + 1) }),
@@ -101,13 +101,13 @@ describe("an order", () => {
     [
       "of a duration beyond all",
       signedOrder({ durationNs: MAX_DURATION_NS + 1n }),
-      refused("duration", "is above 2^63 - 1 ns, which never end"),
+      refused("duration", "is above the maximum of 2^63 - 1 ns"),
     ],
     ["without a time", signedOrder({ createdNs: 0n }), refused("created", "is missing")],
     [
       "that is over",
       signedOrder({ createdNs: 1n, durationNs: 1n }),
-      refused("duration", "is over since 9s999ms", "deleted"),
+      refused("duration", "ended 9s999ms ago", "deleted"),
     ],
     [
       "from too far in the future",
@@ -122,12 +122,12 @@ describe("an order", () => {
     const old = (ageNs: bigint) => signedOrder({ createdNs: NOW - ageNs, durationNs: MAX_DURATION_NS });
     expect(decide(old(5_000_000_000n)).kind).toBe("create");
     const older = old(5_000_000_001n);
-    const reason = "is 5s ago, and orders older than 5s are not taken (PROVISION_ORDER_AGE_MS); sign a new one";
+    const reason = "is 5s ago, and orders older than 5s are not accepted (PROVISION_ORDER_AGE_MS); sign a new one";
     expect(decide(older)).toEqual(refused("created", reason, "deleted"));
     const listed = (order: Order) => decideOrder(order, undefined, { ...CONTEXT, source: "http" }, POLICY);
     expect(listed(older).kind).toBe("create");
     expect(listed(old(8_000_000_000n)).kind).toBe("create");
-    const tooOld = "is 8s ago, and orders older than 8s are not taken (PROVISION_LISTED_AGE_MS); sign a new one";
+    const tooOld = "is 8s ago, and orders older than 8s are not accepted (PROVISION_LISTED_AGE_MS); sign a new one";
     expect(listed(old(8_000_000_001n))).toEqual(refused("created", tooOld, "deleted"));
     expect(decide(older, aLease({ order: older }))).toMatchObject({ kind: "change", change: { kind: "resent" } });
   });
@@ -139,7 +139,7 @@ describe("an order", () => {
 
   it("with a secret that is not sealed is refused, unless that is allowed or it is there already", () => {
     const open = signedOrder({ type: "zdb", data: '{"size":1,"password":"hush"}' });
-    const reason = "is not sealed to this engine, so that whoever may ask for leases could read it";
+    const reason = "is not sealed to this engine: any client that may get leases could read it";
     expect(decide(open)).toEqual(refused("data.password", reason, "error"));
     expect(decide(open, undefined, { unsealedSecrets: true }).kind).toBe("create");
     expect(decide(open, aLease({ order: open })).kind).toBe("change");
@@ -161,7 +161,7 @@ describe("an order", () => {
     expect(verdict).toEqual({
       kind: "change",
       change: { kind: "resent", data: order.data },
-      because: "its lease is there",
+      because: "its lease exists",
     });
     const exists = { kind: "refuse", fault: { code: "already_exists", kind: "lease", id: "1-1" } };
     expect(decide(signedOrder({ data: '{"say":"hullo"}' }), next)).toMatchObject(exists);
@@ -182,7 +182,7 @@ describe("an order", () => {
   it("with a signature of the original's form is taken only where that is allowed", () => {
     const order = anOrder({ createdNs: NOW, user: user.userId, signatureFormat: "legacy" });
     const legacy = { ...order, signature: user.sign(buildLegacyOrderBytes(order)) };
-    const reason = "legacy is not taken here: it does not cover id, time and duration";
+    const reason = "legacy is not accepted here: it does not cover id, time and duration";
     expect(decide(legacy)).toEqual(refused("signature_format", reason));
     expect(decide(legacy, undefined, { legacySignatures: true }).kind).toBe("create");
     const asNew: Order = { ...legacy, signatureFormat: "muster-lease-v1" };
@@ -238,7 +238,7 @@ describe("a renewal", () => {
       "beyond all",
       aRenewal({ expiresAtNs: NOW + MAX_DURATION_NS + 1n }),
       lease(),
-      wrong("expires_at", "is beyond what never ends"),
+      wrong("expires_at", "is beyond the maximum duration"),
     ],
     ["of a lease that is over", aRenewal(), lease({ expiresAtNs: NOW - 1n }), wrong("id", "lease 1-1 is over")],
     [
@@ -283,7 +283,7 @@ describe("an end", () => {
     expect(end(anEnd(), later)).toEqual(wrong("signature", FORGED));
     const at = (createdNs: bigint) => end(anEnd({ createdNs }), lease());
     expect(at(NOW - MAX_CLOCK_SKEW_NS)).toMatchObject({ kind: "change" });
-    expect(at(NOW - MAX_CLOCK_SKEW_NS - 1n)).toEqual(wrong("created", "is from before its order"));
+    expect(at(NOW - MAX_CLOCK_SKEW_NS - 1n)).toEqual(wrong("created", "is before its order"));
     expect(at(NOW + MAX_CLOCK_SKEW_NS)).toMatchObject({ kind: "change" });
     expect(at(NOW + MAX_CLOCK_SKEW_NS + 1n)).toEqual(wrong("created", "is more than 5 minutes ahead"));
   });

@@ -15,7 +15,7 @@ import { isOrderOf, type Digest } from "./order-hash.ts";
 import { withEvent, type LeaseChange } from "./transition-lease.ts";
 import { verifySigned, wrong, type Verify } from "./verify-signed.ts";
 
-/** How far the clock of whoever signs may be ahead of ours: 5 minutes. */
+/** The clock of a signer may be this far ahead of ours: 5 minutes. */
 export const MAX_CLOCK_SKEW_NS = 300_000_000_000n;
 
 const TYPE = /^[a-z][a-z0-9_]{0,62}$/;
@@ -24,15 +24,15 @@ const MAX_REFERENCE_CHARACTERS = 64;
 export type OrderPolicy = {
   /** Id of this engine. */
   readonly engine: string;
-  /** Off: whoever reaches the engine may order for anybody. */
+  /** If false, any client that reaches the engine may order for any user. */
   readonly verifySignatures: boolean;
-  /** Takes also signatures of the original's form, which leave id, times, reference and version open to anybody. */
+  /** Accepts legacy signatures too, which do not cover id, times, reference and version. */
   readonly legacySignatures: boolean;
-  /** How old an order may be that nobody has seen before. */
+  /** Maximum age of an order that is not known yet. */
   readonly maxOrderAgeNs: bigint;
-  /** The same of one that a controller lists. */
+  /** Maximum age of an unknown order that a controller lists. */
   readonly maxListedAgeNs: bigint;
-  /** Takes also orders whose secrets everybody can read who may ask. */
+  /** Accepts orders with plain secrets too, which any client that may get leases can read. */
   readonly unsealedSecrets: boolean;
 };
 
@@ -49,9 +49,9 @@ type RefusalAnswer = "nothing" | "error" | "deleted";
 
 export type OrderVerdict =
   | { readonly kind: "create"; readonly record: LeaseRecord; readonly because: string }
-  /** Its lease is there. */
+  /** The lease exists. */
   | { readonly kind: "change"; readonly change: LeaseChange; readonly because: string }
-  /** What its source is told, so that it asks no more: `deleted`, that there is no such lease; `error`, why not, too; nothing, where it is not known who sent it, or there is another lease of its id. */
+  /** The answer to the source, which stops its retries. `deleted`: no such lease; `error`: also the reason; `nothing`: the sender is unproven, or the id belongs to another lease. */
   | {
       readonly kind: "refuse";
       readonly fault: Fault;
@@ -60,8 +60,8 @@ export type OrderVerdict =
     };
 
 /**
- * What becomes of an order that came from somewhere, with the record of its id. Nothing is done and nothing told for one that its user did not sign. An order whose
- * lease is there only has its answer sent again, however often it comes. Of its type and data it is only seen to that no secret is open: what cannot be served gets that as its result.
+ * Decides about an incoming order, given the record of its id. An order without its user's signature changes nothing and gets no answer. An order whose lease
+ * exists only has its answer sent again. Type and data are checked only for plain secrets: an order that cannot be served fails with a result.
  */
 export function decideOrder(
   order: Order,
@@ -79,15 +79,15 @@ export function decideOrder(
   return { kind: "create", record: newRecord(order, context), because: "it is new" };
 }
 
-const UNSEALED = "is not sealed to this engine, so that whoever may ask for leases could read it";
+const UNSEALED = "is not sealed to this engine: any client that may get leases could read it";
 
 function decideResent(order: Order, stored: LeaseRecord, { digest }: OrderContext): OrderVerdict {
   if (isOrderOf(order, stored, digest))
-    return { kind: "change", change: { kind: "resent", data: order.data }, because: "its lease is there" };
+    return { kind: "change", change: { kind: "resent", data: order.data }, because: "its lease exists" };
   return refuseOrder({ code: "already_exists", kind: "lease", id: order.id });
 }
 
-/** An order that is not taken, for the reason that whoever sent it is told. */
+/** Refuses an order with the reason that its sender gets. */
 export function refuseOrder(fault: Fault, answer: RefusalAnswer = "nothing"): OrderVerdict & { kind: "refuse" } {
   return { kind: "refuse", fault, answer, because: describeFault(fault) };
 }
@@ -99,14 +99,14 @@ function checkFields(order: Order, { engine }: OrderPolicy): Fault | undefined {
     return faultOf(error);
   }
   if (order.engine !== engine) return wrong("engine", `"${order.engine}" is not this one, which is "${engine}"`);
-  if (!TYPE.test(order.type)) return wrong("type", `"${order.type.slice(0, 64)}" is no name of a type`);
+  if (!TYPE.test(order.type)) return wrong("type", `"${order.type.slice(0, 64)}" is not the name of a type`);
   if (new TextEncoder().encode(order.data).length > MAX_DATA_BYTES)
     return wrong("data", `is larger than ${MAX_DATA_BYTES} bytes`);
   if ((order.reference?.length ?? 0) > MAX_REFERENCE_CHARACTERS)
     return wrong("reference", `is longer than ${MAX_REFERENCE_CHARACTERS} characters`);
-  if (order.reference === order.id) return wrong("reference", "is the lease itself; it names an older one");
+  if (order.reference === order.id) return wrong("reference", "is the lease itself; it must name an older one");
   if (order.durationNs <= 0n) return wrong("duration", "is not above zero");
-  if (order.durationNs > MAX_DURATION_NS) return wrong("duration", "is above 2^63 - 1 ns, which never end");
+  if (order.durationNs > MAX_DURATION_NS) return wrong("duration", "is above the maximum of 2^63 - 1 ns");
   if (order.createdNs <= 0n) return wrong("created", "is missing");
   return undefined;
 }
@@ -115,13 +115,13 @@ function checkSignature(order: Order, { verify }: OrderContext, policy: OrderPol
   if (!policy.verifySignatures) return undefined;
   if (order.signatureFormat === "muster-lease-v1") return verifySigned(order, buildOrderBytes(order), verify);
   if (policy.legacySignatures) return verifySigned(order, buildLegacyOrderBytes(order), verify);
-  return wrong("signature_format", "legacy is not taken here: it does not cover id, time and duration");
+  return wrong("signature_format", "legacy is not accepted here: it does not cover id, time and duration");
 }
 
-/** How old an order may be that nobody has seen before. */
+/** Maximum ages of orders that are not known yet. */
 export type OrderAges = Pick<OrderPolicy, "maxOrderAgeNs" | "maxListedAgeNs">;
 
-/** After this time an order is refused unless its lease is known: its lease need not be remembered against its coming again. */
+/** After this time an unknown order is refused, so its lease record may be removed. */
 export function acceptedUntilNs({ order, source }: Pick<LeaseRecord, "order" | "source">, ages: OrderAges): bigint {
   const endsAtNs = endOf(order);
   const oldAtNs = order.createdNs + ageOf(source, ages).maxNs;
@@ -141,10 +141,10 @@ function checkTimes(
 ): Pick<OrderVerdict & { kind: "refuse" }, "fault" | "answer"> | undefined {
   const endsAtNs = endOf(order);
   if (isOver(endsAtNs, nowNs))
-    return { fault: wrong("duration", `is over since ${formatNs(nowNs - endsAtNs)}`), answer: "deleted" };
+    return { fault: wrong("duration", `ended ${formatNs(nowNs - endsAtNs)} ago`), answer: "deleted" };
   if (isOver(acceptedUntilNs({ order, source }, policy), nowNs)) {
     const { maxNs, setting } = ageOf(source, policy);
-    const age = `is ${formatNs(nowNs - order.createdNs)} ago, and orders older than ${formatNs(maxNs)} are not taken`;
+    const age = `is ${formatNs(nowNs - order.createdNs)} ago, and orders older than ${formatNs(maxNs)} are not accepted`;
     return { fault: wrong("created", `${age} (${setting}); sign a new one`), answer: "deleted" };
   }
   const aheadNs = order.createdNs - nowNs;

@@ -16,7 +16,7 @@ it.each<[string, typeof listed, LeaseRecord | undefined, string]>([
   ["what the controller has a result of is left alone", answered, lease(), "nothing"],
   ["one that failed, and that it knows of, does not run again", answered, lease({ phase: "FAILED" }), "nothing"],
   ["what it has no result of is answered again", listed, lease(), "order"],
-  ["what it is about to be told is not told beside that", listed, lease(pending({ result: true })), "nothing"],
+  ["what its answer is already pending is not told beside that", listed, lease(pending({ result: true })), "nothing"],
   ["nor an end", withdrawn, lease({ phase: "ENDED", ...pending({ deleted: true }) }), "nothing"],
   ["what is withdrawn ends, whatever is still to be told", withdrawn, lease(pending({ result: true })), "withdraw"],
   ["also one that failed", withdrawn, lease({ phase: "FAILED", ...pending({ result: true }) }), "withdraw"],

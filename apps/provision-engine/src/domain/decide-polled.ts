@@ -1,10 +1,10 @@
 import type { LeaseRecord } from "./lease.ts";
 
-/** What a controller says of an order beside the order itself. */
+/** The state that a controller lists with an order. */
 export type PolledState = {
   readonly source: string;
   readonly withdrawn: boolean;
-  /** The controller has a result of it. */
+  /** The controller has a result of this order. */
   readonly isAnswered: boolean;
 };
 
@@ -14,8 +14,8 @@ export type PolledVerdict = {
 };
 
 /**
- * What an order that a controller lists asks for. A controller lists all of its orders again at every start, and those without a result in every page: what it knows, or is
- * about to be told, is not told again.
+ * Decides what a listed order asks for. A controller lists all of its orders at every start, and unanswered ones in every page; answers that the controller has, or
+ * that are pending, are not sent again.
  */
 export function decidePolled(news: PolledState, stored: LeaseRecord | undefined): PolledVerdict {
   if (stored === undefined) {
@@ -24,13 +24,13 @@ export function decidePolled(news: PolledState, stored: LeaseRecord | undefined)
       : { kind: "order", because: "it is new" };
   }
   const { phase, source, feedback } = stored;
-  // Which lease that is, and whose, is decided where orders are.
+  // The decision about orders checks which lease this is, and whose.
   if (source !== news.source)
     return { kind: news.withdrawn ? "nothing" : "order", because: `its lease came from ${source}` };
-  // Of one that failed the order could be sent again, and would run.
+  // The order of a failed lease could otherwise be sent again and run.
   if (news.withdrawn && phase !== "ENDED") return { kind: "withdraw", because: "its controller withdraws it" };
-  if (feedback.result || feedback.deleted) return { kind: "nothing", because: "it is about to be told" };
-  if (news.withdrawn) return { kind: "withdraw", because: "it is over, and that is told again" };
-  if (news.isAnswered) return { kind: "nothing", because: "the controller knows what it came to" };
-  return { kind: "order", because: "the controller does not know what it came to" };
+  if (feedback.result || feedback.deleted) return { kind: "nothing", because: "its answer is already pending" };
+  if (news.withdrawn) return { kind: "withdraw", because: "it is over, and its end is sent again" };
+  if (news.isAnswered) return { kind: "nothing", because: "the controller has its result" };
+  return { kind: "order", because: "the controller has no result of it" };
 }

@@ -15,13 +15,13 @@ import { verifySigned, wrong } from "./verify-signed.ts";
 
 export type RequestVerdict =
   | { readonly kind: "change"; readonly change: LeaseChange; readonly because: string }
-  /** It is as wished already. */
+  /** The request is already fulfilled. */
   | { readonly kind: "nothing"; readonly because: string }
   | { readonly kind: "refuse"; readonly fault: Fault; readonly because: string };
 
 type RequestContext = Pick<OrderContext, "nowNs" | "verify">;
 
-/** Whether a lease gets more time: only from its own user, before it is over, and never by a renewal that was there before. */
+/** Decides about a renewal: only by the lease's own user, before the lease is over, and with a new sequence. */
 export function decideRenewal(
   renewal: Renewal,
   stored: LeaseRecord | undefined,
@@ -33,20 +33,20 @@ export function decideRenewal(
   const { sequence, expiresAtNs } = renewal;
   const last = stored.renewal?.sequence ?? 0;
   if (sequence === last && stored.renewal?.expiresAtNs === expiresAtNs)
-    return { kind: "nothing", because: "it was renewed by this before" };
+    return { kind: "nothing", because: "this renewal was already applied" };
   if (sequence <= last) return refuse(wrong("sequence", `${sequence} is not above ${last}, the last one`));
   if (stored.heir !== undefined)
     return refuse(wrong("id", `lease ${renewal.id} was taken over by lease ${stored.heir}; renew that one`));
   const over = whyNotRenewable(stored, context.nowNs);
   if (over !== undefined) return refuse(wrong("id", `lease ${renewal.id} ${over}`));
   if (expiresAtNs > stored.order.createdNs + MAX_DURATION_NS)
-    return refuse(wrong("expires_at", "is beyond what never ends"));
+    return refuse(wrong("expires_at", "is beyond the maximum duration"));
   if (expiresAtNs <= stored.expiresAtNs)
     return refuse(wrong("expires_at", "is not after the present end of the lease"));
-  return { kind: "change", change: { kind: "renewed", renewal }, because: "its user wants it longer" };
+  return { kind: "change", change: { kind: "renewed", renewal }, because: "its user renews it" };
 }
 
-/** Whether a lease ends now: only its own user may say so. */
+/** Decides about an end, which only the lease's own user may request. */
 export function decideEnd(
   request: EndRequest,
   stored: LeaseRecord | undefined,
@@ -57,21 +57,21 @@ export function decideEnd(
   if (fault !== undefined || stored === undefined) return refuse(fault ?? notFound(request.id));
   if (request.createdNs - context.nowNs > MAX_CLOCK_SKEW_NS)
     return refuse(wrong("created", "is more than 5 minutes ahead"));
-  // Who signs the end may have another clock than who signed the order.
+  // The end may be signed with another clock than the order.
   if (stored.order.createdNs - request.createdNs > MAX_CLOCK_SKEW_NS)
-    return refuse(wrong("created", "is from before its order"));
+    return refuse(wrong("created", "is before its order"));
   if (stored.phase === "ENDED") return { kind: "nothing", because: "it has ended" };
   const ending = { cause: "REQUESTED", message: "", request } as const;
   return { kind: "change", change: { kind: "ending", ending }, because: "its user ends it" };
 }
 
-/** Whether a lease ends because the source that it came from says so. No other source can. */
+/** Decides about a withdrawal, which only the source of the order may request. */
 export function decideWithdrawal(id: string, source: string, stored: LeaseRecord | undefined): RequestVerdict {
   if (stored === undefined) return refuse(notFound(id));
   if (stored.source !== source)
     return refuse(wrong("id", `lease ${id} came from ${stored.source}, not from ${source}`));
   if (stored.phase === "ENDED")
-    return { kind: "change", change: { kind: "resent" }, because: "it has ended, and that is told again" };
+    return { kind: "change", change: { kind: "resent" }, because: "it has ended, and its end is sent again" };
   const ending = { cause: "WITHDRAWN", message: "", request: undefined } as const;
   return { kind: "change", change: { kind: "ending", ending }, because: "its source withdraws it" };
 }
@@ -92,7 +92,7 @@ function checkRequest(
   { engine, verifySignatures }: OrderPolicy,
 ): Fault | undefined {
   if (request.engine !== engine) return wrong("engine", `"${request.engine}" is not this one, which is "${engine}"`);
-  // Whose lease it is is nobody else's business.
+  // The owner of a lease is not disclosed to other users.
   if (stored === undefined || stored.order.user !== request.user) return notFound(request.id);
   return verifySignatures ? verifySigned(request, contentFor(stored.order), verify) : undefined;
 }

@@ -6,30 +6,30 @@ export type FeedbackPlan =
   | { readonly kind: "later"; readonly untilNs: bigint; readonly because: string }
   | {
       readonly kind: "now";
-      /** Goes with what was told, or could not be. */
+      /** Identifies the feedback in its acknowledgement. */
       readonly number: number;
       readonly result: Result | undefined;
       readonly deleted: boolean;
       readonly because: string;
     };
 
-/** What the source of a lease has to be told now. It changes nothing of the lease, and waits for nothing else. */
+/** Decides which feedback is due for the source of a lease. It changes nothing of the lease. */
 export function planFeedback({ feedback, result }: LeaseRecord, nowNs: bigint): FeedbackPlan {
   const { number, deleted, notBeforeNs } = feedback;
   const unreported = feedback.result ? result : undefined;
-  if (unreported === undefined && !deleted) return { kind: "nothing", because: "its source knows what it came to" };
+  if (unreported === undefined && !deleted) return { kind: "nothing", because: "its source has the answer" };
   if (!isOver(notBeforeNs, nowNs))
-    return { kind: "later", untilNs: notBeforeNs, because: "its source could not be told, or refused it" };
-  const because = deleted ? "nothing of it is there any more" : "its source does not know its result";
+    return { kind: "later", untilNs: notBeforeNs, because: "its source did not receive or refused the answer" };
+  const because = deleted ? "its end is not reported yet" : "its result is not reported yet";
   return { kind: "now", number, result: unreported, deleted, because };
 }
 
-/** How long what happened may wait for what happens next: of a lease that is being made, that it was ordered. */
+/** Maximum time that an event waits to be published together with the next one. */
 export const MAX_GATHER_NS = 2_000_000_000n;
 
 /**
- * When what there is to tell of a lease, to its source and to its history, is told. Each telling is a write of the record, so what is about to change again is told with
- * what it changes to, unless that takes long.
+ * Decides when to send feedback and publish history of a lease. Each report is a write of the record, so a report waits for an imminent change, but no longer than
+ * MAX_GATHER_NS.
  */
 export function planReport(
   record: LeaseRecord,
@@ -42,12 +42,12 @@ export function planReport(
   const [oldest] = record.outbox;
   if (feedback.kind === "now") return { kind: "now", because: feedback.because };
   if (oldest === undefined) return feedback;
-  // What another replica wrote may be of a clock that is ahead.
+  // Another replica may have written the event with a clock that is ahead.
   const untilNs = (oldest.atNs < nowNs ? oldest.atNs : nowNs) + MAX_GATHER_NS;
   if (!isChanging || isOver(untilNs, nowNs)) return { kind: "now", because: "its history is not on the stream" };
   return {
     kind: "later",
-    because: "it is told with what is about to happen",
+    because: "it is published with the imminent change",
     untilNs: feedback.kind === "later" && feedback.untilNs < untilNs ? feedback.untilNs : untilNs,
   };
 }

@@ -74,7 +74,7 @@ describe("an order", () => {
     expect(plan(ordered, END)).toEqual({
       kind: "change",
       change: { kind: "provisioning" },
-      because: "what it takes is free",
+      because: "the capacity suffices",
     });
   });
 

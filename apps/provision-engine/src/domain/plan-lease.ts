@@ -8,27 +8,27 @@ import { describeWait, type LeaseChange } from "./transition-lease.ts";
 import { describeProblems } from "./claim.ts";
 
 export type LeasePolicy = {
-  /** How long the record of a lease stays after it has ended and its order is over. */
+  /** How long a record is kept after the lease has ended and its order would no longer be accepted. */
   readonly tombstoneNs: bigint;
   readonly crash: CrashPolicy;
 };
 
-/** What is to be done for a lease next. */
+/** The next step of a lease. */
 export type LeasePlan =
   | { readonly kind: "change"; readonly change: LeaseChange; readonly because: string }
-  /** Its order can never be served: that is its result. */
+  /** Its order can never be served; it fails with this result. */
   | { readonly kind: "fail"; readonly message: string; readonly because: string }
-  /** What has become of the lease whose workload it is to have is looked at, and acted upon (`decide-take-over.ts`). */
+  /** Checks the lease whose workload it takes over, and acts on it (`decide-take-over.ts`). */
   | { readonly kind: "take-over"; readonly because: string }
   | { readonly kind: "provision"; readonly because: string }
-  /** It is beyond repair: it ends, and that is its result. */
+  /** The workload is beyond repair: the lease ends with this result. */
   | { readonly kind: "give-up"; readonly message: string; readonly because: string }
   | { readonly kind: "decommission"; readonly because: string }
-  /** Its data go from the record. */
+  /** Removes its data from the record. */
   | { readonly kind: "compact"; readonly because: string }
-  /** The record goes. */
+  /** Removes the record. */
   | { readonly kind: "remove"; readonly because: string }
-  /** Until strictly after this time, or until something changes of it, or of those that it waits for. */
+  /** Waits until strictly after this time, or until the lease or one that it waits for changes. */
   | {
       readonly kind: "wait";
       readonly untilNs: bigint | undefined;
@@ -36,10 +36,10 @@ export type LeasePlan =
       readonly because: string;
     };
 
-/** For any of these leases, to change or to be over. */
+/** A wait for one of these leases to change, or to be over. */
 export type Wait = { readonly leases: readonly string[]; readonly until: "changed" | "over" };
 
-/** What a lease needs next, from what is stored and seen alone: whatever was interrupted goes on from there. Nothing is begun for a lease that is over. */
+/** Plans the next step of a lease from stored and observed facts alone, so that interrupted work continues. A lease that is over begins nothing. */
 export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: bigint): LeasePlan {
   const { lease } = snapshot;
   switch (lease.phase) {
@@ -51,7 +51,7 @@ export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: b
       if (isOver(lease.expiresAtNs, nowNs)) return expire();
       return (
         planPause(lease, nowNs) ??
-        takeOver(lease, "it is to have the workload of") ?? { kind: "provision", because: "it is to be there" }
+        takeOver(lease, "it takes over the workload of") ?? { kind: "provision", because: "it is not active yet" }
       );
     case "ACTIVE":
       return isOver(lease.expiresAtNs, nowNs) ? expire() : planActive(snapshot, policy);
@@ -63,7 +63,7 @@ export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: b
   }
 }
 
-/** Of one that has only waited its end says for what: nothing else would tell any more. */
+/** An order that expires while it waits records the reason of its wait in its end. */
 function expire(otherwise?: LeasePlan): LeasePlan {
   const message = otherwise?.kind === "wait" ? describeWait(otherwise.because) : "";
   const ending = { cause: "EXPIRED", message, request: undefined } as const;
@@ -77,8 +77,8 @@ function takeOver({ takesOver }: LeaseFacts, why: string): LeasePlan | undefined
 function planOrdered(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
   const { lease, claim, isServed, around } = snapshot;
   if (!claim.ok)
-    return { kind: "fail", message: describeProblems(claim.problems), because: "its order cannot be understood" };
-  // Refused before anything of it can be there: nobody could take it down.
+    return { kind: "fail", message: describeProblems(claim.problems), because: "its order is invalid" };
+  // Refused before any resource can exist that this engine could not remove.
   const reference = decideReference(lease, snapshot.reference, nowNs);
   const admission = isServed ? (reference ?? decideAdmission(claim.value, around)) : notServed(lease);
   switch (admission.kind) {
@@ -103,7 +103,7 @@ function planActive({ lease, exits }: LeaseSnapshot, { crash }: LeasePolicy): Le
   const verdict = countExits(lease.crashes, exits, crash);
   switch (verdict.kind) {
     case "nothing":
-      return waitUntil(lease.expiresAtNs, "it is as it should be");
+      return waitUntil(lease.expiresAtNs, "it is healthy");
     case "count":
       return { kind: "change", change: { kind: "exited", crashes: verdict.crashes }, because: verdict.because };
     case "give-up":
@@ -124,7 +124,7 @@ function planPause({ notBeforeNs, expiresAtNs, phase, trouble }: LeaseFacts, now
   return waitUntil(endsFirst ? expiresAtNs : notBeforeNs, trouble);
 }
 
-/** As long as its order would be taken if nobody knew of it, its record has to say that it has ended. */
+/** A record must say that its lease has ended for as long as its order would be accepted again. */
 function planTombstone(
   { takenUntilNs, endedAtNs, unpublished, isCompactable, keptFor }: LeaseFacts,
   policy: LeasePolicy,
@@ -133,13 +133,13 @@ function planTombstone(
   const overNs = endedAtNs !== undefined && endedAtNs > takenUntilNs ? endedAtNs : takenUntilNs;
   const goesAfterNs = overNs + policy.tombstoneNs;
   const isKept = keptFor !== undefined || !isOver(goesAfterNs, nowNs);
-  if (isKept && isCompactable) return { kind: "compact", because: "it is over, and nobody asks for its data any more" };
-  // Its id is not to be another order's, nor what bears its names nobody's, as long as its workload is there.
+  if (isKept && isCompactable) return { kind: "compact", because: "it is over and reported, and its data are not needed" };
+  // While the workload exists, its id must not be reused and its objects must have an owner.
   if (keptFor !== undefined) {
     const waitsFor = { leases: [keptFor], until: "over" } as const;
     return { kind: "wait", untilNs: undefined, waitsFor, because: `lease ${keptFor} has its workload` };
   }
-  if (isKept) return waitUntil(goesAfterNs, "its order is answered, should it come again");
+  if (isKept) return waitUntil(goesAfterNs, "its order may come again and must be answered");
   if (unpublished > 0) return waitUntil(undefined, "its history is not on the stream");
   return { kind: "remove", because: "its order would be refused" };
 }

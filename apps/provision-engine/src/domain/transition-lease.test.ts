@@ -74,7 +74,7 @@ const TABLE: readonly Row[] = [
     { kind: "provision-failed", result: result("error") },
     { ORDERED: "FAILED", PROVISIONING: "DECOMMISSIONING" },
   ],
-  ["nothing of it is there", { kind: "decommissioned" }, { DECOMMISSIONING: "ENDED" }],
+  ["all of it is removed", { kind: "decommissioned" }, { DECOMMISSIONING: "ENDED" }],
   [
     "an attempt failed",
     { kind: "delayed", message: "x", notBeforeNs: 9n },
@@ -82,7 +82,7 @@ const TABLE: readonly Row[] = [
   ],
   ["it waits for something", { kind: "waiting", message: "no machine is free" }, { PROVISIONING: "PROVISIONING" }],
   ["a machine of it is lost", { kind: "lost", message: "node n is LOST" }, { PROVISIONING: "PROVISIONING" }],
-  ["it waits for what it has waited for", { kind: "waiting", message: inPhase("PROVISIONING").trouble }, {}],
+  ["it still waits for the same", { kind: "waiting", message: inPhase("PROVISIONING").trouble }, {}],
   ["it waits for nothing that is told", { kind: "waiting", message: "" }, {}],
   ["it was found troubled", { kind: "checked", trouble: "gone", result: undefined }, { ACTIVE: "ACTIVE" }],
   ["it was found well", { kind: "checked", trouble: "", result: undefined }, { ACTIVE: "ACTIVE" }],

@@ -64,10 +64,10 @@ it("tells what was missing of an active lease, and was made again within one loo
   await check({ ok: true, data: "1", recreated: ["Deployment lease-1-1", "Service lease-1-1"] });
   expect(now()).toMatchObject({ trouble: "", result });
   expect(now().outbox).toMatchObject([
-    { eventType: "RESTORED", message: "made again: Deployment lease-1-1, Service lease-1-1" },
+    { eventType: "RESTORED", message: "recreated: Deployment lease-1-1, Service lease-1-1" },
   ]);
   await check({ ok: true, data: "2", recreated: ["Deployment lease-1-1"] });
-  expect(now().outbox.at(-1)?.message).toBe("made again: Deployment lease-1-1; with another result");
+  expect(now().outbox.at(-1)?.message).toBe("recreated: Deployment lease-1-1; with another result");
 });
 
 it("says nothing of a lease that could not be looked at, as nobody answered", async () => {

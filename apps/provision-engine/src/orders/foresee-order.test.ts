@@ -60,7 +60,7 @@ it.each<[string, Order, World, string]>([
     },
     "1 of CRU needed, 0 free",
   ],
-  ["a second network of one name", network("2-2"), { before: [network()] }, "has network net by lease 2-1"],
+  ["a second network of one name", network("2-2"), { before: [network()] }, "lease 2-1 of this user already has network net"],
   ["more than is free", container(), { capacity: { cru: 0n } }, "1 of CRU needed, 0 free"],
   [
     "more than the ones before leave free",
