@@ -11,7 +11,7 @@ export type PushStatsDeps = {
 
 const RETRY = { firstMs: 2000, mostMs: 60_000 };
 
-/** Tells a controller what is counted, at the beginning and whenever it is another than was told last, until the signal. */
+/** Pushes statistics to a controller at the start and after each change, until the signal. */
 export async function pushStats(deps: PushStatsDeps, signal: AbortSignal): Promise<void> {
   let pushed: string | undefined;
   for (let failures = 0; !signal.aborted;) {
@@ -32,7 +32,7 @@ export async function pushStats(deps: PushStatsDeps, signal: AbortSignal): Promi
   }
 }
 
-/** Asked anew after each wait. */
+/** Evaluated again after each wait, which TypeScript cannot know. */
 function isAborted(signal: AbortSignal): boolean {
   return signal.aborted;
 }

@@ -2,7 +2,7 @@ import type { View } from "@muster/store";
 import type { Readable } from "../lead/records.ts";
 import type { Holdings } from "./holdings.ts";
 
-/** Learns of all leases of the engine, until the function that it returns is called. */
+/** Keeps the holdings up to date with all leases of the engine. Returns the function that stops it. */
 export function followLeases(
   view: Pick<View<Readable>, "entries" | "get" | "onChange">,
   holdings: Pick<Holdings, "learn" | "forget">,

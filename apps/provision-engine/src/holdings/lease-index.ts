@@ -1,8 +1,8 @@
-/** Leases by what is said of them, as many keys as each has. */
+/** An index of leases by any number of keys. */
 export type LeaseIndex = {
-  /** Instead of the keys that it had. */
+  /** Replaces the keys of the lease. */
   set(id: string, keys: readonly string[]): void;
-  /** The first of those that have the key, in the order in which they came by it. */
+  /** The first leases with the key, at most `max`, in the order of their arrival. */
   first(key: string, max: number): string[];
   count(key: string): number;
 };

@@ -5,20 +5,20 @@ import { isDecommissionStuck, overdueAfterNs } from "../domain/decide-stuck.ts";
 import type { LeaseRecord, Phase } from "../domain/lease.ts";
 import { ExpiryHeap } from "./expiry-heap.ts";
 
-/** What all leases come to. Of each lease is kept what it adds, so that a change costs as much as one lease does, and an answer nothing. */
+/** Totals over all leases. Each lease's share is kept, so that a change costs the work of one lease, and a query none. */
 export type LeaseSums = {
-  /** Instead of what it was; undefined: it is gone. */
+  /** Replaces the share of the lease; undefined: it is removed. */
   set(id: string, record: LeaseRecord | undefined): void;
   counters(): ProvisionCounters;
   phases(nowNs: bigint): PhaseSums;
   usageOf(user: string): Usage;
-  /** Bytes by which records may still grow that have no result yet. */
+  /** Maximum growth of all records that have no result yet, in bytes. */
   promised(): number;
 };
 
 export type PhaseSums = {
   readonly phases: ReadonlyMap<Phase, number>;
-  /** That cannot be taken down, the overdue among them. */
+  /** Leases that cannot be removed, overdue ones included. */
   readonly stuck: number;
   readonly overdue: number;
 };

@@ -6,14 +6,14 @@ import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
 import type { OrderSecrets } from "../orders/order-secrets.ts";
 
 export type UnopenedWatch = Disposable & {
-  /** How many of the oldest leases of the engine, which go on, have secrets that cannot be opened with its key. */
+  /** Number of the oldest ongoing leases of the engine with secrets that its key cannot open. */
   readonly count: () => number;
 };
 
-/** To open a secret takes 2 ms, in which nothing else is done; and of leases that are older than the key, the oldest are some. */
+/** Opening a secret blocks the event loop for 2 ms. If the key was replaced, the oldest leases are affected, so checking those suffices. */
 const MAX_CHECKED = 100;
 
-/** Looks at the oldest leases of the engine, at once and whenever all that it has found have ended, and tells how many were found, and why one of them cannot be opened. */
+/** Checks the oldest leases of the engine now, and again after all found ones have ended. Reports their number and one reason. */
 export function watchUnopened(
   view: Pick<View<Readable>, "get" | "entries" | "onChange">,
   { engine, secrets }: { readonly engine: string; readonly secrets: Pick<OrderSecrets, "open"> },
@@ -46,7 +46,7 @@ export function watchUnopened(
   return { count: () => unopened.size, [Symbol.dispose]: stop };
 }
 
-/** What goes away is taken down without them. */
+/** Ending leases are removed without their secrets. */
 function needsSecrets(record: Pick<LeaseRecord, "phase" | "order">): boolean {
   return isOngoing(record) && record.order.data.includes(SEALED_PREFIX);
 }

@@ -4,21 +4,21 @@ import type { LeaseRecord } from "../domain/lease.ts";
 type Called = Pick<LeaseRecord, "order" | "run" | "phase">;
 
 /**
- * When what waits without having failed, as in the queue of a pool, is asked for again. Known only to who leads, so that a lease that waits for days costs no writes: a
- * new leader asks once, and begins anew with short pauses.
+ * Pauses between calls that wait without having failed, for example in the queue of a pool. Only the leader keeps them, so that a lease that waits for days costs no
+ * writes; a new leader calls once and starts with short pauses.
  */
 export type CallPauses = {
-  /** It was asked for and waits: the pause until it is asked again grows. */
+  /** The call waits: the pause before its next attempt grows. */
   noteWait(lease: Called, nowNs: bigint): void;
-  /** The record as it is to be decided about: not before its pause is over. */
+  /** The record with its pause as the earliest time of the next step. */
   withPause(record: LeaseRecord): LeaseRecord;
-  /** What it waits for may be there. That may be heard before the answer that it waits, which then counts for nothing. */
+  /** The lease's wait may be over. If the grant arrives before the answer of a pending call, that answer starts no pause. */
   noteGrant(id: string): void;
-  /** It is not asked for any more, or may be there by now. */
+  /** The lease makes no more such calls, or is active. */
   clear(id: string): void;
 };
 
-/** What waits is asked for again first after the pause that so many failures have. */
+/** The first pause is as long as that after this number of failures. */
 const FIRST_FAILURES = 3;
 
 export function callPauses(retry: RetryPolicy): CallPauses {

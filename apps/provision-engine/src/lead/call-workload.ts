@@ -12,41 +12,41 @@ export type CallOptions = {
   readonly workloads: ReadonlyMap<string, Workload>;
   readonly secrets: OrderSecrets;
   readonly nowNs: () => bigint;
-  /** Of each kind of call at once. */
+  /** Maximum concurrent calls of each kind. */
   readonly parallel: number;
   readonly deadlineMs: number;
   readonly read: (id: string) => Promise<Pick<Stored, "record"> | undefined>;
-  /** The record as this process knows it: what is to be made may have ended while its call stood in the queue. One that ends at that very moment is cut off. */
+  /** The record as this process knows it: a lease may have ended while its call was queued. Later ends cancel the call. */
   readonly seen: (id: string) => Pick<Stored, "record"> | undefined;
-  /** Writes down what a provisioner waits for. Rejects with nothing but AbortError. */
+  /** Records what a provisioner waits for. Rejects only with AbortError. */
   readonly recordWait: (record: LeaseRecord, because: string) => Promise<void>;
-  /** Writes down what was lost before the lease became active. Rejects with nothing but AbortError. */
+  /** Records a loss before the lease became active. Rejects only with AbortError. */
   readonly recordLoss: (record: LeaseRecord, what: string) => Promise<void>;
-  /** Asked before each call. */
+  /** Checked before each call. */
   readonly isHeld: () => boolean;
   readonly signal: AbortSignal;
-  /** Told of what is no fault. */
+  /** Called with errors that are not faults. */
   readonly defect: (id: string, error: unknown) => void;
 };
 
-/** Text of an error in a record. */
+/** Maximum error text in a record. */
 const MAX_MESSAGE_CHARACTERS = 2000;
-/** Of a result: its record stays below the largest value of a bucket. */
+/** Maximum size of a result, so that its record stays below the maximum value of a bucket. */
 const MAX_RESULT_BYTES = 262_144;
 
 type MakingCall = "provision" | "check";
 type CallName = MakingCall | "decommission";
 
 export type WorkloadCalls = Pick<PassDeps, "provision" | "decommission"> & {
-  /** Undefined: it was ended, or its time was over, before that was done. */
+  /** Undefined: the lease ended or expired before the check was done. */
   check(record: LeaseRecord): Promise<Outcome | undefined>;
-  /** Once this run of the lease is not wanted any more, its provisioner is waited for no longer, whether it has begun or stands in the queue. */
+  /** If this run of the lease is ending, stops waiting for its provisioner, whether queued or in flight. */
   cancel(record: LeaseRecord): void;
 };
 
 /**
- * Calls of workloads, so many at once and user by user, each no longer than its deadline, nor a provisioner than its lease. One that goes on beyond it is left alone: the next call finds what it has made. Rejects with
- * AbortError once the lead is lost.
+ * Calls workloads with limited concurrency, fair between users. A call ends at its deadline, and a provisioner call also when its lease expires. Work that continues
+ * beyond that is abandoned: the next call finds its objects. Rejects with AbortError once the lead is lost.
  */
 export function callWorkloads(options: CallOptions): WorkloadCalls {
   const { workloads, nowNs, parallel, read } = options;
@@ -95,7 +95,7 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
     decommission: (record) =>
       decommissioning(record.order.user, async () => {
         const workload = workloads.get(record.order.type);
-        // Who served the type before may have left something, which is taken down once it is served again.
+        // An earlier configuration may have served the type: its objects are removed once it is served again.
         if (workload === undefined) return failed(`type of reservation not served: ${record.order.type}`, true);
         return call(options, record, "decommission", async (signal) => {
           await workload.decommission(record, signal);
@@ -105,7 +105,7 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
   };
 }
 
-/** At its turn, for which it may have waited for long. */
+/** Starts a queued call, possibly long after it was requested. */
 async function makeInTurn(
   options: CallOptions,
   name: MakingCall,
@@ -127,7 +127,7 @@ async function makeInTurn(
   return outcome.ok && name === "check" ? { ...outcome, recreated } : outcome;
 }
 
-/** What makes the lease, or looks after it, and seals what came of it. */
+/** Returns the work that provisions or checks a lease and seals its result. */
 function workOf(
   { secrets, recordWait, recordLoss }: CallOptions,
   workload: Workload,
@@ -151,12 +151,12 @@ function workOf(
     const { order } = record;
     const opened = { ...record, order: secrets.open(order), ...callbacks };
     if (name === "provision" || workload.check === undefined) {
-      // What was on the disk of what it takes over is not to be made anew, and empty.
+      // A lost disk of a workload that is taken over must not be recreated empty.
       if (name === "provision" && record.madeFor !== undefined) await workload.check?.(opened, signal);
       return secrets.seal(order, await workload.provision(opened, signal));
     }
     const changed = await workload.check(opened, signal);
-    // What stands in the record is sealed already.
+    // The stored result is sealed already.
     return changed === undefined ? (record.result?.data ?? "null") : secrets.seal(order, changed);
   };
 }
@@ -168,10 +168,10 @@ async function call(
   work: (signal: AbortSignal) => Promise<string>,
   cut?: AbortSignal,
 ): Promise<Outcome> {
-  // A process that was frozen may come here before it knows that it leads no more.
+  // A process that was frozen may get here before it learns that it no longer leads.
   const isLost = (): boolean => signal.aborted;
   if (isLost() || !isHeld()) throw leadLost();
-  // What is made for a lease that is over by then would only be taken down.
+  // Objects of a lease that is over by then would be removed immediately.
   const deadlineMs = name !== "decommission" ? waitMsUntil(record.expiresAtNs, nowNs(), maxDeadlineMs) : maxDeadlineMs;
   using timeout = deadline(deadlineMs, cut === undefined ? [signal] : [signal, cut]);
   const ended = timeout.signal;
@@ -187,7 +187,7 @@ async function call(
     const makeInTurn = () => outcomeOf(record.order.id, name, () => work(ended), defect);
     const traced = inLeaseTrace(record, { name: `${name} ${record.order.type}` }, makeInTurn, failureOf);
     const outcome = await Promise.race([traced, early.promise]);
-    // What was cut off by the end of the lead has not failed.
+    // A call cut off by the loss of the lead has not failed.
     if (isLost() && !outcome.ok) throw leadLost();
     return outcome;
   } finally {
@@ -208,17 +208,17 @@ async function outcomeOf(
       : failed(`its result is no JSON, or larger than ${MAX_RESULT_BYTES} bytes`, false);
   } catch (error) {
     const fault = faultOf(error);
-    // That nobody answers says nothing of the order.
+    // An unavailable dependency does not count as a failure of the order.
     const isFull = fault?.code === "pool_availability";
-    // What was there already has been lost where it stands in a queue again.
+    // An active lease that has to queue again has lost its machines: that is a failure.
     const isWaiting = fault?.code === "unavailable" || (isFull && name !== "check");
     if (fault !== undefined) return { ...failed(describeFault(fault), isRetryable(fault)), isWaiting };
     if (!(error instanceof Error && error.name === "AbortError")) defect(id, error);
-    return failed("a defect of the engine, which its log tells", true);
+    return failed("internal error of the engine; see its log", true);
   }
 }
 
-/** Whatever the types say: a result that cannot be written would be tried for ever. */
+/** Rejects results that cannot be stored: writing them would be retried forever. */
 function isJson(data: unknown): boolean {
   if (typeof data !== "string" || Buffer.byteLength(data) > MAX_RESULT_BYTES) return false;
   try {
@@ -241,6 +241,6 @@ function failed(message: string, isRetryable: boolean): Extract<Outcome, { ok: f
   return { ok: false, message: message.slice(0, MAX_MESSAGE_CHARACTERS), isRetryable };
 }
 
-/** Nothing failed: it ends, or was renewed in the last moment. What it has waited for is still what there is to tell. */
+/** The lease ends, or was renewed at the last moment. The recorded reason of its wait stays. */
 const CANCELLED: Outcome = { ...failed("", true), isWaiting: true };
 const EXPIRED: Outcome = { ...CANCELLED };

@@ -1,26 +1,26 @@
 import { isOver, nsFromMs } from "@muster/leases";
 import type { LeaseRecord } from "../domain/lease.ts";
 
-/** When each active lease is looked at next for what is missing of it. Known only to who leads: a new leader spreads them anew. */
+/** The times of the next check of each active lease. Only the leader keeps them; a new leader spreads them again. */
 export type Checks = {
-  /** Strictly after which time; undefined: never, as it is not active. */
+  /** Strictly after this time; undefined if the lease is not active. */
   next(record: LeaseRecord, nowNs: bigint): bigint | undefined;
-  /** As `next`, of one that is known. */
+  /** As `next`, for a known lease. */
   scheduled(id: string): bigint | undefined;
   isDue(id: string, nowNs: bigint): boolean;
-  /** It was looked at just now. */
+  /** The check has just ended. */
   done(id: string, isTroubled: boolean, nowNs: bigint): void;
-  /** Something of it has vanished. */
+  /** An object of the lease has vanished. */
   soon(id: string, nowNs: bigint): void;
   forget(id: string): void;
 };
 
-/** What is not as it should be is looked at again after this. */
+/** Interval of the checks of a troubled lease. */
 const TROUBLED_INTERVAL_MS = 60_000;
-/** Between two looks at one lease, however often something of it vanishes. */
+/** Minimum interval between two checks of one lease, however often its objects vanish. */
 const MIN_INTERVAL_MS = 10_000;
 
-/** `random`: from 0 up to 1. */
+/** `random` returns a number from 0 (inclusive) to 1. */
 export function openChecks(everyMs: number, random: () => number): Checks {
   const due = new Map<string, bigint>();
   const notBefore = new Map<string, bigint>();

@@ -27,21 +27,21 @@ import type { Workload } from "../types/workload.ts";
 import type { OrderAges } from "../domain/decide-order.ts";
 import type { FeedbackPolicy } from "../domain/decide-feedback-retry.ts";
 
-/** `OrderAges`, as for orders: so long a lease that is over is remembered against them. */
+/** `OrderAges` are those of orders: a lease that is over is remembered until its order would be refused. */
 export type EnginePolicy = OrderAges & {
   readonly pass: PassPolicy;
   readonly feedback: FeedbackPolicy;
-  /** Calls of provisioners at once, and as many of decommissioners beside them: what hangs while it is made holds up no end. */
+  /** Maximum concurrent calls of provisioners, and separately of decommissioners: hanging provisioners delay no end. */
   readonly parallel: number;
   /** Of one call. */
   readonly deadlineMs: number;
-  /** What is missing of an active lease is looked for about that often. */
+  /** Average interval between checks of an active lease. */
   readonly recheckMs: number;
 };
 
-/** What an engine lives on. */
+/** Dependencies of an engine. */
 export type EngineOps = {
-  /** Its id; leases of others are left alone. */
+  /** Its id; leases of other engines are ignored. */
   readonly engine: string;
   readonly view: Pick<View<Readable>, "get" | "entries" | "onChange">;
   readonly records: Records;
@@ -57,12 +57,12 @@ export type EngineOps = {
   readonly nowNs: () => bigint;
   readonly policy: EnginePolicy;
   readonly report: {
-    /** A call or a write that failed and is tried again; `what` is one of a few words. */
+    /** A failed call or write that is retried; `what` is one of a few fixed words. */
     failed(id: string, what: string, error: unknown): void;
     defect(id: string, error: unknown): void;
-    /** What is to be done for a lease, and all that this was decided from. */
+    /** The next step of a lease, with all inputs of the decision. */
     planned(snapshot: LeaseSnapshot, plan: LeasePlan, nowNs: bigint): void;
-    /** Something of the lease is there and cannot be taken down, or it is over and that cannot be written. */
+    /** Resources of the lease cannot be removed, or its end cannot be written. */
     stuck(record: LeaseRecord): void;
   };
 };
@@ -70,14 +70,14 @@ export type EngineOps = {
 /** The lead of an engine id. */
 export type Lead = { readonly token: number; readonly signal: AbortSignal; readonly isHeld: () => boolean };
 
-/** Of requests to the store, so that many leases that end together do not all wait for its answers longer than those take. */
+/** Maximum concurrent requests to the store, so that many simultaneous ends do not time out together. */
 const MAX_STORE_CALLS = 128;
-/** So long what is to be written of a lease's history waits for what its source answers. */
+/** Maximum time that a write of a lease's history waits for the answer of its source. */
 const MAX_ANSWER_WAIT_MS = 1000;
-/** Leases that are looked at before anything else has its turn. */
+/** Leases processed before the event loop runs other work. */
 const BATCH_SIZE = 200;
 
-/** Provisions and decommissions what the records say, and tells of it, for as long as the lead is held. */
+/** Provisions and decommissions leases as their records say, and reports them, while the lead is held. */
 export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   const { view, nowNs, policy, report } = ops;
   const stop = new AbortController();
@@ -112,7 +112,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   const wakeOwn = (id: string): void =>
     events.run(`hint of ${id}`, () => {
       const entry = view.get(id);
-      // One that is not seen yet is looked at when it is.
+      // A lease that is not in the view yet is processed when it appears.
       if (entry !== undefined && isOwn(ops, entry.value)) passes.add(id);
     });
   const stopHints = followHints(ops, { checks, pauses, wake: wakeOwn });
@@ -140,7 +140,7 @@ type TrackDeps = {
   readonly pauses: CallPauses;
 };
 
-/** Notes what a lease has become, and when it has its turn next. */
+/** Tracks changes of leases and schedules their next passes and reports. */
 function trackLeases(
   { holdings, nowNs, policy }: EngineOps,
   { pass, passes, reports, waiting, checks, alerts, pauses }: TrackDeps,
@@ -178,8 +178,8 @@ function trackLeases(
 }
 
 /**
- * What is heard before the records of all leases are known here waits until they are: a view that still catches up tells of leases as they were, and what is made for one
- * that has ended since is nobody's.
+ * Defers events until the records of all leases are loaded. A view that is still catching up shows outdated leases, and objects created for a lease that has ended
+ * since would have no owner.
  */
 function deferEvents(): { readonly run: (what: string, act: () => void) => void; readonly flush: () => void } {
   let waiting: Map<string, () => void> | undefined = new Map();
@@ -196,14 +196,14 @@ function deferEvents(): { readonly run: (what: string, act: () => void) => void;
   };
 }
 
-/** The view may be behind what whoever led before has written, and what is done is decided from what is known here. */
+/** Loads all records from the store, because the view may be behind the writes of the previous leader. */
 async function loadAll(ops: EngineOps): Promise<Stored[]> {
   const all = (await ops.records.list()).filter(({ record }) => isOwn(ops, { record }));
   await forEachYielding(all, (stored) => ops.holdings.learn(stored));
   return all;
 }
 
-/** As the store told it or as the view has it, whichever is newer: what the view knew before it was listened to, nobody has looked at. */
+/** Observes the newer of the stored and the viewed record of each lease: changes before the view was followed were not observed. */
 async function observeAll(
   ops: EngineOps,
   all: readonly Stored[],
@@ -217,7 +217,7 @@ async function observeAll(
   await forEachYielding(
     sortByRank([...newest.values()], ({ record }) => record.order.type),
     (stored) => {
-      // What has changed meanwhile was looked at then.
+      // Changes since then were observed when they arrived.
       if (!signal.aborted && (ops.view.get(stored.record.order.id)?.revision ?? 0) <= stored.revision) observe(stored);
     },
   );
@@ -250,9 +250,9 @@ function startPasses(
 
 type Alerts = { readonly check: (record: LeaseRecord) => void; readonly forget: (id: string) => void };
 
-/** Tells people of leases that cannot be taken down, now and then. */
+/** Alerts the operator repeatedly about leases that cannot be removed. */
 function openAlerts({ nowNs, report }: EngineOps): Alerts {
-  /** Since when they know. */
+  /** Time of the last alert by lease. */
   const alerted = new Map<string, bigint>();
   return {
     check: (record) => {
@@ -337,7 +337,7 @@ function passDepsOf(
     planned: (snapshot, plan, nowNs) => {
       const { id } = snapshot.lease;
       waiting.set(id, plan.kind === "wait" ? plan.waitsFor : undefined);
-      // What is taken over is counted already.
+      // A workload that is taken over is counted already.
       if (plan.kind === "change" && plan.change.kind === "provisioning" && plan.change.takesOver === undefined)
         holdings.begin(id);
       report.planned(snapshot, plan, nowNs);
@@ -350,7 +350,7 @@ function passDepsOf(
   };
 }
 
-/** Of an order that is not begun yet, the lease that it refers to. */
+/** The lease that an order refers to, if the order has not begun yet. */
 export function referencedBy(
   { holdings, view, secrets }: Pick<EngineOps, "view" | "secrets"> & { readonly holdings: Pick<Holdings, "find"> },
   { order, phase }: LeaseRecord,
@@ -359,7 +359,7 @@ export function referencedBy(
   if (reference === undefined || phase !== "ORDERED") return undefined;
   const seen = view.get(reference)?.value;
   if (seen !== undefined && !("record" in seen)) return { kind: "unreadable", id: reference };
-  // What this process has written may not be seen yet; of other engines nothing else is known.
+  // The view may lack this process's own writes; for other engines only the view is known.
   const found = holdings.find(reference) ?? seen?.record;
   return found && toReferenced(order, found, secrets.isSame(order, found.order));
 }
@@ -404,7 +404,7 @@ function earliest(a: bigint | undefined, b: bigint | undefined): bigint | undefi
   return a < b ? a : b;
 }
 
-/** Lets others have their turn now and then: the lead has to be renewed also by who has very many leases. */
+/** Yields to the event loop between batches, so that a leader of very many leases can renew its lead. */
 async function forEachYielding<Item>(items: readonly Item[], work: (item: Item) => void): Promise<void> {
   for (const [at, item] of items.entries()) {
     if (at % BATCH_SIZE === BATCH_SIZE - 1) await new Promise(setImmediate);

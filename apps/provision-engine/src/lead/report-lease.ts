@@ -10,14 +10,14 @@ import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts
 import { inLeaseTrace } from "../lease-trace.ts";
 import type { Stored } from "./pass.ts";
 
-/** What the source of a lease is told. */
+/** Feedback for the source of a lease. */
 export type Answer = {
   readonly id: string;
-  /** Of its order, which may have the id of one that is forgotten; absent: it came from a controller, and nothing is stored of it. */
+  /** Creation time of its order, because ids can be reused; absent if nothing is stored of the order. */
   readonly createdNs?: bigint;
-  /** Name of the source that is told. */
+  /** Name of the source. */
   readonly source: string;
-  /** Grows with each thing that is told of the lease. */
+  /** Increases with each new feedback about the lease. */
   readonly number: number;
   readonly result: Result | undefined;
   readonly deleted: boolean;
@@ -25,37 +25,37 @@ export type Answer = {
 
 export type ReportDeps = {
   readonly records: Pick<Records, "get" | "own">;
-  /** The record as this process knows it, which may be behind; undefined: it does not. */
+  /** The record as this process knows it, possibly outdated; undefined: unknown. */
   readonly seen: (id: string) => Stored | undefined;
   readonly history: Pick<History, "publish">;
-  /** The Feedbacker: resolves once it cannot be lost any more. The same answer again is no other one. */
+  /** The Feedbacker: resolves once the feedback is durable. Repetitions have no further effect. */
   readonly feedback: (answer: Answer) => Promise<void>;
-  /** With the key that the engine has now. */
+  /** Signs with the present key of the engine. */
   readonly sign: (result: Omit<Result, "signature">) => Result;
   readonly nowNs: () => bigint;
   readonly policy: FeedbackPolicy;
   readonly digest: Digest;
   readonly fence: number;
-  /** Waits for an answer, but not for long; false: it has not come by then. */
+  /** Waits a short time for an answer; false: it has not arrived. */
   readonly isInTime: (answered: Promise<unknown>) => Promise<boolean>;
-  /** Has the lease looked at once more. */
+  /** Schedules another report of the lease. */
   readonly wake: (id: string) => void;
   readonly failed: (id: string, error: unknown) => void;
 };
 
-/** Tells of leases, one look per lease at a time. */
+/** Reports leases, with one report per lease at a time. */
 export type Reporter = {
   /**
-   * Publishes the history of a lease, and tells its source what has become of it. A source that takes its time to answer holds up nothing but itself: what it came to is
-   * noted by the look that the lease is woken for. Resolves with when to come again; rejects where the history, or the record, could not be written.
-   */
+ * Publishes the history of a lease and sends feedback to its source. A slow source delays nothing else: its outcome is recorded by the report that `wake` schedules.
+ * Resolves with the time of the next report. Rejects if the history or the record could not be written.
+ */
   report(id: string): Promise<bigint | undefined>;
-  /** Resolves once no source is being told any more. */
+  /** Resolves once no feedback is in flight. */
   settled(): Promise<void>;
 };
 
 type Sent = { readonly change?: LeaseChange; readonly retryAtNs?: bigint };
-/** The outcome is kept until it is written down, so that nothing is told again for a write that failed. */
+/** The outcome is kept until it is written, so that a failed write does not repeat the feedback. */
 type InFlight = { outcome: Sent | undefined; isLate: boolean; readonly done: Promise<void> };
 
 export function openReporter(deps: ReportDeps): Reporter {
@@ -81,10 +81,10 @@ export function openReporter(deps: ReportDeps): Reporter {
     }
     const earlier = inFlight.get(id);
     const sending = earlier ?? begin(stored.record);
-    // Most sources answer as soon as the stream does, and both are one write then.
+    // Most sources answer as fast as the stream, and one write then records both.
     const [published] = await Promise.all([publish(deps, stored.record), earlier ?? isInTime(sending.done)]);
     const { outcome } = sending;
-    // Before anything here can fail: the look that comes then does not wait for it.
+    // Set before anything can fail, so that the next report does not wait for it.
     sending.isLate = outcome === undefined;
     await writeOutcomes(
       deps,
@@ -93,7 +93,7 @@ export function openReporter(deps: ReportDeps): Reporter {
     );
     if (outcome !== undefined) inFlight.delete(id);
     if (published.failure !== undefined) throw published.failure;
-    // Something else may be to be told by now.
+    // Newer feedback may be pending by now.
     if (outcome !== undefined && earlier !== undefined) return nowNs();
     return outcome?.retryAtNs;
   };
@@ -105,7 +105,7 @@ export function openReporter(deps: ReportDeps): Reporter {
   };
 }
 
-/** Writes down what is told. Where the record has changed meanwhile, that still holds, and is not told twice for it. */
+/** Records the outcomes of a report. They stay valid if the record has changed meanwhile, and are not sent twice. */
 async function writeOutcomes(deps: ReportDeps, first: Stored, changes: readonly LeaseChange[]): Promise<void> {
   const { records, fence, nowNs } = deps;
   const { id } = first.record.order;
@@ -119,7 +119,7 @@ async function writeOutcomes(deps: ReportDeps, first: Stored, changes: readonly 
   });
 }
 
-/** In the write that says that all is told: one of its own would be one more for each lease. */
+/** Compacts a settled record in the same write, to save one write for each lease. */
 function compacted({ digest, nowNs }: ReportDeps, record: LeaseRecord): LeaseRecord {
   if (record.orderHash !== undefined || !isSettled(record)) return record;
   const orderHash = hashOrder(record.order, digest);
@@ -162,7 +162,7 @@ async function sendFeedback(deps: ReportDeps, record: LeaseRecord): Promise<Sent
   return { change: { kind: "feedback-sent", number, ...(isResigned && { resigned: { before, after } }) } };
 }
 
-/** An answer that is told again may have been signed with a key that the engine has no more. Of a compact lease the data are gone that the signature is of. */
+/** Signs repeated feedback again, because the key may have changed. The signed data of a compacted lease are removed, so its signature stays. */
 function resign({ sign }: ReportDeps, { orderHash }: LeaseRecord, result: Result | undefined): Result | undefined {
   return result === undefined || orderHash !== undefined ? result : sign(result);
 }

@@ -1,14 +1,14 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
 /**
- * Runs work, so many at once; what waits begins user by user, each with its oldest, however much the others have waiting. Work whose signal is aborted before its turn
- * comes is not begun, and rejects with the reason.
+ * Runs work with limited concurrency. Queued work starts round-robin by user, oldest first, so that no user can delay the others. Work whose signal is aborted while
+ * it is queued does not start, and rejects with the reason.
  */
 export type UserTurns = <Result>(user: string, work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
 
 type Waiting = { readonly begin: () => void; hasLeft: boolean };
 
-/** Of work that is under way. */
+/** The slot of work in flight. */
 type Turn = {
   isHeld: boolean;
   hasEnded: boolean;
@@ -20,7 +20,7 @@ type Turn = {
 const turns = new AsyncLocalStorage<Turn>();
 
 export function userTurns(maxConcurrent: number): UserTurns {
-  /** The first of them is next; who has had a turn comes last. */
+  /** In the order of the next turns; a user goes to the end after each turn. */
   const users = new Map<string, Waiting[]>();
   let busy = 0;
   const startNext = (): void => {
@@ -59,7 +59,7 @@ export function userTurns(maxConcurrent: number): UserTurns {
       await take(user);
       taking = undefined;
       turn.isHeld = true;
-      // The work has ended meanwhile.
+      // The work has ended in the meantime.
       if (turn.hasEnded) turn.release();
     };
     const turn: Turn = {

@@ -1,17 +1,17 @@
-/** A message of an order, by its place in the stream. */
+/** An order message, identified by its place in the stream. */
 export type OrderMessage = { readonly sequence: number; readonly user: string };
 
-/** Messages that are given back to be tried later, of which nobody says whether this process or another is given them again. */
+/** Messages returned to the stream for a later attempt, which may be redelivered to this process or another one. */
 export type DeferredMessages = {
-  /** Whether an earlier message of the same user waits, which this one may need: a container mounts a volume. */
+  /** Whether an earlier message of the same user is deferred, which this one may depend on: a container mounts a volume. */
   isBehind(message: OrderMessage, nowMs: number): boolean;
-  /** Whether it may wait. */
+  /** Defers a message, unless the maximum is reached. */
   defer(message: OrderMessage, nowMs: number): "deferred" | "still-deferred" | "refused";
-  /** It waits no longer. */
+  /** The message is no longer deferred. */
   done(sequence: number): void;
 };
 
-/** Remembers so many, each for a while after it was given back: what another process was given counts no more soon after. */
+/** Remembers at most `maxMessages`, each for `forMs` after it was returned, because another process may have received it since. */
 export function deferredMessages({
   maxMessages,
   forMs,

@@ -16,19 +16,19 @@ export type ForeseeDeps = {
   readonly workloads: ReadonlyMap<string, Pick<Workload, "preflight">>;
   readonly around: Holdings["around"];
   readonly overheads: Overheads;
-  /** Undefined: there is no such lease. */
+  /** Undefined: no such lease. */
   readonly phaseOf: (id: string) => Phase | undefined;
   readonly referencedBy: (record: LeaseRecord) => Referenced | undefined;
   readonly policy: LeasePolicy & OrderAges;
   readonly nowNs: () => bigint;
 };
 
-/** Of what a workload asks others before it says that it could be made. */
+/** Maximum time of a workload's own check of an order. */
 const MAX_PREFLIGHT_MS = 2000;
 
 /**
- * Why an order would be FAILED as soon as it is begun, decided from what is known now as its own step would be; empty: nothing is known against it, and it may still fail.
- * `before`: orders that count as begun unless their leases are there already. Nothing is written or made.
+ * Predicts why an order would FAIL as soon as it is begun, by the same decision as the real step. Empty: no reason is known, but it may still fail.
+ * Orders in `before` count as begun unless their leases exist. Writes and creates nothing.
  */
 export async function foreseeOrder(
   deps: ForeseeDeps,
@@ -54,7 +54,7 @@ export async function foreseeOrder(
   );
   const plan = planLease(snapshot, deps.policy, deps.nowNs());
   if (plan.kind === "fail") return plan.message;
-  // Of what waits, and of what is there already, nothing is made now.
+  // A waiting order and a take-over create nothing now.
   if (plan.kind !== "change" || snapshot.reference !== undefined) return "";
   return refusalOf(workload, record, signal);
 }
@@ -70,14 +70,14 @@ async function refusalOf(
     return "";
   } catch (error) {
     const fault = faultOf(error);
-    // That nobody answers, or what may be otherwise later, says nothing of the order.
+    // An unavailable dependency, or a fault that may pass, says nothing about the order.
     if (fault !== undefined) return isRetryable(fault) ? "" : describeFault(fault);
     if (late.aborted) return "";
     throw error;
   }
 }
 
-/** What there would be beside an order, were others of its user sent before, and begun unless they are there already. */
+/** The surroundings of an order if earlier orders of its user had been sent and begun. */
 function withOrders(
   around: Surroundings,
   { order, claim }: { readonly order: Order; readonly claim: Claim },
@@ -90,7 +90,7 @@ function withOrders(
   for (const other of before) {
     const read = other.user === order.user && other.engine === order.engine ? readClaim(other) : undefined;
     if (read?.ok !== true || other.id === order.id || !wouldBegin(phaseOf(other.id))) continue;
-    // What it takes over is counted already.
+    // A workload that is taken over is counted already.
     const takesOver = other.reference !== undefined && phaseOf(other.reference) !== undefined;
     if (!takesOver) held = addUnits(held, unitsOf(other, read.value, overheads));
     const { network } = read.value;
@@ -104,7 +104,7 @@ function withOrders(
   return { ...around, held, named: [...named.values()] };
 }
 
-/** What may be there is counted as it is, and what has ended never runs again. */
+/** A lease that may hold resources is counted as it is, and an ended one never runs again. */
 function wouldBegin(phase: Phase | undefined): boolean {
   return phase === undefined || (!mayHoldResources(phase) && phase !== "ENDED");
 }

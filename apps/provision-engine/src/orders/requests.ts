@@ -27,7 +27,7 @@ import type { Holdings } from "../holdings/holdings.ts";
 import type { Stored } from "../lead/pass.ts";
 import { recordDecision } from "../lease-trace.ts";
 
-/** What answering users needs; any replica has it. */
+/** Dependencies of user requests, which any replica answers. */
 export type RequestDeps = {
   readonly records: Pick<Records, "get" | "create" | "change">;
   readonly holdings: Pick<Holdings, "usageOf" | "reserveUsage" | "learn" | "seen">;
@@ -42,7 +42,7 @@ export type OrderRequest = {
   readonly order: Order;
   readonly requestId: string;
   readonly source: string;
-  /** Decides, and writes nothing. */
+  /** Decides, but writes nothing. */
   readonly dryRun: boolean;
 };
 
@@ -50,14 +50,14 @@ export type Ordered =
   | { readonly kind: "taken"; readonly stored: Stored; readonly outcome: "ORDERED" | "RESENT" | "RETRIED" }
   | Extract<OrderVerdict, { readonly kind: "refuse" }>;
 
-/** Another writer came first. */
+/** Another writer was first. */
 const RACE: readonly FaultCode[] = ["conflict", "already_exists"];
 
-/** Writes an order down, or has its answer told again. */
+/** Records an order, or sends its answer again. */
 export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promise<Ordered> {
   const { records, holdings } = deps;
   const { order, dryRun } = request;
-  // Most orders are new: what says so for certain is that their record can be made.
+  // Most orders are new: creating the record proves it without a read.
   if (!dryRun && holdings.seen(order.id) === undefined) {
     const verdict = decide(deps, request, undefined);
     if (verdict.kind === "create") {
@@ -79,7 +79,7 @@ export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promi
     const retried = stored.record.phase === "FAILED" && changed.record.phase === "ORDERED";
     return { kind: "taken", stored: changed, outcome: retried ? "RETRIED" : "RESENT" };
   };
-  // Decides within the write, so that the verdict is reserved before another order is decided.
+  // Decides within the write, so that the usage is reserved before another order is decided.
   return retryOnConflict(`lease ${order.id}`, () => ({ write }), { codes: RACE });
 }
 
@@ -100,7 +100,7 @@ function decide(
   return recordDecision(withinQuota(deps, order, decideOrder(order, stored, context, policy), stored));
 }
 
-/** Refuses what would exceed the limits of its user. Writes under way in other replicas are not counted. */
+/** Refuses an order that would exceed the limits of its user. Writes in flight in other replicas are not counted. */
 function withinQuota(
   { holdings, quota }: RequestDeps,
   order: Order,
@@ -113,7 +113,7 @@ function withinQuota(
   return fault === undefined ? verdict : refuseOrder(fault, "error");
 }
 
-/** Counts what the verdict adds while it is being written: call it before anything else is decided. */
+/** Reserves the usage that the verdict adds while it is being written; call it before any other order is decided. */
 function reserve(
   { holdings }: RequestDeps,
   order: Order,
@@ -124,7 +124,7 @@ function reserve(
   return added && holdings.reserveUsage({ id: order.id, user: order.user, revision: stored?.revision ?? 0, added });
 }
 
-/** What the verdict adds to the usage of its user. Of the leases that have a record only a failed one starts another run. */
+/** The usage that the verdict adds. Of existing leases, only a failed one starts another run. */
 function addedUsage({ data }: Order, verdict: OrderVerdict, stored: LeaseRecord | undefined): Usage | undefined {
   if (verdict.kind === "create")
     return { leases: 1, bytes: recordBytes(verdict.record) + promisedBytes(verdict.record) };
@@ -145,12 +145,12 @@ export function end(deps: RequestDeps, requestId: string, request: EndRequest): 
   );
 }
 
-/** Ends a lease because the source that it came from says so. */
+/** Ends a lease on behalf of the source of its order. */
 export function withdraw(deps: RequestDeps, id: string, source: string): Promise<Stored> {
   return changeBy(deps, { id, requestId: "" }, (record) => decideWithdrawal(id, source, record));
 }
 
-/** As it is stored now. Rejects with not_found. */
+/** The record stored now. Rejects with not_found. */
 export async function requireLease({ records }: Pick<RequestDeps, "records">, id: string): Promise<Stored> {
   return (await records.get(id)) ?? throwFault({ code: "not_found", kind: "lease", id });
 }
@@ -176,7 +176,7 @@ async function change(
   requested: LeaseChange,
   { requestId, dryRun }: { readonly requestId: string; readonly dryRun: boolean },
 ): Promise<Stored> {
-  // What happens now was caused by this request; what the engine then does is of the trace of the order.
+  // This change belongs to the trace of the request, and later work of the engine to that of the order.
   const trace = stored.record.traceparent || traceparentOf();
   const asked = { ...stored.record, requestId, traceparent: traceparentOf() || trace };
   const changed = transitionLease(asked, requested, nowNs()).next;
