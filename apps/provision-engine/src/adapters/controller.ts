@@ -2,18 +2,18 @@ import { takeTurns } from "@muster/backoff";
 import { faultOf, throwFault } from "@muster/faults";
 
 export type ControllerAddress = {
-  /** Everything is below it. */
+  /** Base of all paths. */
   readonly url: string;
   readonly token: string | undefined;
   /** Of one call. */
   readonly timeoutMs: number;
-  /** Of the body of one answer, unpacked. */
+  /** Maximum size of a decoded response body. */
   readonly maxBytes: number;
 };
 
 export type ControllerRequest = {
   readonly method: "GET" | "PUT";
-  /** Below the address, without a slash before it. */
+  /** Relative to the address, without a leading slash. */
   readonly path: string;
   readonly body?: unknown;
 };
@@ -21,23 +21,22 @@ export type ControllerRequest = {
 export type ControllerAnswer = {
   readonly status: number;
   readonly headers: Headers;
-  /** Undefined: larger than it may be, and not read to its end. */
+  /** Undefined: larger than the maximum, and not read completely. */
   readonly text: string | undefined;
 };
 
-/** A server that has orders, and is told what they come to. */
+/** An HTTP server that lists orders and receives their results. */
 export type Controller = {
   /**
-   * Resolves with whatever it answers but those that say that it could not look at the request (401, 403, 408, 429 and 5xx): these, and no answer, reject with unavailable or
-   * deadline_exceeded. After 429 and 503 it is left alone for as long as it asks for, by all calls, and for a moment after it has not answered in time: whatever waits for
-   * its turn would only wait as long for nothing.
+   * Resolves with any answer except 401, 403, 408, 429 and 5xx. Those, and missing answers, reject with unavailable or deadline_exceeded. After 429 and 503 all calls
+   * back off for the time that the controller asks for, and for a moment after a timeout, because queued calls would probably time out, too.
    */
   call(request: ControllerRequest, signal: AbortSignal): Promise<ControllerAnswer>;
 };
 
 const MAX_CONCURRENT_CALLS = 32;
 const RETRY_AFTER_MS = 1000;
-/** A controller cannot ask to be left alone for longer. */
+/** Maximum time that a controller can make calls back off. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 const UNPROCESSED: readonly number[] = [401, 403, 408, 429];
 const BACK_OFF: readonly number[] = [429, 503];
@@ -59,7 +58,7 @@ export function openController(address: ControllerAddress, nowMs: () => number):
     const { status, headers } = answer;
     if (!UNPROCESSED.includes(status) && status < 500) return answer;
     const retryAfterMs = readRetryAfter(headers.get("retry-after"), nowMs()) ?? RETRY_AFTER_MS;
-    if (BACK_OFF.includes(status)) backOff(retryAfterMs, "asks to be left alone");
+    if (BACK_OFF.includes(status)) backOff(retryAfterMs, "asks clients to back off");
     return unavailable(`answers ${status}`, retryAfterMs);
   };
   return { call: (request, signal) => turns(() => call(request, signal)) };
@@ -96,7 +95,7 @@ async function readText(body: ReadableStream<Uint8Array> | null, maxBytes: numbe
   if (body === null) return "";
   const chunks: Uint8Array[] = [];
   let size = 0;
-  // Leaving the loop ends the connection.
+  // Leaving the loop closes the connection.
   for await (const chunk of body) {
     size += chunk.length;
     if (size > maxBytes) return undefined;
@@ -105,7 +104,7 @@ async function readText(body: ReadableStream<Uint8Array> | null, maxBytes: numbe
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** Seconds, or a date, as HTTP has it; undefined: there is none. */
+/** Parses Retry-After, which is seconds or an HTTP date; undefined if it is missing or invalid. */
 function readRetryAfter(header: string | null, nowMs: number): number | undefined {
   if (header === null) return undefined;
   const ms = /^\d+$/.test(header.trim()) ? Number(header) * 1000 : Date.parse(header) - nowMs;

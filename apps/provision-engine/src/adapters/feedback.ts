@@ -9,7 +9,7 @@ type SendFeedback = ReportDeps["feedback"];
 
 const RETRY_MS = 60_000;
 
-/** Publishes to NATS; the stream drops a repeated answer within its window. */
+/** Publishes feedback to NATS; the stream drops repetitions within its deduplication window. */
 export function feedbackOver(bus: Bus, engine: string): SendFeedback {
   const { LeaseAnswered } = muster.provision.v1;
   return async ({ id, createdNs, number, result, deleted }) => {
@@ -20,7 +20,7 @@ export function feedbackOver(bus: Bus, engine: string): SendFeedback {
   };
 }
 
-/** Sends each answer to where its order came from. An answer for a controller is for that alone: while none is configured it rejects with unavailable, and waits. */
+/** Routes feedback to the source of its order. Without a configured controller, feedback for a controller rejects with unavailable and is retried. */
 export function routeAnswers(overNats: SendFeedback, controller: SendFeedback | undefined): SendFeedback {
   return async (answer) => {
     if (answer.source !== SOURCES.controller) return overNats(answer);

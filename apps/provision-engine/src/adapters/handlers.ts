@@ -25,23 +25,23 @@ export type HandlerDeps = RequestDeps & {
   readonly holdings: RequestDeps["holdings"] & Pick<Holdings, "around" | "counters" | "find" | "phases">;
   readonly history: Pick<History, "page">;
   readonly capacity: Capacity;
-  /** Why an order would be FAILED at once; empty: nothing is known against it. */
+  /** Why an order would FAIL immediately; empty: no reason is known. */
   readonly foresee: (record: LeaseRecord, before: readonly Order[], signal: AbortSignal) => Promise<string>;
   readonly cleaner: Pick<Cleaner, "sweep" | "brake" | "schedule" | "waitsFor">;
-  /** How many of the oldest leases that go on have secrets that cannot be opened with the key. */
+  /** Number of the oldest ongoing leases with secrets that the key cannot open. */
   readonly unopened: () => number;
-  /** The public key that results are signed with, in base58. */
+  /** The public key of the results' signatures, in base58. */
   readonly key: string;
 };
 
 const MAX_PAGE = 500;
 const MAX_BEFORE = 100;
 const MAX_UNREADABLE = 100;
-/** Between two counts of a stream of them. */
+/** Interval of a stream of counters. */
 export const COUNT_EVERY_MS = 2000;
 const ANY_PHASE: number = muster.provision.v1.LeasePhase.LEASE_PHASE_UNSPECIFIED;
 
-/** The methods of LeaseService, answered by every replica. */
+/** The methods of LeaseService, which every replica answers. */
 export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
   const nowMs = (): number => Number(deps.nowNs() / 1_000_000n);
   const counts = countTicks(COUNT_EVERY_MS, nowMs);
@@ -97,7 +97,7 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
   };
 }
 
-/** Leases that were asked for, by id: as many as were wanted, and as NATS takes. */
+/** A page of leases ordered by id, limited by the request and by the maximum message size. */
 function leasesPage(
   deps: HandlerDeps,
   { limit, continue: after, user, type, phase }: muster.provision.v1.ListLeasesRequest,
@@ -127,7 +127,7 @@ function leasesPage(
   };
 }
 
-/** The id of this engine, where no other one was named. */
+/** The id of this engine; throws not_found if another one is named. */
 function ownEngine({ policy }: HandlerDeps, named: string): string {
   if (named !== "" && named !== policy.engine) return throwFault({ code: "not_found", kind: "engine", id: named });
   return policy.engine;
@@ -142,7 +142,7 @@ function toWireStep({ do: what, object, because }: CleanupStep): PropertiesOf<ty
   return { action: what === "remove" ? "REMOVED" : "SUSPECTED", kind, namespace, name, lease: of?.id ?? "", because };
 }
 
-/** What an engine's counters are now. */
+/** The present counters of an engine. */
 export function countersMessage({
   holdings,
   capacity,
@@ -165,12 +165,12 @@ export function countersMessage({
   };
 }
 
-/** Rejects what is no text with invalid_request. */
+/** Throws FaultError invalid_request if the data are not text. */
 function readOrder(message: muster.provision.v1.Order): Order {
   try {
     return toOrder(message);
   } catch {
-    return refuse("order.data", "is no UTF-8 text");
+    return refuse("order.data", "is not UTF-8 text");
   }
 }
 

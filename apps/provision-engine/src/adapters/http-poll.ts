@@ -6,12 +6,12 @@ import type { Controller } from "./controller.ts";
 export type HttpPollOptions = {
   readonly controller: Controller;
   readonly engine: string;
-  /** Told of a poll that brought nothing, or a page that is passed over. */
+  /** Called for a poll without an answer, or a page that is skipped. */
   readonly failed: (what: "away" | "refused" | "unreadable", reason: string) => void;
 };
 
 const MAX_PAGE = 200;
-/** How much less is asked for when an answer cannot be read. */
+/** Divisor of the page size after an unreadable page. */
 const SHRINK_FACTOR = 8;
 
 type PageRead =
@@ -19,8 +19,7 @@ type PageRead =
   | { readonly kind: "unreadable"; readonly lastId: bigint | undefined; readonly because: string };
 
 /**
- * Asks a controller for orders over HTTP. After a page that cannot be read it asks for ever fewer orders,
- * so that one order is passed over and not those that came with it.
+ * Polls a controller for orders over HTTP. After an unreadable page it requests smaller and smaller pages, so that it skips only the one order that cannot be read.
  */
 export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollSourceDeps["poll"] {
   const read = async (from: bigint, limit: number, signal: AbortSignal): Promise<PageRead> => {
@@ -34,7 +33,11 @@ export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollS
     const page = text === undefined ? undefined : readOrdersPage(text);
     if (page !== undefined && lastId !== undefined) return { kind: "page", lastId, ...page };
     const because =
-      text === undefined ? "it is too large" : page === undefined ? "it is no page of orders" : "it has no x-last-id";
+      text === undefined
+        ? "it is too large"
+        : page === undefined
+          ? "it is not a page of orders"
+          : "it has no x-last-id";
     return { kind: "unreadable", lastId, because };
   };
   const ask = async (from: bigint, limit: number, signal: AbortSignal): Promise<PollAnswer> => {
@@ -42,7 +45,7 @@ export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollS
     if (answer.kind !== "unreadable") return answer;
     if (limit > 1) return ask(from, Math.ceil(limit / SHRINK_FACTOR), signal);
     const { lastId, because } = answer;
-    // The page has one order at most. Asked for by the number that the header gives it, it has to be the same one.
+    // The page has at most one order. Reading it by the number in the header must return the same order.
     const same = lastId !== undefined && lastId > from ? await read(lastId, 1, signal) : answer;
     if (same.kind === "failed") return same;
     const isCertain = same.kind === "unreadable" && same.lastId === lastId;

@@ -18,10 +18,10 @@ import { releaseTurnWhile } from "../lead/user-turns.ts";
 
 export type Patience = BackoffLimits & { readonly totalMs: number };
 
-/** What takes longer gives its place among the calls to others, and is asked for again. */
+/** Longer waits fail, so that other calls get their turn; the call is retried. */
 const PATIENCE: Patience = { firstMs: 50, mostMs: 2000, totalMs: 30_000 };
 
-/** `installation`: id of ours, which all that is made carries. */
+/** `installation` is the id of this installation, a label of every object. */
 export function leaseObjects(calls: KubeCalls, installation: string, patience: Patience = PATIENCE): LeaseObjects {
   const until = pollUntilReady(patience);
   return {
@@ -76,7 +76,7 @@ async function ensureOnce<Object extends KubeObject>(
   return { kind: "pending", because: `the removal of an earlier ${id}` };
 }
 
-/** Also on the pods that Kubernetes makes of it. No selector has it: objects from before there were ids do not carry it. */
+/** Adds the label to the object and its pods. No selector uses it: objects of earlier versions lack it. */
 function withInstallation<Object extends KubeObject>(object: NewObject<Object>, mark: Labels): NewObject<Object> {
   const { metadata, spec } = object as NewObject<KubeObject> & { readonly spec?: { readonly template?: KubeObject } };
   const marked = { ...object, metadata: { ...metadata, labels: { ...metadata.labels, ...mark } } };
@@ -98,7 +98,7 @@ function find<Object extends KubeObject>(
   return withKubeFault(unlessMissing(calls.get<Object>(resourceOf(kind, namespace), name, { signal })));
 }
 
-/** What runs of the lease have of one kind. */
+/** Lists the objects of one kind that belong to the selected runs of the lease. */
 async function list<Object extends KubeObject>(
   calls: KubeCalls,
   lease: Lease,
@@ -128,11 +128,11 @@ async function remove(
     signal,
     ...(uid !== undefined && { preconditions: { uid } }),
   });
-  // Another one has the name by now: that is looked at next.
+  // On a conflict another object has the name by now; the next attempt sees it.
   await withKubeFault(unlessFault(removal, "not_found", "conflict"));
 }
 
-/** Nothing is made any more in a namespace that is going, so that what is seen now is all that there is, or was made in the very moment and is seen at the next look. */
+/** A namespace that is being deleted accepts no new pods, so this list is complete, except for pods that were just created and are seen at the next attempt. */
 async function endPods(
   calls: KubeCalls,
   { podGraceSeconds }: ObjectKind,
@@ -153,7 +153,7 @@ async function endPods(
   }
 }
 
-/** Records may be lost, or be written by a later version: what nobody knows of any more is not lost with them. */
+/** Objects without a known lease are kept: records may be lost, or written by a later version. */
 async function requireNone(calls: KubeCalls, kind: ObjectKind, namespace: string, signal: AbortSignal): Promise<void> {
   for await (const { metadata } of listAll(calls, resourceOf(kind, namespace), signal)) {
     if (metadata?.deletionTimestamp !== undefined) continue;
@@ -162,7 +162,7 @@ async function requireNone(calls: KubeCalls, kind: ObjectKind, namespace: string
   }
 }
 
-/** Pages: users decide how large the objects of a namespace are together. */
+/** Lists in pages, because users decide how many large objects a namespace has. */
 async function* listAll(calls: KubeCalls, resource: KubeResource, signal: AbortSignal): AsyncGenerator<KubeObject> {
   const list: KubeCalls["list"] = (...asked) => withKubeFault(calls.list(...asked));
   for await (const page of listPages<KubeObject>({ list }, resource, { signal })) yield* page;
@@ -186,7 +186,7 @@ function resourceOf({ apiVersion, plural }: ObjectKind, namespace: string | unde
   return { apiVersion, plural, ...(namespace !== undefined && { namespace }) };
 }
 
-/** Rejects with the FaultError of a failed call; the error of one that was cancelled passes unchanged. */
+/** Rejects with the FaultError of a failed call; a cancelled call keeps its own error. */
 export async function withKubeFault<Value>(call: Promise<Value>): Promise<Value> {
   try {
     return await call;

@@ -15,16 +15,16 @@ import { labels } from "@muster/proto";
 import { isSliceNamespace } from "../types/kubernetes.ts";
 import { KINDS } from "../types/object-kinds.ts";
 
-/** The ClusterRole with what an engine does in the namespace of a lease, and its binding there. */
+/** Name of the ClusterRole of an engine in lease namespaces, and of its binding there. */
 const ROLE = "muster-lease-engine";
 const RBAC_GROUP = "rbac.authorization.k8s.io";
-/** How soon a server knows of a binding: mostly at once. */
+/** Pauses while a new binding becomes effective, usually immediately. */
 const PROPAGATION = { firstMs: 20, mostMs: 1000, totalMs: 10_000 };
 const GOING_RETRY_MS = 1000;
 
 /**
- * Calls of an engine that has rights in the cluster only to make and find namespaces: in those of leases it gives itself what it needs, the first time that it is refused.
- * What is asked for everywhere and refused is asked for in `own` and in the namespaces of leases that are not slices: what is in those is their users'. In a namespace that is gone there is nothing.
+ * Wraps the calls of an engine whose cluster-wide rights are limited to namespaces. On the first refusal in a lease namespace it binds its role there. A refused
+ * cluster-wide list is replaced by lists of `own` and of all lease namespaces except slices, whose content belongs to their users. A missing namespace lists as empty.
  */
 export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
   const grant = grantRights(calls);
@@ -60,11 +60,11 @@ export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
     const names = [own];
     const query = { labelSelector: labels.lease };
     for await (const namespaces of listPages<KubeObject>(calls, KINDS.namespace, { query, ...signalOf(options) })) {
-      // What is in one that is being removed goes with it.
+      // The content of a terminating namespace is removed with it.
       const there = namespaces.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
       names.push(...there.map(({ metadata }) => metadata?.name ?? "").filter((name) => !isSliceNamespace(name)));
     }
-    // No token of the server continues in another namespace: the answer is whole, whatever its limit.
+    // Continue tokens do not span namespaces, so the answer is complete, whatever its limit.
     const items: Object[] = [];
     const list: KubeCalls["list"] = (asked, more) =>
       listInNamespace({ ...asked, namespace: asked.namespace ?? own }, more);
@@ -86,7 +86,7 @@ export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
     },
     delete: (resource, name, options) => {
       const removal = () => calls.delete(resource, name, options);
-      // Those of slices it deletes by a right in the cluster: in a namespace that is going there is no entering.
+      // Pods of slices are deleted by a cluster-wide right: no binding can be created in a terminating namespace.
       return resource.plural === KINDS.pod.plural ? removal() : withGrant(resource.namespace, options, removal);
     },
   };
@@ -101,7 +101,7 @@ const ACCESSES = { apiVersion: ACCESS.apiVersion, plural: "selfsubjectaccessrevi
 const SELF = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
 const SELVES = { apiVersion: SELF.apiVersion, plural: "selfsubjectreviews" };
 
-/** Sees to the role's binding in a lease's namespace. Throws the refusal where that is no help: it is in force, or the namespace is not a lease's. */
+/** Binds the role in a lease namespace. Throws the refusal if the binding is already effective, or the namespace does not belong to a lease. */
 function grantRights(calls: KubeCalls) {
   const isInForce = async (namespace: string, signal: Signal): Promise<boolean> => {
     const resourceAttributes = { group: "", resource: KINDS.secret.plural, verb: "list", namespace };
@@ -117,7 +117,7 @@ function grantRights(calls: KubeCalls) {
     const dependency = `namespace ${namespace}, which is being removed`;
     if (deletionTimestamp !== undefined)
       return throwFault({ code: "unavailable", dependency, retryAfterMs: GOING_RETRY_MS });
-    // What it might get elsewhere is not for it to take.
+    // The engine must not take rights in other namespaces.
     if (!(labels.lease in namespaceLabels) || namespaceLabels[labels.managedBy] !== "muster") throw refusal;
     const { status } = await calls.create<SelfReview>(SELVES, { ...SELF, metadata: {} }, signal);
     const binding = buildBinding(namespace, status?.userInfo?.username ?? "");
@@ -130,7 +130,7 @@ function grantRights(calls: KubeCalls) {
   };
 }
 
-/** Sees to the binding. One of its name that binds something else is a user's, who may make them in his slice: it goes. */
+/** Creates the binding. A binding of its name to another role comes from a user of the slice, and is replaced. */
 async function bind(calls: KubeCalls, binding: ReturnType<typeof buildBinding>, signal: Signal): Promise<void> {
   const { name, namespace } = binding.metadata;
   const bindings = { ...KINDS.roleBinding, namespace };

@@ -7,7 +7,7 @@ import { useKey, type Found, type FoundObject } from "../domain/plan-cleanup.ts"
 import { type ObjectKind, KINDS } from "../types/object-kinds.ts";
 import type { Leftovers } from "../lead/cleaner.ts";
 
-/** What holds others goes after them. Pods go with what made them. */
+/** Containers come after their content. Pods are removed with their owners. */
 const SWEPT_KINDS: readonly ObjectKind[] = [
   KINDS.deployment,
   KINDS.statefulSet,
@@ -18,7 +18,7 @@ const SWEPT_KINDS: readonly ObjectKind[] = [
 ];
 const SELECTOR = `${labels.managedBy}=muster,${labels.lease},${labels.leaseRun},${labels.leaseUser}`;
 
-/** `installation`: id of ours. */
+/** `installation` is the id of this installation. */
 export function openLeftovers(
   calls: KubeCalls,
   installation: string,
@@ -26,7 +26,7 @@ export function openLeftovers(
 ): Leftovers {
   return {
     find: async (signal, within) => {
-      // All of a slice goes with its namespace.
+      // Everything in a slice is removed with its namespace.
       if (within !== undefined && isSliceNamespace(within)) return { objects: [], unlisted: [] };
       const kinds = within === undefined ? SWEPT_KINDS : SWEPT_KINDS.filter((each) => each !== KINDS.namespace);
       const listed = await Promise.all(
@@ -80,7 +80,7 @@ function inNamespace(kind: ObjectKind, within: string | undefined): ObjectKind &
   return within === undefined ? kind : { ...kind, namespace: within };
 }
 
-/** As the selector says it. */
+/** The same condition as the selector. */
 function isOfLease({ metadata }: KubeObject): boolean {
   const { [labels.managedBy]: by, ...others } = metadata?.labels ?? {};
   return by === "muster" && [labels.lease, labels.leaseRun, labels.leaseUser].every((each) => each in others);

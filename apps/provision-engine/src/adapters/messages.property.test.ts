@@ -152,7 +152,7 @@ const ordered = toWireOrder(aLease().order);
 
 it.each([
   ["it has no order", { feedback }],
-  ["it does not say what is to be told", { order: ordered }],
+  ["it has no feedback state", { order: ordered }],
   ["0 is no phase that this version knows", { order: ordered, feedback }],
   ["9 is no phase that this version knows", { order: ordered, feedback, phase: 9 }],
   ['"" is no cause of an end that this version knows', { order: ordered, feedback, phase: 1, ending: {} }],

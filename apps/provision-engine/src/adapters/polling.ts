@@ -15,7 +15,7 @@ import { openHttpFeedback } from "./http-feedback.ts";
 import { httpPoll } from "./http-poll.ts";
 import type { LeaseMetrics } from "./metrics.ts";
 
-/** What is done with a controller while this replica leads. */
+/** The work with a controller while this replica leads. */
 export type Polled = {
   readonly source: LeaseSource;
   readonly take: TakePolledDeps;
@@ -35,7 +35,7 @@ export type Polling = {
 const HTTP = SOURCES.controller;
 const RETRY_WAITING_MS = 30_000;
 
-/** A controller over HTTP, as it is configured; undefined: there is none. */
+/** Opens the configured HTTP controller; undefined if there is none. */
 export function openPolling(
   { config, logger, signal }: ServiceContext<Config>,
   metrics: LeaseMetrics,
@@ -50,7 +50,7 @@ export function openPolling(
     engine,
     failed: (what, reason) => {
       metrics.failed(`poll-${what}`);
-      logger.warn({ what, reason }, "a poll brought nothing");
+      logger.warn({ what, reason }, "a poll failed");
     },
   });
   return {
@@ -64,13 +64,16 @@ export function openPolling(
         pause,
         failed: (error) => {
           metrics.failed("stats");
-          logger.warn({ err: error }, "a controller does not take what is counted");
+          logger.warn({ err: error }, "a controller does not accept statistics");
         },
         everyMs: COUNT_EVERY_MS,
       },
     }),
   };
 }
+
+/** The metric has this label since its first version. */
+const UNREPORTED_LABEL = "untold";
 
 function reportsOfPolled(
   logger: Logger,
@@ -79,13 +82,13 @@ function reportsOfPolled(
 ): Pick<TakePolledDeps, "historyTaken" | "failed"> {
   return {
     historyTaken: (source) => {
-      logger.info({ source }, "all that was ordered before is taken");
+      logger.info({ source }, "all earlier orders are taken");
       cleaner.historyTaken();
     },
     failed: (id, what, error) => {
       if (what === "refused") metrics.refused("order");
-      else metrics.failed(what);
-      logger.warn({ lease: id, what, err: error }, "an order of a controller is not taken");
+      else metrics.failed(what === "unreported" ? UNREPORTED_LABEL : what);
+      logger.warn({ lease: id, what, err: error }, "cannot take an order of a controller");
     },
   };
 }

@@ -10,15 +10,15 @@ import type { Readable } from "../lead/records.ts";
 import { recordCodec } from "./messages.ts";
 import type { Records } from "../lead/records.ts";
 
-/** Events of a lease that wait for their stream; beyond it its user can change nothing of it until the stream has taken them. */
+/** Maximum number of unpublished events. A lease with more accepts no changes by its user until its history is published. */
 export const MAX_OUTBOX_EVENTS = 100;
 
-/** Of a stored record. */
+/** Maximum size of a stored record. */
 export const MAX_RECORD_BYTES = 512 * 1024;
-/** Of one as a user's request leaves it, which may have 64 KiB of order and 256 KiB of result: beside it there is room for what the engine has to write of the lease. */
+/** Maximum size after a user's request, for 64 KiB of order and 256 KiB of result; the rest is reserved for the engine. */
 export const MAX_USER_RECORD_BYTES = 400 * 1024;
 
-/** Leases end, and their records go. */
+/** By then leases may have ended and records may be removed. */
 const FULL_RETRY_MS = 1000;
 
 export type LeaseBucket = Bucket<Readable, LeaseRecord>;
@@ -32,7 +32,7 @@ export function openLeases(connection: Parameters<typeof openBucket>[0]): Promis
   });
 }
 
-/** `room`: what users may fill of the bucket. */
+/** `room` limits what users may fill of the bucket. */
 export function makeRecords(bucket: LeaseBucket, room: Room = UNLIMITED): Records {
   const write = async ({ revision }: Stored, record: LeaseRecord): Promise<Stored> => ({
     record,
@@ -81,7 +81,7 @@ function checkSize(record: LeaseRecord): number {
   const bytes = bytesOf(record);
   if (bytes <= MAX_USER_RECORD_BYTES) return bytes;
   const what = `size of ${bytes} bytes of the record of lease ${record.order.id}`;
-  // Once its history is published, it is smaller.
+  // Publishing its history makes the record smaller.
   const retryAfterMs = record.outbox.length > 1 ? FULL_RETRY_MS : 0;
   return throwFault({ code: "limit_exceeded", what, limit: MAX_USER_RECORD_BYTES, retryAfterMs });
 }

@@ -85,7 +85,7 @@ it("looks at nothing before it leads, and before all that was ordered is known",
   expect(() => cleaner.waitsFor()).toThrow("the leader of the engine");
   const running = cleaner.run(stop.signal);
   await expect(async () => cleaner.sweep(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
-  expect(cleaner.waitsFor()).toBe("what was ordered before");
+  expect(cleaner.waitsFor()).toBe("the list of earlier orders");
   cleaner.historyTaken();
   expect(cleaner.waitsFor()).toBe("");
   expect(await cleaner.sweep(DRY, signal)).toMatchObject({ steps: { length: 3 } });

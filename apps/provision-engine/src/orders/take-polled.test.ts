@@ -309,7 +309,7 @@ it("refuses an order that finds no room where too many wait already", async () =
     create: () => Promise.reject(new FaultError(full)),
     feedback: (answer) => Promise.resolve(void told.push(answer)),
   });
-  const message = "orders that wait in the engine is over its limit of 1000";
+  const message = "number of waiting orders in the engine is over its limit of 1000";
   expect(told.length).toBeGreaterThan(0);
   expect(told.length).toBeLessThanOrEqual(100);
   expect(told[0]).toMatchObject({ deleted: true, result: { state: "error" } });

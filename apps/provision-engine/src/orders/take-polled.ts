@@ -17,7 +17,7 @@ export type TakePolledDeps = {
   /** All orders that existed at the start are taken. */
   readonly historyTaken: (source: string) => void;
   /** An order was refused, is retried, or its answer could not be sent. */
-  readonly failed: (id: string, what: "refused" | "retried" | "untold", reason: unknown) => void;
+  readonly failed: (id: string, what: "refused" | "retried" | "unreported", reason: unknown) => void;
   /** Pause between attempts of waiting orders, which exceed a limit of their user or the room of the store. */
   readonly retryWaitingMs: number;
 };
@@ -236,7 +236,7 @@ async function reportRefusal(
   try {
     if ((await storedOf(deps, id)) !== undefined) return;
   } catch (error) {
-    deps.failed(id, "untold", error);
+    deps.failed(id, "unreported", error);
     return;
   }
   const result = deps.sign(buildResult({ id, type }, { error: reason }, deps.requests.nowNs()));
@@ -250,5 +250,5 @@ async function storedOf({ requests }: TakePolledDeps, id: string): Promise<Store
 
 /** Sends an answer about an order that is not stored, once for each time it is listed. */
 async function report({ feedback, failed }: TakePolledDeps, answer: Answer): Promise<void> {
-  await feedback(answer).catch((error: unknown) => failed(answer.id, "untold", error));
+  await feedback(answer).catch((error: unknown) => failed(answer.id, "unreported", error));
 }

@@ -9,7 +9,7 @@ const elsewhere = {
 const waiting = { state: { waiting: { reason: "ImagePullBackOff", message: "no such image" } } };
 
 it.each([
-  [[], "there is no pod yet"],
+  [[], "no pod exists yet"],
   [[{}], "its pod is Pending"],
   [[{ status: { phase: "Running", containerStatuses: [{ state: {} }] } }], "its pod is Running"],
   [[{ status: { phase: "Pending", conditions: [unscheduled] } }], "0/3 nodes are available"],

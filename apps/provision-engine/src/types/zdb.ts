@@ -23,7 +23,7 @@ export const ZDB = workloadType({
 
 export type ZdbOptions = {
   readonly place: Place;
-  /** By which the pod is found, and known to be the lease's. */
+  /** Labels that select the pod and mark it as the lease's own. */
   readonly labels: Readonly<Record<string, string>>;
   readonly data: LeaseData<"zdb">;
   readonly store: ZdbImage;
@@ -35,7 +35,7 @@ const DATA_PATH = "/data";
 const PASSWORD = "password";
 const BYTES_PER_GIB = 2n ** 30n;
 
-/** What a store takes beside what its order says. A node's own disk counts as SSD. */
+/** Resources of a store beyond those in its order. The node's own disk counts as SSD. */
 export function zdbOverhead({
   cpus,
   memoryBytes,
@@ -48,7 +48,7 @@ export function buildZdbSecret({ place, data }: Pick<ZdbOptions, "place" | "data
   return { metadata: place, stringData: { [PASSWORD]: data.password } };
 }
 
-/** The address of the store as long as it lives, wherever its pod is. */
+/** The stable address of the store, wherever its pod runs. */
 export function buildZdbService({ place, labels, store }: Pick<ZdbOptions, "place" | "labels" | "store">) {
   const { port } = store;
   return {
@@ -57,7 +57,7 @@ export function buildZdbService({ place, labels, store }: Pick<ZdbOptions, "plac
   };
 }
 
-/** One pod with the claim of the same name. What the store is to be it reads from its environment, which its command may name as `$(ZDB_MODE)`. */
+/** One pod with the claim of the same name. The store reads its settings from its environment, which its command may use as `$(ZDB_MODE)`. */
 export function buildZdbSet({ place, labels, data, store, nodes }: ZdbOptions) {
   const { image, command, port, cpus, memoryBytes, diskBytes } = store;
   return {
@@ -96,12 +96,12 @@ export function buildZdbSet({ place, labels, data, store, nodes }: ZdbOptions) {
   };
 }
 
-/** The claim goes last: it is held as long as the pod is there. */
+/** The claim is last: a running pod keeps it. */
 const OBJECT_KINDS = [KINDS.statefulSet, KINDS.service, KINDS.secret, KINDS.volumeClaim];
 
 const NOT_SERVED = "zdb is not served by this engine: PROVISION_ZDB_IMAGE is not set";
 
-/** A key-value store with a disk of its own. The result says where it is reached, and not its password. */
+/** A key-value store with its own disk. The result has its address, without the password. */
 export function zdbWorkload({
   objects,
   namespace: own,

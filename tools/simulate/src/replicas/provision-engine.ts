@@ -116,7 +116,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     requests,
     feedback: ops.feedback,
     sign: ops.sign,
-    onRetry: (error) => logger.warn({ err: error }, "an order is not written down, and tried again"),
+    onRetry: (error) => logger.warn({ err: error }, "cannot record an order; it is retried"),
     signal: stop.signal,
   });
   const election = { ...world, lock: world.leaseLock, ttlMs: ENGINE.lockTtlMs };
