@@ -22,7 +22,7 @@ describe("a controller over HTTP", () => {
       from,
       never,
     );
-  const tell = (controller = open()) =>
+  const send = (controller = open()) =>
     openHttpFeedback(controller, "main").send(
       { id: "1-1", source: "http", number: 3, result: undefined, deleted: true },
       never,
@@ -148,25 +148,25 @@ describe("a controller over HTTP", () => {
     server.answerBy(() => false);
     nowMs = 119_999;
     expect(await poll(1n, controller)).toEqual({ kind: "failed", retryAfterMs: 1 });
-    await expect(tell(controller)).rejects.toMatchObject({ fault: { code: "unavailable", retryAfterMs: 1 } });
+    await expect(send(controller)).rejects.toMatchObject({ fault: { code: "unavailable", retryAfterMs: 1 } });
     expect(server.asked).toHaveLength(1);
     nowMs = 120_000;
     expect(await poll(1n, controller)).toMatchObject({ kind: "page" });
-    await tell(controller);
+    await send(controller);
     expect(server.told).toEqual([{ path: "/engines/main/orders/1-1/deleted", body: { number: 3 } }]);
   });
 
   it("leaves a controller alone for a moment after it has not answered in time, with what waits for its turn, too", async () => {
     const controller = open({ timeoutMs: 1000 });
     server.answerBy(() => true);
-    const tells = await Promise.allSettled(Array.from({ length: 100 }, () => tell(controller)));
-    const faults = tells.map((each) => (each.status === "rejected" ? faultOf(each.reason)?.code : undefined));
+    const sent = await Promise.allSettled(Array.from({ length: 100 }, () => send(controller)));
+    const faults = sent.map((each) => (each.status === "rejected" ? faultOf(each.reason)?.code : undefined));
     // As many as it is told at once.
     expect(faults.filter((code) => code === "deadline_exceeded")).toHaveLength(32);
     expect(faults.filter((code) => code === "unavailable")).toHaveLength(68);
     server.answerBy(() => false);
     nowMs = 1000;
-    await expect(tell(controller)).resolves.toBeUndefined();
+    await expect(send(controller)).resolves.toBeUndefined();
   });
 
   it.each<[number, object]>([
@@ -180,7 +180,7 @@ describe("a controller over HTTP", () => {
       response.writeHead(status).end("no");
       return true;
     });
-    await expect(tell()).rejects.toMatchObject({ fault });
+    await expect(send()).rejects.toMatchObject({ fault });
   });
 
   it.each(["", ".", ".."])("reports nothing about an order with the id %j, which a path cannot name", async (id) => {
@@ -196,6 +196,6 @@ describe("a controller over HTTP", () => {
       response.writeHead(404).end();
       return true;
     });
-    await tell();
+    await send();
   });
 });

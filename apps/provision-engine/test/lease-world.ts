@@ -255,7 +255,7 @@ export function leaseWorld() {
       const found = records.get(id)?.record;
       if (found?.phase === "ACTIVE") crashed.add(workloadOf(found));
     },
-    tell: (id: string, arrives: boolean, atNs = nowNs): void => {
+    report: (id: string, arrives: boolean, atNs = nowNs): void => {
       const found = records.get(id)?.record;
       const plan = found && planFeedback(found, atNs);
       if (plan?.kind !== "now") return;
@@ -331,7 +331,7 @@ export function leaseWorld() {
           await world.pass(id);
           while (gates.length > 0) await world.step(0);
           // Also what waits for longer than the rest of it lasts.
-          world.tell(id, true, 2n ** 62n);
+          world.report(id, true, 2n ** 62n);
           world.publish(id);
         }
       }

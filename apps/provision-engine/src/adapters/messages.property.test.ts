@@ -107,7 +107,7 @@ const record = fc.record({
   orderHash: maybe(fc.uint8Array({ minLength: 32, maxLength: 32 })),
 }) satisfies fc.Arbitrary<LeaseRecord>;
 
-/** Bytes as numbers: what is decoded is a Buffer, which equals no Uint8Array. */
+/** Bytes as numbers: decoded bytes are a Buffer, which does not equal a Uint8Array. */
 const plain = (value: unknown): unknown =>
   value instanceof Uint8Array
     ? [...value]
@@ -127,14 +127,14 @@ it("reads a record as it was written, to the nanosecond", () => {
 
 const { EndRequest, LeaseRecord: Message, Order, Renewal } = muster.provision.v1;
 
-it("reads the data of an order byte for byte, and refuses what is no text", () => {
+it("reads the data of an order byte for byte, and refuses data that are not text", () => {
   const bytesOf = (data: Uint8Array) => toOrder(Order.create({ data })).data;
   const json = new TextEncoder().encode('\uFEFF{"a": "é"}');
   expect([...new TextEncoder().encode(bytesOf(json))]).toEqual([...json]);
   expect(() => bytesOf(new Uint8Array([0x22, 0xff, 0x22]))).toThrow();
 });
 
-it("says of what is missing in a message only that it is empty", () => {
+it("reads fields that a message lacks as empty", () => {
   expect(toOrder(Order.create())).toMatchObject({
     id: "",
     user: "",
@@ -157,11 +157,11 @@ it.each([
   ["9 is no phase that this version knows", { order: ordered, feedback, phase: 9 }],
   ['"" is no cause of an end that this version knows', { order: ordered, feedback, phase: 1, ending: {} }],
   ["9 is no state of a result that this version knows", { order: ordered, feedback, phase: 1, result: { state: 9 } }],
-])("says that %s instead of taking a record for another one", (unreadable, message) => {
+])("reports that %s instead of misreading a record", (unreadable, message) => {
   expect(recordCodec.decode(Message.encode(message).finish())).toEqual({ unreadable });
 });
 
-it("reads a record with an event that only another version knows, and keeps it", () => {
+it("reads and keeps an event that only another version knows", () => {
   const [known] = withEvent(aLease(), "ORDERED", "", 1n).outbox;
   const later = { ...aLease(), outbox: [{ ...known, eventType: "FROZEN" }] } as LeaseRecord;
   expect(recordCodec.decode(recordCodec.encode(later))).toMatchObject({ record: { outbox: later.outbox } });

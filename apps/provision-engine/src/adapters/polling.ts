@@ -35,7 +35,7 @@ export type Polling = {
 const HTTP = SOURCES.controller;
 const RETRY_WAITING_MS = 30_000;
 
-/** Opens the configured HTTP controller; undefined if there is none. */
+/** Opens the configured HTTP controller; undefined without one. */
 export function openPolling(
   { config, logger, signal }: ServiceContext<Config>,
   metrics: LeaseMetrics,

@@ -16,7 +16,7 @@ it.each([
     1009,
     { requestId: "", outbox: [{ eventType: "FAILED", message: "m".repeat(100) }] },
   ],
-  ["nothing of what is to be told where there is none", 109, { requestId: "", outbox: [] }],
+  ["no unpublished history if there is no room", 109, { requestId: "", outbox: [] }],
 ] as const)("stores %s", (_title, maxBytes, stored) => {
   const storable = buildStorable(heavy, bytesOf, maxBytes);
   expect(storable).toMatchObject(stored);

@@ -19,7 +19,7 @@ const other = (phase: Phase, changes: Partial<Neighbour>): Neighbour => {
 const volume = (phase: Phase, changes: Partial<Neighbour> = {}) => other(phase, changes);
 const network = (phase: Phase, name = "net") => other(phase, { id: `1-3.${phase}`, type: "network", network: name });
 
-it("gives exactly what is free, and no byte more", () => {
+it("grants exactly the free capacity, and no byte more", () => {
   const holdings = { held: { ...NO_UNITS, mru: 3n }, capacity: { mru: 5n } };
   expect(decide(claim({ mru: 2n }), holdings)).toEqual({ kind: "yes", because: "the capacity suffices" });
   expect(decide(claim({ mru: 3n }), holdings)).toEqual({
@@ -28,14 +28,14 @@ it("gives exactly what is free, and no byte more", () => {
   });
 });
 
-it("counts what the engine's configuration gives the type beside what is ordered", () => {
+it("counts the configured overhead of the type in addition to the order", () => {
   expect(decide(claim(), { capacity: { cru: 1n }, overhead: { ...NO_UNITS, cru: 2n } })).toMatchObject({
     kind: "no",
     because: expect.stringContaining("2 of CRU") as unknown,
   });
 });
 
-it("gives what takes nothing also where nothing is free, and anything where there is no limit", () => {
+it("grants zero units without free capacity, and any units without a limit", () => {
   const held = { cru: 9n, mru: 9n, hru: 9n, sru: 9n };
   expect(decide(claim(), { held, capacity: NO_UNITS }).kind).toBe("yes");
   expect(decide(claim({ sru: 2n ** 60n }), { held, capacity: { mru: 0n } }).kind).toBe("yes");
@@ -111,12 +111,12 @@ it("mounts a volume only in its own network, or where neither has one", () => {
   expect(decide(mount("net"), named()).because).toBe("volume 1-2 is in no network");
 });
 
-it("refuses rather than waits where something is missing for good", () => {
+it("refuses instead of waiting if something is missing for good", () => {
   const wanted = claim({}, { networks: ["net"], volumes: ["1-2"] });
   expect(decide(wanted, { named: [volume("ORDERED")] }).kind).toBe("no");
 });
 
-it("never lets what is held exceed the capacity, and never refuses what fits", () => {
+it("never lets the held units exceed the capacity, and never refuses an order that fits", () => {
   const units = fc.record({
     cru: fc.bigInt({ min: 0n, max: 5n }),
     mru: fc.bigInt({ min: 0n, max: 5n }),

@@ -48,7 +48,7 @@ const refused = (field: string, reason: unknown, answer: "nothing" | "error" | "
 const FORGED = "does not match this user and content: the content was altered, or another key signed it";
 
 describe("an order", () => {
-  it("that is new makes a lease, and says so in its history", () => {
+  it("that is new creates a lease with an event", () => {
     const order = signedOrder();
     const verdict = decide(order);
     expect(verdict).toMatchObject({ kind: "create", record: { order, phase: "ORDERED", run: 1, source: "nats" } });
@@ -58,11 +58,11 @@ describe("an order", () => {
     });
   });
 
-  it("of an unknown type or with wrong data is taken, so that it gets an answer", () => {
+  it("of an unknown type or with wrong data is accepted, so that it gets an answer", () => {
     expect(decide(signedOrder({ type: "public_ip", data: "" })).kind).toBe("create");
   });
 
-  it("that never ends is taken", () => {
+  it("that never ends is accepted", () => {
     expect(decide(signedOrder({ durationNs: MAX_DURATION_NS })).kind).toBe("create");
   });
 
@@ -75,14 +75,14 @@ describe("an order", () => {
     ["reference", { reference: "1-0" }],
     ["version", { version: 1 }],
   ];
-  it.each(altered)("whose %s was altered is refused, and nobody is told", (_field, changes) => {
+  it.each(altered)("whose %s was altered is refused without an answer", (_field, changes) => {
     expect(decide({ ...signedOrder(), ...changes })).toEqual(refused("signature", FORGED));
   });
 
   it.each<[string, Order, ReturnType<typeof refused>]>([
-    ["that somebody else signed", signedOrder({}, other), refused("signature", FORGED)],
+    ["that another key signed", signedOrder({}, other), refused("signature", FORGED)],
     ["in another's name", { ...signedOrder(), user: other.userId }, refused("signature", FORGED)],
-    ["that nobody signed", { ...signedOrder(), signature: new Uint8Array() }, refused("signature", "is missing")],
+    ["without a signature", { ...signedOrder(), signature: new Uint8Array() }, refused("signature", "is missing")],
     [
       "of a user without a key",
       signedOrder({ user: "12" }),
@@ -118,7 +118,7 @@ describe("an order", () => {
     expect(decide(order)).toEqual(verdict);
   });
 
-  it("that nobody knows is too old after a while, which is longer where a controller has it", () => {
+  it("that is unknown is too old after a while, which is longer for a controller", () => {
     const old = (ageNs: bigint) => signedOrder({ createdNs: NOW - ageNs, durationNs: MAX_DURATION_NS });
     expect(decide(old(5_000_000_000n)).kind).toBe("create");
     const older = old(5_000_000_001n);
@@ -132,12 +132,12 @@ describe("an order", () => {
     expect(decide(older, aLease({ order: older }))).toMatchObject({ kind: "change", change: { kind: "resent" } });
   });
 
-  it("is good until exactly its end, and from as far ahead as is tolerated", () => {
+  it("is valid until exactly its end, and as far ahead as the clock skew allows", () => {
     expect(decide(signedOrder({ createdNs: NOW - 1_000_000_000n })).kind).toBe("create");
     expect(decide(signedOrder({ createdNs: NOW + MAX_CLOCK_SKEW_NS })).kind).toBe("create");
   });
 
-  it("with a secret that is not sealed is refused, unless that is allowed or it is there already", () => {
+  it("with a plain secret is refused, unless that is allowed or its lease exists", () => {
     const open = signedOrder({ type: "zdb", data: '{"size":1,"password":"hush"}' });
     const reason = "is not sealed to this engine: any client that may get leases could read it";
     expect(decide(open)).toEqual(refused("data.password", reason, "error"));
@@ -146,13 +146,13 @@ describe("an order", () => {
     expect(decide(signedOrder({ type: "zdb", data: `{"password":"${SEALED_PREFIX}x"}` })).kind).toBe("create");
   });
 
-  it("that comes again, also after it would be over, only has its answer sent again", () => {
+  it("that comes again, even after its end, only has its answer sent again", () => {
     const order = signedOrder({ createdNs: 1n, durationNs: 1n });
     for (const phase of ["ACTIVE", "ENDED", "FAILED"] as const)
       expect(decide(order, aLease({ phase, order }))).toMatchObject({ kind: "change", change: { kind: "resent" } });
   });
 
-  it("whose data are not kept any more is known again to the last byte, and brings them back", () => {
+  it("whose data are not kept any more is recognised by every byte, and restores them", () => {
     const order = signedOrder({ data: '{"say":"hello"}' });
     const over = aLease({ phase: "FAILED", order });
     const { next } = transitionLease(over, { kind: "compacted", orderHash: hashOrder(order, digest) }, NOW);
@@ -171,15 +171,15 @@ describe("an order", () => {
   it("with the id of another one changes nothing of that one", () => {
     const exists = { kind: "refuse", fault: { code: "already_exists", kind: "lease", id: "1-1" }, answer: "nothing" };
     expect(decide(signedOrder({ data: "[]" }), aLease({ order: signedOrder() }))).toMatchObject(exists);
-    const stranger = signedOrder({ user: other.userId }, other);
-    expect(decide(stranger, aLease({ order: signedOrder() }))).toMatchObject(exists);
+    const foreign = signedOrder({ user: other.userId }, other);
+    expect(decide(foreign, aLease({ order: signedOrder() }))).toMatchObject(exists);
   });
 
-  it("is taken unsigned only where signatures are not verified", () => {
+  it("is accepted unsigned only if signatures are not verified", () => {
     expect(decide(anOrder({ createdNs: NOW, user: "12" }), undefined, { verifySignatures: false }).kind).toBe("create");
   });
 
-  it("with a signature of the original's form is taken only where that is allowed", () => {
+  it("with a legacy signature is accepted only if that is allowed", () => {
     const order = anOrder({ createdNs: NOW, user: user.userId, signatureFormat: "legacy" });
     const legacy = { ...order, signature: user.sign(buildLegacyOrderBytes(order)) };
     const reason = "legacy is not accepted here: it does not cover id, time and duration";
@@ -216,7 +216,7 @@ describe("a renewal", () => {
     expect(renew(renewal)).toMatchObject({ kind: "change", change: { kind: "renewed", renewal } });
   });
 
-  it("that is there already changes nothing", () => {
+  it("that is already applied changes nothing", () => {
     expect(renew(aRenewal(), lease({ renewal: aRenewal(), expiresAtNs: END + 5n }))).toMatchObject({ kind: "nothing" });
   });
 
@@ -256,7 +256,7 @@ describe("a renewal", () => {
       wrong("signature", FORGED),
     ],
     ["for another engine", aRenewal({ engine: "x" }), lease(), wrong("engine", '"x" is not this one, which is "main"')],
-    ["by somebody else", aRenewal({}, other), lease(), notFound],
+    ["by another user", aRenewal({}, other), lease(), notFound],
     ["of no lease", aRenewal(), undefined, notFound],
   ])("%s is refused", (_title, renewal, stored, verdict) => {
     expect(decideRenewal(renewal, stored, CONTEXT, POLICY)).toEqual(verdict);
@@ -278,7 +278,7 @@ describe("an end", () => {
     expect(end(request, lease({ phase: "ENDED" }))).toMatchObject({ kind: "nothing" });
   });
 
-  it("is refused for another order of the id, from before its order, and from too far ahead", () => {
+  it("is refused for another order of the id, before its order, and too far ahead", () => {
     const later = lease({ order: signedOrder({ createdNs: NOW + 1n }) });
     expect(end(anEnd(), later)).toEqual(wrong("signature", FORGED));
     const at = (createdNs: bigint) => end(anEnd({ createdNs }), lease());
@@ -288,7 +288,7 @@ describe("an end", () => {
     expect(at(NOW + MAX_CLOCK_SKEW_NS + 1n)).toEqual(wrong("created", "is more than 5 minutes ahead"));
   });
 
-  it("is refused from anybody else, and with a signature that was for something else", () => {
+  it("is refused from any other user, and with a signature for something else", () => {
     expect(end(anEnd({}, other), lease())).toEqual(notFound);
     expect(end(anEnd())).toEqual(notFound);
     expect(end({ ...anEnd(), signature: aRenewal().signature }, lease())).toEqual(wrong("signature", FORGED));

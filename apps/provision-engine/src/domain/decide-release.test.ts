@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { decideRelease } from "./decide-release.ts";
 
-it("lets a lease go in which nothing lives, and else says who does, some of many", () => {
+it("releases a lease without users, and otherwise names some of its users", () => {
   const decide = (some: string[], count = some.length) => decideRelease({ users: { some, count } });
   expect(decide([])).toEqual({ kind: "yes", because: "nothing uses it" });
   expect(decide(["1-3"])).toEqual({ kind: "later", lease: "1-3", because: "it is in use by 1-3" });

@@ -68,7 +68,7 @@ function decide(
   }
 }
 
-it("changes a lease only for its own user or source, never takes time from it, and nothing that has ended runs again", () => {
+it("changes a lease only for its own user or source, never shortens its time, and never restarts an ended one", () => {
   fc.assert(
     fc.property(aRecord, fc.array(aWish, { maxLength: 8 }), (first, wishes) => {
       let record = first;
@@ -82,7 +82,7 @@ it("changes a lease only for its own user or source, never takes time from it, a
         expect(next.expiresAtNs).toBeGreaterThanOrEqual(record.expiresAtNs);
         expect(next.renewal?.sequence ?? 0).toBeGreaterThanOrEqual(record.renewal?.sequence ?? 0);
         if (record.phase === "ENDED") expect(next.phase).toBe("ENDED");
-        // The same wish once more makes nothing of it that it was not before.
+        // The same request once more has no further effect.
         const again = decide(wish, next, 500n);
         const twice = again.kind === "change" ? transitionLease(next, again.change, 500n).next : undefined;
         expect((twice ?? next).phase).toBe(next.phase);
@@ -93,7 +93,7 @@ it("changes a lease only for its own user or source, never takes time from it, a
   );
 });
 
-it("makes a lease only of an order that is signed and not over", () => {
+it("creates a lease only from an order that is signed and not over", () => {
   fc.assert(
     fc.property(aWish, fc.bigInt({ min: 0n, max: 2_000n }), (wish, nowNs) => {
       const verdict = decide(wish, undefined, nowNs);
@@ -103,7 +103,7 @@ it("makes a lease only of an order that is signed and not over", () => {
   );
 });
 
-it("is asked by a controller for nothing any more once the controller knows what came of it", () => {
+it("has nothing to do for a controller that has the result", () => {
   const news = fc.record({ source: fc.constant("nats"), withdrawn: fc.boolean(), isAnswered: fc.boolean() });
   fc.assert(
     fc.property(fc.option(aRecord, { nil: undefined }), news, (stored, listed) => {
@@ -125,7 +125,7 @@ it("is asked by a controller for nothing any more once the controller knows what
   );
 });
 
-it("keeps a network or a volume for exactly those leases of its user that may be there and name it", () => {
+it("keeps a network or a volume for exactly those leases of its user that may use it", () => {
   const other = fc.record({
     id: fc.constantFrom("2-1", "2-2", "2-3"),
     user: fc.constantFrom("user", "other"),

@@ -63,9 +63,9 @@ it.each<[string, Partial<CleanupSnapshot>, string]>([
     "keep",
   ],
   ["on a record that cannot be read it stays", ofTruth({ kind: "unknown", because: "?" }), "keep"],
-  ["and on one that nobody looked at", { truth: new Map() }, "keep"],
+  ["and on one that was not read", { truth: new Map() }, "keep"],
   ["what is mounted stays", { inUse: mounted }, "keep"],
-  ["and where nobody knows what is mounted", { inUse: undefined }, "keep"],
+  ["and if the mounted claims are unknown", { inUse: undefined }, "keep"],
   ["what only says that it is Muster's stays", { objects: [object({ lease: undefined })] }, "keep"],
   ["what goes already is left alone", { objects: [object({ isTerminating: true })] }, "keep"],
   ["a secret cannot be mounted alone", { objects: [object({ kind: "Secret" })], inUse: undefined }, "remove"],
@@ -73,7 +73,7 @@ it.each<[string, Partial<CleanupSnapshot>, string]>([
   expect(plan(changes)).toEqual([step]);
 });
 
-it("keeps a namespace while anything of a lease stays in it, or a pod runs there", () => {
+it("keeps a namespace while it contains an object of a lease, or a running pod", () => {
   const namespace = object({ kind: "Namespace", namespace: "", name: "muster-n", uid: "u-2" });
   const leftSince = new Map([
     ["u-1", 0],
@@ -137,7 +137,7 @@ const arbitrarySnapshot = fc
     });
   });
 
-it("says one thing of each object in whatever order, and removes only what nobody doubts or uses, after the grace", () => {
+it("plans one step for each object in any order, and removes only undoubted, unused ones after the grace period", () => {
   fc.assert(
     fc.property(arbitrarySnapshot, (world) => {
       const steps = planCleanup(world, POLICY);

@@ -41,7 +41,7 @@ function plan(
   );
 }
 
-/** What is planned from a snapshot, and no other from its file. */
+/** The plan for a snapshot, and the same one from its stored form. */
 function planTwice(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
   const planned = planLease(snapshot, POLICY, nowNs);
   const stored = readDecision(writeDecision({ snapshot, policy: POLICY, nowNs }, planned));
@@ -88,7 +88,7 @@ describe("an order", () => {
     expect(plan(mounts, END + 1n, { named })).toEqual({ ...expire, change: { kind: "ending", ending } });
   });
 
-  it("fails when it is not admitted, is of no known type or none that is served, or its data are wrong", () => {
+  it("fails if it is not admitted, its type is unknown or not served, or its data are wrong", () => {
     const failed = (order: Partial<LeaseRecord["order"]>, seen: Seen = {}) =>
       plan(aLease({ phase: "ORDERED", order }), END, seen);
     const message = "failed to apply provision: this user has no active volume 1-2; order it first";
@@ -112,7 +112,7 @@ describe("a lease", () => {
     expect(plan(record, END)).not.toEqual(expire);
   });
 
-  it("that is ACTIVE waits for its end, also for one that never comes", () => {
+  it("that is ACTIVE waits for its end, even for one that never comes", () => {
     expect(plan(aLease(), 5n)).toMatchObject({ kind: "wait", untilNs: END });
     const endless = aLease({ order: { durationNs: MAX_DURATION_NS } });
     expect(plan(endless, MAX_DURATION_NS)).toMatchObject({ kind: "wait", untilNs: MAX_DURATION_NS + 1_000n });
@@ -132,7 +132,7 @@ describe("a lease", () => {
     expect(plan(aLease({ crashes }), END + 1n, { exits: [{ ...pod, exits: 4 }] })).toEqual(expire);
   });
 
-  it("that is PROVISIONING is gone on with, and after a failure later, at its end at the latest", () => {
+  it("that is PROVISIONING continues, after a failure later, but not beyond its end", () => {
     expect(plan(aLease({ phase: "PROVISIONING" }), 5n)).toMatchObject({ kind: "provision" });
     const failed = aLease({ phase: "PROVISIONING", notBeforeNs: 10n, trouble: "boom" });
     expect(plan(failed, 10n)).toEqual({ kind: "wait", untilNs: 10n, waitsFor: undefined, because: "boom" });
@@ -140,7 +140,7 @@ describe("a lease", () => {
     expect(plan({ ...failed, notBeforeNs: END + 5n }, 10n)).toMatchObject({ untilNs: END });
   });
 
-  it("that is DECOMMISSIONING is taken down, and after a failure later", () => {
+  it("that is DECOMMISSIONING is removed, and after a failure later", () => {
     const ending = { cause: "EXPIRED", message: "", atNs: 1n, request: undefined } as const;
     const record = aLease({ phase: "DECOMMISSIONING", ending });
     expect(plan(record, 5n)).toEqual({ kind: "decommission", because: "EXPIRED" });
@@ -153,7 +153,7 @@ describe("a lease", () => {
     });
   });
 
-  it("that others need is not taken down, however long it is over", () => {
+  it("that others need is not removed, however long it is over", () => {
     const users = { some: ["1-3"], count: 1 };
     const record = aLease({ phase: "DECOMMISSIONING" });
     expect(plan(record, END + 5n, { users })).toEqual({
@@ -181,22 +181,22 @@ describe("a lease", () => {
 
 describe("the record of a lease that is over", () => {
   const over = aLease({ phase: "ENDED", endedAtNs: 10n });
-  const told = over.feedback;
+  const reported = over.feedback;
 
   it.each<[title: string, record: LeaseRecord, plan: LeasePlan["kind"]]>([
-    ["loses its data once all is told", over, "compact"],
+    ["loses its data once everything is reported", over, "compact"],
     ["also where it failed", { ...over, phase: "FAILED" }, "compact"],
     ["once only", { ...over, orderHash }, "wait"],
     ["also where another lease has its workload", { ...over, heir: "2-1" }, "compact"],
-    ["not before its result is told", { ...over, feedback: { ...told, result: true } }, "wait"],
-    ["not before its end is told", { ...over, feedback: { ...told, deleted: true } }, "wait"],
+    ["not before its result is reported", { ...over, feedback: { ...reported, result: true } }, "wait"],
+    ["not before its end is reported", { ...over, feedback: { ...reported, deleted: true } }, "wait"],
     ["not before its history is on the stream", withEvent(over, "DECOMMISSIONED", "", 1n), "wait"],
     ["not while something of it may be there", { ...over, phase: "DECOMMISSIONING" }, "decommission"],
   ])("%s", (_title, record, what) => {
     expect(plan(record, END).kind).toBe(what);
   });
 
-  it("goes as it is once it is not needed", () => {
+  it("is removed uncompacted once it is not needed", () => {
     expect(plan(over, END + TOMBSTONE + 1n).kind).toBe("remove");
   });
 });
@@ -204,7 +204,7 @@ describe("the record of a lease that is over", () => {
 it.each([
   ["api", END + aLease().order.createdNs],
   ["http", 5n * END + aLease().order.createdNs],
-])("a lease for ever from %s is remembered as long as its order would be taken again", (source, untilNs) => {
+])("an endless lease from %s is remembered as long as its order would be accepted again", (source, untilNs) => {
   const record = aLease({ source, phase: "ENDED", endedAtNs: 10n, orderHash, order: { durationNs: MAX_DURATION_NS } });
   expect(plan(record, untilNs + TOMBSTONE)).toMatchObject({ kind: "wait", untilNs: untilNs + TOMBSTONE });
   expect(plan(record, untilNs + TOMBSTONE + 1n)).toMatchObject({ kind: "remove" });
@@ -226,7 +226,7 @@ it("plans nothing before the time until which it waits", () => {
   );
 });
 
-it("plans the same from a file as from the snapshot that was written into it", () => {
+it("plans the same from a stored decision as from its snapshot", () => {
   const phase = fc.constantFrom<Phase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
   const ns = fc.bigInt({ min: 0n, max: 2n ** 63n });
   const maybe = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
@@ -266,8 +266,8 @@ it("plans the same from a file as from the snapshot that was written into it", (
     }),
   );
   const pods = fc.array(pod, { maxLength: 3 });
-  const told = { reference: maybe(reference), keptFor: maybe(text) };
-  const seen = fc.record({ isServed: fc.boolean(), around, exits: pods, ...told });
+  const reported = { reference: maybe(reference), keptFor: maybe(text) };
+  const seen = fc.record({ isServed: fc.boolean(), around, exits: pods, ...reported });
   fc.assert(
     fc.property(
       record,
@@ -279,7 +279,7 @@ it("plans the same from a file as from the snapshot that was written into it", (
   );
 });
 
-it("begins nothing for an order that takes over, and looks first at what has become of the older lease while it ends", () => {
+it("begins nothing for an order that takes over, and at its end first checks the older lease", () => {
   const order = { id: "2-1", reference: "1-1" };
   const older = aLease();
   const reference = toReferenced(anOrder(order), older, true);

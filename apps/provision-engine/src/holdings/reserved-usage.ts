@@ -3,7 +3,7 @@ import type { Usage } from "../domain/decide-quota.ts";
 export type UsageReservation = {
   readonly id: string;
   readonly user: string;
-  /** Revision of the record that is being replaced; 0 if there is none. */
+  /** Revision of the record that is being replaced; 0 for a new lease. */
   readonly revision: number;
   readonly added: Usage;
 };

@@ -8,7 +8,7 @@ const open = () => callPauses({ firstMs: 1000, maxMs: 60_000 });
 const secondsOf = (pauses: ReturnType<typeof open>, record = waiting): number =>
   Number(pauses.withPause(record).notBeforeNs / SECOND_NS);
 
-it("asks ever more seldom for what waits, up to the longest pause, and anew where it may be there", () => {
+it("grows the pauses up to the longest, and starts again after a grant", () => {
   const pauses = open();
   const seconds = Array.from({ length: 7 }, () => {
     pauses.noteWait(waiting, 0n);
@@ -21,7 +21,7 @@ it("asks ever more seldom for what waits, up to the longest pause, and anew wher
   expect(secondsOf(pauses)).toBe(4);
 });
 
-it("asks once more at once where a grant was heard before it was known to wait", () => {
+it("calls again immediately if a grant was heard before the wait was known", () => {
   const pauses = open();
   pauses.noteGrant(waiting.order.id);
   pauses.noteWait(waiting, 0n);
@@ -35,7 +35,7 @@ it("asks once more at once where a grant was heard before it was known to wait",
   expect(secondsOf(pauses)).toBe(4);
 });
 
-it("holds nothing back but the run and the phase that waited, nor shortens a pause of the record", () => {
+it("delays only the run and the phase that waited, and never shortens a pause of the record", () => {
   const pauses = open();
   pauses.noteWait(waiting, 0n);
   for (const other of [

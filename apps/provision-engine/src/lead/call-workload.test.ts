@@ -84,7 +84,7 @@ function boom(): never {
   throw new Error("boom");
 }
 
-it("tells at once what a provisioner waits for, the same once, and not what is known already", async () => {
+it("records the wait of a provisioner immediately, once for each reason, and not a known one", async () => {
   const seen = ["no node", "no node", "no image", "no image"];
   const waiting: Workload["provision"] = async ({ onWait }) => {
     for (const each of seen) await onWait?.(each);
@@ -96,13 +96,13 @@ it("tells at once what a provisioner waits for, the same once, and not what is k
   expect(waited).toEqual(["no node", "no image", "no image"]);
 });
 
-it("tells of what is no fault, and not of faults", async () => {
+it("reports errors that are not faults, and no faults", async () => {
   const { provision, defects } = calling(() => Promise.reject(new Error("boom")));
   await provision(forEver);
   expect(defects).toEqual([new Error("boom")]);
 });
 
-it("waits for a provisioner no longer than its deadline, nor than its lease lasts, and leaves none beside it waiting", async () => {
+it("waits for a provisioner until its deadline or the end of its lease, and leaves no queued call waiting", async () => {
   const late = calling(hanging, { deadlineMs: 1 });
   expect(await late.provision(forEver)).toMatchObject({
     ok: false,
@@ -118,7 +118,7 @@ it("waits for a provisioner no longer than its deadline, nor than its lease last
   ]);
 });
 
-it("takes down nothing of a type that it does not serve, so that this is tried again", async () => {
+it("fails retryably to remove a lease of a type that it does not serve", async () => {
   const { provision, decommission } = calling(hanging);
   const record = aLease({
     order: { type: "volume", createdNs: 0n, durationNs: MAX_DURATION_NS },
@@ -129,7 +129,7 @@ it("takes down nothing of a type that it does not serve, so that this is tried a
   expect(await provision(record)).toMatchObject(outcome);
 });
 
-it("gives up a provisioner whose lease ends, but not for an earlier run of it, and begins none for one that ended in the queue", async () => {
+it("cancels a provisioner whose lease ends, but not for an earlier run, and starts none for one that ended in the queue", async () => {
   const begun: string[] = [];
   const { provision, cancel, stored } = calling(({ order }) => {
     begun.push(order.id);
@@ -143,7 +143,7 @@ it("gives up a provisioner whose lease ends, but not for an earlier run of it, a
   cancel(ending("1-3"));
   const unwanted = { ok: false, message: "", isWaiting: true };
   expect(await outcomes[2]).toMatchObject(unwanted);
-  // What tells of it is late here; its record is read when its turn comes.
+  // The event is late here; the record is read when the turn comes.
   stored.set("1-2", ending("1-2"));
   await new Promise(setImmediate);
   expect(begun).toEqual(["1-1"]);
@@ -165,7 +165,7 @@ it("does not wait for the turn of a lease that is over by then", async () => {
   await first;
 });
 
-it("begins user by user, however many leases of one of them wait, to make them as to take them down", async () => {
+it("starts calls round-robin by user, however many leases of one user wait, to provision and to decommission", async () => {
   const made: string[] = [];
   const down: string[] = [];
   const { provision, decommission } = calling(
@@ -188,7 +188,7 @@ it("begins user by user, however many leases of one of them wait, to make them a
   expect({ made, down }).toEqual({ made: inRounds, down: inRounds });
 });
 
-it("goes on waiting for its turn where its lease is renewed meanwhile", async () => {
+it("keeps waiting for its turn if its lease is renewed in the meantime", async () => {
   const read = Promise.withResolvers<undefined>();
   const { provision, cancel, stored } = calling(
     ({ order }) => (order.id === "1-1" ? hanging() : Promise.resolve("1")),
@@ -200,14 +200,14 @@ it("goes on waiting for its turn where its lease is renewed meanwhile", async ()
   const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
   const second = provision(short);
   stored.set("1-2", { ...short, expiresAtNs: nsFromMs(LONG_MS) });
-  // The time that it was to end at before has come.
+  // Its earlier end has passed.
   await read.promise;
   cancel({ ...forEver, phase: "ENDED" });
   await first;
   expect(await second).toEqual({ ok: true, data: "1" });
 });
 
-it("has not looked at what nobody answers for, or nobody serves here", async () => {
+it("reports a wait if a dependency is unavailable, or the type is not served here", async () => {
   const { check, stored } = calling(hanging, { deadlineMs: 1 });
   const active = aLease({ order: { createdNs: 0n, durationNs: MAX_DURATION_NS } });
   stored.set("1-1", active);
@@ -216,7 +216,7 @@ it("has not looked at what nobody answers for, or nobody serves here", async () 
   expect(await check(active)).toMatchObject({ ok: false, isWaiting: true });
 });
 
-it("takes what an active lease has lost for its trouble, though it may wait in a queue for it again", async () => {
+it("treats the losses of an active lease as trouble, even if it queues for a replacement", async () => {
   const lost = new FaultError({ code: "pool_availability", pool: "a", requested: 2, available: 1 });
   const { check, stored } = calling(() => Promise.reject(lost));
   stored.set("1-1", aLease());
@@ -224,7 +224,7 @@ it("takes what an active lease has lost for its trouble, though it may wait in a
   expect(outcome).toMatchObject({ ok: false, isWaiting: false });
 });
 
-it("tells of a look what it has made again, and nothing of what was made for the first time", async () => {
+it("reports the objects that a check recreated, and not those created first", async () => {
   const { check, provision, stored } = calling((lease) => {
     lease.onCreated?.("Deployment lease-1-1");
     return Promise.resolve("1");
@@ -235,7 +235,7 @@ it("tells of a look what it has made again, and nothing of what was made for the
   expect(await check(active)).toEqual({ ok: true, data: "1", recreated: ["Deployment lease-1-1"] });
 });
 
-it("leaves nothing in memory of the calls that it has made", async () => {
+it("keeps nothing in memory of finished calls", async () => {
   setFlagsFromString("--expose-gc");
   const gc: unknown = runInNewContext("gc");
   if (typeof gc !== "function") throw new Error("the heap cannot be collected");
@@ -251,6 +251,6 @@ it("leaves nothing in memory of the calls that it has made", async () => {
     return process.memoryUsage().heapUsed / 1024;
   };
   const before = await kibAfter(3000);
-  // What stays of a call, if anything, is more than half a KiB.
+  // Anything that a call left would be more than half a KiB.
   expect((await kibAfter(6000)) - before).toBeLessThan(1500);
 });

@@ -78,7 +78,7 @@ function cleaning(
   };
 }
 
-it("looks at nothing before it leads, and before all that was ordered is known", async () => {
+it("does not sweep before it leads and knows all earlier orders", async () => {
   const { cleaner } = cleaning(1);
   const stop = new AbortController();
   await expect(async () => cleaner.sweep(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
@@ -94,7 +94,7 @@ it("looks at nothing before it leads, and before all that was ordered is known",
   await expect(async () => cleaner.sweep(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
 });
 
-it("removes at the second look, some time after the first, what no record wants, and nothing in a dry run", async () => {
+it("removes objects without a record at the second sweep, after the grace period, and nothing in a dry run", async () => {
   const world = cleaning(0);
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
@@ -110,14 +110,14 @@ it("removes at the second look, some time after the first, what no record wants,
   expect(world.removed).toEqual([]);
   expect(await look(false)).toEqual(["keep", "remove", "keep"]);
   expect(world.removed).toEqual(["1-2"]);
-  // One that is wanted for a while begins anew.
+  // The grace period starts again after a record existed for a while.
   world.record("1-1", "ENDED");
   expect(await look(false)).toEqual(["suspect", "keep"]);
   stop.abort();
   await running;
 });
 
-it("reads the record once more before it removes what is made of it", async () => {
+it("reads the record once more before it removes an object of its lease", async () => {
   const world = cleaning(0);
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
@@ -125,7 +125,7 @@ it("reads the record once more before it removes what is made of it", async () =
   world.wait(1000);
   let reads = 0;
   world.onAsked((id) => {
-    // It is ordered between the look at its record and the removal.
+    // The order arrives between the read of its record and the removal.
     if (id === "1-2" && ++reads === 2) world.record("1-2", "ACTIVE");
   });
   await world.cleaner.sweep(REAL, signal);
@@ -134,7 +134,7 @@ it("reads the record once more before it removes what is made of it", async () =
   await running;
 });
 
-it("removes nothing once all records are lost, says so, and goes on when somebody confirms what he has seen", async () => {
+it("removes nothing if all records are lost, reports it, and continues after an operator confirms", async () => {
   const world = cleaning(0);
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
@@ -145,7 +145,7 @@ it("removes nothing once all records are lost, says so, and goes on when somebod
   expect(held.brake).toMatchObject({ left: 3 });
   expect(held.steps.map((step) => step.do)).toEqual(["suspect", "suspect", "suspect"]);
   expect(world.cleaner.brake()).toEqual(held.brake);
-  // More are left over now than he has seen.
+  // There are more leftovers now than were confirmed.
   expect((await world.cleaner.sweep({ isDryRun: false, confirmed: 2 }, signal)).brake).toMatchObject({ left: 3 });
   expect(world.removed).toEqual([]);
   await world.cleaner.sweep({ isDryRun: false, confirmed: 3 }, signal);
@@ -155,7 +155,7 @@ it("removes nothing once all records are lost, says so, and goes on when somebod
   await running;
 });
 
-it("asks for the lease that has taken over what it finds, however often that has changed hands", async () => {
+it("follows take-overs to the present lease of an object, however many there are", async () => {
   const { cleaner, removed, records, wait } = cleaning(0);
   const stop = new AbortController();
   const running = cleaner.run(stop.signal);
@@ -177,7 +177,7 @@ it("asks for the lease that has taken over what it finds, however often that has
   await running;
 });
 
-it("removes some of a kind at once, and what holds others after them", async () => {
+it("removes objects of one kind concurrently, and containers after their content", async () => {
   const members = Array.from({ length: 20 }, (_, at) => left(`1-${at}`));
   const holder = { ...left("2-1"), kind: "Holder" };
   const world = cleaning(0, { objects: [...members, holder] });
@@ -197,18 +197,18 @@ it("removes some of a kind at once, and what holds others after them", async () 
 it.each([
   { mode: "dry-run", goes: ["1-1"] },
   { mode: "off", goes: [] },
-] as const)("gives back machines of leases whose records say that they are over: $mode", async ({ mode, goes }) => {
+] as const)("releases machines of leases whose records say that they are over: $mode", async ({ mode, goes }) => {
   const objects = [left("1-1", RESERVATION), left("1-2", RESERVATION), left("1-3"), left("1-4", RESERVATION)];
   const world = cleaning(0, { mode, objects, graceMs: 0 });
   world.record("1-1", "ENDED");
   world.record("1-3", "ENDED");
   world.record("1-4", "ACTIVE");
-  // It looks as if records were lost, but not this one.
+  // Records seem to be lost, but not this one.
   world.census(0);
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
   await until("its own looks are over", () => Promise.resolve(world.removed.length === goes.length));
-  // A dry run that is asked for removes nothing.
+  // A requested dry run removes nothing.
   await world.cleaner.sweep(DRY, signal);
   await world.cleaner.sweep(DRY, signal);
   expect(world.removed).toEqual(goes);
@@ -216,7 +216,7 @@ it.each([
   await running;
 });
 
-it("removes nothing any more once it has lost the lead, whoever has asked, and tells that it has not", async () => {
+it("removes nothing more once it has lost the lead, even on request, and rejects", async () => {
   const world = cleaning(0);
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
@@ -237,7 +237,7 @@ it("removes nothing any more once it has lost the lead, whoever has asked, and t
   await running;
 });
 
-it("says what it does by itself, and once it has looked when it looks next, as long as it leads", async () => {
+it("shows its mode, and after a sweep the time of the next one, as long as it leads", async () => {
   const { cleaner } = cleaning(0, { mode: "dry-run", graceMs: 600_000 });
   expect(cleaner.schedule()).toEqual({ mode: "dry-run", nextMs: undefined });
   const stop = new AbortController();

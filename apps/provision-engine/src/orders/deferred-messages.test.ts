@@ -3,7 +3,7 @@ import { deferredMessages } from "./deferred-messages.ts";
 
 const message = (sequence: number, user = "a") => ({ sequence, user });
 
-it("holds back what a user sent after a message that waits, and nobody else's", () => {
+it("defers later messages of the same user, and of no other", () => {
   const later = deferredMessages({ maxMessages: 10, forMs: 20 });
   expect(later.isBehind(message(7), 0)).toBe(false);
   expect([later.defer(message(7), 0), later.defer(message(7), 10)]).toEqual(["deferred", "still-deferred"]);
@@ -13,7 +13,7 @@ it("holds back what a user sent after a message that waits, and nobody else's", 
   expect(later.isBehind(message(8), 10)).toBe(false);
 });
 
-it("forgets a message that does not come back", () => {
+it("forgets a message that is not redelivered", () => {
   const later = deferredMessages({ maxMessages: 1, forMs: 20 });
   later.defer(message(7), 0);
   expect([later.isBehind(message(8), 20), later.defer(message(8), 20)]).toEqual([true, "refused"]);

@@ -7,7 +7,7 @@ import { readClaim, sortByRank } from "./workload-types.ts";
 const capacity = { cpu: 2, memory: 2048 };
 const NO_NEEDS = { networks: [], volumes: [] };
 
-describe("what an order takes", () => {
+describe("the resources of an order", () => {
   it.each([
     ["network", { name: "net" }, { units: NO_UNITS, network: "net", needs: NO_NEEDS }],
     ["volume", { size: 20, type: "ssd" }, { units: { ...NO_UNITS, sru: 20n * GIB }, needs: NO_NEEDS }],
@@ -98,7 +98,7 @@ it.each([
   expect(claim.ok ? "nothing is wrong" : describeProblems(claim.problems)).toEqual(expected);
 });
 
-it("begins what others need first, and keeps the order of those of one type", () => {
+it("begins dependencies first, and keeps the order within a type", () => {
   const types = [
     "container 1",
     "x 1",
