@@ -74,7 +74,7 @@ async function serveRequests(
     description: "Leases: signed orders for workloads, for a time",
     concurrency: MAX_CONCURRENT_REQUESTS,
     onDefect: (method: string, error: unknown) =>
-      logger.error({ method, err: error }, "a request failed with an internal error"),
+      logger.error({ method, err: error }, "a request failed inside the service"),
   };
   await using served = new AsyncDisposableStack();
   const own = makeHandlers(deps.requests);

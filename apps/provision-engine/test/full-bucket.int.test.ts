@@ -20,7 +20,7 @@ import {
 } from "./engine-world.ts";
 
 const BUCKET_BYTES = 2 * 1024 * 1024;
-/** What a record may still grow by that has no result yet has to have room, too. */
+/** A record without a result still needs room to grow. */
 const LARGE = JSON.stringify("y".repeat(40_000));
 const CONCURRENCY = 8;
 const TEST_MS = 120_000;

@@ -24,15 +24,15 @@ const POLICY: PassPolicy = {
   maxProvisionAttempts: 3,
 };
 
-/** Of an order, and so of its lease unless it is renewed. */
+/** Duration of an order, and of its lease unless it is renewed. */
 export const DURATION_NS = 50n * NS_PER_MS;
 
-/** Which lease the order of another one refers to. */
+/** The lease that an order refers to. */
 export const REFERENCES: Readonly<Record<string, string>> = { "1-3": "1-1", "1-4": "1-3", "1-5": "1-1" };
 
 export type Weather = "well" | "refused" | "failing" | "half-made" | "queued";
 
-/** Where a lease may go from a phase in one write. */
+/** Phases that one write may lead to. */
 const EDGES: Readonly<Record<Phase, readonly Phase[]>> = {
   ORDERED: ["ORDERED", "PROVISIONING", "ENDED", "FAILED"],
   PROVISIONING: ["PROVISIONING", "ACTIVE", "DECOMMISSIONING"],
@@ -42,12 +42,12 @@ const EDGES: Readonly<Record<Phase, readonly Phase[]>> = {
   FAILED: ["FAILED", "ORDERED", "ENDED"],
 };
 
-/** One call of a pass that waits to be let through. */
+/** A call of a pass that waits for the test. */
 type Gate = { readonly fence: number; readonly open: () => void };
 
 /**
- * A bucket, a cluster and engines of which any may be stopped between two calls, for ever or for a while. What every moment must hold is checked where it could be
- * broken; whoever breaks it finds it in `broken`.
+ * A bucket, a cluster and engines, any of which may stop between two calls, for ever or for a while. The invariants are checked wherever they could break; violations
+ * are in `broken`.
  */
 export function leaseWorld() {
   let nowNs = 1_000n;
@@ -58,9 +58,9 @@ export function leaseWorld() {
   let gates: Gate[] = [];
   const running = new Map<string, Promise<unknown>>();
   const records = new Map<string, Stored>();
-  /** Records as each engine knows them: as they were when it began, as it has read and written them since, and what it has heard of others' changes. */
+  /** Records as each engine knows them: the initial ones, its own reads and writes, and the changes that it has heard of. */
   const seenBy = new Map<number, Map<string, Stored>>();
-  /** What is there of leases, under the one name of each; the run that it was last made for. */
+  /** The existing workloads by name, with the run that each was last created for. */
   const copies = new Map<string, number>();
   const published: string[] = [];
   const paused = new Map<number, CallPauses>();
@@ -83,7 +83,7 @@ export function leaseWorld() {
     records.set(id, stored);
     return stored;
   };
-  /** Leases that have what is there under a name, or may. */
+  /** Leases that have or may have the workload of a name. */
   const holdersOf = (name: string): string[] =>
     [...records.values()].flatMap(({ record }) => {
       const { order, takesOver, phase } = record;
@@ -91,7 +91,7 @@ export function leaseWorld() {
       if (takesOver !== undefined && older?.heir !== order.id) return [];
       return mayHoldResources(phase) && originOf(older ?? record).id === name ? [order.id] : [];
     });
-  /** Somebody's change of a record as it stands, beside the engine. */
+  /** Another writer's change of a stored record. */
   const change = (id: string, made: LeaseChange): void => {
     const found = records.get(id)?.record;
     const next = found && transitionLease(found, made, nowNs).next;
@@ -111,7 +111,7 @@ export function leaseWorld() {
     return `${id} ${run}`;
   };
 
-  /** Those of one engine. */
+  /** Facts that one engine knows. */
   const pausesOf = (own: number): CallPauses => {
     const pauses = paused.get(own) ?? callPauses(POLICY.retry);
     paused.set(own, pauses);
@@ -234,7 +234,7 @@ export function leaseWorld() {
         change(id, { kind: "resent", data: anOrder().data });
         return;
       }
-      // Always the same order, as somebody who recorded it would send it.
+      // Always the same order, as a sender who recorded it would send it.
       const order = anOrder({ id, createdNs: 1_000n, durationNs: DURATION_NS, reference: REFERENCES[id] });
       if (isOver(order.createdNs + order.durationNs, nowNs)) return;
       put(withEvent(aLease({ order, phase: "ORDERED", fence: 0 }), "ORDERED", "", nowNs), undefined);
@@ -250,7 +250,7 @@ export function leaseWorld() {
     end: (id: string): void => {
       change(id, { kind: "ending", ending: { cause: "REQUESTED", message: "", request: undefined } });
     },
-    /** Its container has ended so often that it is beyond repair; whoever passes over the lease next sees it. */
+    /** Its container has exited too often; the next pass over the lease sees it. */
     crashWorkload: (id: string): void => {
       const found = records.get(id)?.record;
       if (found?.phase === "ACTIVE") crashed.add(workloadOf(found));
@@ -279,7 +279,7 @@ export function leaseWorld() {
     weather: (next: Weather): void => {
       weather = next;
     },
-    /** The leading engine begins a pass, unless it is in one over this lease. */
+    /** The leading engine begins a pass, unless one over this lease is in flight. */
     pass: async (id: string): Promise<void> => {
       const key = `${fence} ${id}`;
       if (running.has(key)) return;
@@ -289,25 +289,25 @@ export function leaseWorld() {
       await settle();
     },
     isBusy: (): boolean => gates.length > 0,
-    /** The leading engine hears what others have made of the lease. */
+    /** The leading engine hears of the changes that others have made to the lease. */
     hear,
-    /** One of the calls that are on their way, of whichever engine, is made. */
+    /** Executes one pending call of any engine. */
     step: async (choice: number): Promise<void> => {
       const [gate] = gates.splice(choice % Math.max(gates.length, 1), 1);
       gate?.open();
       await settle();
     },
-    /** The leading engine dies in the middle of whatever it does. */
+    /** The leading engine dies in the middle of its work. */
     kill: (): void => {
       gates = gates.filter((gate) => gate.fence !== fence);
       fence += 1;
     },
-    /** Another engine takes over while the leading one does not know. */
+    /** Another engine takes over without the knowledge of the leading one. */
     depose: (): void => {
       zombies ||= gates.some((gate) => gate.fence === fence);
       fence += 1;
     },
-    /** What has no lease that may have it, looked at while nothing is under way. */
+    /** Removes workloads without a lease while no call is in flight. */
     sweep: (): void => {
       for (const name of copies.keys()) if (holdersOf(name).length === 0) copies.delete(name);
     },
@@ -316,11 +316,11 @@ export function leaseWorld() {
         const holders = holdersOf(id);
         require(holders.length <= 1, `${holders.join(" and ")} have what is there of ${id}`);
         if (record.phase === "ACTIVE") require(copies.has(originOf(record).id), `${id} is ACTIVE and not there`);
-        // An engine that was deposed in the middle of a call may still make something late: that is what the sweep is for.
+        // A deposed engine may still create something late, which the sweep removes.
         if (holders.length === 0 && !zombies) require(!copies.has(id), `${id} is ${record.phase} and still there`);
       }
     },
-    /** Everything on its way arrives, all is well, and passes are made until they change nothing more. */
+    /** Executes all pending calls without faults, and makes passes until they change nothing. */
     calm: async (ids: readonly string[]): Promise<void> => {
       weather = "well";
       for (let round = 0; round < 6; round++) {
@@ -330,7 +330,7 @@ export function leaseWorld() {
           for (const each of ids) hear(each);
           await world.pass(id);
           while (gates.length > 0) await world.step(0);
-          // Also what waits for longer than the rest of it lasts.
+          // Includes waits that are longer than the rest of the test.
           world.report(id, true, 2n ** 62n);
           world.publish(id);
         }

@@ -43,7 +43,7 @@ it(
   TEST_MS,
 );
 
-/** To the last byte that a record may have. */
+/** Exactly at the maximum size of a record. */
 function grown(record: LeaseRecord): LeaseRecord {
   const roughly = { ...record, requestId: "x".repeat(MAX_RECORD_BYTES - 10_000) };
   const missing = MAX_RECORD_BYTES - recordCodec.encode(roughly).length;

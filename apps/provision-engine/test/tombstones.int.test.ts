@@ -11,7 +11,7 @@ const forEver = (id: string): Order => signedOrder(user, { id, durationNs: MAX_D
 const over = (of: Order, changes: Partial<LeaseRecord>): LeaseRecord =>
   aLease({ order: of, phase: "ENDED", endedAtNs: of.createdNs + 1n, fence: 0, ...changes });
 
-it("records of leases that are over lose their data at the next look, and their orders are known again by what is left", async () => {
+it("records of leases that are over lose their data at the next pass, and their orders are recognised by the rest", async () => {
   await using world = await engineWorld();
   const records = makeRecords(await openLeases(world.bus.connection));
   const [ended, failed] = [forEver("1-1"), forEver("1-2")];
@@ -29,7 +29,7 @@ it("records of leases that are over lose their data at the next look, and their 
   await ready(world);
 
   await order(world, ended);
-  await until("its end is told", async () => (await answersOf(world, "1-1")).length === 1, LONG);
+  await until("its end is reported", async () => (await answersOf(world, "1-1")).length === 1, LONG);
   expect((await answersOf(world, "1-1"))[0]).toMatchObject({ deleted: true, result: undefined });
   expect(await phase(world, "1-1")).toBe("ENDED");
   const forged = order(world, signedOrder(user, { id: "1-1", createdNs: ended.createdNs, data: '{"say":"other"}' }));
