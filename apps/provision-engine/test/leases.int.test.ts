@@ -173,7 +173,7 @@ describe("an engine", () => {
 
   it("accepts no order that is over or in the future, and no replay as another one", async () => {
     const over = signedOrder(user, { id: "2-2", createdNs: nowNs() - 10_000n * NS_PER_MS, durationNs: 1n });
-    await expect(order(world, over)).rejects.toThrow("is over");
+    await expect(order(world, over)).rejects.toThrow("ended");
     const early = signedOrder(user, { id: "2-3", createdNs: nowNs() + 3_600_000n * NS_PER_MS });
     await expect(order(world, early)).rejects.toMatchObject({ fault: { code: "invalid_request", field: "created" } });
     const taken = signedOrder(user, { id: "2-4" });

@@ -10,7 +10,7 @@ function problemsOf(type: LeaseType, data: unknown) {
   return read.ok ? [] : read.problems;
 }
 
-it("names every problem with its path, and the fields that there are where one is none of them", () => {
+it("reports every problem with its path, and the known fields for an unknown one", () => {
   const data = { image: "i", capacity: { cpu: 0, memorry: 2048 }, mounts: [{ volume: "1-2", mountpoint: "data" }] };
   expect(problemsOf("container", data)).toEqual([
     { path: ["mounts", 0, "volume_id"], reason: "is missing" },
@@ -26,13 +26,13 @@ it("names every problem with its path, and the fields that there are where one i
   ]);
 });
 
-it("takes no port twice, whether a network or a container has it", () => {
+it("refuses a repeated port of a network or a container", () => {
   const twice = [{ path: [expect.any(String), 2], reason: "80 is there twice" }];
   expect(problemsOf("network", { name: "n", open_ports: [80, 443, 80] })).toEqual(twice);
   expect(problemsOf("container", { ...container({}), ports: [80, 443, 80] })).toEqual(twice);
 });
 
-it("takes a secret that is sealed to be longer than one that is not", () => {
+it("allows a sealed secret to be longer than a plain one", () => {
   const zdb = { size: 1, mode: "user", disk_type: "ssd" };
   const sealed = SEALED_PREFIX.padEnd(MAX_SEALED_CHARACTERS, "x");
   expect(problemsOf("zdb", { ...zdb, password: sealed })).toEqual([]);

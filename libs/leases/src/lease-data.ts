@@ -15,13 +15,13 @@ import {
 import { KUBERNETES_SIZES } from "./kubernetes-sizes.ts";
 
 const MAX_CPUS = 1024;
-/** 1 GiB: as little as zos, where leases come from, takes, so that whoever signs for both is told the same. */
+/** 1 GiB, the same minimum as in zos, so that clients that sign for both get the same answer. */
 const MIN_MEMORY_MIB = 1024;
 /** 64 TiB. */
 const MAX_MEMORY_MIB = 67_108_864;
 /** 1 PiB. */
 const MAX_DISK_MIB = 1_073_741_824;
-/** Of who asks for none: what no lease is counted for, any could fill the disks of nodes with. */
+/** Default size. Disk use that is not counted could fill the disks of nodes. */
 const ROOT_DISK_MIB = 1024;
 const MAX_IMAGE_CHARACTERS = 500;
 const MAX_PORTS = 100;
@@ -117,7 +117,7 @@ const machine = z.strictObject({
 
 const debug = z.json();
 
-/** One of them is a slip for another number. */
+/** A repeated port is a mistake for another number. */
 function refuseTwins(ports: readonly number[], context: z.RefinementCtx): void {
   for (const [at, each] of ports.entries())
     if (ports.indexOf(each) < at) context.addIssue({ code: "custom", path: [at], message: `${each} is there twice` });
@@ -128,10 +128,10 @@ const SCHEMAS = { network, volume, container, zdb, kubernetes, machine, debug };
 export type LeaseType = keyof typeof SCHEMAS;
 export type LeaseData<Type extends LeaseType> = z.output<(typeof SCHEMAS)[Type]>;
 
-/** What the data of each type are, with all their limits. */
+/** Schemas of the data of each type, with all limits. */
 export const LEASE_DATA: { readonly [Type in LeaseType]: z.ZodType<LeaseData<Type>> } = SCHEMAS;
 
-/** JSON Schema (2020-12) of the data of a type, for editors: less strict than reading them. */
+/** JSON Schema (2020-12) of the data of a type, for editors; less strict than `readData`. */
 export function buildDataSchema(type: LeaseType): Readonly<Record<string, unknown>> {
   if (type === "debug") return { description: "Whatever its data are, they are its result." };
   const { $schema: _, ...schema } = z.toJSONSchema(LEASE_DATA[type], { io: "input" });

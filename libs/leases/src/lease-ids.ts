@@ -3,7 +3,7 @@ import { throwFault } from "@muster/faults";
 const MAX_UINT64 = 2n ** 64n - 1n;
 const DECIMAL = /^\d{1,20}$/;
 
-/** Both halves of `<reservation>-<workload>`, split at the first hyphen. Throws FaultError invalid_request, which names the half that is wrong. */
+/** Splits `<reservation>-<workload>` at the first hyphen. Throws FaultError invalid_request, which names the invalid half. */
 export function splitId(id: string): { readonly reservation: bigint; readonly workload: bigint } {
   const at = id.indexOf("-");
   if (at < 0) return refuse(`"${id}" has no hyphen: <number>-<number> is needed`);
@@ -13,7 +13,7 @@ export function splitId(id: string): { readonly reservation: bigint; readonly wo
   };
 }
 
-/** Whether a lease can have this id. */
+/** Whether the text is a valid lease id. */
 export function isLeaseId(id: string): boolean {
   try {
     splitId(id);

@@ -56,7 +56,7 @@ describe("the resources of an order", () => {
 const without = (field: string) => ({ image: "i", capacity: { ...capacity, [field]: undefined } });
 
 it.each([
-  ["volume", "{", "data is no JSON"],
+  ["volume", "{", "data is not JSON"],
   ["volume", `"${"x".repeat(MAX_DATA_BYTES)}"`, "data is larger than 65536 bytes"],
   ["volume", "null", "data an object is needed"],
   ["volume", "{}", "data.size is missing; data.type ssd or hdd is needed"],
