@@ -12,18 +12,18 @@ import { checkRequestId, validateSession, type SessionDefaults, type SessionDraf
 import type { Follower } from "./followers.ts";
 import type { Stored } from "./session-deps.ts";
 
-/** What answering users needs from outside. All but `now`, `newUid`, `traceparent`, `names` and `follow` reject with FaultError. */
+/** Dependencies of user requests. All but `now`, `newUid`, `traceparent`, `names` and `follow` reject with FaultError. */
 export type RequestDeps = {
   readonly now: () => number;
   readonly newUid: () => string;
   readonly traceparent: () => string;
   readonly load: (name: string) => Promise<Stored | undefined>;
-  /** already_exists when there is one of that name. */
+  /** Rejects with already_exists if the name is taken. */
   readonly create: (record: SessionRecord) => Promise<number>;
   readonly modify: Bucket<SessionRecord>["modify"];
-  /** What all sessions take up, as far as this replica has heard. */
+  /** Usage of all sessions, as far as this replica knows. */
   readonly occupancy: () => { readonly unfinished: number; readonly storedBytes: number };
-  /** Why the ledger lets the session wait, or would, as of now; undefined when it does not, or cannot be had. Never rejects for want of the ledger. */
+  /** The present reason why the ledger lets the session wait, or would; undefined if it does not, or is unavailable. Never rejects because of the ledger. */
   readonly explain: (record: SessionRecord) => Promise<WaitReason | undefined>;
   /** What the ledger and the node-scaler answer about its machines. Never rejects with FaultError. */
   readonly askMachines: (record: SessionRecord) => Promise<AskedMachines>;
@@ -37,9 +37,9 @@ export type RequestDeps = {
   readonly follow: (name: string) => Follower;
   readonly keptLog: (name: LogName, range: LogRange) => Promise<LogPart>;
   readonly liveLog: (name: LogName, range: LogRange, signal: AbortSignal) => Promise<Uint8Array>;
-  /** What comes at the offset, waited for so long. */
+  /** The content at the offset, after waiting up to this time. */
   readonly followedLog: (name: LogName, range: LogRange, waitMs: number, signal: AbortSignal) => Promise<Uint8Array>;
-  /** Bytes that a session takes in a reply. */
+  /** Bytes of a session in a reply. */
   readonly sizeOf: (stored: Stored) => number;
 };
 
@@ -64,18 +64,18 @@ const LOG_WAIT_MOST_MS = 30_000;
 export type Submission = { readonly requestId: string; readonly name: string; readonly draft: SessionDraft };
 
 export type SubmitLimits = {
-  /** Sessions that are not over. */
+  /** Maximum unfinished sessions. */
   readonly maxUnfinished: number;
-  /** All sessions together, the finished ones too. */
+  /** Maximum size of all sessions, finished ones included. */
   readonly maxStoredBytes: number;
 };
 
 export type SubmitPolicy = { readonly defaults: SessionDefaults; readonly limits: SubmitLimits };
 
-/** Whoever is refused because there are too many sessions may try again after this time. */
+/** Retry time after a refusal because of too many sessions. */
 const FULL_RETRY_MS = 10_000;
 
-/** Accepts a session or says what is wrong with it. Accepted means stored: nothing that happens afterwards loses it. */
+/** Accepts a session or reports its problem. An accepted session is stored and cannot be lost. */
 export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: Submission): Promise<Stored> {
   const { requestId, name, draft } = request;
   const { defaults, limits } = policy;
@@ -101,7 +101,7 @@ export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: S
   }
 }
 
-/** Replicas count what they have heard of, so that submissions at the same moment may pass the limit by a few. */
+/** Replicas count the sessions that they know, so that concurrent submissions may exceed the limit by a few. */
 function checkRoom(
   { unfinished, storedBytes }: ReturnType<RequestDeps["occupancy"]>,
   { maxUnfinished, maxStoredBytes }: SubmitLimits,
@@ -112,7 +112,7 @@ function checkRoom(
   return { ...exceeded, what: "size of all stored sessions in bytes", limit: maxStoredBytes };
 }
 
-/** The same request again gets the session that the first one made; another one gets no second session of the name. */
+/** A repeated request gets the session of the first one; another request for the same name is refused. */
 async function repeated(deps: RequestDeps, name: string, requestId: string, cause: unknown): Promise<Stored> {
   const stored = await deps.load(name);
   if (stored?.record.requestId === requestId) return stored;
@@ -126,7 +126,7 @@ export async function get(deps: RequestDeps, name: string): Promise<Stored> {
   return stored ?? throwFault({ code: "not_found", kind: "session", id: name });
 }
 
-/** The session with the ledger's reason for its wait, as of now: no executor writes that down while it changes, or before it has taken the session. */
+/** The session with the ledger's present reason for its wait, which is not recorded while it changes, or before an executor takes the session. */
 export async function explained(
   deps: RequestDeps,
   stored: Stored,
@@ -194,12 +194,12 @@ export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
   if (entry === undefined) return throwFault({ code: "not_found", kind: "session", id: name });
   const { value: record, revision } = entry;
   if (kind === "put" && isFinished(record)) deps.finished(record);
-  // Also when unchanged: an earlier attempt may have been stored and then not announced.
+  // Even if unchanged: an earlier attempt may have been stored without being announced.
   if (wasNeverRun(record)) await announceAll(deps, record);
   return { record, revision };
 }
 
-/** Deletes a finished session and its kept logs before its ttl. Nothing that still has pods or machines is deleted: the record is how they are found. */
+/** Deletes a finished session and its kept logs before its ttl. Refuses one that still has pods or machines, which are found by its record. */
 export async function remove(
   deps: RequestDeps,
   { name, uid }: { readonly name: string; readonly uid: string },
@@ -215,12 +215,12 @@ export async function remove(
   return stored;
 }
 
-/** No executor has ever looked at it, and none will. */
+/** No executor has ever taken it, and none will. */
 function wasNeverRun(record: SessionRecord): boolean {
   return isFinished(record) && record.epoch === 0;
 }
 
-/** From the first event on: announcing is the executor's work, and this session has had none. */
+/** From the first event on: the executor normally announces events, and this session has had none. */
 function announceAll(deps: RequestDeps, record: SessionRecord): Promise<void> {
   return deps.announce(record, 0);
 }
@@ -231,11 +231,11 @@ export type LogRequest = {
   readonly container: string;
   readonly offset: number;
   readonly limitBytes: number;
-  /** 0: what is there now. */
+  /** 0: the present content. */
   readonly waitMs: number;
 };
 
-/** The log of a component from an offset on: the kept one once the session is over, before that what the container has written so far. */
+/** The log of a component from an offset: the kept one once the session is over, before that the container's own. */
 export async function readLog(deps: RequestDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
   const { record } = await get(deps, request.name);
   const component = record.components.find(({ name }) => name === request.component);
@@ -253,7 +253,7 @@ export async function readLog(deps: RequestDeps, request: LogRequest, signal: Ab
   return { bytes, nextOffset: range.offset + bytes.length, complete: over, truncated: false };
 }
 
-/** A container that has not started yet, or a pod that is gone, has nothing to show; the next request may have. */
+/** A container that has not started, or a missing pod, has an empty log for now. */
 async function liveLog(
   deps: RequestDeps,
   { log, range, waitMs }: { readonly log: LogName; readonly range: LogRange; readonly waitMs: number },
@@ -269,7 +269,7 @@ async function liveLog(
   }
 }
 
-/** Names become keys; what cannot be a name cannot be there. */
+/** Names become keys; an invalid name cannot exist. */
 function checkedName(name: string, field = "name"): string {
   refuse(checkDnsLabel(field, name));
   return name;

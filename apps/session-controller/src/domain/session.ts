@@ -19,7 +19,7 @@ export type Component = {
   readonly templateJson: string;
 };
 
-/** What is to be run, with every default filled in, so that a later change of defaults does not touch a session that exists. */
+/** What is to be run, with all defaults filled in, so that a later change of defaults does not affect existing sessions. */
 export type SessionSpec = {
   readonly components: readonly Component[];
   readonly scenarioJson: string;
