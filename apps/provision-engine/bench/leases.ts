@@ -14,7 +14,9 @@ const ROUNDS = sized(3, 1);
 const PARALLEL = [1, 8];
 const CONCURRENCY = 64;
 
-/** Orders of a workload that takes no time, measured from the stream until they are provisioned and reported, next to a consumer that only acknowledges them. */
+/**
+ * Orders of a workload that takes no time, measured from the stream until they are provisioned and reported, next to a consumer that only acknowledges them.
+ */
 export async function measureLeases(): Promise<void> {
   console.log(`leases: ${COUNT} orders of debug on their stream; the best of ${ROUNDS} rounds in turns, a second`);
   const best = new Map<string, number>();

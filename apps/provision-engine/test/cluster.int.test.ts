@@ -231,7 +231,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       expect(await world.left("3-3")).toEqual([]);
     });
 
-    it("ends a container that keeps crashing, whoever leads, and keeps its error", async () => {
+    it("ends a container that keeps crashing, even after a change of leader, and keeps its error", async () => {
       const { engines } = world;
       await active("4-1", "container", { image: "i", capacity });
       const counted = (exits: number) =>

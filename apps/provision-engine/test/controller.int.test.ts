@@ -86,7 +86,7 @@ describe("a controller over HTTP", () => {
   it.each<[string, string]>([
     ["no JSON", "<html>busy</html>"],
     ["no page", '{"orders":7}'],
-    ["larger than it may be", JSON.stringify({ orders: ["x".repeat(5000)] })],
+    ["larger than the maximum", JSON.stringify({ orders: ["x".repeat(5000)] })],
   ])("asks for less and less of what is %s, and then passes over that one order", async (_what, body) => {
     server.answerBy((_request, response) => {
       response.setHeader("x-last-id", "8").end(body);

@@ -18,8 +18,8 @@ const MAX_ATTEMPTS = 5;
 const SUSPECT_ATTEMPTS = 2;
 
 /**
- * Makes our token the epoch, so that the previous executor can no longer write; a session that is already ours is unchanged. A session that has ended too many executors is
- * ended here. "suspect": the session may have ended its executors, and `mayTry` refused. "lost": a later leader has it.
+ * Makes our token the epoch, so that the previous executor can no longer write; a session that is already ours is unchanged. A session that has ended too many
+ * executors is ended here. "suspect": the session may have ended its executors, and `mayTry` refused. "lost": a later leader has it.
  */
 export async function takeOver(
   deps: SessionDeps,
@@ -61,8 +61,8 @@ function takenOver(deps: SessionDeps, record: SessionRecord): SessionRecord {
 const HAND_BACKS_MAX = 30;
 
 /**
- * Records that the session has not ended this executor, whoever runs it now: a process that lost its lead during an outage of NATS still lives, and its successor counted
- * it. Retries for some minutes; if the write fails by then, the executor counts as ended. Never rejects.
+ * Records that the session has not ended this executor, even if another one runs it now: a process that lost its lead during an outage of NATS still lives, and its
+ * successor counted it. Retries for some minutes; if the write fails by then, the executor counts as ended. Never rejects.
  */
 export async function handBack(deps: SessionDeps, { record: { name, uid, attempts } }: Held): Promise<void> {
   for (let attempt = 1; attempts > 0 && attempt <= HAND_BACKS_MAX; attempt += 1) {
@@ -91,8 +91,8 @@ async function loadReadable(deps: SessionDeps, name: string): Promise<Stored | "
 }
 
 /**
- * Checks the record before external effects: a process that was stopped for a while may have been replaced, and its machines granted to another owner. A request already
- * in flight when the process stopped cannot be recalled: `takeBack` and the sweep remove its effects.
+ * Checks the record before external effects: a process that was stopped for a while may have been replaced, and its machines granted to another owner. A
+ * request already in flight when the process stopped cannot be recalled: `takeBack` and the sweep remove its effects.
  */
 export async function ensureOurs(deps: SessionDeps, policy: SessionPolicy, held: Held): Promise<void> {
   if (deps.monotonicMs() - held.oursAtMs <= policy.trustRecordMs) return;
@@ -103,8 +103,8 @@ export async function ensureOurs(deps: SessionDeps, policy: SessionPolicy, held:
 }
 
 /**
- * Writes the outcomes into the record. After a conflict with a user's write they are applied to the newer record; after one with another executor, the session is lost.
- * Rejects if the store refuses the write or does not answer; whether it happened is then unknown, and the record must be read before the next write.
+ * Writes the outcomes into the record. After a conflict with a user's write they are applied to the newer record; after one with another executor, the session
+ * is lost. Rejects if the store refuses the write or does not answer; whether it happened is then unknown, and the record must be read before the next write.
  */
 export async function remember(deps: SessionDeps, held: Held, outcomes: readonly Outcome[]): Promise<void> {
   for (let attempt = 1; outcomes.length > 0; attempt += 1) {
@@ -137,8 +137,8 @@ function isStillOurs({ record }: Held, stored: Stored | undefined): stored is St
 }
 
 /**
- * Removes what an executor created after it lost the session. A running session keeps it, because its successor finds it by its name; an ending one lists its pods after
- * their logs are kept. Of a later or missing session, nothing else may find it, so it is removed here. If that fails, the sweep removes it.
+ * Removes what an executor created after it lost the session. A running session keeps it, because its successor finds it by its name; an ending one lists its
+ * pods after their logs are kept. Of a later or missing session, nothing else may find it, so it is removed here. If that fails, the sweep removes it.
  */
 export async function takeBack(
   deps: SessionDeps,

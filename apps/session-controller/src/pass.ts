@@ -23,8 +23,8 @@ import type { CollectStep, SessionDeps } from "./session-deps.ts";
 const MAX_CONCURRENT_STEPS = 32;
 
 /**
- * Writes the reported progress of reading logs, on the newest record if that may have changed. False: the outcome of a write is unknown, so that nothing can be planned
- * before the record is read. Throws the error of a read that failed by a defect.
+ * Writes the reported progress of reading logs, on the newest record if that may have changed. False: the outcome of a write is unknown, so that nothing can be
+ * planned before the record is read. Throws the error of a read that failed by a defect.
  */
 export async function refresh(deps: SessionDeps, run: Run): Promise<boolean> {
   run.failed = false;

@@ -20,7 +20,10 @@ export type Acted =
   | { readonly got: "obstacle"; readonly obstacle: Obstacle }
   | { readonly got: "nothing" };
 
-/** finished: nothing is left to do. waiting: the ledger has the session in its queue. lost: another executor has it. stopped: this process leads no more. gone: it does not exist. unreadable: what is stored of it is not a session. failed: a pass failed for no reason that passes. */
+/**
+ * finished: nothing is left to do. waiting: the ledger has the session in its queue. lost: another executor has it. stopped: this process leads no more. gone:
+ * it does not exist. unreadable: what is stored of it is not a session. failed: a pass failed for no reason that passes.
+ */
 export type RunEnd = "finished" | "waiting" | "lost" | "stopped" | "gone" | "unreadable" | "failed";
 
 /** External dependencies of running sessions. Asynchronous ones reject with FaultError. */

@@ -214,7 +214,9 @@ export function oneAtATime(monotonicMs: () => number) {
   };
 }
 
-/** True when the session was brought one step nearer to its end, or needs none. Whatever fails with the session may fail here too, so that nothing is thrown. */
+/**
+ * True when the session was brought one step nearer to its end, or needs none. Whatever fails with the session may fail here too, so that nothing is thrown.
+ */
 async function endBroken(deps: SessionDeps, name: string, reason: string): Promise<boolean> {
   try {
     const stored = await deps.load(name);

@@ -21,8 +21,9 @@ export type ScriptedCluster = AsyncDisposable & {
 };
 
 /**
- * What a pod does, by its arguments: `serve` (ready, for ever), `wait` (ready, until the test ends it), `idle` (runs and is never ready), `exit N` (ready for a moment, then ends),
- * `flash N` (ends before anybody can see it ready), `missing` (the program does not exist), `unpullable` (the image does not exist). Disposing takes the API server along.
+ * What a pod does, by its arguments: `serve` (ready, for ever), `wait` (ready, until the test ends it), `idle` (runs and is never ready), `exit N` (ready for a
+ * moment, then ends), `flash N` (ends before anybody can see it ready), `missing` (the program does not exist), `unpullable` (the image does not exist).
+ * Disposing takes the API server along.
  */
 export async function scriptedCluster(
   server: TestApiServer,

@@ -50,8 +50,8 @@ export function buildLegacyOrderBytes(order: Pick<Order, "engine" | "user" | "ty
 }
 
 /**
- * Encodes a domain, so that no signature serves another purpose, and all fields. Each field has its length in four bytes (big-endian) before its bytes, so that the
- * encoding is unique. Numbers are decimal text, times nanoseconds since 1970, and a missing text is empty.
+ * Encodes a domain, so that no signature serves another purpose, and all fields. Each field has its length in four bytes (big-endian) before its bytes, so that
+ * the encoding is unique. Numbers are decimal text, times nanoseconds since 1970, and a missing text is empty.
  */
 function buildFields(domain: string, fields: readonly Field[]): Uint8Array {
   const parts = [`muster-lease-v1/${domain}`, ...fields].map((field) => new TextEncoder().encode(String(field)));

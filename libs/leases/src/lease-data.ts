@@ -38,14 +38,14 @@ const network = z.strictObject({
     .max(MAX_PORTS)
     .superRefine(refuseTwins)
     .default([])
-    .describe("Ports that everybody reaches; the others only who is in the network."),
+    .describe("Ports that are open to all; other ports are open only within the network."),
 });
 
 const volume = z.strictObject({
   size: sizeGib,
   type: diskType,
   network: networkName
-    .describe("The network of the same user that it can be mounted in; left out: where nobody has a network.")
+    .describe("The network of the same user that it can be mounted in; without it: outside of networks.")
     .optional(),
 });
 
@@ -96,7 +96,7 @@ const zdb = z.strictObject({
   mode: z.enum(["user", "seq"]),
   disk_type: diskType,
   password: secretText.default("").describe("Sealed to the engine in the order."),
-  public: z.boolean().default(false).describe("Whether who has no password may read."),
+  public: z.boolean().default(false).describe("Whether clients without the password may read."),
   network: networkOfData,
 });
 
@@ -112,7 +112,7 @@ const kubernetes = z.strictObject({
 
 const machine = z.strictObject({
   pool: poolName.describe("The pool that they come from."),
-  machines: z.int().min(1).max(MAX_MACHINES).describe("So many, all at once."),
+  machines: z.int().min(1).max(MAX_MACHINES).describe("Number of machines, granted all or none."),
 });
 
 const debug = z.json();

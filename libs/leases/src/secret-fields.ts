@@ -33,8 +33,8 @@ export function isSealed(value: unknown): value is string {
 }
 
 /**
- * Replaces each secret in JSON data. Returns the same text if nothing changes, or the text is not JSON. Empty texts are not secrets; values that are not texts are passed
- * to `map`, too.
+ * Replaces each secret in JSON data. Returns the same text if nothing changes, or the text is not JSON. Empty texts are not secrets; values that are not texts
+ * are passed to `map`, too.
  */
 export function mapSecrets(
   { kind, type, data }: { readonly kind: SealedPlace["kind"]; readonly type: string; readonly data: string },

@@ -1,6 +1,6 @@
 /**
- * Yields the counters of an engine until the signal, the present ones first. `get` calls GetCounters with this `after_number`. Leaves nothing behind after it ends.
- * Rejects as `get` does.
+ * Yields the counters of an engine until the signal, the present ones first. `get` calls GetCounters with this `after_number`. Leaves nothing behind after it
+ * ends. Rejects as `get` does.
  */
 export async function* streamCounts<Count extends { readonly number: number }>(
   get: (afterNumber: number, signal: AbortSignal) => Promise<Count>,

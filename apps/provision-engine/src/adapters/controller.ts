@@ -28,8 +28,8 @@ export type ControllerAnswer = {
 /** An HTTP server that lists orders and receives their results. */
 export type Controller = {
   /**
-   * Resolves with any answer except 401, 403, 408, 429 and 5xx. Those, and missing answers, reject with unavailable or deadline_exceeded. After 429 and 503 all calls
-   * back off for the time that the controller asks for, and for a moment after a timeout, because queued calls would probably time out, too.
+   * Resolves with any answer except 401, 403, 408, 429 and 5xx. Those, and missing answers, reject with unavailable or deadline_exceeded. After 429 and 503 all
+   * calls back off for the time that the controller asks for, and for a moment after a timeout, because queued calls would probably time out, too.
    */
   call(request: ControllerRequest, signal: AbortSignal): Promise<ControllerAnswer>;
 };

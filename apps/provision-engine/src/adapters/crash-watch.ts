@@ -18,8 +18,8 @@ export const NO_PODS: CrashWatch = {
 type Seen = PodExits & { readonly lease: string; readonly run: string; readonly namespace: string };
 
 /**
- * Watches the pods of all leases, and accepts each only in the namespace where it must be: in a slice of the cluster, users choose the labels of their pods. `own` is
- * the engine's namespace. Starts as soon as the API server answers.
+ * Watches the pods of all leases, and accepts each only in the namespace where it must be: in a slice of the cluster, users choose the labels of their pods.
+ * `own` is the engine's namespace. Starts as soon as the API server answers.
  */
 export function openCrashWatch(
   config: KubeConfig,

@@ -19,7 +19,8 @@ type PageRead =
   | { readonly kind: "unreadable"; readonly lastId: bigint | undefined; readonly because: string };
 
 /**
- * Polls a controller for orders over HTTP. After an unreadable page it requests smaller and smaller pages, so that it skips only the one order that cannot be read.
+ * Polls a controller for orders over HTTP. After an unreadable page it requests smaller and smaller pages, so that it skips only the one order that cannot be
+ * read.
  */
 export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollSourceDeps["poll"] {
   const read = async (from: bigint, limit: number, signal: AbortSignal): Promise<PageRead> => {

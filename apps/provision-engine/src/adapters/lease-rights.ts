@@ -23,8 +23,9 @@ const PROPAGATION = { firstMs: 20, mostMs: 1000, totalMs: 10_000 };
 const GOING_RETRY_MS = 1000;
 
 /**
- * Wraps the calls of an engine whose cluster-wide rights are limited to namespaces. On the first refusal in a lease namespace it binds its role there. A refused
- * cluster-wide list is replaced by lists of `own` and of all lease namespaces except slices, whose content belongs to their users. A missing namespace lists as empty.
+ * Wraps the calls of an engine whose cluster-wide rights are limited to namespaces. On the first refusal in a lease namespace it binds its role there. A
+ * refused cluster-wide list is replaced by lists of `own` and of all lease namespaces except slices, whose content belongs to their users. A missing namespace
+ * lists as empty.
  */
 export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
   const grant = grantRights(calls);

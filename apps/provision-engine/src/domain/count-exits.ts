@@ -84,8 +84,8 @@ export function describeCrashes(pods: readonly PodExits[]): string | undefined {
 }
 
 /**
- * Counts exits that were not counted before. A pod reports only its number of exits and the time of the last one, so several unseen exits count only if all of them
- * must lie within one window. All times come from the clocks of the nodes, not from the engine.
+ * Counts exits that were not counted before. A pod reports only its number of exits and the time of the last one, so several unseen exits count only if all of
+ * them must lie within one window. All times come from the clocks of the nodes, not from the engine.
  */
 export function countExits(
   crashes: CrashWindow | undefined,

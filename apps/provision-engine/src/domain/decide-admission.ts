@@ -18,7 +18,9 @@ const RESOURCE_NAMES = {
 
 const UNITS = ["mru", "cru", "sru", "hru"] as const;
 
-/** Decides whether a lease may be provisioned now: its dependencies are active and belong to its user, and the capacity suffices. It may use the last free unit. */
+/**
+ * Decides whether a lease may be provisioned now: its dependencies are active and belong to its user, and the capacity suffices. It may use the last free unit.
+ */
 export function decideAdmission(claim: Claim, around: Surroundings): Admission {
   const need = decideNeeds(claim, around);
   return need.kind === "yes" ? decideCapacity(addUnits(claim.units, around.overhead), around) : need;
@@ -46,7 +48,8 @@ function decideNetwork(name: string, named: readonly Neighbour[]): Admission {
   const [other] = others;
   if (other === undefined) return { kind: "yes", because: `network ${name} is free` };
   const existing = others.find(({ phase }) => phase !== "DECOMMISSIONING");
-  if (existing !== undefined) return { kind: "no", because: `lease ${existing.id} of this user already has network ${name}` };
+  if (existing !== undefined)
+    return { kind: "no", because: `lease ${existing.id} of this user already has network ${name}` };
   return { kind: "later", leases: idsOf(others), because: `network ${name} of lease ${other.id} is being taken down` };
 }
 

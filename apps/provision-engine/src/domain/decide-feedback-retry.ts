@@ -14,8 +14,8 @@ export type FeedbackPolicy = {
 };
 
 /**
- * Decides when to retry failed feedback; `fault` is undefined for an unexpected error. Feedback that did not arrive is retried forever, no sooner than the source
- * asks. Refused feedback is retried a few times with long pauses, in case the source is repaired.
+ * Decides when to retry failed feedback; `fault` is undefined for an unexpected error. Feedback that did not arrive is retried forever, no sooner than the
+ * source asks. Refused feedback is retried a few times with long pauses, in case the source is repaired.
  */
 export function decideFeedbackRetry(
   fault: Fault | undefined,

@@ -51,7 +51,10 @@ export type OrderVerdict =
   | { readonly kind: "create"; readonly record: LeaseRecord; readonly because: string }
   /** The lease exists. */
   | { readonly kind: "change"; readonly change: LeaseChange; readonly because: string }
-  /** The answer to the source, which stops its retries. `deleted`: no such lease; `error`: also the reason; `nothing`: the sender is unproven, or the id belongs to another lease. */
+  /**
+   * The answer to the source, which stops its retries. `deleted`: no such lease; `error`: also the reason; `nothing`: the sender is unproven, or the id belongs
+   * to another lease.
+   */
   | {
       readonly kind: "refuse";
       readonly fault: Fault;

@@ -14,8 +14,8 @@ export type PolledVerdict = {
 };
 
 /**
- * Decides what a listed order asks for. A controller lists all of its orders at every start, and unanswered ones in every page; answers that the controller has, or
- * that are pending, are not sent again.
+ * Decides what a listed order asks for. A controller lists all of its orders at every start, and unanswered ones in every page; answers that the controller
+ * has, or that are pending, are not sent again.
  */
 export function decidePolled(news: PolledState, stored: LeaseRecord | undefined): PolledVerdict {
   if (stored === undefined) {

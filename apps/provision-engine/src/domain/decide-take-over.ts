@@ -17,8 +17,8 @@ export function toReferenced(
 }
 
 /**
- * Decides whether an order may take over the workload of the lease that it refers to: unchanged, and of the same user. Undefined if it refers to no lease, or to an
- * unknown one; it is then decided as an order without a reference.
+ * Decides whether an order may take over the workload of the lease that it refers to: unchanged, and of the same user. Undefined if it refers to no lease, or
+ * to an unknown one; it is then decided as an order without a reference.
  */
 export function decideReference(
   { id, type }: Pick<LeaseFacts, "id" | "type">,
@@ -55,8 +55,8 @@ export type TakeOverStep =
   | { readonly kind: "leave"; readonly because: string };
 
 /**
- * Decides from both stored records, so that an interrupted take-over continues. Exactly one of the two leases has the workload: the older one until its record names
- * its heir, and then the heir, which removes it at its own end.
+ * Decides from both stored records, so that an interrupted take-over continues. Exactly one of the two leases has the workload: the older one until its record
+ * names its heir, and then the heir, which removes it at its own end.
  */
 export function decideTakeOver(
   { order, phase }: LeaseRecord,

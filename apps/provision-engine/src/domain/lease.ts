@@ -2,8 +2,8 @@ import type { EndRequest, Order, Renewal, Result } from "@muster/leases";
 import type { CrashWindow } from "./count-exits.ts";
 
 /**
- * ORDERED -> PROVISIONING -> ACTIVE -> DECOMMISSIONING -> ENDED, or FAILED if provisioning fails. In PROVISIONING and DECOMMISSIONING resources of the lease may
- * exist; in ORDERED, ENDED and FAILED none do. ENDED never runs again; FAILED runs again when its order is sent again.
+ * ORDERED -> PROVISIONING -> ACTIVE -> DECOMMISSIONING -> ENDED, or FAILED if provisioning fails. In PROVISIONING and DECOMMISSIONING resources of the lease
+ * may exist; in ORDERED, ENDED and FAILED none do. ENDED never runs again; FAILED runs again when its order is sent again.
  */
 export type Phase = "ORDERED" | "PROVISIONING" | "ACTIVE" | "DECOMMISSIONING" | "ENDED" | "FAILED";
 

@@ -83,8 +83,8 @@ export function isStaleReservation(
 }
 
 /**
- * Plans one step for each object that claims to belong to a lease. An object stays on any doubt: its record cannot be read, it is in use or its use is unknown, or
- * the grace period since it was first found left over is not over.
+ * Plans one step for each object that claims to belong to a lease. An object stays on any doubt: its record cannot be read, it is in use or its use is unknown,
+ * or the grace period since it was first found left over is not over.
  */
 export function planCleanup(snapshot: CleanupSnapshot, { engine, graceMs }: CleanupPolicy): CleanupStep[] {
   const { objects, leftSince, nowMs } = snapshot;

@@ -28,8 +28,8 @@ export function planFeedback({ feedback, result }: LeaseRecord, nowNs: bigint): 
 export const MAX_GATHER_NS = 2_000_000_000n;
 
 /**
- * Decides when to send feedback and publish history of a lease. Each report is a write of the record, so a report waits for an imminent change, but no longer than
- * MAX_GATHER_NS.
+ * Decides when to send feedback and publish history of a lease. Each report is a write of the record, so a report waits for an imminent change, but no longer
+ * than MAX_GATHER_NS.
  */
 export function planReport(
   record: LeaseRecord,

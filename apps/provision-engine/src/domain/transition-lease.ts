@@ -37,7 +37,9 @@ export type LeaseChange =
   | { readonly kind: "waiting"; readonly message: string }
   /** A granted machine was lost before the lease became active. */
   | { readonly kind: "lost"; readonly message: string }
-  /** An active lease was checked. An empty trouble means healthy; `result` is set if it has changed; `recreated` lists missing objects that were created again. */
+  /**
+   * An active lease was checked. An empty trouble means healthy; `result` is set if it has changed; `recreated` lists missing objects that were created again.
+   */
   | {
       readonly kind: "checked";
       readonly trouble: string;
@@ -357,7 +359,11 @@ function transitionFeedback(
   if (change.number !== feedback.number || !(feedback.result || feedback.deleted))
     return unchanged("newer feedback is pending");
   if (change.kind === "feedback-sent") {
-    const reported = { ...record, result: withSignature(record, change.resigned), feedback: { ...feedback, ...REPORTED } };
+    const reported = {
+      ...record,
+      result: withSignature(record, change.resigned),
+      feedback: { ...feedback, ...REPORTED },
+    };
     return changeTo(reported, "its source has the answer");
   }
   if (change.kind === "feedback-delayed") {

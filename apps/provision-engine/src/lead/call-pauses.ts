@@ -4,8 +4,8 @@ import type { LeaseRecord } from "../domain/lease.ts";
 type Called = Pick<LeaseRecord, "order" | "run" | "phase">;
 
 /**
- * Pauses between calls that wait without having failed, for example in the queue of a pool. Only the leader keeps them, so that a lease that waits for days costs no
- * writes; a new leader calls once and starts with short pauses.
+ * Pauses between calls that wait without having failed, for example in the queue of a pool. Only the leader keeps them, so that a lease that waits for days
+ * costs no writes; a new leader calls once and starts with short pauses.
  */
 export type CallPauses = {
   /** The call waits: the pause before its next attempt grows. */

@@ -45,8 +45,8 @@ export type WorkloadCalls = Pick<PassDeps, "provision" | "decommission"> & {
 };
 
 /**
- * Calls workloads with limited concurrency, fair between users. A call ends at its deadline, and a provisioner call also when its lease expires. Work that continues
- * beyond that is abandoned: the next call finds its objects. Rejects with AbortError once the lead is lost.
+ * Calls workloads with limited concurrency, fair between users. A call ends at its deadline, and a provisioner call also when its lease expires. Work that
+ * continues beyond that is abandoned: the next call finds its objects. Rejects with AbortError once the lead is lost.
  */
 export function callWorkloads(options: CallOptions): WorkloadCalls {
   const { workloads, nowNs, parallel, read } = options;

@@ -59,10 +59,10 @@ export type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: 
 /** CleanupResources: finds leftovers of leases, one sweep at a time. */
 export type Cleaner = {
   /**
- * Returns a step for every object; removes leftovers unless it is a dry run, which also counts as a sweep. Rejects with unavailable while this replica does not lead,
- * or earlier orders are not all known. `confirmed` is the number of objects that may be removed even if records seem to be lost. With `releasesMachines`, even a dry
- * run releases machines of leases whose records say that they are over.
- */
+   * Returns a step for every object; removes leftovers unless it is a dry run, which also counts as a sweep. Rejects with unavailable while this replica does
+   * not lead, or earlier orders are not all known. `confirmed` is the number of objects that may be removed even if records seem to be lost. With
+   * `releasesMachines`, even a dry run releases machines of leases whose records say that they are over.
+   */
   sweep(
     options: { readonly isDryRun: boolean; readonly confirmed: number; readonly releasesMachines?: boolean },
     signal: AbortSignal,
@@ -157,7 +157,10 @@ function refuse(dependency: string): never {
   return throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS });
 }
 
-/** Sweeps periodically until the signal. The second sweep, after the grace period, can remove objects. `onSchedule` gets the time of the next sweep; undefined: now. */
+/**
+ * Sweeps periodically until the signal. The second sweep, after the grace period, can remove objects. `onSchedule` gets the time of the next sweep; undefined:
+ * now.
+ */
 async function sweepPeriodically(
   { nowMs, policy: { mode, everyMs, graceMs }, report }: CleanerDeps,
   sweep: Cleaner["sweep"],

@@ -178,8 +178,8 @@ function trackLeases(
 }
 
 /**
- * Defers events until the records of all leases are loaded. A view that is still catching up shows outdated leases, and objects created for a lease that has ended
- * since would have no owner.
+ * Defers events until the records of all leases are loaded. A view that is still catching up shows outdated leases, and objects created for a lease that has
+ * ended since would have no owner.
  */
 function deferEvents(): { readonly run: (what: string, act: () => void) => void; readonly flush: () => void } {
   let waiting: Map<string, () => void> | undefined = new Map();

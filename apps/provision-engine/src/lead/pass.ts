@@ -12,7 +12,10 @@ import { planLease, type LeasePlan, type LeasePolicy } from "../domain/plan-leas
 import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
 import { inLeasePass, inLeaseStep, recordDecision } from "../lease-trace.ts";
 
-/** The outcome of one call of a workload. `isRetryable`: the same call may succeed later. `isWaiting`: the call waits, for example in a queue, or its lease ended first; it never counts as a failure. */
+/**
+ * The outcome of one call of a workload. `isRetryable`: the same call may succeed later. `isWaiting`: the call waits, for example in a queue, or its lease
+ * ended first; it never counts as a failure.
+ */
 export type Outcome =
   /** `recreated`: objects of an existing lease that were missing. */
   | { readonly ok: true; readonly data: string; readonly recreated?: readonly string[] }
@@ -61,8 +64,8 @@ export type PassEnd = { readonly retryAfterNs: bigint | undefined; readonly beca
 const MAX_STEPS = 20;
 
 /**
- * Executes the steps of one lease until it has to wait. Each step is planned from the stored record, so that the next pass continues an interrupted one. A lease
- * must have one pass at a time. A deposed leader cannot change the record once its successor has written it.
+ * Executes the steps of one lease until it has to wait. Each step is planned from the stored record, so that the next pass continues an interrupted one. A
+ * lease must have one pass at a time. A deposed leader cannot change the record once its successor has written it.
  */
 export async function passLease(deps: PassDeps, policy: PassPolicy, id: string, signal: AbortSignal): Promise<PassEnd> {
   const first = planNext(deps, policy, deps.seen(id) ?? (await deps.read(id)), signal);
@@ -200,8 +203,8 @@ function signed({ sign, now }: PassDeps, { order }: LeaseRecord, outcome: Parame
 }
 
 /**
- * Records the outcome of a call. The record may have changed during the call, for example by a renewal. The outcome is valid as long as the record is still in the
- * run and phase of the call.
+ * Records the outcome of a call. The record may have changed during the call, for example by a renewal. The outcome is valid as long as the record is still in
+ * the run and phase of the call.
  */
 async function writeOutcome(
   deps: WriteDeps,

@@ -18,7 +18,9 @@ export type Records = {
    * published, or if no room would be left for the writes of the engine. An end is always accepted.
    */
   change(stored: Stored, next: LeaseRecord): Promise<Stored>;
-  /** A change by the engine, which sets the fence of the record. Rejects with conflict also if a later leader has written. A record that is too large is shrunk. */
+  /**
+   * A change by the engine, which sets the fence of the record. Rejects with conflict also if a later leader has written. A record that is too large is shrunk.
+   */
   own(stored: Stored, next: LeaseRecord, fence: number): Promise<Stored>;
   remove(stored: Stored): Promise<void>;
 };

@@ -46,9 +46,9 @@ export type ReportDeps = {
 /** Reports leases, with one report per lease at a time. */
 export type Reporter = {
   /**
- * Publishes the history of a lease and sends feedback to its source. A slow source delays nothing else: its outcome is recorded by the report that `wake` schedules.
- * Resolves with the time of the next report. Rejects if the history or the record could not be written.
- */
+   * Publishes the history of a lease and sends feedback to its source. A slow source delays nothing else: its outcome is recorded by the report that `wake`
+   * schedules. Resolves with the time of the next report. Rejects if the history or the record could not be written.
+   */
   report(id: string): Promise<bigint | undefined>;
   /** Resolves once no feedback is in flight. */
   settled(): Promise<void>;

@@ -36,9 +36,9 @@ const BEHIND_EARLIER: Ordered = refuseOrder({
 });
 
 /**
- * Consumes the stream of orders, for senders that do not wait for an answer; an order stays there until its record is written. A refused order becomes a dead letter,
- * and its sender gets the reason if the signature proves the sender. An order over its user's limits stays until it fits, and later orders of that user stay behind
- * it if this process has received both.
+ * Consumes the stream of orders, for senders that do not wait for an answer; an order stays there until its record is written. A refused order becomes a dead
+ * letter, and its sender gets the reason if the signature proves the sender. An order over its user's limits stays until it fits, and later orders of that user
+ * stay behind it if this process has received both.
  */
 export async function consumeOrders({
   bus,

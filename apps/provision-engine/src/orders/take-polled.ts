@@ -28,9 +28,9 @@ const RETRY = { firstMs: 1000, mostMs: 30_000 };
 const MAX_WAITING = 1000;
 
 /**
- * Takes the orders of a polled source, many concurrently, but those of one lease in sequence and those of a type after those of the type before. Faults of the store
- * are retried with a growing pause. An order over its user's limits or the room of the store waits, with the later orders of its user. Refused and unreadable orders
- * are reported to the controller. After the source ends, continues until no order waits.
+ * Takes the orders of a polled source, many concurrently, but those of one lease in sequence and those of a type after those of the type before. Faults of the
+ * store are retried with a growing pause. An order over its user's limits or the room of the store waits, with the later orders of its user. Refused and
+ * unreadable orders are reported to the controller. After the source ends, continues until no order waits.
  */
 export async function takePolled(deps: TakePolledDeps, source: LeaseSource, signal: AbortSignal): Promise<void> {
   const { begin, settled } = concurrentById();

@@ -163,8 +163,8 @@ const POD_GRACE_SECONDS = 30;
 const TERMINATING_NAMESPACE: ObjectKind = { ...KINDS.namespace, podGraceSeconds: POD_GRACE_SECONDS };
 
 /**
- * A slice of the cluster: a namespace with a quota, default resources, and a service account bound to the role of slices. The result has a kubeconfig with a token,
- * valid until the present end of the lease; after a renewal the user can create a new token with it.
+ * A slice of the cluster: a namespace with a quota, default resources, and a service account bound to the role of slices. The result has a kubeconfig with a
+ * token, valid until the present end of the lease; after a renewal the user can create a new token with it.
  */
 export function kubernetesWorkload(
   { objects, slices, accessOf }: Pick<LeaseCluster, "objects" | "slices" | "accessOf">,

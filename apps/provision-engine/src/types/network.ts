@@ -48,7 +48,10 @@ export function buildNetworkPolicy(namespace: string, openPorts: readonly number
 const KEEPERS = [KINDS.volumeClaim, KINDS.statefulSet, KINDS.deployment, KINDS.pod];
 const NAMESPACE: ObjectKind = { ...KINDS.namespace, keptBy: KEEPERS };
 
-/** A user's network: a namespace with restricted ingress. The result names it. It is removed after all known leases in it have ended, and kept while unknown objects are in it. */
+/**
+ * A user's network: a namespace with restricted ingress. The result names it. It is removed after all known leases in it have ended, and kept while unknown
+ * objects are in it.
+ */
 export function networkWorkload({ objects }: Pick<LeaseCluster, "objects">): Workload {
   return {
     type: NETWORK.type,

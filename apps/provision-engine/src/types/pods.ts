@@ -73,8 +73,8 @@ export type PodTrouble = {
 };
 
 /**
- * Describes a start that no retry can fix, by the field of the order's data; undefined without one. A start that waits for a secret or a configuration also fails
- * with these reasons, but may succeed soon.
+ * Describes a start that no retry can fix, by the field of the order's data; undefined without one. A start that waits for a secret or a configuration also
+ * fails with these reasons, but may succeed soon.
  */
 export function describeUnstartable(
   pods: readonly PodTrouble[],

@@ -18,8 +18,8 @@ export type AskedLease = LeaseRecord & {
 };
 
 /**
- * The implementation of a workload type. Calls may be repeated at any time, by this process or another: existing objects are found and not created twice, and missing
- * ones are no error of a removal. All calls stop at the signal.
+ * The implementation of a workload type. Calls may be repeated at any time, by this process or another: existing objects are found and not created twice, and
+ * missing ones are no error of a removal. All calls stop at the signal.
  */
 export type Workload = {
   readonly type: string;
@@ -28,15 +28,15 @@ export type Workload = {
   /** Rejects with the permanent fault that `provision` would meet, as far as that is known without creating anything. Undefined: nothing is known. */
   readonly preflight?: (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
   /**
-   * Called periodically while the lease is active. Recreates missing objects, rejects with the trouble, or with unavailable if the check is not possible. Resolves with
-   * a changed result, or undefined. Without this method, `provision` is called instead.
+   * Called periodically while the lease is active. Recreates missing objects, rejects with the trouble, or with unavailable if the check is not possible.
+   * Resolves with a changed result, or undefined. Without this method, `provision` is called instead.
    */
   readonly check?: (lease: AskedLease, signal: AbortSignal) => Promise<string | undefined>;
 };
 
 /**
- * Resolves with JSON for the user. After pool_availability and unavailable it is called until it succeeds, after other retryable faults a limited number of times. Any
- * other fault fails the order.
+ * Resolves with JSON for the user. After pool_availability and unavailable it is called until it succeeds, after other retryable faults a limited number of
+ * times. Any other fault fails the order.
  */
 export type ProvisionerFunc = (lease: AskedLease, signal: AbortSignal) => Promise<string>;
 
@@ -105,13 +105,13 @@ export type Observation<Value> =
   { readonly kind: "ready"; readonly value: Value } | { readonly kind: "pending"; readonly because: string };
 
 /**
- * Kubernetes objects of a lease. Everything rejects with FaultError: with unavailable while the API server is unavailable or overloaded, with deadline_exceeded after a
- * timeout, and with invalid_request and the server's message after a refusal.
+ * Kubernetes objects of a lease. Everything rejects with FaultError: with unavailable while the API server is unavailable or overloaded, with deadline_exceeded
+ * after a timeout, and with invalid_request and the server's message after a refusal.
  */
 export type LeaseObjects = {
   /**
-   * Creates the object for this run of the lease, or finds it. First removes an object of an earlier run under the same name, and waits for terminating ones. Rejects
-   * with already_exists if the name has another owner, and with conflict if it belongs to a later run.
+   * Creates the object for this run of the lease, or finds it. First removes an object of an earlier run under the same name, and waits for terminating ones.
+   * Rejects with already_exists if the name has another owner, and with conflict if it belongs to a later run.
    */
   ensure<Object extends KubeObject>(
     lease: Lease,
@@ -120,8 +120,8 @@ export type LeaseObjects = {
     signal: AbortSignal,
   ): Promise<Object>;
   /**
-   * Removes the objects of this and earlier runs, kind by kind, with their dependents. Resolves once they are gone; each attempt may shorten the grace period of a
-   * terminating namespace's pods. Rejects with invalid_request while a namespace contains an object that keeps it.
+   * Removes the objects of this and earlier runs, kind by kind, with their dependents. Resolves once they are gone; each attempt may shorten the grace period
+   * of a terminating namespace's pods. Rejects with invalid_request while a namespace contains an object that keeps it.
    */
   remove(
     lease: Lease,

@@ -43,8 +43,8 @@ type PodReading = {
 };
 
 /**
- * Keeps the log of every started container, and picks the driver's result; reports each pod once all of its logs are kept or lost. A lost log or result is a warning,
- * and never delays the end of a session.
+ * Keeps the log of every started container, and picks the driver's result; reports each pod once all of its logs are kept or lost. A lost log or result is a
+ * warning, and never delays the end of a session.
  */
 export async function collectLogs(
   reading: LogReading,

@@ -14,8 +14,8 @@ export type CreatePodDeps = {
 };
 
 /**
- * Creates the pod of one component, and confirms it only if the session still belongs to the writer of this record: a stopped process may create it after the session
- * is over. Treats an existing pod in the same way, whoever created it.
+ * Creates the pod of one component, and confirms it only if the session still belongs to the writer of this record: a stopped process may create it after the
+ * session is over. Treats an existing pod in the same way, regardless of its creator.
  */
 export async function createPod(
   deps: CreatePodDeps,

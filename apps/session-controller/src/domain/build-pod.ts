@@ -54,8 +54,8 @@ type EnvEntry =
   | { readonly name: string; readonly valueFrom: { readonly fieldRef: { readonly fieldPath: string } } };
 
 /**
- * Builds the pod of one component: alone on exactly the granted machine, never restarted, and ending by itself if it is forgotten. Its name is derived from the session
- * and the component, so that two creations cannot give two pods. Fields that Muster sets take precedence over the component's template.
+ * Builds the pod of one component: alone on exactly the granted machine, never restarted, and ending by itself if it is forgotten. Its name is derived from the
+ * session and the component, so that two creations cannot give two pods. Fields that Muster sets take precedence over the component's template.
  */
 export function buildPod(request: PodRequest, policy: PodPolicy) {
   const { session, component, node, traceparent } = request;

@@ -21,7 +21,10 @@ export type PodNews = {
   readonly isReading: boolean;
 };
 
-/** Whether the next decision needs a list of the pods from the API server: a clean-up, a passed time limit, a lost machine, or news that watchers do not publish. */
+/**
+ * Whether the next decision needs a list of the pods from the API server: a clean-up, a passed time limit, a lost machine, or news that watchers do not
+ * publish.
+ */
 export function needsListing(news: PodNews): boolean {
   const { nowMs, record, isListDue } = news;
   if (record.podsDeleted || isFinished(record)) return false;
@@ -30,7 +33,10 @@ export function needsListing(news: PodNews): boolean {
   return isListDue && isNewsMissing(news);
 }
 
-/** Whether the clean-up can continue with the last list: while logs are read or pods remain to be deleted, and then until a watcher publishes that the last pod is gone, which a new list must confirm. */
+/**
+ * Whether the clean-up can continue with the last list: while logs are read or pods remain to be deleted, and then until a watcher publishes that the last pod
+ * is gone, which a new list must confirm.
+ */
 function isListEnough({ listed, isReading, podsFresh, pods, record }: PodNews): boolean {
   if (listed === undefined || isReading) return listed !== undefined;
   if (listed.some(({ deleting }) => !deleting)) return true;

@@ -11,8 +11,8 @@ import {
 import type { Refusal, SessionPolicy, Snapshot } from "./snapshot.ts";
 
 /**
- * The outcome of a session, once there is one. If several things have happened, the precedence is fixed: the driver's success, the cancellation, failures (driver
- * first, then declared order), permanent obstacles, and time last. So all replicas that observe the same state decide the same.
+ * The outcome of a session, once there is one. If several things have happened, the precedence is fixed: the driver's success, the cancellation, failures
+ * (driver first, then declared order), permanent obstacles, and time last. So all replicas that observe the same state decide the same.
  */
 export function decideVerdict(
   snapshot: Snapshot,

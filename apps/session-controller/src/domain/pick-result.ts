@@ -18,8 +18,8 @@ export type PickedResult = {
 };
 
 /**
- * Picks the result of a driver: its result file if that is a JSON object, else the last line of its log that is one, at most 32 KiB. Never picks an earlier line than the
- * driver's last one. Undefined: no log.
+ * Picks the result of a driver: its result file if that is a JSON object, else the last line of its log that is one, at most 32 KiB. Never picks an earlier
+ * line than the driver's last one. Undefined: no log.
  */
 export function pickResult(log: DriverLog | undefined, file: string): PickedResult {
   const left = file.trim();

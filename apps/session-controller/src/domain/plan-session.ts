@@ -81,8 +81,8 @@ export type ActStep =
 export type SessionStep = RecordStep | ActStep;
 
 /**
- * Plans the next steps of one session: reserve every machine, create servers, clients and the driver, each group once the one before is ready, wait for the end, keep the
- * logs, delete the pods, and release the machines once the pods are gone. Plans nothing while it has to wait.
+ * Plans the next steps of one session: reserve every machine, create servers, clients and the driver, each group once the one before is ready, wait for the
+ * end, keep the logs, delete the pods, and release the machines once the pods are gone. Plans nothing while it has to wait.
  */
 export function planSession(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   const { record } = snapshot;
@@ -104,8 +104,8 @@ function planQuiet({ record, isReading, trouble, heldMs }: Snapshot, steps: read
 }
 
 /**
- * Ends a session that cannot be run, for a permanent reason: first a verdict, so that the clean-up begins; if that fails in the same way, its terminal event, after which
- * the sweep removes the rest.
+ * Ends a session that cannot be run, for a permanent reason: first a verdict, so that the clean-up begins; if that fails in the same way, its terminal event,
+ * after which the sweep removes the rest.
  */
 export function planBroken(record: SessionRecord, reason: string, nowMs: number): RecordStep {
   if (record.verdict !== undefined) return planGivingUp({ record, livePods: undefined, trouble: reason, nowMs });

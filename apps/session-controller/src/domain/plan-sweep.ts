@@ -86,8 +86,8 @@ export type SweepSnapshot = {
 
 export type SweepPolicy = ForcePolicy & {
   /**
-   * An object of an unknown session is kept until it is this old. A record is stored before the session's first object, and is deleted after its last: a young object without a
-   * record is one whose list lags. Its age, unlike the time since a sweep first found it, survives a change of leader.
+   * An object of an unknown session is kept until it is this old. A record is stored before the session's first object, and is deleted after its last: a young
+   * object without a record is one whose list lags. Its age, unlike the time since a sweep first found it, survives a change of leader.
    */
   readonly leakAgeMs: number;
 };
@@ -106,8 +106,8 @@ export type RecordStep = { readonly session: string; readonly uid: string } & (
 );
 
 /**
- * Whether a pod belongs to another installation, whose records are stored elsewhere. A pod whose session is stored here with the same uid is ours, because uids are
- * unique: this happens if records were moved to an installation with another id.
+ * Whether a pod belongs to another installation, whose records are stored elsewhere. A pod whose session is stored here with the same uid is ours, because uids
+ * are unique: this happens if records were moved to an installation with another id.
  */
 export function isForeign(
   { ownerUid, otherInstallation }: Pick<OwnedPod, "ownerUid" | "otherInstallation">,
@@ -128,7 +128,10 @@ export function attribute(objects: readonly Owned[], sessions: readonly SessionD
   });
 }
 
-/** Does for sessions what their executors did not: runs what the ledger no longer queues, finishes what is over, deletes expired records. Never releases machines while a pod may be on them. */
+/**
+ * Does for sessions what their executors did not: runs what the ledger no longer queues, finishes what is over, deletes expired records. Never releases
+ * machines while a pod may be on them.
+ */
 export function planRecords(snapshot: SweepSnapshot): RecordStep[] {
   const reserved = new Map(
     snapshot.objects.flatMap((object) => (object.kind === "reservation" ? [[object.session, object]] : [])),
@@ -141,7 +144,10 @@ export function planRecords(snapshot: SweepSnapshot): RecordStep[] {
   });
 }
 
-/** Whether an object is left over. Machines are blocked while a pod of their session is listed; an object of another installation is reported as left over, and kept. */
+/**
+ * Whether an object is left over. Machines are blocked while a pod of their session is listed; an object of another installation is reported as left over, and
+ * kept.
+ */
 export function standingIn(snapshot: SweepSnapshot, policy: SweepPolicy): (object: Owned) => Standing {
   const { nowMs } = snapshot;
   const sessions = new Map(snapshot.sessions.map((session) => [session.name, session]));

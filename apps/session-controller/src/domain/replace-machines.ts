@@ -29,8 +29,8 @@ export type ReplacementStep =
     };
 
 /**
- * The components with the state of their machines. A component whose machine is lost before it has started has no machine until its pod is gone and the ledger has granted
- * another one, or its own is usable again. A pod that has started keeps its machine.
+ * The components with the state of their machines. A component whose machine is lost before it has started has no machine until its pod is gone and the ledger
+ * has granted another one, or its own is usable again. A pod that has started keeps its machine.
  */
 export function replaceMachines(snapshot: Snapshot, components: readonly ComponentStatus[]): ComponentStatus[] {
   return components.map((component, index) => {

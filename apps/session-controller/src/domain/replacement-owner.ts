@@ -1,7 +1,10 @@
 import { PART_OWNER_CHARACTERS, PART_SEPARATOR } from "@muster/names";
 import type { SessionRecord } from "./session.ts";
 
-/** Owner kind, in the ledger, of machines that components have in place of lost ones. Of another kind than sessions, so that they take no place of `SESSION_EXECUTORS`. */
+/**
+ * Owner kind, in the ledger, of machines that components have in place of lost ones. Of another kind than sessions, so that they take no place of
+ * `SESSION_EXECUTORS`.
+ */
 export const REPLACEMENT_KIND = "session-part";
 
 const UID_KEPT = 8;

@@ -27,8 +27,8 @@ export type LogsRead = {
 };
 
 /**
- * The record after one outcome. Replaying an outcome has no effect, so that a write that lost a race can be repeated on the newer record. Final fields stay: a verdict is
- * decided once, and after the terminal event only the progress of the clean-up changes.
+ * The record after one outcome. Replaying an outcome has no effect, so that a write that lost a race can be repeated on the newer record. Final fields stay: a
+ * verdict is decided once, and after the terminal event only the progress of the clean-up changes.
  */
 export function transitionRecord(record: SessionRecord, outcome: Outcome): SessionRecord {
   if (outcome.do === "hand-back") return { ...record, attempts: Math.max(0, record.attempts - 1) };
@@ -188,8 +188,8 @@ const RANK: Readonly<Record<EventKind, number>> = {
 };
 
 /**
- * Appends an event unless one of its rank or a later one exists, so that events are ordered and unique, with one terminal event at the end. An executor whose clock is
- * behind uses the time of the last event.
+ * Appends an event unless one of its rank or a later one exists, so that events are ordered and unique, with one terminal event at the end. An executor whose
+ * clock is behind uses the time of the last event.
  */
 function withEvent(events: readonly SessionEvent[], event: SessionEvent): readonly SessionEvent[] {
   if (events.some(({ kind }) => RANK[kind] >= RANK[event.kind])) return events;

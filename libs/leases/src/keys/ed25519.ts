@@ -34,7 +34,8 @@ const PKCS8_HEAD = Buffer.from("302e020100300506032b657004220420", "hex");
 const SPKI_HEAD = Buffer.from("302a300506032b6570032100", "hex");
 
 /**
- * Reads a hexadecimal seed of 32 bytes, or the matching 64 bytes of seed and public key. Throws FaultError invalid_request, which names the field and never the key.
+ * Reads a hexadecimal seed of 32 bytes, or the matching 64 bytes of seed and public key. Throws FaultError invalid_request, which names the field and never the
+ * key.
  */
 export function readSigner(field: string, text: string): Signer {
   const hex = text.trim();

@@ -20,8 +20,8 @@ export async function readKeyFile(field: string, path: string): Promise<Signer> 
 }
 
 /**
- * Creates a private key in a new file that only its owner may read. Throws FaultError already_exists rather than overwrite a key, and invalid_request if the file cannot
- * be written.
+ * Creates a private key in a new file that only its owner may read. Throws FaultError already_exists rather than overwrite a key, and invalid_request if the
+ * file cannot be written.
  */
 export async function makeKeyFile(field: string, path: string): Promise<Signer> {
   const { signer, text } = makeSigner();

@@ -13,8 +13,8 @@ const CIPHER = "aes-256-gcm";
 const DOMAIN = "muster-lease-v1/sealed";
 
 /**
- * Seals a text so that only the owner of the recipient's id (an ed25519 public key in base58) can open it, and only at this place. Deterministic for the same signer, so
- * that sending a file again sends the same order. The length stays visible. Throws FaultError invalid_request if the recipient's id is not a key.
+ * Seals a text so that only the owner of the recipient's id (an ed25519 public key in base58) can open it, and only at this place. Deterministic for the same
+ * signer, so that sending a file again sends the same order. The length stays visible. Throws FaultError invalid_request if the recipient's id is not a key.
  */
 export function sealText(by: Signer, recipient: string, text: string, place: SealedPlace): string {
   const edwards = publicKeyOf(recipient);
