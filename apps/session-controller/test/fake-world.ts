@@ -209,7 +209,7 @@ export function fakeWorld(
     },
     /** The longest pause between two passes. */
     restMsMax,
-    /** Somebody else's write. */
+    /** Another writer's change. */
     write: (record: SessionRecord) => write(record, stored.revision),
     record: () => stored.record,
     stoodDown,

@@ -35,7 +35,7 @@ describe("while NATS or the API server is away", () => {
     const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
     directory = await mkdtemp(join(tmpdir(), "muster-outages-"));
     faulty = await startFaultyApi({ kubeconfig: cluster.kubeconfig, directory, seed: 1 });
-    // The services see the API server through the proxy; the pods go on without it.
+    // The services see the API server through the proxy; the pods continue without it.
     world = await sessionWorld({ ...cluster, kubeconfig: faulty.kubeconfig }, POOLS);
     controller = await world.startController();
   });
@@ -62,7 +62,7 @@ describe("while NATS or the API server is away", () => {
     );
   }
 
-  /** Ends the driver well; nobody but the cluster itself sees it. */
+  /** Lets the driver succeed; only the cluster itself sees it. */
   async function endDriver(name: string): Promise<void> {
     world.cluster.ending.add(`${name}-driver`);
     await until("the driver has ended", async () => {

@@ -238,7 +238,7 @@ describe("collectLogs", () => {
     const { warnings } = await collecting;
     expect(kept).toEqual([]);
     expect(warnings.map(({ code }) => code)).toEqual(["RESULT_LOST", "LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
-    expect(warnings[1]?.message).toBe("bench-driver/main: the wait for a turn to be read took longer than 60 s");
+    expect(warnings[1]?.message).toBe("bench-driver/main: the wait for a turn to read a log took longer than 60 s");
     busy.resolve(undefined);
     await other;
   });

@@ -13,7 +13,7 @@ import { recordCodec } from "./messages.ts";
 /** Of a bucket's value, with nothing taken off. */
 const RECORD_BYTES = 512 * 1024;
 const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
-/** What nobody limits but us. */
+/** Values that only this service limits. */
 const ENDLESS = "\u20ac".repeat(10_000);
 
 /** A session that takes up as much as is accepted, its text in this many pieces of such characters. */

@@ -133,7 +133,7 @@ describe("cancel works in every state", () => {
     expect(made(world)).toEqual([]);
   });
 
-  it("clean-up: the outcome stays and the clean-up goes on", () => {
+  it("clean-up: the outcome stays and the clean-up continues", () => {
     const ending = running({ verdict: verdict("DONE"), logsCollected: true, cancelRequested });
     const steps = planSession(snapshot({ record: ending, livePods: [live] }), POLICY);
     expect(steps.map((step) => step.kind)).toEqual(["explain-wait", "delete-pod"]);

@@ -21,7 +21,7 @@ import {
 import type { LivePod, Machine, SessionPolicy, Snapshot } from "./snapshot.ts";
 import { summariseComponents } from "./summarise-components.ts";
 
-/** Steps that only change the record. They are remembered together, before anything that follows from them is done. */
+/** Steps that only change the record. They are written together, before any step that follows from them. */
 export type RecordStep =
   | {
       readonly kind: "note-components";
@@ -30,7 +30,7 @@ export type RecordStep =
     }
   | { readonly kind: "note-reservation"; readonly reservationId: string; readonly because: "ledger-answered" }
   | { readonly kind: "explain-wait"; readonly text: string; readonly because: "wait-changed" }
-  /** The executor that took the session over has outlived everything there was to do. */
+  /** The executor that took the session over has survived everything there was to do. */
   | { readonly kind: "confirm-quiet"; readonly because: "nothing-to-do" | "survived" }
   | {
       readonly kind: "accept";
@@ -48,6 +48,14 @@ export type RecordStep =
       readonly verdict: Verdict;
       readonly because: EndReason | TerminalKind | "cannot-be-run";
     }
+  /** The pods that are no longer listed are gone with their logs, as the warnings record. */
+  | { readonly kind: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
+  | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
+  | {
+      readonly kind: "conclude";
+      readonly verdict: Verdict;
+      readonly because: EndReason | TerminalKind | "cannot-be-run";
+    }
   /** The pods that are not listed any more are gone with their logs, as the warnings say. */
   | { readonly kind: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
   | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
@@ -58,14 +66,14 @@ export type RecordStep =
       readonly because: "cleaned-up" | "cleanup-limit";
     };
 
-/** Steps that touch the world. Each may be done twice without harm. */
+/** Steps with external effects. Each may be repeated without harm. */
 export type ActStep =
   | { readonly kind: "reserve"; readonly because: "not-asked" }
   | {
       readonly kind: "create-pod";
       readonly component: Component;
       readonly node: string;
-      /** For the driver: the workers in the order in which it is told of them. */
+      /** For the driver: the workers in the order in which it gets them. */
       readonly workers: readonly WorkerAddress[];
       readonly because: "accepted" | "servers-ready" | "workers-ready";
     }
@@ -74,19 +82,19 @@ export type ActStep =
       readonly kind: "delete-pod";
       readonly pod: string;
       readonly uid: string;
-      /** Without its node's word. */
+      /** Without waiting for its node. */
       readonly force: boolean;
       readonly because: "session-over" | "leftover" | ForceReason;
     }
-  /** An empty id: the ledger is asked which reservation is this session's. */
+  /** An empty id: the ledger is asked for the session's reservation. */
   | { readonly kind: "release"; readonly reservationId: string; readonly because: "pods-gone" | "pods-ended" }
   | ReplacementStep;
 
 export type SessionStep = RecordStep | ActStep;
 
 /**
- * Decides the next steps of one session: reserve every machine, make servers, then clients, then the driver, each group once the one before it is ready, see how
- * it ends, then keep the logs, delete the pods, and give the machines back when the pods are gone. Plans nothing while there is nothing to do but wait.
+ * Plans the next steps of one session: reserve every machine, create servers, clients and the driver, each group once the one before is ready, wait for the
+ * end, keep the logs, delete the pods, and release the machines once the pods are gone. Plans nothing while it has to wait.
  */
 export function planSession(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   const { record } = snapshot;
@@ -96,10 +104,10 @@ export function planSession(snapshot: Snapshot, policy: SessionPolicy): SessionS
   return [...steps, ...planQuiet(snapshot, steps)];
 }
 
-/** What ends its executor does so soon: a session that has been run for so long has not. */
+/** A session that ends its executor does so early: after this time it has not. */
 const SURVIVED_MS = 10_000;
 
-/** A log that is read may still end the process, as what failed may when it is tried again. */
+/** Reading a log may still end the process, as may a retry of a failure. */
 function planQuiet({ record, isReading, trouble, heldMs }: Snapshot, steps: readonly SessionStep[]): SessionStep[] {
   if (record.attempts === 0) return [];
   if (heldMs >= SURVIVED_MS) return [{ kind: "confirm-quiet", because: "survived" }];
@@ -108,8 +116,8 @@ function planQuiet({ record, isReading, trouble, heldMs }: Snapshot, steps: read
 }
 
 /**
- * The end of a session that cannot be run, for no reason that passes: a verdict first, so that the clean-up begins; should that fail in the same way, its terminal
- * event, after which the sweep removes what is left.
+ * Ends a session that cannot be run, for a permanent reason: first a verdict, so that the clean-up begins; if that fails in the same way, its terminal event,
+ * after which the sweep removes the rest.
  */
 export function planBroken(record: SessionRecord, reason: string, nowMs: number): RecordStep {
   if (record.verdict !== undefined) return planGivingUp({ record, livePods: undefined, trouble: reason, nowMs });
@@ -121,7 +129,7 @@ export function planBroken(record: SessionRecord, reason: string, nowMs: number)
   };
 }
 
-/** When to look again though nothing has changed; undefined: no need to. */
+/** When the next pass is due without any change; undefined: never. */
 export function wakeAtMs(
   snapshot: Pick<Snapshot, "record" | "reservation" | "nowMs">,
   policy: SessionPolicy,
@@ -171,7 +179,7 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   ];
 }
 
-/** Remembered before anything follows from it, so that exactly this reservation is given back and not that of a later session of the name. */
+/** Recorded before anything follows from it, so that exactly this reservation is released, and not that of a later session of the name. */
 function planReservationNote({ record, reservation }: Snapshot): RecordStep[] {
   if (reservation.state !== "waiting" && reservation.state !== "granted") return [];
   if (eventOf(record, "ACCEPT") !== undefined || reservation.id === record.reservationId) return [];
@@ -200,7 +208,7 @@ function planQueue({ record, reservation, nowMs }: Snapshot): SessionStep[] {
         { kind: "accept", event: accepted, machines, because: "machines-granted" },
         {
           kind: "record",
-          event: event("PROVISION", nowMs, "making pods: servers, clients, driver"),
+          event: event("PROVISION", nowMs, "creating pods: servers, clients, driver"),
           because: "accepted",
         },
       ];
@@ -255,7 +263,7 @@ function addressesOf(components: readonly ComponentStatus[]): WorkerAddress[] {
   );
 }
 
-/** A worker that has ended well is not waited for: it will never be ready again, and only the driver can say what that means. */
+/** A worker that has succeeded is not waited for: it will never be ready again, and only the driver decides what that means. */
 function isUsable({ state, podIp }: ComponentStatus): boolean {
   return podIp !== "" && (state === "READY" || state === "SUCCEEDED");
 }
@@ -266,7 +274,7 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
   if (!record.podsDeleted) {
     const logs = planLogs(snapshot);
     if (record.logsCollected && livePods?.length === 0) return [{ kind: "confirm-pods-gone", because: "none-listed" }];
-    // The log of a pod on a lost node cannot be read; its deletion, which takes time there, begins at once.
+    // The log of a pod on a lost node cannot be read; its slow deletion begins immediately.
     const isDue = ({ pod, seen }: LivePod): boolean =>
       record.logsCollected || record.logsRead.includes(pod) || snapshot.nodesLost.has(seen.node);
     const deletes = (livePods ?? []).filter(isDue).flatMap((pod) => planDelete(pod, nowMs, policy));
@@ -280,7 +288,7 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
     : [{ kind: "release", reservationId: record.reservationId, because: "pods-gone" }];
 }
 
-/** The logs of the pods that are listed and not read yet; those of the others that were made are lost. */
+/** Plans to read the logs of listed pods; those of pods that are gone are lost. */
 function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
   if (record.logsCollected || livePods === undefined || isReading) return [];
   const unread = livePods.filter(({ pod }) => !record.logsRead.includes(pod));
@@ -298,7 +306,7 @@ function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
   return [{ kind: "confirm-logs-read", warnings, because: "none-left" }];
 }
 
-/** Pods that have ended keep their logs and nothing else: their machines, and the place among the executors, are for the next session. */
+/** Releases the machines, and the place among the executors, of pods that have ended: those need only their logs. */
 function planEarlyRelease({ record, livePods, isReading }: Snapshot): ActStep[] {
   const isSettled = livePods !== undefined && (livePods.length > 0 || isReading);
   const hasEnded = isSettled && livePods.every(({ ended }) => ended);
@@ -312,7 +320,7 @@ function planDelete({ pod, uid, deleting, overdueOn }: LivePod, nowMs: number, p
   return because === undefined ? [] : [{ kind: "delete-pod", pod, uid, force: true, because }];
 }
 
-/** The outcome is reported though the clean-up goes on; the sweep finishes it. */
+/** Reports the outcome although the clean-up continues; the sweep finishes it. */
 function planGivingUp({
   record,
   livePods,
@@ -352,7 +360,7 @@ function sameStatus(a: ComponentStatus, b: ComponentStatus | undefined): boolean
   );
 }
 
-/** The part of its life that a session is in, as traces name it. */
+/** The phase of a session's life that its traces name. */
 export function phaseOf(record: SessionRecord): "queue" | "provision" | "run" | "clean up" | "over" {
   if (isFinished(record)) return "over";
   if (record.verdict !== undefined) return "clean up";

@@ -160,7 +160,7 @@ it("takes nothing from a session that runs", () => {
   );
 });
 
-it("forces nothing on a node that answers, or of which nothing is known", () => {
+it("forces nothing on a node that answers, or is unknown", () => {
   fc.assert(
     fc.property(world, (snapshot) => {
       for (const step of plan(snapshot).steps) {

@@ -156,7 +156,7 @@ describe("a sweep", () => {
       ["release nothing session-over"],
     ],
     [
-      "deletes an old pod of a session that nobody knows",
+      "deletes an old pod of an unknown session",
       { pods: [pod({ createdAtMs: NOW - 60_000 })] },
       ["delete-pod session-unknown"],
     ],
@@ -167,7 +167,7 @@ describe("a sweep", () => {
       ["delete-pod other-generation"],
     ],
     [
-      "releases an old reservation of a session that nobody knows",
+      "releases an old reservation of an unknown session",
       {
         reservations: [{ kind: "reservation", uid: "r-9", session: "gone", createdAtMs: NOW - 60_000, granted: true }],
       },
@@ -209,7 +209,7 @@ describe("a sweep", () => {
   const foreign = pod({ createdAtMs: 0, otherInstallation: "muster-2" });
   const theirs = pod({ ...foreign, ownerUid: "u-0" });
   it.each<[string, World, string[], number]>([
-    ["the old pod of a session that nobody knows here", { pods: [foreign] }, [], 1],
+    ["the old pod of a session that is unknown here", { pods: [foreign] }, [], 1],
     ["one that a lost node keeps", { pods: [{ ...foreign, deleting: true, overdueOn: { state: "gone" } }] }, [], 1],
     [
       "one whose session has the name of ours, which runs",

@@ -9,7 +9,7 @@ import { hashOrder } from "../domain/order-hash.ts";
 import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
 import { startLeaseController } from "./lease-controller.ts";
 import type { Stored } from "./pass.ts";
-import { openTelling, type Answer } from "./tell-lease.ts";
+import { openReporter, type Answer } from "./report-lease.ts";
 
 const result = (id: string): Result => ({
   id,
@@ -20,12 +20,12 @@ const result = (id: string): Result => ({
   data: "{}",
   signature: new Uint8Array(64),
 });
-const POLICY = { retry: { firstMs: 1000, mostMs: 60_000 }, refusedRetryMs: 600_000, refusalsMax: 3 };
+const POLICY = { retry: { firstMs: 1000, maxMs: 60_000 }, refusedRetryMs: 600_000, maxRefusals: 3 };
 
-/** Leases whose source answers as it is told to, and a clock that only the test moves. */
+/** Leases whose source answers as the test sets it, and a clock that only the test moves. */
 function telling() {
   const records = new Map<string, Stored>();
-  const told: string[] = [];
+  const reported: string[] = [];
   let nowMs = 0;
   let trouble: ((id: string) => Fault | undefined) | undefined;
   let asked = 0;
@@ -74,13 +74,13 @@ function telling() {
       await answers?.promise;
       const fault = trouble?.(id);
       if (fault !== undefined) throw new FaultError(fault);
-      told.push(`${id} ${number} ${deleted ? "deleted" : "result"}`);
+      reported.push(`${id} ${number} ${deleted ? "deleted" : "result"}`);
     },
     nowNs,
     policy: POLICY,
     digest,
     fence: 1,
-    // What hangs is late at once; all else is never late.
+    // A hanging source is late immediately; everything else is in time.
     isInTime: async (answered: Promise<unknown>) => {
       if (answers !== undefined) return false;
       await answered;
@@ -89,16 +89,16 @@ function telling() {
     wake: (id: string) => woken.resolve(id),
     failed: () => undefined,
   };
-  const { look } = openTelling(deps);
+  const { report } = openReporter(deps);
   return {
-    look,
-    told,
+    report,
+    reported,
     records,
     published,
-    /** From now on the source answers only when it is let. */
+    /** From now on the source answers only after `answer`. */
     hang: () => (answers = Promise.withResolvers()),
     answer: () => answers?.resolve(undefined),
-    /** The first lease that is to be looked at again. */
+    /** The first lease that is woken. */
     woken: woken.promise,
     /** The engine has another key from now on. */
     changeKey: () => (key += 1),
@@ -111,17 +111,17 @@ function telling() {
       const next = transitionLease(records.get(id)!.record, change, nowNs()).next;
       if (next !== undefined) put(next);
     },
-    /** Somebody else writes just before the next write. */
+    /** Another writer is first at the next write. */
     overtake: (next: typeof overtaking) => (overtaking = next),
     trouble: (next: typeof trouble) => (trouble = next),
-    /** Moves the clock, and looks at each lease as often as it asks for. */
+    /** Moves the clock, and reports each lease as often as it asks for. */
     pass: async (ms: number) => {
       const endMs = nowMs + ms;
       const again = new Map<string, bigint>();
       for (; nowMs <= endMs; nowMs += 500) {
         for (const id of records.keys()) {
           if (nowNs() <= (again.get(id) ?? -1n)) continue;
-          const atNs = await look(id);
+          const atNs = await report(id);
           again.set(id, atNs ?? -1n);
         }
       }
@@ -132,7 +132,7 @@ const provisioned = (id: string): LeaseChange => ({ kind: "provisioned", result:
 const ended: LeaseChange = { kind: "ending", ending: { cause: "REQUESTED", message: "", request: undefined } };
 const AWAY: Fault = { code: "unavailable", dependency: "x", retryAfterMs: 0 };
 
-it("tells everything once a source is back that was away for an hour, of each lease what came last, last", async () => {
+it("reports everything after an hour without the source, the last state of each lease last", async () => {
   const world = telling();
   const ids = Array.from({ length: 20 }, (_, at) => `1-${at}`);
   world.trouble(() => AWAY);
@@ -145,16 +145,16 @@ it("tells everything once a source is back that was away for an hour, of each le
     world.change(id, { kind: "decommissioned" });
   }
   await world.pass(1_800_000);
-  expect(world.told).toEqual([]);
-  // With a pause that grows to a minute it was asked about once a minute.
+  expect(world.reported).toEqual([]);
+  // With a pause that grows to a minute, about one attempt per minute.
   expect(world.asked()).toBeLessThan(ids.length * 80);
   world.trouble(undefined);
   await world.pass(61_000);
   const expected = ids.map((id) => (over.includes(id) ? `${id} 3 deleted` : `${id} 1 result`));
-  expect(world.told.toSorted()).toEqual(expected.toSorted());
+  expect(world.reported.toSorted()).toEqual(expected.toSorted());
 });
 
-it("tells in order what came to a lease before and after", async () => {
+it("reports in order what happened to a lease", async () => {
   const world = telling();
   world.add("1-1");
   world.change("1-1", provisioned("1-1"));
@@ -162,10 +162,10 @@ it("tells in order what came to a lease before and after", async () => {
   world.change("1-1", ended);
   world.change("1-1", { kind: "decommissioned" });
   await world.pass(1000);
-  expect(world.told).toEqual(["1-1 1 result", "1-1 3 deleted"]);
+  expect(world.reported).toEqual(["1-1 1 result", "1-1 3 deleted"]);
 });
 
-it("lets a refusal hold up no other lease, tells it seldom, gives it up in the end, and writes both down", async () => {
+it("a refusal delays no other lease, is retried rarely and given up in the end, with both recorded", async () => {
   const world = telling();
   world.trouble((id) => (id === "1-1" ? { code: "invalid_request", field: "x", reason: "no" } : undefined));
   for (const id of ["1-1", "1-2"]) {
@@ -173,9 +173,9 @@ it("lets a refusal hold up no other lease, tells it seldom, gives it up in the e
     world.change(id, provisioned(id));
   }
   await world.pass(1000);
-  expect(world.told).toEqual(["1-2 1 result"]);
+  expect(world.reported).toEqual(["1-2 1 result"]);
   await world.pass(3_600_000);
-  expect(world.asked()).toBe(1 + POLICY.refusalsMax);
+  expect(world.asked()).toBe(1 + POLICY.maxRefusals);
   const { feedback, events } = world.records.get("1-1")!.record;
   expect(feedback).toMatchObject({ result: false, deleted: false, refusals: 0 });
   // PROVISIONED, the first refusal and the last.
@@ -183,10 +183,10 @@ it("lets a refusal hold up no other lease, tells it seldom, gives it up in the e
   world.trouble(undefined);
   world.change("1-1", { kind: "resent" });
   await world.pass(1000);
-  expect(world.told).toContain("1-1 2 result");
+  expect(world.reported).toContain("1-1 2 result");
 });
 
-it("leaves the data of a lease out of the very write that says that its end is told, and not before", async () => {
+it("removes the data of a lease in the same write that records its reported end, and not before", async () => {
   const world = telling();
   world.add("1-1");
   world.change("1-1", provisioned("1-1"));
@@ -195,8 +195,8 @@ it("leaves the data of a lease out of the very write that says that its end is t
   world.change("1-1", { kind: "decommissioned" });
   world.trouble(() => AWAY);
   await world.pass(1000);
-  const untold = world.records.get("1-1")!.record;
-  expect(untold).toMatchObject({ order: { data: "{}" }, result: { data: "{}" }, orderHash: undefined });
+  const unreported = world.records.get("1-1")!.record;
+  expect(unreported).toMatchObject({ order: { data: "{}" }, result: { data: "{}" }, orderHash: undefined });
   world.trouble(undefined);
   const before = world.writes();
   await world.pass(60_000);
@@ -204,21 +204,21 @@ it("leaves the data of a lease out of the very write that says that its end is t
   expect(world.writes()).toBe(before + 1);
   expect(feedback).toMatchObject({ result: false, deleted: false });
   expect([order.data, kept?.data, kept?.state]).toEqual(["", "", "ok"]);
-  expect(orderHash).toEqual(hashOrder(untold.order, digest));
-  // Whoever still has the order is answered the same.
-  world.change("1-1", { kind: "resent", data: untold.order.data });
+  expect(orderHash).toEqual(hashOrder(unreported.order, digest));
+  // A sender who still has the order gets the same answer.
+  world.change("1-1", { kind: "resent", data: unreported.order.data });
   await world.pass(60_000);
-  expect(world.told).toEqual(["1-1 1 result", "1-1 3 deleted", "1-1 4 deleted"]);
+  expect(world.reported).toEqual(["1-1 1 result", "1-1 3 deleted", "1-1 4 deleted"]);
 });
 
-it("notes what was told also where the record has changed meanwhile, without telling it again", async () => {
+it("records sent feedback even if the record has changed in the meantime, without sending it again", async () => {
   const world = telling();
   world.add("1-1");
   await world.pass(500);
   world.change("1-1", provisioned("1-1"));
   world.overtake((id) => world.change(id, ended));
   await world.pass(500);
-  expect(world.told).toEqual(["1-1 1 result"]);
+  expect(world.reported).toEqual(["1-1 1 result"]);
   expect(world.asked()).toBe(1);
   expect(world.records.get("1-1")!.record).toMatchObject({ phase: "DECOMMISSIONING", events: 2 });
 });
@@ -232,7 +232,7 @@ it("waits as long as the source asks for", async () => {
   expect(world.asked()).toBe(1);
 });
 
-it("publishes what happens to a lease while its source hangs, tells it once, and then what came after it", async () => {
+it("publishes history while the source hangs, sends the feedback once, and then later feedback", async () => {
   const world = telling();
   world.add("1-1");
   world.change("1-1", provisioned("1-1"));
@@ -240,7 +240,7 @@ it("publishes what happens to a lease while its source hangs, tells it once, and
   await world.pass(500);
   expect(world.published).toEqual(["PROVISIONED"]);
   world.change("1-1", ended);
-  await world.look("1-1");
+  await world.report("1-1");
   expect(world.published).toEqual(["PROVISIONED", "ENDING"]);
   expect(world.records.get("1-1")!.record.outbox).toEqual([]);
   world.change("1-1", { kind: "decommissioned" });
@@ -248,11 +248,11 @@ it("publishes what happens to a lease while its source hangs, tells it once, and
   world.answer();
   expect(await world.woken).toBe("1-1");
   await world.pass(1000);
-  expect(world.told).toEqual(["1-1 1 result", "1-1 3 deleted"]);
+  expect(world.reported).toEqual(["1-1 1 result", "1-1 3 deleted"]);
   expect(world.records.get("1-1")!.record.feedback).toMatchObject({ result: false, deleted: false });
 });
 
-it("does not tell again what a source took late, though it could not be written at once that it has", async () => {
+it("does not resend late feedback although the first write of its outcome failed", async () => {
   const world = telling();
   world.add("1-1");
   world.change("1-1", provisioned("1-1"));
@@ -261,32 +261,32 @@ it("does not tell again what a source took late, though it could not be written 
   world.answer();
   await world.woken;
   world.refuseWrites(true);
-  await expect(world.look("1-1")).rejects.toMatchObject({ fault: AWAY });
+  await expect(world.report("1-1")).rejects.toMatchObject({ fault: AWAY });
   world.refuseWrites(false);
-  await world.look("1-1");
-  await world.look("1-1");
-  expect(world.told).toEqual(["1-1 1 result"]);
+  await world.report("1-1");
+  await world.report("1-1");
+  expect(world.reported).toEqual(["1-1 1 result"]);
   expect(world.records.get("1-1")!.record.feedback.result).toBe(false);
 });
 
-it("comes back to what a source took late, though its history could not be written down meanwhile", async () => {
+it("records late feedback although its history could not be written in the meantime", async () => {
   const world = telling();
   world.add("1-1");
   await world.pass(500);
   world.change("1-1", provisioned("1-1"));
   world.hang();
   world.refuseWrites(true);
-  await expect(world.look("1-1")).rejects.toMatchObject({ fault: AWAY });
+  await expect(world.report("1-1")).rejects.toMatchObject({ fault: AWAY });
   world.refuseWrites(false);
-  await world.look("1-1");
+  await world.report("1-1");
   world.answer();
   expect(await world.woken).toBe("1-1");
-  await world.look("1-1");
-  expect(world.told).toEqual(["1-1 1 result"]);
+  await world.report("1-1");
+  expect(world.reported).toEqual(["1-1 1 result"]);
   expect(world.records.get("1-1")!.record.feedback.result).toBe(false);
 });
 
-it("a lease whose source hangs is looked at beside the others", async () => {
+it("reports a lease whose source hangs concurrently with the others", async () => {
   const stop = new AbortController();
   const looked: string[] = [];
   const hanging = Promise.withResolvers<undefined>();
@@ -309,7 +309,7 @@ it("a lease whose source hangs is looked at beside the others", async () => {
   await controller.done;
 });
 
-it("signs what it tells again with the key that it has by then, and keeps that signature", async () => {
+it("signs repeated feedback with the present key, and keeps that signature", async () => {
   const world = telling();
   world.add("1-1");
   world.change("1-1", provisioned("1-1"));

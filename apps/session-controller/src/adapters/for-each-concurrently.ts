@@ -1,5 +1,5 @@
-/** Does the work for every item, at most so many at once, and returns the results in the order of the items. Rejects with the first error. */
-export async function atMost<Item, Result>(
+/** Runs the work for all items with limited concurrency, and returns the results in the order of the items. Rejects with the first error. */
+export async function forEachConcurrently<Item, Result>(
   count: number,
   items: readonly Item[],
   work: (item: Item) => Promise<Result>,
