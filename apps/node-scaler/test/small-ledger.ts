@@ -13,10 +13,10 @@ type Reservation = {
   machines: readonly string[] | undefined;
 };
 
-/** Tainted: somebody has put a taint on it. */
+/** Tainted: another client has put a taint on it. */
 type LedgerNode = KubeNode & { readonly tainted?: boolean };
 
-function isOpen({ cordoned, unopened, tainted }: LedgerNode): boolean {
+function isOpen({ cordoned, hasStartupTaint: unopened, tainted }: LedgerNode): boolean {
   return !cordoned && !unopened && tainted !== true;
 }
 
@@ -37,8 +37,8 @@ export class SmallLedger {
     this.reservations.delete(id);
   }
 
-  /** What the watcher has told since. */
-  look(nodes: readonly { readonly node: LedgerNode; readonly pool: string }[]): void {
+  /** What the watcher has reported since. */
+  observe(nodes: readonly { readonly node: LedgerNode; readonly pool: string }[]): void {
     this.#view = nodes;
   }
 

@@ -6,7 +6,7 @@ export type Clock = {
   readonly wallNow: () => number;
 };
 
-/** `ticking` are milliseconds that only go on. */
+/** `ticking` counts milliseconds monotonically. */
 export function steadyClock(wallNow: () => number = Date.now, ticking: () => number = () => performance.now()): Clock {
   const originMs = wallNow() - ticking();
   return { now: () => Math.round(originMs + ticking()), wallNow };

@@ -68,7 +68,7 @@ export async function openCluster(options: ClusterOptions): Promise<OpenCluster>
     pendingPods: () => pods.list().flatMap(({ pending }) => pending ?? []),
     synced: pods.synced,
     staleness: () => {
-      if (!isMarked()) return "the watcher has not told lately that all nodes are known";
+      if (!isMarked()) return "the watcher has not confirmed lately that all nodes are known";
       const ageMs = pods.ageMs();
       return ageMs > PODS_FRESH_MS ? `the API server last said anything ${Math.round(ageMs)} ms ago` : undefined;
     },
@@ -88,7 +88,7 @@ export function nodeCalls({
   timeoutMs,
 }: Pick<ClusterOptions, "calls" | "timeoutMs">): Pick<
   Cluster,
-  "open" | "cordon" | "uncordon" | "evict" | "podsOn" | "deleteNode"
+  "removeStartupTaint" | "cordon" | "uncordon" | "evict" | "podsOn" | "deleteNode"
 > {
   const options = { timeoutMs };
   /** Undefined: there is no such object, or another one of that name by now. */
@@ -103,18 +103,18 @@ export function nodeCalls({
     }
   };
   return {
-    open: async (name) => {
+    removeStartupTaint: async (name) => {
       const node = await unlessGone(calls.get<V1Node>(NODES, name, options));
       const found = node?.spec?.taints ?? [];
       const kept = found.filter(({ key }) => key !== taints.unopened);
       if (node === undefined || kept.length === found.length) return;
-      // The whole list is replaced: a taint that somebody adds meanwhile must not be lost.
+      // The whole list is replaced: the resource version keeps a taint that another client adds meanwhile.
       const body = { metadata: { resourceVersion: node.metadata?.resourceVersion }, spec: { taints: kept } };
       await unlessGone(calls.patch(NODES, name, { kind: "merge", body }, options));
     },
     cordon: async (name, because) => {
       const node = await unlessGone(calls.get<V1Node>(NODES, name, options));
-      // Somebody else's cordon stays theirs.
+      // A cordon of another client stays.
       if (node === undefined || node.spec?.unschedulable === true) return;
       const body = { metadata: { annotations: { [annotations.cordoned]: because } }, spec: { unschedulable: true } };
       await unlessGone(calls.patch(NODES, name, { kind: "merge", body }, options));

@@ -6,7 +6,7 @@ import type { NodeProvider } from "../providers/provider.ts";
 export type ProviderLimits = {
   /** For one call, the wait for its turn not counted. */
   readonly timeoutMs: number;
-  readonly callsAtOnce: number;
+  readonly maxCallsInFlight: number;
   /** Milliseconds that never jump. */
   readonly now: () => number;
 };
@@ -54,8 +54,8 @@ type Lane = <Result>(
   work: (signal: AbortSignal) => Promise<Result>,
 ) => Promise<Result>;
 
-function makeLane(provider: string, { timeoutMs, callsAtOnce, now }: ProviderLimits): Lane {
-  const turns = takeTurns(callsAtOnce);
+function makeLane(provider: string, { timeoutMs, maxCallsInFlight: maxCallsInFlight, now }: ProviderLimits): Lane {
+  const turns = takeTurns(maxCallsInFlight);
   let silentUntilMs = -Infinity;
   return (operation, signal, work) =>
     turns(async () => {
@@ -66,7 +66,7 @@ function makeLane(provider: string, { timeoutMs, callsAtOnce, now }: ProviderLim
         return await limited(operation, timeoutMs, signal, work);
       } catch (error) {
         const fault = faultOf(error);
-        // Not each kind of provider can tell that it was asked too often from that it has too much to do.
+        // Not every kind of provider distinguishes a rate limit from an overload.
         if (fault !== undefined && "retryAfterMs" in fault)
           silentUntilMs = Math.max(silentUntilMs, now() + fault.retryAfterMs);
         throw error;

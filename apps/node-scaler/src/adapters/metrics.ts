@@ -32,7 +32,7 @@ export function startMetrics(nodes: () => readonly ScaledNode[] | undefined): Sc
   meter.addBatchObservableCallback(observe, [gauge]);
   return {
     // Reasons that a provider words itself are too many for a label.
-    took: (loop, step) => steps.add(1, { loop, do: step.do, ...(step.do !== "mark" && { because: step.because }) }),
+    took: (loop, step) => steps.add(1, { loop, do: step.kind, ...(step.kind !== "mark" && { because: step.because }) }),
     failed: (loop) => failures.add(1, { loop }),
     round: (loop, tookMs, isFailure) => rounds.record(tookMs, { loop, failed: isFailure }),
     booted: (outcome, tookMs) => boots.record(tookMs, { outcome }),

@@ -55,7 +55,7 @@ export const PROVIDER_KINDS: Readonly<Record<string, ProviderKind>> = {
     };
   }),
   ec2: kind(ec2Settings, ["userDataFile"], async (settings, deps) => {
-    // The SDK is large, and nobody without EC2 needs it.
+    // The SDK is large: load it only for EC2.
     const { openEc2 } = await import("../providers/ec2/open-ec2.ts");
     const { calls, clock } = deps;
     return openEc2({

@@ -11,14 +11,14 @@ export type Records = {
    * without a record must not be concluded from then.
    */
   checkCurrent(): Promise<void>;
-  /** In the order of their names. Contains every write that this process was told of. */
+  /** In the order of their names. Contains every write that this process has seen. */
   list(): readonly ScaledNode[];
   get(name: string): ScaledNode | undefined;
   /** Rejects with FaultError: already_exists, unavailable (it may have been written). */
   create(node: ScaledNode): Promise<void>;
   /**
-   * Makes a change on the newest record; undefined when the record is gone, in another phase than expected, or as wanted already. Rejects with FaultError:
-   * invalid_request for a phase that may not follow, conflict when somebody else keeps writing, unavailable (it may have been written).
+   * Applies a change to the newest record; undefined when the record is gone, in another phase than expected, or already as desired. Rejects with FaultError:
+   * invalid_request for a phase that may not follow, conflict with a persistent other writer, unavailable (it may have been written).
    */
   changeNode(change: NodeChange): Promise<ScaledNode | undefined>;
   /** Takes away the record of a node that is Terminated. Rejects with FaultError: invalid_request for any other, conflict, unavailable. */
@@ -86,8 +86,8 @@ export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDe
       if (known === undefined) return undefined;
       const decide = (current: ScaledNode | undefined): Modification<ScaledNode> => {
         const verdict = decideChange(current, change, now());
-        if (verdict.do === "refuse") return throwFault(verdict.fault);
-        if (verdict.do === "nothing") return { kind: "unchanged" };
+        if (verdict.kind === "refuse") return throwFault(verdict.fault);
+        if (verdict.kind === "nothing") return { kind: "unchanged" };
         checkHeld(isHeld);
         return { kind: "put", value: verdict.node };
       };

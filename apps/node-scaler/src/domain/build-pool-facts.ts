@@ -13,7 +13,7 @@ export type BootingNodes = {
   readonly sinceMs: number;
 };
 
-/** What others are told about how a pool is scaled. */
+/** What readers of the bucket learn about how a pool is scaled. */
 export type PoolFacts = {
   readonly pool: string;
   readonly max: number;

@@ -100,7 +100,7 @@ export function buildUnseen(
             subnet: undefined,
             message: areNodesKnown
               ? `the instances of ${provider} are not known yet`
-              : "the watcher has not told lately which nodes there are",
+              : "the watcher has not reported lately which nodes exist",
             sinceMs: nowMs,
             untilMs: nowMs + 1,
           })),

@@ -9,13 +9,13 @@ export type BootAnswer =
   | { readonly kind: "failed"; readonly message: string; readonly retryAfterMs: number };
 
 export type BootOutcome =
-  | (NodeChange & { readonly do: "change"; readonly because: "started" | "failed" })
+  | (NodeChange & { readonly kind: "change"; readonly because: "started" | "failed" })
   /** There is no instance, and there will be none: the record ends at once, and the shortage is remembered. */
-  | (NodeChange & { readonly do: "change"; readonly because: "short"; readonly shortage: Shortage });
+  | (NodeChange & { readonly kind: "change"; readonly because: "short"; readonly shortage: Shortage });
 
 /** What the provider's answer means for the record of a node that is Creating. A failed one is left for the heartbeat, which ends it as BOOT_FAILED. */
 export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer): BootOutcome {
-  const change = { do: "change", node: name, expected: "Creating" } as const;
+  const change = { kind: "change", node: name, expected: "Creating" } as const;
   switch (answer.kind) {
     case "started": {
       const { instanceId, zone } = answer;

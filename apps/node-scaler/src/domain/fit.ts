@@ -37,7 +37,7 @@ export type Pool = {
 
 const PHASE_RANK: Readonly<Partial<Record<Phase, number>>> = { Available: 0, Created: 1, Creating: 2 };
 
-/** Whether a node can be kept for a demand: it is on its way or there, nobody holds it, and it is not to end. */
+/** Whether a node can be kept for a demand: it is ready or on its way, has no holder, and is not to end. */
 export function isUsable({ spec, status }: ScaledNode): boolean {
   return spec.terminate === undefined && PHASE_RANK[status.phase] !== undefined;
 }

@@ -13,7 +13,7 @@ export type Shortage =
     }
   | { readonly kind: "unsupported"; readonly message: string };
 
-/** What was asked of which provider. */
+/** A kind of instance of one provider. */
 export type Asked = { readonly provider: string; readonly instanceType: string; readonly spot: boolean };
 
 /**

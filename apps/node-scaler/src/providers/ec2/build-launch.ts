@@ -5,7 +5,7 @@ import type { Boot } from "../provider.ts";
 import type { Subnet } from "./plan-subnets.ts";
 import type { Ec2Settings } from "./settings.ts";
 
-/** Tag that tells the instances of one scaler from those of others in the account. */
+/** Tag that distinguishes the instances of one scaler from those of others in the account. */
 export const CONTROLLER_TAG = "muster.dev/controller";
 export const POOL_TAG = "muster.dev/pool";
 
