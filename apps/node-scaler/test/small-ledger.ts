@@ -16,8 +16,8 @@ type Reservation = {
 /** Tainted: another client has put a taint on it. */
 type LedgerNode = KubeNode & { readonly tainted?: boolean };
 
-function isOpen({ cordoned, hasStartupTaint: unopened, tainted }: LedgerNode): boolean {
-  return !cordoned && !unopened && tainted !== true;
+function isOpen({ cordoned, hasStartupTaint, tainted }: LedgerNode): boolean {
+  return !cordoned && !hasStartupTaint && tainted !== true;
 }
 
 /** The ledger's promises in few lines: all machines or none, the oldest first, and nothing but what its own view of the nodes shows as usable. */
