@@ -4,7 +4,7 @@ import type { PoolPolicy } from "./domain/pool.ts";
 import type { Scaler } from "./scaler.ts";
 
 /** Between two checks of a pool that is wrong, or could not be checked. */
-const RETRY = { firstMs: 30_000, mostMs: 600_000 };
+const RETRY = { firstMs: 30_000, maxMs: 600_000 };
 
 /**
  * Checks that each pool's provider can make its nodes, and repeats with growing pauses until it can; otherwise the first boot would find out. Problems are reported and

@@ -72,7 +72,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     const key = read.optional("PROVISION_KEY");
     const retry = {
       firstMs: read.integer("PROVISION_RETRY_MS", { fallback: 1000, min: 1, max: DAY_MS }),
-      mostMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
+      maxMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
     };
     const ages: OrderAges = {
       orderAgeMaxNs: nsFromMs(read.integer("PROVISION_ORDER_AGE_MS", { ...AGE, fallback: DAY_MS })),

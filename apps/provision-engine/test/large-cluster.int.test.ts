@@ -57,7 +57,7 @@ it("knows every one of them also where it may list within namespaces of leases a
 });
 
 it("keeps a namespace for the pods in it, and shortens the end of each pod of one that is going", async () => {
-  const objects = leaseObjects(calls, "muster-1", { firstMs: 1, mostMs: 1, totalMs: 0 });
+  const objects = leaseObjects(calls, "muster-1", { firstMs: 1, maxMs: 1, totalMs: 0 });
   const sparing: ObjectKind = { ...KINDS.namespace, spares: [KINDS.pod] };
   await expect(objects.takeDown(lease, { kinds: [sparing] }, signal)).rejects.toThrow("it holds Pod pod-0");
   const ending: ObjectKind = { ...KINDS.namespace, podGraceSeconds: 0 };

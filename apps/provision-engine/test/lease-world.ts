@@ -20,7 +20,7 @@ const NS_PER_MS = 1_000_000n;
 const POLICY: PassPolicy = {
   tombstoneNs: 20n * NS_PER_MS,
   crash: { windowNs: 1000n * NS_PER_MS },
-  retry: { firstMs: 1, mostMs: 4 },
+  retry: { firstMs: 1, maxMs: 4 },
   provisionAttemptsMax: 3,
 };
 

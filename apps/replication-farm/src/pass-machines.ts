@@ -26,7 +26,7 @@ export type MachinesOwned = { readonly name: string; readonly isHeld: () => bool
 
 export const NO_REFUSALS: Refusals = { times: 0, notBeforeMs: 0, trouble: undefined };
 
-const RETRY = { firstMs: 1000, mostMs: 60_000 };
+const RETRY = { firstMs: 1000, maxMs: 60_000 };
 /** Pods that the API server still has and the watcher no longer tells of. */
 const PODS_RETRY_MS = 1000;
 /** Requests of one pass. */

@@ -65,7 +65,7 @@ const DONE = { is: "done" } as const;
 const STEPS_AT_ONCE = 32;
 /** The watcher tells of a pod within this time, or it has not been made. */
 const MADE_TRUST_MS = 10_000;
-const RESTART = { firstMs: 1000, mostMs: 300_000 };
+const RESTART = { firstMs: 1000, maxMs: 300_000 };
 /** A pod that was ready for so long is not one that keeps ending. */
 const RESTART_FORGET_MS = 600_000;
 

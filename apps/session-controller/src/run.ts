@@ -44,7 +44,7 @@ export type Run = Held & {
 };
 
 /** Pauses between attempts at what failed for a session. */
-export const RETRY = { firstMs: 200, mostMs: 10_000 };
+export const RETRY = { firstMs: 200, maxMs: 10_000 };
 /** However quiet it is, the record and its pods are read this often, in case a hint was lost. */
 export const RESYNC_MS = 10_000;
 

@@ -1,4 +1,4 @@
-import { TIMER_MS_MAX } from "./backoff.ts";
+import { MAX_TIMER_MS } from "./backoff.ts";
 
 /** Wakes one who waits for the time to pass, before it has. A ring that nobody waits for ends the next wait at once. */
 export type Bell = {
@@ -24,7 +24,7 @@ export function makeBell(): Bell {
       if (!rung && !signal.aborted) {
         const { promise, resolve } = Promise.withResolvers<undefined>();
         wake = () => resolve(undefined);
-        const timer = setTimeout(wake, Math.min(ms, TIMER_MS_MAX));
+        const timer = setTimeout(wake, Math.min(ms, MAX_TIMER_MS));
         signal.addEventListener("abort", wake, { once: true });
         await promise;
         clearTimeout(timer);

@@ -14,7 +14,7 @@ export type RetryOnConflictOptions = {
 const ATTEMPTS_MAX = 20;
 /** A first conflict is chance and is retried immediately; later ones are contention. */
 const IMMEDIATE_MAX = 2;
-const PAUSE = { firstMs: 2, mostMs: 50 };
+const PAUSE = { firstMs: 2, maxMs: 50 };
 
 /**
  * Runs a compare-and-set until no other writer comes first. `attempt` reads and decides, and runs again after a conflict of its write.

@@ -85,7 +85,7 @@ export type Published = { readonly sequence: number; readonly duplicate: boolean
 
 export type ListenOptions = {
   /** Signals that may wait for the handler; more are dropped. Default 1000. */
-  readonly pendingMax?: number;
+  readonly maxPending?: number;
 };
 
 export type StreamConfig = {

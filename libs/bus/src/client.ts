@@ -41,7 +41,7 @@ type Call<Method extends MethodDescriptor> = (
 export const DEFAULT_TIMEOUT_MS = 5000;
 
 /** Between two attempts while nobody answers. */
-const RETRY = { firstMs: 20, mostMs: 500 };
+const RETRY = { firstMs: 20, maxMs: 500 };
 /** How long a read may have no answer before another replica gets it, too: doubles with each attempt. */
 const READ_SILENCE = { firstMs: 500, maxMs: 2000 };
 /** The same of a write, as a part of its time: two replicas that do the same are fenced, and cost more. One that may take longer than `maxMs` is a long one, and not slow. */

@@ -17,7 +17,7 @@ export type EventOptions = ConsumeOptions & {
   /** What cannot be handled goes to `muster.dead.<area>`. */
   readonly area: string;
   /** A message whose handler has failed this often goes there, too. Absent: it is tried again for ever. */
-  readonly attemptsMax?: number;
+  readonly maxAttempts?: number;
 };
 
 /** Appends one typed event or command to its stream, with trace context and the full type name in headers. */
@@ -47,7 +47,7 @@ export async function consumeEvents<Type extends AnyMessageType>(
   type: Type,
   handler: (message: MessageOf<Type>, context: EventContext) => Promise<void>,
 ): Promise<AsyncDisposable> {
-  const { attemptsMax = Number.POSITIVE_INFINITY } = options;
+  const { maxAttempts = Number.POSITIVE_INFINITY } = options;
   const spanName = `process ${options.subject}`;
   const span = { kind: SpanKind.CONSUMER, attributes: attributesOf("process", options.subject) };
   await bus.ensureStream(streams.dead);
@@ -62,7 +62,7 @@ export async function consumeEvents<Type extends AnyMessageType>(
       try {
         await handler(message, context);
       } catch (error) {
-        if (delivery.attempt < attemptsMax || hasEnded()) throw error;
+        if (delivery.attempt < maxAttempts || hasEnded()) throw error;
         await bury(bus, options, delivery, `failed ${delivery.attempt} times, at last because ${textOf(error)}`);
         return;
       }

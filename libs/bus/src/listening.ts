@@ -14,7 +14,7 @@ export type Listening = {
 /** A listener that is too slow for what it listens to. */
 export type SlowListener = {
   readonly subject: string;
-  readonly pendingMax: number;
+  readonly maxPending: number;
   /** Signals lost since it fell behind; 1 when it is told first. */
   readonly dropped: number;
 };
@@ -29,14 +29,14 @@ export function listening(
   options: ListenOptions,
   onSlow: (slow: SlowListener) => void,
 ): Listening {
-  const { pendingMax = PENDING_MAX } = options;
+  const { maxPending = PENDING_MAX } = options;
   const inHand = new InHand();
   const waiting: Message[] = [];
   let dropped = 0;
   const drain = async (first: Promise<unknown>): Promise<void> => {
     await first;
     for (let message = waiting.shift(); message !== undefined; message = waiting.shift()) await handler(message);
-    if (dropped > 1) onSlow({ subject, pendingMax, dropped });
+    if (dropped > 1) onSlow({ subject, maxPending, dropped });
     dropped = 0;
   };
   return {
@@ -44,11 +44,11 @@ export function listening(
       if (inHand.count === 0) {
         const done = handler(message);
         if (done instanceof Promise) void inHand.run(() => drain(done));
-      } else if (waiting.length < pendingMax) {
+      } else if (waiting.length < maxPending) {
         waiting.push(message);
       } else {
         dropped += 1;
-        if (dropped === 1) onSlow({ subject, pendingMax, dropped });
+        if (dropped === 1) onSlow({ subject, maxPending, dropped });
       }
     },
     idle: () => inHand.idle(),
@@ -56,7 +56,7 @@ export function listening(
 }
 
 /** For people: what is wrong and what to do about it. */
-export function describeSlowListener({ subject, pendingMax, dropped }: SlowListener): string {
-  const what = `${pendingMax} signals of ${subject} wait for their handler; ${dropped} dropped`;
+export function describeSlowListener({ subject, maxPending, dropped }: SlowListener): string {
+  const what = `${maxPending} signals of ${subject} wait for their handler; ${dropped} dropped`;
   return `${what}; it has to do less for each, or allow for more to wait`;
 }

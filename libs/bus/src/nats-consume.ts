@@ -17,7 +17,7 @@ import { headerText } from "./wire-headers.ts";
 const PULL = { expiresMs: 30_000, heartbeatMs: 5000, batchMax: 256 };
 /** In hand or waiting for the next attempt, in all replicas together: beyond it no new message is delivered. The server keeps some 100 bytes for each. */
 const PENDING_MAX = 200_000;
-const RESTART = { firstMs: 50, mostMs: 2000 };
+const RESTART = { firstMs: 50, maxMs: 2000 };
 /** A session that lasted this long was a good one: the next failure starts the back-off anew. */
 const HEALTHY_MS = 10_000;
 const START_PATIENCE_MS = 15_000;
@@ -242,7 +242,7 @@ async function confirmAck(link: NatsLink, reply: string, subject: string): Promi
     }
   }
   throw new FaultError(
-    { code: "unavailable", dependency: "nats", retryAfterMs: RESTART.mostMs },
+    { code: "unavailable", dependency: "nats", retryAfterMs: RESTART.maxMs },
     { cause, doing: `acknowledging a message of ${subject}` },
   );
 }

@@ -9,10 +9,10 @@ import { openCredential, type Credential, type NatsAccess } from "./nats-access.
 import { natsError } from "./nats-fault.ts";
 import { certificateRefused, certificateTrouble, credentialRefused, isRefusal } from "./refusals.ts";
 
-const CONNECT_RETRY = { firstMs: 50, mostMs: 1000 };
+const CONNECT_RETRY = { firstMs: 50, maxMs: 1000 };
 const RECONNECT_MS = { least: 50, most: 2000 };
 /** A server that does not take our credential will not take it a moment later either. */
-export const REFUSED_RETRY = { firstMs: 1000, mostMs: 30_000 };
+export const REFUSED_RETRY = { firstMs: 1000, maxMs: 30_000 };
 /** One attempt to find out why a connection does not come back. */
 const QUESTION_TIMEOUT_MS = 2000;
 /** A server that is silent for this long, twice, is taken for gone. */
@@ -123,7 +123,7 @@ export class NatsLink {
         }
         if (performance.now() + waitMs >= endMs)
           throw new FaultError(
-            { code: "unavailable", dependency: "nats", retryAfterMs: CONNECT_RETRY.mostMs },
+            { code: "unavailable", dependency: "nats", retryAfterMs: CONNECT_RETRY.maxMs },
             { cause, doing: `connecting to ${addressesOf(url)}` },
           );
         await pause(waitMs, signal);

@@ -14,11 +14,11 @@ import { replyOfFault } from "./wire-headers.ts";
 
 /** A reply that cannot be sent because the connection is down waits this long for it; its caller has given up by then. */
 const REPLY_WAIT_MS = 30_000;
-const REPLY_RETRY = { firstMs: 20, mostMs: 500 };
+const REPLY_RETRY = { firstMs: 20, maxMs: 500 };
 /** The server says at once when nobody is there; after this long somebody was. */
 const REPLY_HEARD_MS = 2000;
 /** Services that have not answered a question by then are not there. */
-const DISCOVERY = { mostMs: 1000, quietMs: 250 };
+const DISCOVERY = { maxMs: 1000, quietMs: 250 };
 
 /** One running replica, as it describes itself. */
 export type DiscoveredService = {
@@ -171,8 +171,8 @@ function droppedOf(data: unknown): [string, number][] {
 async function askAll<Answer>(link: NatsLink, subject: string, operation: string): Promise<Answer[]> {
   const found: Answer[] = [];
   try {
-    const { mostMs, quietMs } = DISCOVERY;
-    const options = { strategy: "stall", maxWait: mostMs, stall: quietMs } as const;
+    const { maxMs, quietMs } = DISCOVERY;
+    const options = { strategy: "stall", maxWait: maxMs, stall: quietMs } as const;
     for await (const answer of await link.connection.requestMany(subject, "", options)) {
       found.push(answer.json<Answer>());
     }

@@ -1,5 +1,5 @@
 import { describeFault, WIRE_CODE, type Fault } from "@muster/faults";
-import { TIMER_MS_MAX } from "@muster/backoff";
+import { MAX_TIMER_MS } from "@muster/backoff";
 import type { Headers, Reply } from "./bus.ts";
 import { decodeFault, encodeFault } from "./messages.ts";
 
@@ -65,7 +65,7 @@ export function faultOfReply(reply: Reply): Fault | undefined {
 export function timeoutOf(headers: Headers, defaultMs: number): number {
   const text = headers.get(header.timeout);
   const timeoutMs = text === undefined ? Number.NaN : Number(text);
-  return Number.isFinite(timeoutMs) && timeoutMs >= 0 ? Math.min(timeoutMs, TIMER_MS_MAX) : defaultMs;
+  return Number.isFinite(timeoutMs) && timeoutMs >= 0 ? Math.min(timeoutMs, MAX_TIMER_MS) : defaultMs;
 }
 
 /** Text with anything that would end a header line made harmless. */

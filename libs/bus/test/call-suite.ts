@@ -420,7 +420,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         heard.push(payload[0] ?? 0);
         await held.promise;
       };
-      await slow.listen("test.slow.*", handler, { pendingMax: 3 });
+      await slow.listen("test.slow.*", handler, { maxPending: 3 });
       for (let n = 1; n <= 7; n += 1) caller.signal("test.slow.a", new Uint8Array([n]));
       await until("it is said", () => said.length === 1);
       caller.signal("test.slow.end", new Uint8Array([8]));

@@ -162,7 +162,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       const attempts: number[] = [];
       await using _consumer = await consumeEvents(
         bus,
-        { ...options, attemptsMax: 2 },
+        { ...options, maxAttempts: 2 },
         Granted,
         (_event, { attempt }) => {
           attempts.push(attempt);

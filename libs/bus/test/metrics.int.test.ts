@@ -24,7 +24,7 @@ it("shows how far behind a consumer is and what a slow listener lost", async () 
   expect(text).toMatch(new RegExp(`muster_bus_consumer_waiting\\{${of}[^}]*\\} 5`));
   expect(text).toMatch(new RegExp(`muster_bus_consumer_unacknowledged\\{${of}[^}]*\\} 2`));
 
-  await bus.listen("lost.*", () => held.promise, { pendingMax: 1 });
+  await bus.listen("lost.*", () => held.promise, { maxPending: 1 });
   for (let n = 0; n < 5; n += 1) bus.signal("lost.a", new Uint8Array());
   const lost = 'muster_bus_signals_dropped_total{messaging_destination_template="lost.*"';
   await until("the first loss is counted", async () => (await scrape(telemetry)).includes(lost));

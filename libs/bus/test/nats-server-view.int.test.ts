@@ -62,7 +62,7 @@ it("tells which signals a replica was too slow for, and how many", async () => {
   await using _two = await serve(replica, ReservationService, reservations, identity);
   expect(await bus.droppedSignals()).toEqual([]);
   const busy = Promise.withResolvers<undefined>();
-  await using _slow = await replica.listen("test.much.*", () => busy.promise, { pendingMax: 2 });
+  await using _slow = await replica.listen("test.much.*", () => busy.promise, { maxPending: 2 });
   for (let n = 1; n <= 8; n += 1) bus.signal("test.much.a", new Uint8Array([n]));
   await until("the first loss is told", async () => (await bus.droppedSignals()).length > 0);
   busy.resolve(undefined);

@@ -27,7 +27,7 @@ export type NatsServerOptions = {
   /** Every write reaches the disk before it is acknowledged. Otherwise the system writes it within two minutes, and a power loss loses what it has not written. Default false. */
   readonly syncAlways?: boolean;
   /** What JetStream may write to disk in all; default what the server finds. Beyond it every write is refused. */
-  readonly storeBytesMax?: number | undefined;
+  readonly maxStoreBytes?: number | undefined;
   readonly onExit?: (code: number | null, signal: string | null) => void;
 };
 
@@ -116,10 +116,10 @@ function renderConfiguration(options: NatsServerOptions, portsDirectory: string)
   ].join("\n");
 }
 
-function jetStreamLimits({ syncAlways, storeBytesMax }: NatsServerOptions): string[] {
+function jetStreamLimits({ syncAlways, maxStoreBytes }: NatsServerOptions): string[] {
   return [
     ...(syncAlways === true ? ["sync_interval: always"] : []),
-    ...(storeBytesMax === undefined ? [] : [`max_file_store: ${storeBytesMax}`]),
+    ...(maxStoreBytes === undefined ? [] : [`max_file_store: ${maxStoreBytes}`]),
   ];
 }
 

@@ -43,7 +43,7 @@ export const schedulingGates = {
 /** Keys of taints. */
 export const taints = {
   /** On nodes that the node scaler made, from their birth until it has decided that they are wanted: nobody is to use them before. */
-  unopened: "muster.dev/unopened",
+  startup: "muster.dev/unopened",
 } as const;
 
 export const annotations = {

@@ -48,7 +48,7 @@ const KILLED = 137;
 const STARTING = "started";
 
 /** Pause after a run that a dependency has ended. */
-const NEXT_RUN = { firstMs: 500, mostMs: 10_000 };
+const NEXT_RUN = { firstMs: 500, maxMs: 10_000 };
 /** The pause after a run that lasted this long is a first one. */
 const SETTLED_MS = 60_000;
 

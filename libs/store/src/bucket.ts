@@ -146,7 +146,7 @@ export async function bucketFill(connection: NatsConnection, name: string, timeo
   try {
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
     const { state, config } = await ask(connection, timeoutMs, () => manager.streams.info(`KV_${name}`));
-    return { bytes: state.bytes, bytesMax: config.max_bytes > 0 ? config.max_bytes : undefined };
+    return { bytes: state.bytes, maxBytes: config.max_bytes > 0 ? config.max_bytes : undefined };
   } catch (error) {
     throw toFault(error, `looking at bucket ${name}`);
   }

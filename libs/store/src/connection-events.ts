@@ -2,7 +2,7 @@ import type { NatsConnection } from "@nats-io/nats-core";
 import { unavailable } from "./jetstream-fault.ts";
 
 /** Between two attempts at what the server did not do or answer. */
-export const RETRY = { firstMs: 50, mostMs: 5000 };
+export const RETRY = { firstMs: 50, maxMs: 5000 };
 
 type ConnectionEvent = "disconnect" | "reconnect" | "close";
 type Listener = (event: ConnectionEvent) => void;

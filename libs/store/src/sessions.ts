@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { backoffMs, pause, TIMER_MS_MAX } from "@muster/backoff";
+import { backoffMs, pause, MAX_TIMER_MS } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
 import type { NatsConnection } from "@nats-io/nats-core";
 import type { Bucket } from "./bucket.ts";
@@ -57,7 +57,7 @@ export type SessionsOptions = {
 /** Some 300,000 locks. */
 const CLAIMS_BYTES = 64 * 1024 * 1024;
 /** Until the next session, after one that was lost or could not be made. Grows with each that was short-lived: its work was taken up by others, and given back, for nothing. */
-const NEXT_SESSION = { firstMs: 500, mostMs: 30_000 };
+const NEXT_SESSION = { firstMs: 500, maxMs: 30_000 };
 /** A session that lived this long was not short-lived. */
 const SETTLED_MS = 60_000;
 
@@ -215,7 +215,7 @@ function burySilent(bucket: Bucket<unknown>, observer: ClaimsObserver, now: () =
   const stop = new AbortController();
   const bury = async (): Promise<void> => {
     for (let failures = 0; !stop.signal.aborted && observer.failure() === undefined;) {
-      let waitMs = TIMER_MS_MAX;
+      let waitMs = MAX_TIMER_MS;
       let failed = false;
       for (const [id, session] of observer.current()?.sessions ?? []) {
         const decision = decideBurial(session, now());

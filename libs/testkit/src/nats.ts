@@ -19,7 +19,7 @@ export type TestNats = AsyncDisposable & {
   /** Removes the store of a server that was killed. */
   loseStore(): Promise<void>;
   /** Starts it again on the same port and store, which from now on may hold so much. */
-  start(storeBytesMax?: number): Promise<void>;
+  start(maxStoreBytes?: number): Promise<void>;
 };
 
 /**
@@ -39,13 +39,13 @@ export async function natsServer(
   const users = hasUsers
     ? { users: (user: NatsUserName) => keys.get(user)?.publicKey ?? "", observer: observer.publicKey }
     : {};
-  const startAt = (at: number, storeBytesMax?: number) =>
+  const startAt = (at: number, maxStoreBytes?: number) =>
     startNatsServer({
       binary,
       directory,
       port: at,
       token,
-      storeBytesMax,
+      maxStoreBytes,
       syncAlways: options.syncAlways === true,
       ...users,
     });
@@ -62,8 +62,8 @@ export async function natsServer(
     }),
     kill: () => server.kill(),
     loseStore: () => rm(join(directory, "store"), { recursive: true }),
-    start: async (storeBytesMax) => {
-      server = await startAt(port, storeBytesMax);
+    start: async (maxStoreBytes) => {
+      server = await startAt(port, maxStoreBytes);
     },
     [Symbol.asyncDispose]: async () => {
       await server[Symbol.asyncDispose]();

@@ -69,7 +69,7 @@ const ELSEWHERE_MOST = 100;
 /** A job that was just made is looked for again after this. */
 const UNKNOWN_WAIT_MS = 200;
 /** Between questions about a job of which the cache has a higher version than the API server. */
-const AHEAD_PAUSES = { firstMs: 50, mostMs: 2000 };
+const AHEAD_PAUSES = { firstMs: 50, maxMs: 2000 };
 /** Whoever asks is told that the API server does not answer, rather than left waiting. */
 const READ_TIMEOUT_MS = 5000;
 

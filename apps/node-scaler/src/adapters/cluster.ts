@@ -106,7 +106,7 @@ export function nodeCalls({
     removeStartupTaint: async (name) => {
       const node = await unlessGone(calls.get<V1Node>(NODES, name, options));
       const found = node?.spec?.taints ?? [];
-      const kept = found.filter(({ key }) => key !== taints.unopened);
+      const kept = found.filter(({ key }) => key !== taints.startup);
       if (node === undefined || kept.length === found.length) return;
       // The whole list is replaced: the resource version keeps a taint that another client adds meanwhile.
       const body = { metadata: { resourceVersion: node.metadata?.resourceVersion }, spec: { taints: kept } };

@@ -82,6 +82,6 @@ function buildBoot(
     volumeGib,
     privateIpOnly,
     labels: { ...policy.labels, [poolLabel]: pool, [labels.scaledNode]: name, [labels.scaler]: scaler },
-    taints: [{ key: taints.unopened, effect: "NoSchedule" }],
+    taints: [{ key: taints.startup, effect: "NoSchedule" }],
   };
 }

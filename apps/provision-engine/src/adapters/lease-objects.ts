@@ -16,10 +16,10 @@ import { KINDS, type ObjectKind } from "../types/object-kinds.ts";
 import type { Lease, LeaseObjects, Look, NewObject } from "../types/workload.ts";
 import { aside } from "../lead/user-turns.ts";
 
-export type Patience = { readonly firstMs: number; readonly mostMs: number; readonly totalMs: number };
+export type Patience = { readonly firstMs: number; readonly maxMs: number; readonly totalMs: number };
 
 /** What takes longer gives its place among the calls to others, and is asked for again. */
-const PATIENCE: Patience = { firstMs: 50, mostMs: 2000, totalMs: 30_000 };
+const PATIENCE: Patience = { firstMs: 50, maxMs: 2000, totalMs: 30_000 };
 
 /** `installation`: id of ours, which all that is made carries. */
 export function leaseObjects(calls: KubeCalls, installation: string, patience: Patience = PATIENCE): LeaseObjects {

@@ -307,7 +307,7 @@ it("keeps the record of a lease as long as another one has its workload", () => 
 });
 
 it("doubles the pause after each failure, up to the longest", () => {
-  const policy = { firstMs: 500, mostMs: 30_000 };
+  const policy = { firstMs: 500, maxMs: 30_000 };
   const pauses = [1, 2, 3, 7, 1000].map((failures) => (decideRetry(failures, 5n, policy) - 5n) / 1_000_000n);
   expect(pauses).toEqual([500n, 1000n, 2000n, 30_000n, 30_000n]);
 });

@@ -183,7 +183,7 @@ function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: 
 }
 
 /** Between two times that the same is told because its order came again. */
-const REPEAT: RetryPolicy = { firstMs: 60_000, mostMs: 3_600_000 };
+const REPEAT: RetryPolicy = { firstMs: 60_000, maxMs: 3_600_000 };
 
 /** At once and with a line of history the first time. From then on after a growing pause: whoever has seen the order may send it without end. */
 function tellAgain(record: LeaseRecord, what: Tell, nowNs: bigint): LeaseTransition {

@@ -4,7 +4,7 @@ import { aLease } from "../../test/a-lease.ts";
 
 const SECOND_NS = 1_000_000_000n;
 const waiting = aLease({ phase: "PROVISIONING", notBeforeNs: 0n });
-const open = () => callPauses({ firstMs: 1000, mostMs: 60_000 });
+const open = () => callPauses({ firstMs: 1000, maxMs: 60_000 });
 const secondsOf = (pauses: ReturnType<typeof open>, record = waiting): number =>
   Number(pauses.heldBack(record).notBeforeNs / SECOND_NS);
 

@@ -1,4 +1,4 @@
-import { deadline, TIMER_MS_MAX } from "@muster/backoff";
+import { deadline, MAX_TIMER_MS } from "@muster/backoff";
 import { describeFault, faultOf, formatDuration, isRetryable } from "@muster/faults";
 import { isOver, waitMsUntil } from "@muster/leases";
 import { goesOn, type LeaseRecord } from "../domain/lease.ts";
@@ -56,7 +56,7 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
   const wanted = new Map<string, { readonly run: number; readonly cut: AbortController }>();
   const untilOver = async (doing: Doing, record: LeaseRecord, cut: AbortSignal): Promise<Outcome> => {
     const { order, run, expiresAtNs } = record;
-    using queued = deadline(waitMsUntil(expiresAtNs, nowNs(), TIMER_MS_MAX), [cut]);
+    using queued = deadline(waitMsUntil(expiresAtNs, nowNs(), MAX_TIMER_MS), [cut]);
     const turns = doing === "check" ? checking : provisioning;
     try {
       return await turns(order.user, () => begin(options, doing, { id: order.id, run }, cut), queued.signal);

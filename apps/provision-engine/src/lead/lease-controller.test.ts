@@ -3,7 +3,7 @@ import { settled, until, virtualClock } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { startLeaseController, type LeaseControllerOptions } from "./lease-controller.ts";
 
-const RETRY = { firstMs: 1, mostMs: 2 };
+const RETRY = { firstMs: 1, maxMs: 2 };
 
 function controllerOf(pass: (id: string) => Promise<bigint | undefined>, more: Partial<LeaseControllerOptions> = {}) {
   const stop = new AbortController();

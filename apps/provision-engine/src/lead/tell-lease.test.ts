@@ -20,7 +20,7 @@ const result = (id: string): Result => ({
   data: "{}",
   signature: new Uint8Array(64),
 });
-const POLICY = { retry: { firstMs: 1000, mostMs: 60_000 }, refusedRetryMs: 600_000, refusalsMax: 3 };
+const POLICY = { retry: { firstMs: 1000, maxMs: 60_000 }, refusedRetryMs: 600_000, refusalsMax: 3 };
 
 /** Leases whose source answers as it is told to, and a clock that only the test moves. */
 function telling() {

@@ -23,7 +23,7 @@ export type TakePolledDeps = {
 };
 
 const AT_ONCE = 64;
-const RETRY = { firstMs: 1000, mostMs: 30_000 };
+const RETRY = { firstMs: 1000, maxMs: 30_000 };
 /** Orders that wait beside the others, so that neither one user's limits nor a full store hold up what others order and withdraw. More of them are refused. */
 const LATER_MOST = 1000;
 

@@ -35,7 +35,7 @@ const REPEAT_MS = 3_600_000;
 /** Alerts that wait for the webhook; beyond it they are only in the log, on the bus and in the metric. */
 const QUEUE_MAX = 100;
 const ATTEMPTS_MAX = 6;
-const RETRY = { firstMs: 1000, mostMs: 60_000 };
+const RETRY = { firstMs: 1000, maxMs: 60_000 };
 const POST_TIMEOUT_MS = 10_000;
 
 export function openAlerts(options: AlertsOptions): Alerts {

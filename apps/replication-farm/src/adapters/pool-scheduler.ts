@@ -40,7 +40,7 @@ export type PoolSchedulerDeps = {
 const COMPONENT = "replica";
 /** A request is answered without what the ledger says rather than late. */
 const POOLS_TIMEOUT_MS = 2000;
-const RETRY = { firstMs: 1000, mostMs: 30_000 };
+const RETRY = { firstMs: 1000, maxMs: 30_000 };
 
 /** Listens to the ledger, and lists what it has for sets in every period. */
 export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolScheduler> {

@@ -55,7 +55,7 @@ export function watchedNode(node: V1Node): WatchedNode {
     ready: (status?.conditions ?? []).some((condition) => condition.type === "Ready" && condition.status === "True"),
     schedulable: spec?.unschedulable !== true && !closed,
     cordoned: spec?.unschedulable === true,
-    unopened: (spec?.taints ?? []).some(({ key }) => key === taints.unopened),
+    unopened: (spec?.taints ?? []).some(({ key }) => key === taints.startup),
   };
 }
 
