@@ -5,7 +5,7 @@ import { annotations, labels, schedulingGates, taints } from "@muster/proto";
 import type { WatchedNode } from "../domain/node-state.ts";
 import type { WatchedPod } from "../domain/pod-state.ts";
 
-/** What the watcher keeps of a pod; undefined when its labels name no owner that can be told of. */
+/** What the watcher keeps of a pod; undefined without a valid owner label. */
 export function watchedPod(pod: V1Pod): WatchedPod | undefined {
   const { metadata, spec, status } = pod;
   const own = metadata?.labels ?? {};

@@ -11,11 +11,11 @@ export type WatchedNode = {
   readonly ready: boolean;
   readonly schedulable: boolean;
   readonly cordoned: boolean;
-  /** The node scaler has not opened it yet. */
+  /** It still has the startup taint. */
   readonly unopened: boolean;
 };
 
-/** What is told about a node. */
+/** The published state of a node. */
 export type NodeState = Stated & {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;

@@ -27,7 +27,7 @@ export type WatchedPod = {
 /** A pod that is gone from the API server, as it was seen last. */
 export type RemovedPod = { readonly pod: WatchedPod; readonly removedAtMs: number };
 
-/** What is told about a pod. */
+/** The published state of a pod. */
 export type PodState = Stated & {
   readonly owner: Owner;
   readonly component: string;
@@ -101,7 +101,7 @@ export const podRules: PublishRules<PodState> = {
   merge: ({ published, desired, newer }) => {
     if (!newer) return published;
     if (published.uid !== desired.uid || !isFinal(published.health)) return desired;
-    // An outcome was told, and somebody may have acted on it.
+    // A published outcome is final: a reader may have acted on it.
     const { health, reason, message, exitCode = desired.exitCode } = published;
     return { ...desired, health, reason, message, exitCode };
   },
