@@ -95,7 +95,7 @@ async function openViewOf<Value>(
   return openView(bucket, { signal, onProblem });
 }
 
-/** One leadership: returns when it is over, and also when NATS is away, so that the replica that comes back first goes on. */
+/** One leadership: returns when it is over, and also without NATS, so that the replica that reconnects first takes over. */
 async function keepLedger(manager: Manager, leadership: Leadership): Promise<void> {
   const { context, bus, nodes, scalings, metrics } = manager;
   const { config, logger } = context;
@@ -162,7 +162,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
   }
 }
 
-/** Tells the keeper of what changes, until disposed. */
+/** Reports changes of nodes and scalings to the keeper, until disposed. */
 function follow({ nodes, scalings }: Manager, keeper: LedgerKeeper): DisposableStack {
   const following = new DisposableStack();
   following.defer(nodes.follow(keeper));

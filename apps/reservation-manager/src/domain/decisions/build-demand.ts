@@ -23,7 +23,7 @@ export type DemandList = {
 };
 
 /** Needs of all listed reservations together: with the longest names that there are they still fit into one message. */
-export const DEMAND_NEEDS_MAX = 4000;
+export const MAX_DEMAND_NEEDS = 4000;
 
 /**
  * What further machines could bring forward. Of a kind with a concurrency limit that is as many as the limit leaves room for, since what comes behind them waits
@@ -63,7 +63,7 @@ type Turn = { readonly waiting: WaitingClass; readonly heads: WaitingKind["heads
 function listInOrder(ledger: Ledger, parts: readonly Part[], limit: number): readonly Reservation[] {
   const listed: Reservation[] = [];
   const listedByKind = new Map<string, number>();
-  let needsLeft = DEMAND_NEEDS_MAX;
+  let needsLeft = MAX_DEMAND_NEEDS;
   let turns = SortedMap.from(
     comparePlaces,
     parts.flatMap(({ heads }) => turnsOf(heads)),

@@ -18,7 +18,7 @@ export type MachineState = {
   /** `lost`: it is held, and there is no such node. */
   readonly standing: Standing | "lost";
   readonly cordoned: boolean;
-  /** Undefined: nobody holds it. */
+  /** Undefined: no holder. */
   readonly holder: Reservation | undefined;
 };
 
@@ -29,7 +29,7 @@ export type MachinePage = {
   readonly complete: boolean;
 };
 
-/** One page of the nodes in the order of their names. Left out is what is in no pool, which is nobody's machine. */
+/** One page of the nodes in the order of their names. Nodes without a pool are no machines, and left out. */
 export function buildMachinePage({ ledger, machines }: World, request: MachinePageRequest): MachinePage {
   const { pool, after, limit } = request;
   const { complete } = machines;

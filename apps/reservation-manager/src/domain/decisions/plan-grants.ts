@@ -6,7 +6,7 @@ import type { Place } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 
 export type GrantStep = {
-  readonly do: "grant";
+  readonly kind: "grant";
   readonly sequence: number;
   readonly machines: readonly Machine[];
   readonly because: GrantReason;
@@ -17,7 +17,7 @@ export type GrantReason =
   | { readonly code: "FIRST_IN_ORDER"; readonly ahead: 0 }
   | { readonly code: "FITS_BEFORE_OTHERS"; readonly ahead: number };
 
-/** `complete`: nothing that waits would fit after the steps. Otherwise the plan was cut at the bound, and the next one goes on. */
+/** `complete`: no waiting request would fit after the steps. Otherwise the plan was cut at the bound, and the next one continues. */
 export type GrantPlan = { readonly steps: readonly GrantStep[]; readonly complete: boolean };
 
 export type GrantPolicy = HoldPolicy & {
@@ -56,10 +56,10 @@ function planRound(
   start: World,
   policy: HoldPolicy,
   nowMs: number,
-  machinesMax: number,
+  maxMachines: number,
 ): { steps: GrantStep[]; world: World } {
   const steps: GrantStep[] = [];
-  let machinesLeft = machinesMax;
+  let machinesLeft = maxMachines;
   let world = start;
   let hold = findHold(world, policy, nowMs);
   let candidates = findCandidates(world, hold);
@@ -89,7 +89,7 @@ function planGrant(place: Place, { ledger, machines }: World): GrantStep {
   const { sequence, needs } = knownReservation(ledger, place.sequence);
   const ahead = ledger.queue.places.rank(place);
   return {
-    do: "grant",
+    kind: "grant",
     sequence,
     machines: assignMachines(needs, machines),
     because: ahead === 0 ? { code: "FIRST_IN_ORDER", ahead } : { code: "FITS_BEFORE_OTHERS", ahead },

@@ -118,10 +118,10 @@ export function* restoreLedger(
 }
 
 /**
- * As `evolve` with a request and then with its grant, for less: a request that is granted by the decision that makes it never waits. The ledger in between is
- * for whoever counts events one by one, and is asked for nothing.
+ * As `evolve` with a request and then with its grant, at less cost: a request that is granted by its own decision never waits. The ledger in between exists only for
+ * callers that count events one by one.
  */
-export function evolveGrantAtOnce(
+export function evolveImmediateGrant(
   ledger: Ledger,
   requested: Extract<LedgerEvent, { kind: "requested" }>,
   granted: Extract<LedgerEvent, { kind: "granted" }>,

@@ -9,13 +9,13 @@ export type NodeFacts = {
   readonly pool: string | undefined;
   readonly ready: boolean;
   readonly schedulable: boolean;
-  /** Closed by somebody, whatever its taints are. */
+  /** Cordoned, whatever its taints are. */
   readonly cordoned: boolean;
   /** Owners of the exclusive pods that are on the node. */
   readonly occupants: readonly Owner[];
 };
 
-/** How a pool is scaled by whoever makes and ends its nodes. */
+/** How the node scaler scales a pool. */
 export type PoolScaling = {
   readonly pool: string;
   /** The most nodes that are made. */
@@ -57,7 +57,7 @@ export type Standing = "free" | "held" | "occupied" | "notReady" | "cordoned";
 
 export type UnusableReason = "NOT_READY" | "CORDONED" | "OCCUPIED";
 
-/** A node that can be given to nobody now, and the stable word for why. */
+/** A node that cannot be granted now, and the stable code for why. */
 export type UnusableNode = {
   readonly node: string;
   readonly reason: UnusableReason;
@@ -90,21 +90,21 @@ export function largestOf(pool: PoolState): number {
 }
 
 /** The most machines that a request can ever get, as the nodes and the scaling are now: a larger one is impossible. */
-export function mostOf(pool: PoolState): number {
+export function maxOf(pool: PoolState): number {
   return Math.max(largestOf(pool), pool.scaling?.max ?? 0);
 }
 
 /** The most machines that a request can get by waiting now: nodes that cannot be had at present are not waited for with free machines kept. */
 export function attainableOf(pool: PoolState): number {
-  return pool.scaling?.exhausted === true ? largestOf(pool) : mostOf(pool);
+  return pool.scaling?.exhausted === true ? largestOf(pool) : maxOf(pool);
 }
 
-/** Nodes whether granted or not that take nobody's work at present; `capacityOf`, occupied and these are all nodes of the pool. */
+/** Nodes, granted or not, that can take no work at present; `capacityOf`, occupied and these are all nodes of the pool. */
 export function brokenOf(pool: PoolState): number {
   return pool.notReady + pool.cordoned;
 }
 
-/** The nodes of one pool that can be given to nobody now, in the order of their names. Looks at every node there is. */
+/** The nodes of one pool that cannot be granted now, in the order of their names. Visits every node. */
 export function* unusableNodes(machines: Machines, pool: string): Generator<UnusableNode> {
   for (const record of machines.nodes.values()) {
     if (record.facts?.pool !== pool) continue;
