@@ -103,7 +103,7 @@ async function addStream(
       subject_delete_marker_ttl: nanos(DELETE_MARK_TTL_MS),
     });
   } catch (error) {
-    // Somebody else was faster, with limits of their own.
+    // Another process was faster, with limits of its own.
     if (jetStreamCode(error) !== JETSTREAM.streamNameInUse) throw error;
   }
 }

@@ -29,9 +29,9 @@ import { watchBucket, type Change, type Entry } from "./watch.ts";
 export type WatchOptions = {
   readonly filter?: string;
   readonly signal: AbortSignal;
-  /** `current`: nothing is missing at this moment; told again with every sign of life. `interrupted`: changes may be missing until the next `current`. */
+  /** `current`: nothing is missing at this moment; repeated with every sign of life. `interrupted`: changes may be missing until the next `current`. */
   readonly onStatus?: (status: "current" | "interrupted") => void;
-  /** Told of each interruption and when the next attempt is made. */
+  /** Called on each interruption, with the time until the next attempt. */
   readonly onProblem?: (error: unknown, retryInMs: number) => void;
 };
 
@@ -59,20 +59,20 @@ export type Bucket<Value, Input = Value> = {
 
 export type BucketConfig<Value, Input = Value> = BucketLimits & {
   readonly codec: Codec<Value, Input>;
-  /** After what time a write is worth another try that the full bucket has refused; default 0: somebody has to delete first. */
+  /** Retry hint of a write that the full bucket refuses; default 0: a retry helps only after a deletion. */
   readonly fullRetryAfterMs?: number;
   /** Time for one request to the server; default 5000. */
   readonly timeoutMs?: number;
   /**
-   * Told about a value whose bytes do not decode, and its key, met by list or watch, which go on without it as if the key were not there. By default a process warning.
+   * Called by list or watch with a value that does not decode, and its key; both continue as if the key were missing. By default a process warning.
    * `get` of such a key rejects with a plain Error: it is a defect.
    */
   readonly onDecodeError?: (error: Error, key: string) => void;
 };
 
 const TIMEOUT_MS = 5000;
-/** Whoever reads metrics does not wait for a server that is away. */
-const LOOK_MS = 1000;
+/** A reader of metrics does not wait for a server that is away. */
+const FILL_TIMEOUT_MS = 1000;
 const OPERATION = "KV-Operation";
 const MARKER_REASON = "Nats-Marker-Reason";
 
@@ -108,7 +108,7 @@ export async function openBucket<Value, Input>(
     bytes.max = await ask(connection, timeoutMs, () => ensureBucket(connection, manager, config, stream));
   };
   await ensure();
-  showFill(connection, name, () => bucketFill(connection, name, LOOK_MS));
+  showFill(connection, name, () => bucketFill(connection, name, FILL_TIMEOUT_MS));
   const single: SingleKey<Value, Input> = {
     get: (key) => observed("get", name, () => get(opened, key)),
     create: (key, value) => observed("create", name, () => create(opened, key, value)),

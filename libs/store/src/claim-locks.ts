@@ -30,11 +30,11 @@ export type ClaimContext = {
 };
 
 /** Locks that are taken and given up at a time: the session's own renewal waits behind no more than these. */
-const IN_FLIGHT_MAX = 64;
+const MAX_IN_FLIGHT = 64;
 
 export function openClaims(context: ClaimContext): Claims {
   const { held } = context;
-  const inTurn = takeTurns(IN_FLIGHT_MAX);
+  const inTurn = takeTurns(MAX_IN_FLIGHT);
   const ours = new Map<string, SessionLock>();
   /** A lock that is being given up is taken again only afterwards, so that no attempt to delete it meets the new one. */
   const leaving = new Map<string, Promise<void>>();
@@ -85,25 +85,25 @@ export function openClaims(context: ClaimContext): Claims {
   };
 }
 
-/** One attempt; the token, or undefined when somebody else has the lock or was faster: the watch tells of that, and of its end. */
+/** One attempt; the token, or undefined when another session has the lock or was faster: the watch reports that, and its end. */
 async function claim(context: ClaimContext, key: string): Promise<number | undefined> {
   const { bucket, observer, session, holder, held } = context;
   const observed = observer.current();
   if (observed === undefined) return undefined;
   const decision = decideClaim(observed, key, session);
-  if (decision.do === "leave") return undefined;
-  if (decision.do === "take-from" && !(await observer.isGone(decision.session))) return undefined;
+  if (decision.kind === "leave") return undefined;
+  if (decision.kind === "take-from" && !(await observer.isGone(decision.session))) return undefined;
   if (!held.isHeld()) return undefined;
   const record: ClaimRecord = { holder, session };
   try {
-    return decision.do === "create"
+    return decision.kind === "create"
       ? await bucket.create(lockKey(key), record)
       : await bucket.update(lockKey(key), record, decision.revision);
   } catch (error) {
     const code = faultOf(error)?.code;
     if (code !== "conflict" && code !== "already_exists") throw error;
   }
-  // It may have been ourselves, with a write of which we did not hear.
+  // It may have been ourselves, by a write whose answer was lost.
   const found = await bucket.get(lockKey(key));
   return found !== undefined && readClaim(found.value) === session ? found.revision : undefined;
 }

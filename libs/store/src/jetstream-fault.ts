@@ -39,7 +39,7 @@ export function jetStreamCode(error: unknown): number | undefined {
   return typeof error.code === "number" ? error.code : undefined;
 }
 
-/** The server said no by its configuration of now (a limit, a permission), which somebody can change while we run. */
+/** The server refused by its present configuration (a limit, a permission), which an operator can change while we run. */
 export function isRefusal(error: unknown): boolean {
   return jetStreamCode(error) !== undefined || (error instanceof Error && REFUSALS.has(error.name));
 }
@@ -63,7 +63,7 @@ export function isServerFull(error: unknown): boolean {
   return code === JETSTREAM.storageExceeded || code === JETSTREAM.insufficientResources;
 }
 
-/** Somebody can make room: the same may succeed later. */
+/** An operator can make room: a retry may succeed later. */
 export function serverFull(cause: unknown): FaultError {
   const what = "storage of nats";
   return new FaultError({ code: "limit_exceeded", what, limit: 0, retryAfterMs: RETRY_AFTER_MS }, { cause });

@@ -15,7 +15,7 @@ import { countLock } from "./telemetry.ts";
 export type Leadership = {
   /** Fencing token: larger for each later leader of the same lock. */
   readonly token: number;
-  /** Aborted as soon as the lead may be lost: the lock could not be renewed in time, or somebody else took it. */
+  /** Aborted as soon as the lead may be lost: the lock could not be renewed in time, or another process took it. */
   readonly signal: AbortSignal;
   /**
    * Whether the lead is ours at this moment, by our monotonic clock; aborts the signal when it is not. A process that was frozen may run other work before the timer that
@@ -32,7 +32,7 @@ export type LeadOptions = {
   readonly ttlMs: number;
   readonly signal: AbortSignal;
   readonly onChange?: (state: "waiting" | "leading" | "lost") => void;
-  /** Told why the lock, which is free, is not taken; once while the reason is the same. It is tried again. */
+  /** Called when the free lock cannot be taken, once while the reason is the same. The attempt is retried. */
   readonly onProblem?: (error: unknown) => void;
   /** Monotonic milliseconds. */
   readonly now?: () => number;
@@ -58,17 +58,17 @@ export async function lead(
   await using observer = observeLock(bucket, lock, now);
   const { onProblem = () => undefined } = options;
   const context = { bucket, lock, record, observer, signal, now, onProblem };
-  const told = (state: "waiting" | "leading" | "lost"): void => {
+  const report = (state: "waiting" | "leading" | "lost"): void => {
     countLock(lock, state);
     options.onChange?.(state);
   };
   let shortLeads = 0;
   for (;;) {
-    told("waiting");
+    report("waiting");
     const acquired = await acquireLock(context);
     if (acquired === undefined) return;
-    told("leading");
-    const hold = { record: heldLock(context, acquired), onLost: () => told("lost"), signal, now };
+    report("leading");
+    const hold = { record: heldLock(context, acquired), onLost: () => report("lost"), signal, now };
     const { heldMs } = await holdRecord(hold, (held) => work({ token: acquired.revision, ...held }));
     if (signal.aborted) return;
     shortLeads = heldMs > ttlMs ? 0 : shortLeads + 1;
@@ -96,7 +96,7 @@ type AcquiredLock = {
 /** Waits until the lock is ours; undefined when the signal came first. */
 async function acquireLock(context: LockContext): Promise<AcquiredLock | undefined> {
   const { bucket, lock, record, observer, signal, now, onProblem } = context;
-  let told = "";
+  let lastProblem = "";
   for (let failures = 0; !signal.aborted;) {
     const failure = observer.failure();
     if (failure !== undefined) throw failure.error;
@@ -106,14 +106,14 @@ async function acquireLock(context: LockContext): Promise<AcquiredLock | undefin
       continue;
     }
     const decision = decideLock(observed, record.session, now());
-    if (decision.do === "wait") {
+    if (decision.kind === "wait") {
       await observer.changed(signal, decision.forMs);
       continue;
     }
     const sentAtMs = now();
     try {
       const revision =
-        decision.do === "create"
+        decision.kind === "create"
           ? await bucket.create(lock, record)
           : await bucket.update(lock, record, decision.revision);
       return { revision, sentAtMs };
@@ -121,14 +121,14 @@ async function acquireLock(context: LockContext): Promise<AcquiredLock | undefin
       const code = faultOf(error)?.code;
       const isRace = code === "conflict" || code === "already_exists";
       if (!isRace && code !== "unavailable" && code !== "limit_exceeded") throw error;
-      // Somebody else was faster, the answer was lost, or there is no room now: what is there says which.
+      // Another process was faster, the answer was lost, or there is no room now: a refresh shows which.
       const refreshed = await observer.refresh().then(
         () => isRace,
         () => false,
       );
       if (refreshed) continue;
-      if (!isRace && String(error) !== told) onProblem(error);
-      told = String(error);
+      if (!isRace && String(error) !== lastProblem) onProblem(error);
+      lastProblem = String(error);
       await pause(backoffMs(failures + 1, RETRY), signal);
       failures += 1;
     }
@@ -154,7 +154,7 @@ function heldLock({ bucket, lock, record, observer }: LockContext, acquired: Acq
   };
 }
 
-/** Anything that is no lock's record counts as held by somebody unknown, who is given our own time to show life. */
+/** An unreadable record counts as held by an unknown process, which gets our own time to live. */
 function lockCodec(ttlMs: number): Codec<LockRecord> {
   return {
     encode: jsonText.encode,

@@ -21,7 +21,7 @@ import { unlessUnstored } from "./unstored.ts";
 export type LogStream = {
   /** Makes the stream when it is not there, and makes sure that one that is there drops nothing by itself. */
   ensure(): Promise<void>;
-  /** The token of the last entry; 0 when there is none. */
+  /** The token of the last entry; 0 for an empty log. */
   lastToken(): Promise<number>;
   /** Appends without regard to what is there; returns the sequence. From then on a writer who expects another last entry is refused. */
   fence(bytes: Uint8Array): Promise<number>;
@@ -37,7 +37,7 @@ export type LogEntry = { readonly sequence: number; readonly token: number; read
 
 export type Appended =
   | { readonly kind: "written"; readonly sequence: number }
-  /** `deposed`: somebody else has written in this place. `refused`: the server does not take it. `unknown`: it may be on disk or not. */
+  /** `deposed`: another writer has written at this place. `refused`: the server does not take it. `unknown`: it may be on disk or not. */
   | { readonly kind: "deposed" | "refused" | "unknown"; readonly error: unknown };
 
 const TOKEN = "Muster-Token";
@@ -74,7 +74,7 @@ export async function openLogStream(
     const question = () => manager.streams.info(name);
     return (await unlessUnstored(send, { question, timeoutMs: TIMEOUT_MS, doing: `writing log ${name}` })).seq;
   };
-  /** Who wrote the entry at this sequence; undefined when there is none. */
+  /** Writer of the entry at this sequence; undefined without an entry. */
   const writerAt = async (sequence: number): Promise<string | undefined> => {
     const stored = await ask(connection, TIMEOUT_MS, () => manager.streams.getMessage(name, { seq: sequence }));
     return stored === null ? undefined : stored.header.get(MESSAGE_ID);
@@ -152,7 +152,7 @@ async function findTruth(
   giveUp: AbortSignal,
 ): Promise<{ readonly kind: "known"; readonly writer: string | undefined } | { readonly kind: "unknown" }> {
   for (let attempt = 0; !giveUp.aborted && !connection.isClosed(); attempt += 1) {
-    // The pause comes first: that the connection is lost is told a moment after its requests have failed.
+    // The pause comes first: the loss of the connection is reported a moment after its requests have failed.
     await pause(backoffMs(attempt + 1, RETRY), giveUp);
     await connectionUp(connection, giveUp);
     try {

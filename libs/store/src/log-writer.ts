@@ -27,7 +27,7 @@ export type Log<State, Event> = AsyncDisposable & {
   transact<Result>(decide: (state: State) => Decision<Event, Result>): Promise<Result>;
   /** Aborted when this writer is deposed or the log is disposed: stop deciding, open again if still the leader. */
   readonly deposed: AbortSignal;
-  /** Told after events are on disk, in order, with the state after them. */
+  /** Calls the listener after events are on disk, in order, with the state after them. */
   onCommit(listener: (events: readonly Event[], state: State) => void): void;
 };
 
@@ -57,7 +57,7 @@ export type LogConfig<State, Event> = {
   readonly signal?: AbortSignal;
   /** That of the lead: asked before each decision and each write, so that a process which was frozen past its lead writes nothing any more. */
   readonly isHeld?: () => boolean;
-  /** Told about a snapshot that could not be written; it is tried again later. By default a process warning. */
+  /** Called with a snapshot that could not be written; it is retried later. By default a process warning. */
   readonly onProblem?: (problem: Error) => void;
 };
 
@@ -246,7 +246,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
     this.#inFlight = [];
     this.#durable = { state: done.at(-1)?.state ?? this.#durable.state, sequence };
     const events = done.flatMap((one) => one.events);
-    if (events.length > 0) for (const listener of this.#listeners) tell(listener, events, this.#durable.state);
+    if (events.length > 0) for (const listener of this.#listeners) notify(listener, events, this.#durable.state);
     for (const { answer } of done) answer();
     this.#snapshotter.offer(this.#durable);
   }
@@ -350,8 +350,8 @@ function outOfOrder(name: string, because: string, cause: unknown): FaultError {
   );
 }
 
-/** A listener that throws is a defect of its owner: the process hears of it, the log goes on. */
-function tell<State, Event>(
+/** A listener that throws is a defect of its owner: it becomes an uncaught exception, and the log continues. */
+function notify<State, Event>(
   listener: (events: readonly Event[], state: State) => void,
   events: readonly Event[],
   state: State,

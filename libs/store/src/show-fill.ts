@@ -8,8 +8,8 @@ export type Fill = { readonly bytes: number; readonly maxBytes: number | undefin
 const shown = new WeakMap<NatsConnection, Set<string>>();
 
 /**
- * Shows from now on, until the connection is closed, how full the bucket of this name is: `look` is asked whenever the metrics are read. A look that rejects leaves
- * what was seen last: why a server does not answer is told elsewhere.
+ * Exports how full the bucket of this name is, until the connection is closed: each scrape calls `look`. When it rejects the last value stays; another metric reports why
+ * a server does not answer.
  */
 export function showFill(connection: NatsConnection, name: string, look: () => Promise<Fill>): void {
   const known = shown.get(connection) ?? new Set();
