@@ -6,9 +6,9 @@ export type ConsumerState = { readonly waiting: number; readonly unacknowledged:
 export type BusMetrics = {
   /** Signals that a listener was too slow for. */
   readonly dropped: (subject: string, count: number) => void;
-  /** A request that was refused unread. Users are as few as are told apart. */
+  /** A request that was refused unread. Users are bounded by `MAX_USERS`. */
   readonly refused: (service: string, reason: "rate" | "busy" | "reply", user: string) => void;
-  /** Observes the consumer whenever the metrics are read, until told otherwise. */
+  /** Observes the consumer at each scrape, until the returned function is called. */
   readonly observe: (stream: string, durable: string, look: () => Promise<ConsumerState | undefined>) => () => void;
 };
 
@@ -27,7 +27,7 @@ export function busMetrics(): BusMetrics {
       description: "Messages of the stream that the consumer has not delivered yet: its lag",
     }),
     unacknowledged: meter.createObservableGauge("muster.bus.consumer.unacknowledged", {
-      description: "Messages in hand or waiting for their next attempt, in all replicas",
+      description: "Messages in flight or waiting for their next attempt, in all replicas",
     }),
     redelivered: meter.createObservableGauge("muster.bus.consumer.redelivered", {
       description: "Messages that were delivered more than once and have not ended",

@@ -40,15 +40,15 @@ type Call<Method extends MethodDescriptor> = (
 
 export const DEFAULT_TIMEOUT_MS = 5000;
 
-/** Between two attempts while nobody answers. */
+/** Between two attempts without a responder. */
 const RETRY = { firstMs: 20, maxMs: 500 };
 /** How long a read may have no answer before another replica gets it, too: doubles with each attempt. */
 const READ_SILENCE = { firstMs: 500, maxMs: 2000 };
 /** The same of a write, as a part of its time: two replicas that do the same are fenced, and cost more. One that may take longer than `maxMs` is a long one, and not slow. */
 const WRITE_SILENCE = { part: 1 / 3, minMs: 500, maxMs: 30_000 };
-/** With less than this left nobody is asked again: an attempt that runs out of time cannot say any more that nothing was done. */
+/** With less than this left there is no retry: an attempt that runs out of time can no longer prove that nothing was done. */
 const LAST_ATTEMPT_MS = 50;
-/** Hint for callers that found nobody within their deadline. */
+/** Hint for callers that found no responder within their deadline. */
 const ABSENT_RETRY_MS = 1000;
 
 /**
@@ -177,7 +177,7 @@ async function askUntil(
       if (fault === undefined) return asked;
       failure = new FaultError(fault);
       if (fault.code === "limit_exceeded" && isRefusal(asked)) {
-        // Not before it was said, however much time is left: earlier it would be refused again, and cost the service as much.
+        // Not earlier than the hint, however much time is left: the retry would be refused again, and cost the service as much.
         waitMs += fault.retryAfterMs;
         if (performance.now() + waitMs + LAST_ATTEMPT_MS > endMs) throw failure;
       } else if (fault.code !== "unavailable" || repeat === "never") throw orAnswered(failure, answered);
@@ -197,7 +197,7 @@ function orAnswered(error: unknown, answered: FaultError | undefined): unknown {
   return answered !== undefined && faultOf(error)?.code === "deadline_exceeded" ? answered : error;
 }
 
-/** The reply, or the error when nobody was there, so that nothing has been done. */
+/** The reply, or the error of a request without a responder, so that nothing has been done. */
 async function askOnce(
   route: Route,
   payload: Uint8Array,

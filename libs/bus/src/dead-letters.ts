@@ -95,7 +95,7 @@ export function deadLetters(bus: Bus): DeadLetters {
       await bus.removeMessage(STREAM, id);
       return published;
     },
-    // The server's answer about an id that was never given out cannot be told from a failure, so it is not asked.
+    // The server's answer about an id that was never assigned looks like a failure, so it is not asked.
     drop: async (id) => {
       if (!isId(id)) return false;
       return (await next(bus, ANY, id))?.sequence === id && (await bus.removeMessage(STREAM, id));

@@ -2,14 +2,14 @@ import { SpanKind } from "@opentelemetry/api";
 import { streams, type AnyMessageType, type MessageOf, type PropertiesOf } from "@muster/proto";
 import { FaultError } from "@muster/faults";
 import { extractTrace, injectTrace, inSpan } from "@muster/tracing";
-import { bury } from "./bury.ts";
+import { deadLetter } from "./dead-letter.ts";
 import type { Bus, ConsumeOptions, Delivery, Published } from "./bus.ts";
 import { encodeMessage, tryDecode, typeName } from "./messages.ts";
 import { header } from "./wire-headers.ts";
 
-/** One event in hand. */
+/** One event in flight. */
 export type EventContext = Omit<Delivery, "payload" | "headers" | "giveUp"> & {
-  /** Puts it on `muster.dead.<area>` with the reason before it ends it; or the reason alone, where its content is nobody's to read. */
+  /** Dead-letters it with the reason before it ends it; or the reason alone, where its content must not be readable. */
   giveUp(reason: string, keep?: "message" | "reason"): void;
 };
 
@@ -55,7 +55,7 @@ export async function consumeEvents<Type extends AnyMessageType>(
     inSpan("@muster/bus", spanName, { ...span, parent: extractTrace(delivery.headers) }, async () => {
       const message = tryDecode(type, delivery.payload);
       if (message === undefined) {
-        await bury(bus, options, delivery, `payload is not a ${typeName(type)}`);
+        await deadLetter(bus, options, delivery, `payload is not a ${typeName(type)}`);
         return;
       }
       const { context, end, hasEnded } = contextOf(bus, options, delivery);
@@ -63,7 +63,7 @@ export async function consumeEvents<Type extends AnyMessageType>(
         await handler(message, context);
       } catch (error) {
         if (delivery.attempt < maxAttempts || hasEnded()) throw error;
-        await bury(bus, options, delivery, `failed ${delivery.attempt} times, at last because ${textOf(error)}`);
+        await deadLetter(bus, options, delivery, `failed ${delivery.attempt} times, at last because ${textOf(error)}`);
         return;
       }
       await end();
@@ -98,7 +98,7 @@ function contextOf(
     giveUp: (reason, keep) => {
       if (ended) return;
       ended = true;
-      burial = bury(bus, options, delivery, reason, keep);
+      burial = deadLetter(bus, options, delivery, reason, keep);
       // Looked at by `end`; a handler that throws in between must not leave it unhandled.
       burial.catch(() => undefined);
     },

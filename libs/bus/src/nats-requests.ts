@@ -27,7 +27,7 @@ const NO_RESPONDERS = 503;
 const PING = "p";
 /** What the client library names a replica. */
 const REPLICA = /^[A-Z0-9]{1,64}$/;
-/** Whoever has a request in hand answers it soon after the connection is back. */
+/** A responder with a request in flight answers it soon after the connection is back. */
 const ANSWERED_AFTER_LOSS_MS = 500;
 
 /**
@@ -162,7 +162,7 @@ export class NatsRequests {
     }
   }
 
-  /** What was under way when the connection was lost may have arrived nowhere, and nobody would say so before its time is over. */
+  /** What was in flight when the connection was lost may be lost, and otherwise only its time limit would show that. */
   async #sendAgain(tokens: readonly string[]): Promise<void> {
     await pause(ANSWERED_AFTER_LOSS_MS);
     for (const token of tokens) this.#waiting.get(token)?.sendAgain();
@@ -179,7 +179,7 @@ export class NatsRequests {
     if (waiting === undefined) return;
     const { data: payload, headers } = message;
     if (payload.length === 0 && headers?.code === NO_RESPONDERS) {
-      this.#fail(token, new FaultError(NATS_AWAY, { doing: `${waiting.operation}: nobody answers` }));
+      this.#fail(token, new FaultError(NATS_AWAY, { doing: `${waiting.operation}: no responder` }));
       return;
     }
     this.#waiting.delete(token);

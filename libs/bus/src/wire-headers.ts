@@ -45,7 +45,7 @@ export function replyOfFault(fault: Fault): Reply {
   };
 }
 
-/** The reply to a request that was not looked at: whoever asked may ask again once the fault's time has passed, whatever the request does. */
+/** The reply to a request that was refused unread: the caller may retry once the fault's time has passed, whatever the request does. */
 export function replyOfRefusal(fault: Fault): Reply {
   const { payload, headers } = replyOfFault(fault);
   return { payload, headers: new Map([...headers, [header.refused, "true"]]) };
