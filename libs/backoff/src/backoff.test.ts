@@ -27,7 +27,7 @@ it("ends a pause when the signal is aborted, and does not begin one when it was 
   await paused;
 });
 
-it("waits for work no longer than it may, and takes a failure for an end", async () => {
+it("waits for work no longer than its limit, and takes a failure for an end", async () => {
   expect(await within(3_600_000, Promise.resolve(1))).toBe(true);
   expect(await within(3_600_000, Promise.reject(new Error("x")))).toBe(true);
   expect(await within(1, new Promise(() => undefined))).toBe(false);

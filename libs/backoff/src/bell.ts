@@ -1,6 +1,6 @@
 import { MAX_TIMER_MS } from "./backoff.ts";
 
-/** Wakes one who waits for the time to pass, before it has. A ring that nobody waits for ends the next wait at once. */
+/** Wakes a waiter before its time has passed. A ring without a waiter ends the next wait immediately. */
 export type Bell = {
   ring(): void;
   /** Rings until now end no wait. */

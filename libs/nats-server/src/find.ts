@@ -46,7 +46,7 @@ export async function findNatsServer(options: FindOptions): Promise<FoundNatsSer
   const named = env["MUSTER_NATS_SERVER"];
   if (named !== undefined && named !== "") {
     const version = await usableVersion(named, env, failures);
-    // Whoever names one wants no other.
+    // A named server is used, or none.
     return version === undefined ? giveUp(failures) : { path: named, version, from: "MUSTER_NATS_SERVER" };
   }
   for (const path of await findOnPath("nats-server", env)) {
@@ -97,7 +97,7 @@ async function fetchInto(
     const version = await usableVersion(fetched, env, failures);
     if (version === undefined) return { why: failures.join("; ") };
     signal.throwIfAborted();
-    // Whoever looks sees all of it or nothing.
+    // The rename is atomic: other processes see all of it or nothing.
     await rename(fetched, path);
     return { result: { path, version, from: source.name } };
   } catch (error) {

@@ -4,7 +4,7 @@ type AptEntry = { readonly uri: string; readonly suites: readonly string[]; read
 
 /**
  * The mirror that a Debian host is configured to use for its own release, found in `/etc/os-release` and in apt's lists of sources; undefined on another system or
- * when there is none.
+ * without one.
  */
 export function planDebianSource(osRelease: string, files: readonly AptFile[]): string | undefined {
   if (!/^ID=debian$/m.test(osRelease)) return undefined;

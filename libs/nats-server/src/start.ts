@@ -18,7 +18,7 @@ export type NatsServerOptions = {
   readonly token: string;
   /** The public key of each user: instead of clients with the token, only these are let in, each with no more than its permissions. */
   readonly users?: (user: NatsUserName) => string;
-  /** Beside the users: the public key of one who may do everything. For tests, which look at what is nobody's business. */
+  /** Public key of another user, who may do everything. For tests that inspect private state. */
   readonly observer?: string;
   /** Files in PEM form; clients must then speak TLS. */
   readonly tls?: { readonly certFile: string; readonly keyFile: string };

@@ -12,7 +12,7 @@ import { VERSION } from "./version.ts";
 export type ServiceContext<Config> = {
   readonly config: Config;
   readonly logger: Logger;
-  /** Aborted on SIGINT and SIGTERM, once: finish what is in hand and return. */
+  /** Aborted on SIGINT and SIGTERM, once: finish what is in flight and return. */
   readonly signal: AbortSignal;
   /** As the definition names it. */
   readonly service: string;
@@ -21,7 +21,7 @@ export type ServiceContext<Config> = {
   readonly version: string;
   /** Of every stream and bucket (MUSTER_NATS_REPLICAS, default 1): for `connectNats`. */
   readonly natsReplicas: number;
-  /** What one user may ask of this process (MUSTER_REQUESTS_PER_SECOND, default 1000, after MUSTER_REQUESTS_BURST, default 2000, at once): for whoever connects. */
+  /** What one user may ask of this process (MUSTER_REQUESTS_PER_SECOND, default 1000; burst MUSTER_REQUESTS_BURST, default 2000), for its connection to NATS. */
   readonly requestRate: { readonly perSecond: number; readonly burst: number };
   /**
    * Ready (HTTP /readyz) once this was called, and only while every check returns undefined; a check returns what is missing. Call it when everything is open.
@@ -54,8 +54,8 @@ const SETTLED_MS = 60_000;
 
 /**
  * The whole of a service's main: configuration (all problems in one message, exit code 2), telemetry, logger, signals, and an HTTP server with /livez, /readyz and
- * /metrics on MUSTER_HTTP_ADDR (default 127.0.0.1:0, the bound address is logged), then `run`. MUSTER_NATS_REPLICAS, MUSTER_REQUESTS_PER_SECOND and MUSTER_REQUESTS_BURST are for whoever connects. A second signal, or MUSTER_STOP_TIMEOUT_MS (default 20000) after
- * the first, ends the process at once.
+ * /metrics on MUSTER_HTTP_ADDR (default 127.0.0.1:0, the bound address is logged), then `run`. MUSTER_NATS_REPLICAS, MUSTER_REQUESTS_PER_SECOND and MUSTER_REQUESTS_BURST
+ * are for the connection to NATS. A second signal, or MUSTER_STOP_TIMEOUT_MS (default 20000) after the first, ends the process immediately.
  */
 export async function runService<Config>(definition: ServiceDefinition<Config>): Promise<void> {
   const configured = configure(definition);
@@ -96,7 +96,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
     };
     await runUntilStopped(definition, context, checks);
     if (!stop.signal.aborted) process.exitCode = 1;
-    logger.info({}, stop.signal.aborted ? "stopped" : "ended without being told to stop");
+    logger.info({}, stop.signal.aborted ? "stopped" : "ended without a signal");
   } catch (error) {
     const code = faultOf(error)?.code;
     if (stop.signal.aborted && (code === "cancelled" || code === "unavailable")) {

@@ -159,7 +159,7 @@ it("stops when the supervisor that started it with a channel is gone", async () 
 it.each([
   { said: undefined, replicas: 1 },
   { said: "3", replicas: 3 },
-])("hands on how many replicas streams have: $replicas when $said is said", async ({ said, replicas }) => {
+])("passes on how many replicas streams have: $replicas for $said", async ({ said, replicas }) => {
   const service = start(said === undefined ? {} : { MUSTER_NATS_REPLICAS: said });
   await service.address();
   await until("it says so", () => service.lines().some((line) => line["natsReplicas"] === replicas));

@@ -101,7 +101,7 @@ async function writeCredentials(directory: string, token: string): Promise<Certi
 
 type Started = { readonly port: number; readonly stop: () => Promise<void> };
 
-/** A port that was free a moment ago may be taken by somebody else before the server binds it: then other ports are tried. */
+/** Another process may take a free port before the server binds it: then other ports are tried. */
 async function startBoth(
   binaries: string,
   directory: string,
@@ -125,7 +125,7 @@ async function startBoth(
         "kube-apiserver answers",
         async () => {
           if (etcd.ended() || apiServer.ended()) return "ended";
-          // One by one: whoever is not ready is not asked for the rest, and each question costs both a handshake.
+          // One by one: a server that is not ready is not asked for the rest, and each question costs both a handshake.
           for (const path of ["/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-system"]) {
             if ((await statusOf(`https://127.0.0.1:${port}${path}`, credentials)) !== 200) return false;
           }
