@@ -17,7 +17,7 @@ import type { NodeProvider } from "./providers/provider.ts";
 /** What a provider listed last. */
 export type ProviderList = { readonly askedAtMs: number; readonly instances: readonly ListedInstance[] };
 
-/** What is seen of the cluster, and what is done to its nodes. Each call rejects with FaultError, and is done already when made again. */
+/** The observed cluster, and the actions on its nodes. Each call rejects with FaultError, and is idempotent. */
 export type Cluster = {
   nodes(): KubeNodes;
   pods(): PodsByNode;

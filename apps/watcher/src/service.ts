@@ -49,7 +49,7 @@ const MAX_WRITES_IN_FLIGHT = 256;
 const MIN_BACKOFF_MS = 250;
 const MAX_BACKOFF_MS = 10_000;
 
-/** One pass: observe, decide, act. Idempotent, so a crash anywhere is mended by the next pass of any replica. */
+/** One pass: observe, decide, act. Idempotent, so the next pass of any replica repairs a crash anywhere. */
 export async function pass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scope): Promise<PassResult> {
   const world = deps.observe(scope);
   if ("blind" in world) return { blind: world.blind, written: 0, failed: 0, nextMs: BLIND_PAUSE_MS };
@@ -59,7 +59,7 @@ export async function pass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scop
   return { written: count("written"), failed: count("failed"), nextMs: plan.nextMs - world.nowMs };
 }
 
-/** The mark comes last: it says that everything before it is written. What is refused for good is not waited for. */
+/** The mark comes last: it says that everything before it is written. Refused writes do not delay it. */
 async function write(deps: WatcherDeps, plan: PassPlan): Promise<readonly WriteOutcome[]> {
   const { pods, nodes, mark } = plan;
   const outcomes =
@@ -73,7 +73,7 @@ async function write(deps: WatcherDeps, plan: PassPlan): Promise<readonly WriteO
   return missing || mark === undefined ? outcomes : [...outcomes, await deps.writeMark(mark)];
 }
 
-/** Passes until the signal: over what was touched at every change, over everything when time alone changes something, and now and then. */
+/** Runs passes until the signal: a partial one at every change, a full one when time alone changes something, and at intervals. */
 export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, signal: AbortSignal): Promise<void> {
   let failures = 0;
   let sees = true;
@@ -94,7 +94,7 @@ export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, si
   }
 }
 
-/** The next one starts as soon as one has ended: a slow answer holds up itself alone. Outcomes are in the order of the steps. */
+/** The next one starts as soon as one has ended: a slow answer delays no other write. Outcomes are in the order of the steps. */
 async function writeAll<Step>(
   steps: readonly Step[],
   write: (step: Step) => Promise<WriteOutcome>,

@@ -1,15 +1,15 @@
-/** Longest wait that a timer of Node can hold, some 24 days; beyond it fires at once. */
+/** Longest wait that a timer of Node can hold, some 24 days; a longer one fires immediately. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export type BackoffLimits = { readonly firstMs: number; readonly maxMs: number };
 
-/** Delay before the attempt after `attempt` (1 = the first): doubles from firstMs to maxMs, then spread over its upper half so that many do not come back at once. */
+/** Delay before the attempt after `attempt` (1 = the first): doubles from firstMs to maxMs, then spread over its upper half so that retries do not coincide. */
 export function backoffMs(attempt: number, limits: BackoffLimits, random: () => number = Math.random): number {
   const full = Math.min(limits.maxMs, limits.firstMs * 2 ** Math.max(0, Math.min(attempt - 1, 30)));
   return Math.round(full * (0.5 + random() / 2));
 }
 
-/** Resolves after the delay, or at once when the signal is aborted; never rejects. */
+/** Resolves after the delay, or immediately when the signal is aborted; never rejects. */
 export function pause(delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted === true) {

@@ -17,10 +17,10 @@ export type Answering = {
 /** Why a request is refused unread. */
 export type RefusalReason = "rate" | "busy";
 
-/** The refusal of a user who asks for too much, or undefined: the same for all endpoints of a service. */
+/** The refusal of a user above the rate, or undefined: shared by all endpoints of a service. */
 export type Admit = (user: string | undefined) => Refusal | undefined;
 
-/** Lets every user make so many requests. Without a rate all of them. `now`: monotonic milliseconds. */
+/** Limits the requests of every user. Without a rate all are admitted. `now`: monotonic milliseconds. */
 export function admission(rate: RequestRate | undefined, now: () => number = () => performance.now()): Admit {
   if (rate === undefined) return () => undefined;
   const rates = new RequestRates(rate);
@@ -38,7 +38,7 @@ export type Served = {
   readonly onRateLimit: (description: string) => void;
 };
 
-/** Bounds an endpoint: beyond its concurrency, and a user's rate, a request is refused at once, never queued. */
+/** Bounds an endpoint: beyond its concurrency, and a user's rate, a request is refused immediately, never queued. */
 export function answering(endpoint: Endpoint, served: Served): Answering {
   const counts = { requests: 0, faults: 0, refused: 0, processingMs: 0 };
   let inFlight = 0;

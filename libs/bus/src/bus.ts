@@ -19,9 +19,9 @@ export type Bus = AsyncDisposable & {
    * those beyond its buffer, which the connection's status and a metric report.
    */
   listen(subject: string, handler: (message: Message) => unknown, options?: ListenOptions): Promise<AsyncDisposable>;
-  /** Appends to the stream that binds the subject; resolved once it is on disk. A repeated message id within the stream's window is dropped and said so. */
+  /** Appends to the stream that binds the subject; resolved once it is on disk. A repeated message id within the stream's window is dropped, which the result states. */
   publish(subject: string, payload: Uint8Array, options: PublishOptions): Promise<Published>;
-  /** Makes sure that a stream exists with this configuration. Idempotent; safe from many processes at once. */
+  /** Ensures that a stream exists with this configuration. Idempotent; safe from concurrent processes. */
   ensureStream(stream: StreamConfig): Promise<void>;
   /** The first message at or after a sequence whose subject matches the pattern; undefined without one. Rejects with not_found for a stream that does not exist. */
   readMessage(stream: string, subject: string, from: number): Promise<StoredMessage | undefined>;
@@ -112,7 +112,7 @@ export type StreamState = {
   readonly bytes: number;
   /** Of the oldest stored message; above `lastSequence` in an empty stream. */
   readonly firstSequence: number;
-  /** Of the newest message that ever was there. */
+  /** Of the newest message that was ever stored. */
   readonly lastSequence: number;
 };
 
@@ -144,12 +144,12 @@ export type Delivery = Message & {
   readonly sequence: number;
   /** 1 the first time. */
   readonly attempt: number;
-  /** Done. Resolves when the server knows. */
+  /** Acknowledges it. Resolves when the server has the acknowledgement. */
   ack(): Promise<void>;
   /** Still working on it: restarts ackWaitMs. */
   working(): void;
   /** Deliver again after the delay. */
   retry(delayMs: number): void;
-  /** Never deliver again. The caller has put it where people look. */
+  /** Ends it for good. The caller has dead-lettered it. */
   giveUp(reason: string): void;
 };

@@ -18,7 +18,7 @@ export class CallInFlight {
     }, timeoutMs);
   }
 
-  /** Made when first asked for, because most handlers never look at it. */
+  /** Created on first use, because most handlers do not need it. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#fault !== undefined) this.#controller.abort(abortReason(this.#fault));

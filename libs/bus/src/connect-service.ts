@@ -70,7 +70,7 @@ export async function connectService(
   }
 }
 
-/** What keeps a service from NATS that may be mended without it; undefined where only another start helps. When it is tried again stands beside it. */
+/** The trouble with NATS that can pass without a restart, and the time of the next attempt; undefined where only a restart helps. */
 function troubleOf(error: unknown, nats: NatsAccess): { readonly what: string; readonly detail: string } | undefined {
   if (!isFaultError(error)) return undefined;
   const { fault, cause } = error;

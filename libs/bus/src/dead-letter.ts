@@ -39,7 +39,7 @@ export async function deadLetter(
   } catch (error) {
     const fault = faultOf(error);
     if (fault?.code !== "limit_exceeded" || fault.retryAfterMs > 0) throw error;
-    // As large as a message may be, so that the reason does not fit beside it: what happened is kept, the content is not.
+    // At the maximum size the reason does not fit beside the payload: only the reason is kept.
     await sendReason();
   }
   delivery.giveUp(reason);

@@ -16,7 +16,7 @@ export type EventContext = Omit<Delivery, "payload" | "headers" | "giveUp"> & {
 export type EventOptions = ConsumeOptions & {
   /** What cannot be handled goes to `muster.dead.<area>`. */
   readonly area: string;
-  /** A message whose handler has failed this often goes there, too. Absent: it is tried again for ever. */
+  /** A message whose handler has failed this often goes there, too. Absent: it is retried without limit. */
   readonly maxAttempts?: number;
 };
 

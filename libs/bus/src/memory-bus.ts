@@ -43,7 +43,7 @@ export class MemoryWorld {
 export type MemoryOptions = {
   /** A world of its own when absent. */
   readonly world?: MemoryWorld;
-  /** Who asks over this bus, as its inbox says it of a connection. */
+  /** The user of this bus, as the inbox of a connection names it. */
   readonly user?: string;
   /** How many requests each user may make of each service that is served here; absent: any number. By the world's clock. */
   readonly requestRate?: RequestRate;
@@ -196,7 +196,7 @@ function request(
     } else if (responders === undefined || responder === undefined) {
       fail(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }));
     } else {
-      // The one who answers goes to the end of the row: replicas share the work.
+      // Round robin: replicas share the work.
       responders.push(responder);
       signal?.addEventListener("abort", abort, { once: true });
       void responder.answer({ ...message, payload: message.payload.slice() }, options.user).then((reply) => {

@@ -79,7 +79,7 @@ export class MemoryStream {
     return undefined;
   }
 
-  /** False when it is not there. */
+  /** False when it does not exist. */
   remove(sequence: number): boolean {
     this.#expire(this.#timers.now());
     if (!this.#messages.has(sequence)) return false;
@@ -179,7 +179,7 @@ export class MemoryConsumer {
       const member = this.#members.find(({ hasRoom }) => hasRoom());
       const next = member === undefined ? undefined : (this.#redelivery() ?? this.#fresh());
       if (member === undefined || next === undefined) break;
-      // The one who takes goes to the end of the row.
+      // Round robin among the participants.
       this.#members.push(...this.#members.splice(this.#members.indexOf(member), 1));
       member.take(this.#hand(next.message, next.attempt));
     }

@@ -37,7 +37,7 @@ export type Consuming = {
 type ConsumeSlots = { readonly inFlight: WorkInFlight; freed: () => void };
 
 /**
- * Consumes until disposed: through lost connections, restarts of the server and deletions of the consumer, which is made again. Only the first attempt may fail, so that a
+ * Consumes until disposed: through lost connections, restarts of the server and deletions of the consumer, which is recreated. Only the first attempt may fail, so that a
  * stream that does not exist is noticed at start.
  */
 export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposable> {
@@ -73,7 +73,7 @@ async function stateOf({ link, manager, options }: Consuming): Promise<ConsumerS
     const info = await manager.consumers.info(options.stream, options.durable);
     return { waiting: info.num_pending, unacknowledged: info.num_ack_pending, redelivered: info.num_redelivered };
   } catch {
-    // It is being made again, or the server has just gone: the next scrape sees.
+    // It is being recreated, or the server has just gone: the next scrape shows it.
     return undefined;
   }
 }

@@ -81,7 +81,7 @@ export class NatsLink {
   }
 
   /**
-   * Tries until timeoutMs (default 10 s); then FaultError unavailable. A credential that the server refuses, and a certificate that we do, fail at once: `isCredentialRefused`
+   * Tries until timeoutMs (default 10 s); then FaultError unavailable. A credential that the server refuses, and a certificate that we do, fail immediately: `isCredentialRefused`
    * is true of the error. Rejects with FaultError invalid_request when the credential cannot be read, and cancelled once the signal is aborted.
    */
   static async open(options: LinkOptions): Promise<NatsLink> {
@@ -150,7 +150,7 @@ export class NatsLink {
     return this.connection.info?.max_payload ?? MAX_PAYLOAD_BYTES;
   }
 
-  /** True at once when the connection is up, else when it is again; false when that takes longer than limitMs, or the signal is aborted. */
+  /** True immediately when the connection is up, else when it is back; false when that takes longer than limitMs, or the signal is aborted. */
   async whenUp(limitMs: number, signal?: AbortSignal): Promise<boolean> {
     if (this.up) return true;
     if (this.connection.isClosed()) return false;

@@ -144,7 +144,7 @@ export class NatsRequests {
     waiting.sendAgain(replica);
   }
 
-  /** Does not throw: what is wrong becomes the answer. */
+  /** Does not throw: an error becomes the answer. */
   #publish(
     token: string,
     operation: string,
@@ -194,7 +194,7 @@ export class NatsRequests {
     waiting?.reject(error);
   }
 
-  /** The server does not say which message it refused, only where it was to go: no other one that went there was let through either. */
+  /** The server names only the subject of a refused message: every other message to that subject was refused, too. */
   #forbidden(subject: string): void {
     const operation = operationOf(subject);
     const fault = new FaultError(NATS_AWAY, { doing: `${operation}: the server does not permit it to this user` });

@@ -17,7 +17,7 @@ const REPLY_WAIT_MS = 30_000;
 const REPLY_RETRY = { firstMs: 20, maxMs: 500 };
 /** The server reports a missing receiver immediately; without that after this long the reply has arrived. */
 const REPLY_HEARD_MS = 2000;
-/** Services that have not answered a question by then are not there. */
+/** Services that have not answered by then count as absent. */
 const DISCOVERY = { maxMs: 1000, quietMs: 250 };
 
 /** One running replica, as it describes itself. */
@@ -150,7 +150,7 @@ export async function discoverOnNats(link: NatsLink): Promise<DiscoveredService[
     .sort((a, b) => a.name.localeCompare(b.name) || a.id.localeCompare(b.id));
 }
 
-/** Asks all replicas of all services what their listeners were too slow for. */
+/** Asks all replicas of all services which signals their listeners lost. */
 export async function droppedOnNats(link: NatsLink): Promise<DroppedSignals[]> {
   const answers = await askAll<ServiceStats>(link, "$SRV.STATS", "asking what services have dropped");
   // Every endpoint of a replica says the same of its connection.

@@ -7,7 +7,7 @@ import type { NatsLink } from "./nats-link.ts";
 const PATIENCE_MS = 5000;
 const RETRY = { firstMs: 50, maxMs: 500 };
 
-/** Does it again while the server is away or slow to answer; what is repeated must be harmless to repeat. */
+/** Retries while the server is away or slow to answer; the work must be idempotent. */
 export async function patiently<Result>(
   link: NatsLink,
   operation: string,

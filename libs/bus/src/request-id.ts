@@ -3,7 +3,7 @@ import { throwFault } from "@muster/faults";
 /** Length of a request_id: it is stored, and not signed. */
 const MAX_CHARACTERS = 128;
 
-/** Refuses a request whose request_id is longer than 128 characters with invalid_request; one that has none is in order here. */
+/** Refuses a request whose request_id is longer than 128 characters with invalid_request; a missing one is valid here. */
 export function checkRequestId(request: object): void {
   const id: unknown = "requestId" in request ? request.requestId : undefined;
   if (typeof id !== "string" || id.length <= MAX_CHARACTERS) return;

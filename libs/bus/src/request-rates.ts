@@ -1,4 +1,4 @@
-/** How many requests one user may make of one service, in one process of it: so many a second, after `burst` at once. */
+/** How many requests one user may make of one service, in one process of it: `perSecond` after a burst of `burst`. */
 export type RequestRate = { readonly perSecond: number; readonly burst: number };
 
 export type RateDecision =
@@ -13,7 +13,7 @@ export function decideRate({ perSecond, burst }: RequestRate, fullAtMs: number, 
   const tokenMs = 1000 / perSecond;
   const takenUntilMs = Math.max(nowMs, fullAtMs) + tokenMs;
   const missingMs = takenUntilMs - nowMs - burst * tokenMs;
-  // Sums of fractions are a little off; a token that is as good as there is there.
+  // Sums of fractions are inexact; a nearly complete token counts.
   if (missingMs <= tokenMs / 1000) return { kind: "take", fullAtMs: takenUntilMs };
   return { kind: "refuse", retryAfterMs: Math.ceil(missingMs) };
 }

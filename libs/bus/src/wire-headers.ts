@@ -11,7 +11,7 @@ export const header = {
   type: "Muster-Type",
   /** Milliseconds that the caller still waits. A span, not a time of day, so that clocks may differ. */
   timeout: "Muster-Timeout-Ms",
-  /** On a fault: the service did not look at the request, and it may be sent again when the fault says. */
+  /** On a fault: the request was refused unread, and may be sent again when the fault says. */
   refused: "Muster-Refused",
   /** Names one call, for its cancellation. */
   callId: "Muster-Call-Id",

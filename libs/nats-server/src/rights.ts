@@ -15,7 +15,7 @@ import {
   WatchService,
 } from "@muster/proto";
 
-/** What one user of NATS needs to do its work. What does not stand here it may not do. */
+/** The rights that one user of NATS needs. Everything else is forbidden. */
 export type Rights = {
   /** It answers the requests of these services. */
   readonly serves?: readonly ServiceDescriptor[];
@@ -30,7 +30,7 @@ export type Rights = {
   readonly marks?: readonly string[];
   /** Events and commands that it sends. */
   readonly publishes?: readonly string[];
-  /** Signals and events that it listens to while it is there. */
+  /** Signals and events that it listens to while it runs. */
   readonly listens?: readonly string[];
   /** Streams that it makes, and brings to their configuration. */
   readonly keeps?: readonly string[];

@@ -36,7 +36,7 @@ export type WatchOptions = {
 };
 
 /**
- * Typed key-value on JetStream. Every write names the revision it replaces, so two writers never overwrite each other unseen.
+ * Typed key-value on JetStream. Every write names the revision it replaces, so no write is lost to a concurrent one.
  * Rejects with FaultError: conflict, already_exists, limit_exceeded (value too large, bucket full), invalid_request (key), unavailable (of "disk of nats" where the server
  * answers and does not store). After unavailable a write may have happened or not: read, or write again and take the conflict as the answer.
  */
@@ -53,7 +53,7 @@ export type Bucket<Value, Input = Value> = {
   modify(...of: Parameters<Modify<Value, Input>>): ReturnType<Modify<Value, Input>>;
   /** Entries whose key matches, in key order. `filter` has the form of a subject: `session.*.>`; all by default. */
   list(filter?: string): Promise<Entry<Value>[]>;
-  /** First what is there, then "synced", then every later change, in order per key, until the signal. Survives reconnects without a gap, and once it has caught up also refusals (a limit, a permission). */
+  /** First the present entries, then "synced", then every later change, in order per key, until the signal. Survives reconnects without a gap, and once it has caught up also refusals (a limit, a permission). */
   watch(options: WatchOptions): AsyncIterable<Change<Value>>;
 };
 
@@ -86,12 +86,12 @@ type Opened<Value, Input> = {
   readonly stream: string;
   /** Of the subjects of keys. */
   readonly prefix: string;
-  /** What it might have when it was opened last. */
+  /** The size limit when it was opened last. */
   readonly bytes: { max: number | undefined };
 };
 
 /**
- * Opens the bucket, creating it when it is not there. Idempotent; safe from many processes at once. Limits that are given explicitly are set on a bucket that
+ * Opens the bucket, creating a missing one. Idempotent; safe from concurrent processes. Limits that are given explicitly are set on a bucket that
  * exists with others; those left out are taken as they are. The layout is that of NATS key-value, so `nats kv` shows it.
  */
 export async function openBucket<Value, Input>(
@@ -166,7 +166,7 @@ export async function bucketRevision(
   }
 }
 
-/** When the bucket of this name was made, by the server's clock: what is older than that it has never known. Rejects as a bucket does. */
+/** When the bucket of this name was made, by the server's clock: it has never held anything older. Rejects as a bucket does. */
 export async function bucketMadeMs(connection: NatsConnection, name: string, timeoutMs = TIMEOUT_MS): Promise<number> {
   try {
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });

@@ -17,7 +17,7 @@ export type Claims = {
   /** See `Session`. */
   lock(key: string): Promise<SessionLock | undefined>;
   unlock(lock: SessionLock): Promise<void>;
-  /** Gives up all that it has, trying once: what is left is free as soon as the session is. */
+  /** Releases all its locks, in one attempt: the rest becomes free when the session ends. */
   unlockAll(): Promise<void>;
 };
 
@@ -29,14 +29,14 @@ export type ClaimContext = {
   readonly held: Held;
 };
 
-/** Locks that are taken and given up at a time: the session's own renewal waits behind no more than these. */
+/** Limit of locks taken and released concurrently: the session's own renewal waits behind no more than these. */
 const MAX_IN_FLIGHT = 64;
 
 export function openClaims(context: ClaimContext): Claims {
   const { held } = context;
   const inTurn = takeTurns(MAX_IN_FLIGHT);
   const ours = new Map<string, SessionLock>();
-  /** A lock that is being given up is taken again only afterwards, so that no attempt to delete it meets the new one. */
+  /** A lock that is being released is taken again only afterwards, so that the release cannot delete the new one. */
   const leaving = new Map<string, Promise<void>>();
   const forget = ({ key, token }: SessionLock): void => {
     if (ours.get(key)?.token === token) ours.delete(key);
@@ -108,7 +108,7 @@ async function claim(context: ClaimContext, key: string): Promise<number | undef
   return found !== undefined && readClaim(found.value) === session ? found.revision : undefined;
 }
 
-/** Whether the lock is ours no more. */
+/** Whether the lock is lost. */
 async function giveUp({ bucket }: ClaimContext, { key, token }: SessionLock): Promise<boolean> {
   try {
     await bucket.delete(lockKey(key), token);

@@ -1,7 +1,7 @@
 import type { NatsConnection } from "@nats-io/nats-core";
 import { unavailable } from "./jetstream-fault.ts";
 
-/** Between two attempts at what the server did not do or answer. */
+/** Between two attempts after a failure or silence of the server. */
 export const RETRY = { firstMs: 50, maxMs: 5000 };
 
 type ConnectionEvent = "disconnect" | "reconnect" | "close";

@@ -1,9 +1,9 @@
 /** What a session publishes about itself. */
 export type About = Readonly<Record<string, unknown>>;
 
-/** What stands under a session's key. */
+/** The record under a session's key. */
 export type SessionRecord = {
-  /** Who has it, for people. */
+  /** The holder, for people. */
   readonly holder: string;
   /** The session's promise: it stops when it could not renew for this long. */
   readonly ttlMs: number;
@@ -11,7 +11,7 @@ export type SessionRecord = {
   readonly about: About | undefined;
 };
 
-/** What stands under a lock's key. It is written once, and belongs to the session for as long as that one's key is there. */
+/** The record under a lock's key. It is written once, and belongs to the session while that session's key exists. */
 export type ClaimRecord = { readonly holder: string; readonly session: string };
 
 /** A session as we see it. */
@@ -40,7 +40,7 @@ export type ExpiryDecision =
   | { readonly kind: "wait"; readonly forMs: number; readonly because: "alive" };
 
 /**
- * Is the session dead? It is once it was silent for its whole time, counted from when we saw its last sign of life: that is later than when it was sent, from which
+ * Decides whether a session has expired: it has once it was silent for its whole time, counted from when we saw its last sign of life: that is later than when it was sent, from which
  * the session counts, so it has stopped by then. Its key is deleted at that very revision: a renewal that came meanwhile wins, and one that comes later is refused.
  */
 export function decideExpiry(session: ObservedSession, nowMs: number): ExpiryDecision {
@@ -56,7 +56,7 @@ export type ClaimDecision =
   | { readonly kind: "take-from"; readonly session: string; readonly revision: number; readonly because: "not-seen" }
   | { readonly kind: "leave"; readonly because: "held" };
 
-/** May this session take the lock? "ours" is a record that we wrote without hearing the answer, or that we have just given up. */
+/** Decides whether this session may take the lock. "ours" is a record whose answer was lost, or that we have just released. */
 export function decideClaim({ sessions, locks }: ObservedClaims, lock: string, session: string): ClaimDecision {
   const seen = locks.get(lock);
   if (seen === undefined) return { kind: "create", because: "absent" };

@@ -1,6 +1,6 @@
-/** What stands in the bucket under the lock's key. */
+/** The record under the lock's key. */
 export type LockRecord = {
-  /** Who has it, for people; empty when it was given up. */
+  /** The holder, for people; empty after a release. */
   readonly holder: string;
   /** One call of `lead`: a restarted process of the same name is another session. */
   readonly session: string;
@@ -10,7 +10,7 @@ export type LockRecord = {
 
 /** The lock as we see it. */
 export type ObservedLock = {
-  /** undefined: nothing is there. */
+  /** undefined: the key does not exist. */
   readonly record: LockRecord | undefined;
   readonly revision: number;
   /** When we first saw this revision, by our own monotonic clock; no other clock is used. */
@@ -23,8 +23,8 @@ export type LockDecision =
   | { readonly kind: "wait"; readonly forMs: number; readonly because: "held" };
 
 /**
- * May we take the lock? One that is held is free for others once its holder was silent for its whole time, counted from when we saw its last sign of life: that
- * is later than when it was sent, from which the holder counts, so the holder has stopped by then. "ours" is a record that we wrote without hearing the answer.
+ * Decides whether we may take the lock. One that is held is free for others once its holder was silent for its whole time, counted from when we saw its last sign of life: that
+ * is later than when it was sent, from which the holder counts, so the holder has stopped by then. "ours" is a record whose answer was lost.
  */
 export function decideLock(observed: ObservedLock, session: string, nowMs: number): LockDecision {
   const { record, revision } = observed;

@@ -1,19 +1,19 @@
 import { faultOf } from "@muster/faults";
 import { pause } from "@muster/backoff";
 
-/** A record in a bucket that stands for something which is ours for as long as we renew it. */
+/** A record in a bucket that we hold while we renew it. */
 export type HeldRecord = {
   /** The revision that made it ours. */
   readonly revision: number;
-  /** Before the write was sent that made it ours. */
+  /** Time before the write that made it ours was sent. */
   readonly sentAtMs: number;
   /** It is ours this long after its last renewal. Renewed every third of it. */
   readonly ttlMs: number;
-  /** Writes it in the place of this revision. */
+  /** Replaces this revision. */
   readonly renew: (revision: number) => Promise<number>;
-  /** The revision at which it is there and ours. */
+  /** The revision at which we hold it. */
   readonly find: () => Promise<number | undefined>;
-  /** Gives it up, if this is its revision. */
+  /** Releases it, if this is its revision. */
   readonly giveUp: (revision: number) => Promise<unknown>;
   /** Calls `lose` when another owner is seen to have taken it since this revision. Returns the function that stops. */
   readonly onTaken: (lose: () => void, revision: () => number) => () => void;
@@ -105,7 +105,7 @@ type Renewal =
   | { readonly because: "taken"; readonly revision: number }
   | { readonly because: "unknown" };
 
-/** `behind`: an earlier renewal had succeeded without our hearing of it; the next one can follow, but this proves nothing about how long the record is ours. */
+/** `behind`: an earlier renewal had succeeded and its answer was lost; the next one can follow, but this proves nothing about how long the record is ours. */
 async function renewOnce(record: HeldRecord, revision: number): Promise<Renewal> {
   try {
     return { because: "renewed", revision: await record.renew(revision) };
@@ -120,7 +120,7 @@ async function renewOnce(record: HeldRecord, revision: number): Promise<Renewal>
   }
 }
 
-/** Others see it at once. When it cannot be given up they wait for its time. */
+/** Others see the release immediately. When it fails they wait for its time to live. */
 async function release(record: HeldRecord, revision: number): Promise<void> {
   try {
     await record.giveUp(revision);

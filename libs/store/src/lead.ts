@@ -41,8 +41,8 @@ export type LeadOptions = {
 const LOCKS_BYTES = 16 * 1024 * 1024;
 
 /**
- * Runs `work` while this process leads, again each time it becomes the leader, until the signal. Gives the lock up at once when stopped, so that another
- * replica need not wait for the time limit; one that dies is noticed through a watch. Work that returns while it leads gives the lock up and stands for it again.
+ * Runs `work` while this process leads, again each time it becomes the leader, until the signal. Releases the lock immediately when stopped, so that another
+ * replica need not wait for the time limit; one that dies is noticed through a watch. Work that returns while it leads releases the lock and competes for it again.
  * Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError unavailable once the connection is closed for good.
  */
 export async function lead(
@@ -89,7 +89,7 @@ type LockContext = {
 
 type AcquiredLock = {
   readonly revision: number;
-  /** Before the write was sent that got it. */
+  /** Time before the write that acquired it was sent. */
   readonly sentAtMs: number;
 };
 

@@ -1,7 +1,7 @@
 /** Listeners to changes without content: each reads the new state itself. */
 export type Listeners = {
   notify(): void;
-  /** Returns the way to stop. */
+  /** Returns the function that stops. */
   onChange(listener: () => void): () => void;
   /** Resolves at the next change, after the time, or when the signal is aborted. */
   changed(signal: AbortSignal, withinMs?: number): Promise<void>;

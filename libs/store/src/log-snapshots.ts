@@ -7,13 +7,13 @@ import type { Codec } from "./codec.ts";
 export type Snapshot<State> = { readonly state: State; readonly sequence: number };
 
 /**
- * How a large state becomes the bytes of a snapshot and comes back: a little at a time, because a process that does nothing else for seconds cannot renew its
+ * Encodes and decodes a large state in small steps, because a process that is busy for seconds cannot renew its
  * lock meanwhile.
  */
 export type SnapshotCodec<State> = {
   /** Pieces whose bytes, concatenated, are the state. Other work continues between two of them. */
   pieces(state: State): Iterable<Uint8Array>;
-  /** The same bytes, cut in other places. Throws on bytes that are no state. */
+  /** Accepts the same bytes, cut in other places. Throws on malformed bytes. */
   assemble(pieces: readonly Uint8Array[]): Promise<State>;
 };
 
@@ -32,7 +32,7 @@ type Head = { readonly sequence: number; readonly id: string; readonly parts: nu
 
 const PART_BYTES = 256 * 1024;
 const READ_ATTEMPTS = 5;
-/** Parts that are asked for at once, so that the way to the server is waited for once for all of them. */
+/** Limit of concurrent reads of parts, so that they share round trips. */
 const MAX_READS_IN_FLIGHT = 8;
 
 export async function openSnapshots<State>(

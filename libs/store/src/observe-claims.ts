@@ -17,7 +17,7 @@ export type ClaimsObserver = AsyncDisposable & {
   current(): ObservedClaims | undefined;
   /** Grows with every reported change. */
   changes(): number;
-  /** Called when a session appears or dies, when a lock changes, and when the watch ends; not when a session is renewed. Returns the way to stop. */
+  /** Called when a session appears or dies, when a lock changes, and when the watch ends; not when a session is renewed. Returns the function that stops. */
   onChange(listener: () => void): () => void;
   /** Resolves at the next such change, after the time, or when the signal is aborted. */
   changed(signal: AbortSignal, withinMs?: number): Promise<void>;
@@ -42,7 +42,7 @@ export function observeClaims(bucket: Bucket<unknown>, ttlMs: number, now: () =>
     changes += 1;
     listeners.notify();
   };
-  /** Whether it is news for anybody. */
+  /** Whether listeners need to know. */
   const see = (change: Exclude<Change<unknown>, { kind: "synced" }>): boolean => {
     const { key, revision } = change.kind === "put" ? change.entry : change;
     const name = nameOfKey(key);
@@ -83,7 +83,7 @@ export function observeClaims(bucket: Bucket<unknown>, ttlMs: number, now: () =>
   };
 }
 
-/** Asks once for all who want to know at the same time, and never again about one that is gone. */
+/** Concurrent callers share one read, and an ended session is never read again. */
 function rememberGone(ask: (session: string) => Promise<boolean>): (session: string) => Promise<boolean> {
   const answers = new Map<string, Promise<boolean>>();
   return (session) => {

@@ -33,7 +33,7 @@ export type Session = {
   unlock(lock: SessionLock): Promise<void>;
   /** What is seen now; the same object until something changes. This session is in it. */
   view(): SessionsView;
-  /** Called at once, as long as this session lives, when any session appears or dies and when any lock changes: the time to look for locks that are free. Returns the way to stop. */
+  /** Called immediately, while this session lives, when any session appears or ends and when any lock changes: the time to check for free locks. Returns the function that stops. */
   onChange(listener: () => void): () => void;
 };
 
@@ -63,7 +63,7 @@ const SETTLED_MS = 60_000;
 
 /**
  * Runs `work` with a live session, again with a new one when it was lost, until the signal. A session has any number of locks, which cost no writes while it lives: one that
- * falls silent loses all of them at once, and all others hear of it. When stopped, the locks and the session are given up at once.
+ * falls silent loses all of them together, and all others are notified. When stopped, the locks and the session are released immediately.
  * Work is never run twice at a time: the next session waits until the work of the last one has returned. Work that returns by itself gives the session up.
  * Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError limit_exceeded (`about` is too large, the bucket is full)
  * and unavailable (the connection is closed for good).

@@ -28,7 +28,7 @@ export type ClusterOptions = {
   /** Name of this scaler. */
   readonly scaler: string;
   readonly poolLabel: string;
-  /** The watcher's mark that all nodes are known is believed for so long. */
+  /** How long the watcher's mark that all nodes are known is believed. */
   readonly nodesFreshMs: number;
   readonly timeoutMs: number;
   readonly now: () => number;
@@ -36,7 +36,7 @@ export type ClusterOptions = {
 };
 
 const NODES = { apiVersion: "v1", plural: "nodes" };
-/** A quiet API server speaks once a minute, when it sends its bookmarks. */
+/** A quiet API server sends a bookmark once a minute. */
 const PODS_FRESH_MS = 180_000;
 
 /** Follows nodes through the watcher's bucket, and pods through the API server; nodes are changed through the API server. */
@@ -82,7 +82,7 @@ function groupByNode(pods: readonly KeptPod[]): PodsByNode {
   return new Map([...Map.groupBy(on, ({ node }) => node)].map(([node, all]) => [node, all.map(({ pod }) => pod)]));
 }
 
-/** Each may be made again: what is done already, and what is gone, is no failure. */
+/** Each call is idempotent: a done change and a missing object are no failures. */
 export function nodeCalls({
   calls,
   timeoutMs,
@@ -91,7 +91,7 @@ export function nodeCalls({
   "removeStartupTaint" | "cordon" | "uncordon" | "evict" | "podsOn" | "deleteNode"
 > {
   const options = { timeoutMs };
-  /** Undefined: there is no such object, or another one of that name by now. */
+  /** Undefined: the object is missing, or another one has the name by now. */
   const unlessGone = async <Result>(call: Promise<Result>): Promise<Result | undefined> => {
     try {
       return await call;

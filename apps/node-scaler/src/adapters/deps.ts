@@ -36,7 +36,7 @@ const MAX_CALLS_IN_FLIGHT = 10;
 /** Much less than any interval between rounds. */
 const MAX_WAIT_MS = 1000;
 
-/** Opens what the service lives on; the one place that knows what stands behind each verb. */
+/** Opens the dependencies of the service; the one place that knows the implementation of each verb. */
 export async function openDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
@@ -107,7 +107,7 @@ export async function openDeps(
         limits: { bootsPerRound: config.bootsPerRound, spotRequestPauseMs: config.spotRequestPauseMs },
         unavailableMs: config.unavailableMs,
         patienceMs: MAX_WAIT_MS,
-        // A list may take a whole time limit to come, and serves for another one.
+        // A list may take a whole time limit to arrive, and is used for another one.
         listFreshMs: 2 * config.providerTimeoutMs,
         report,
       };

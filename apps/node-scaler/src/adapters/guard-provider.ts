@@ -15,10 +15,10 @@ export type ProviderLimits = {
 export type ProviderOfLeader = (isHeld: () => boolean) => NodeProvider;
 
 /**
- * A provider whose calls have a time limit and take turns, and which is asked for nothing for as long as it has asked for that. Calls in that time reject with
+ * A provider whose calls have a time limit and a limit in flight, and which is left alone during the pauses that it asks for. Calls in a pause reject with
  * limit_exceeded and the time that is left; calls that take too long with deadline_exceeded. Calls of each kind have turns and pauses of their own: many of them, or slow
  * ones, or a pause that the provider asked for, delay no call of another kind.
- * Starts and stops reject with unavailable when the process leads no more once it is their turn.
+ * Starts and stops reject with unavailable when the process no longer leads at their turn.
  */
 export function guardProvider(provider: NodeProvider, limits: ProviderLimits): ProviderOfLeader {
   const starting = makeLane(provider.name, limits);
@@ -74,7 +74,7 @@ function makeLane(provider: string, { timeoutMs, maxCallsInFlight: maxCallsInFli
     }, signal);
 }
 
-/** Also a provider that does not look at its signal is waited for no longer. */
+/** The wait also ends for a provider that ignores its signal. */
 async function limited<Result>(
   operation: string,
   timeoutMs: number,

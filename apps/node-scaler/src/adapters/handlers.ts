@@ -13,7 +13,7 @@ import { toWireNode, toWirePool } from "./messages.ts";
 const MAX_PAGE_SIZE = 500;
 /** Length of the caller's name in a record. */
 const MAX_CALLER_CHARS = 100;
-/** Of an order that others come before. */
+/** Attempts of an order against concurrent writes. */
 const MAX_ATTEMPTS = 5;
 
 /** The methods of NodeService, answered by the one scaler that leads. */
@@ -62,7 +62,7 @@ export function makeHandlers(
   };
 }
 
-/** Why there is no plan of this leader yet; undefined: there is one. */
+/** Why this leader has no plan yet; undefined: it has one. */
 function describeUndecided({ memory, cluster }: Scaler): string | undefined {
   if (memory.plan !== undefined) return undefined;
   if (memory.hasObserved) return "the first round that decides has not ended";
@@ -73,7 +73,7 @@ function describeUndecided({ memory, cluster }: Scaler): string | undefined {
 
 type Order = { readonly name: string; readonly requestId: string; readonly requestedBy: string };
 
-/** Resolves once the order stands in the record, or the node ends for another reason that stays. */
+/** Resolves once the record has the order, or the node ends for another reason that stays. */
 async function terminateNode(
   { records, policies, now }: Scaler,
   { name, requestId, requestedBy }: Order,

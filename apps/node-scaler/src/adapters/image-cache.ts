@@ -13,7 +13,7 @@ export type ImageCacheDeps = {
 
 type Entry = { image: string; askedAtMs: number; refreshing: boolean };
 
-/** Asks a provider once in a while. What is older than that is used while it is looked for again, and for as long as the provider fails. */
+/** Asks a provider again after the TTL. Until the answer, and while the provider fails, the previous image is used. */
 export function imageCache({ ttlMs, now, ask, onStale: stale }: ImageCacheDeps): ImageCache {
   const entries = new Map<string, Entry>();
   const first = new Map<string, Promise<string>>();

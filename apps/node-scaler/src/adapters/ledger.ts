@@ -14,7 +14,7 @@ export type LedgerOptions = {
   readonly timeoutMs: number;
 };
 
-/** More pages than that are no list of machines but a loop. */
+/** More pages than this are a loop, not a list of machines. */
 const MAX_PAGES = 1000;
 
 /**
@@ -27,7 +27,7 @@ export async function askDemands(
 ): Promise<Demand[]> {
   if (policies.size === 0) return [];
   const ask = (pools: string[]) => ledger.listDemand({ pools }, { timeoutMs, signal });
-  // One answer for all where it is whole: a kind's concurrency limit leaves room once, and not once for each pool.
+  // One complete answer serves all pools: a kind's concurrency limit leaves room once, not once for each pool.
   const all = await ask([...policies.keys()]);
   const replies =
     all.more === 0 ? [all] : [all, ...(await Promise.all([...policies.keys()].map((pool) => ask([pool]))))];

@@ -30,7 +30,7 @@ export type TroubleFacts = {
   readonly unavailable: readonly Unavailability[];
   readonly backoffs: ReadonlyMap<string, BootBackoff>;
   readonly silences: ReadonlyMap<string, Silence>;
-  /** By pool: what is wrong with it in its provider's eyes. */
+  /** By pool: its problems, as its provider reports them. */
   readonly invalidPools: ReadonlyMap<string, Silence>;
   readonly bootFailures: readonly BootFailure[];
   readonly nowMs: number;

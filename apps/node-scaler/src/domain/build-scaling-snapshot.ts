@@ -65,7 +65,7 @@ export function buildFreeMachines(
     }));
 }
 
-/** While boots of one kind fail, that kind is asked for no more, as if it were short; in one pool only, where it is its instances that become no nodes. */
+/** While boots of one kind fail, that kind counts as short; in one pool only, where its instances do not become nodes. */
 export function buildPauses(
   backoffs: Iterable<BootBackoff>,
   bootFailures: readonly BootFailure[],

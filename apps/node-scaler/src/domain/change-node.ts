@@ -1,7 +1,7 @@
 import type { Fault } from "@muster/faults";
 import { isWithdrawable, mayFollow, type NodeSpec, type NodeStatus, type Phase, type ScaledNode } from "./node.ts";
 
-/** A change of one record, as data. It is made only while the record is in the phase that it was decided on. */
+/** A change of one record, as data. It applies only while the record is in the expected phase. */
 export type NodeChange = {
   readonly node: string;
   readonly expected: Phase;

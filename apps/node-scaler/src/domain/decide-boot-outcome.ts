@@ -10,7 +10,7 @@ export type BootAnswer =
 
 export type BootOutcome =
   | (NodeChange & { readonly kind: "change"; readonly because: "started" | "failed" })
-  /** There is no instance, and there will be none: the record ends at once, and the shortage is remembered. */
+  /** No instance exists or will exist: the record ends immediately, and the shortage is remembered. */
   | (NodeChange & { readonly kind: "change"; readonly because: "short"; readonly shortage: Shortage });
 
 /** What the provider's answer means for the record of a node that is Creating. A failed one is left for the heartbeat, which ends it as BOOT_FAILED. */
@@ -39,7 +39,7 @@ export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer
 /** What was asked for; undefined zone: wherever there is room. */
 export type BootKind = Asked & { readonly zone: string | undefined };
 
-/** How often boots of one kind have failed in a row and since when, and until when no more are tried. */
+/** Consecutive failures of one kind, their beginning, and the time of the next attempt. */
 export type BootBackoff = {
   readonly asked: BootKind;
   readonly failures: number;
@@ -72,7 +72,7 @@ export function lengthenBackoff(
   return { asked, failures, sinceMs, message, untilMs: nowMs + Math.max(pauseMsAfter(failures), retryAfterMs) };
 }
 
-/** How long a kind is asked for no more after so many failures in a row, in milliseconds: twice as long each time, up to five minutes. */
+/** Pause of a kind after this many consecutive failures, in milliseconds: doubles up to five minutes. */
 export function pauseMsAfter(failures: number): number {
   return Math.min(FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 10), LONGEST_PAUSE_MS);
 }

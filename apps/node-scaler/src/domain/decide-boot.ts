@@ -53,7 +53,7 @@ type Short = {
 /** Undefined: wherever the provider finds room. */
 type Zones = readonly (string | undefined)[];
 
-/** What no other type and no patience would change. */
+/** Hindrances that neither another type nor a retry changes. */
 function hindranceOf(wish: Wish, pool: Pool): string | undefined {
   const { name } = pool.policy;
   if (pool.bootImage === undefined) return `the boot image of pool ${name} is not known`;

@@ -27,7 +27,7 @@ export type Pool = {
   readonly bootImage: string | undefined;
   /** Records of its nodes, whatever their phase, less those that are Terminated. */
   readonly records: number;
-  /** How many of these are to end, or do. */
+  /** How many of these end or are to end. */
   readonly ending: number;
   /** How many of these are on their way to a demand. */
   readonly booting: number;
@@ -47,7 +47,7 @@ export function phaseRank({ status }: ScaledNode): number {
   return PHASE_RANK[status.phase] ?? Number.MAX_SAFE_INTEGER;
 }
 
-/** Since when a node is on its way: since it was made, or since it turned out to be of no use after it had been. */
+/** Since when a node is on its way: since its creation, or since it last became unusable. */
 export function bootingSinceMs({ status }: ScaledNode): number {
   return status.unhealthySinceMs ?? status.createdAtMs;
 }
@@ -61,7 +61,7 @@ export function compareNodes(one: ScaledNode, other: ScaledNode): number {
   );
 }
 
-/** Those that want a certain zone first: any other may take a node of any zone, and would take theirs. Then the oldest. Total: names are unique. */
+/** Demands for a certain zone first: the others can take a node of any zone, and would take theirs. Then the oldest. Total: names are unique. */
 export function compareDemands(one: Demand, other: Demand): number {
   return (
     Number(one.zone === undefined) - Number(other.zone === undefined) ||

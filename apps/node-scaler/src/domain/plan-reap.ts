@@ -96,7 +96,7 @@ export type ReapStep =
   | { readonly kind: "purge"; readonly node: string; readonly because: "gone" }
   | { readonly kind: "wait"; readonly node: string; readonly because: WaitReason };
 
-/** A record is kept this long after the end of its node, for people to look at. */
+/** A record is kept this long after the end of its node, for people. */
 export const TERMINATED_KEPT_MS = 30_000;
 
 /**

@@ -45,7 +45,7 @@ export type KubeNodes = {
   readonly known: boolean;
 };
 
-/** LOST: held, and there is no such node. UNKNOWN: a word of a ledger that is newer, so that nothing may be taken for granted. */
+/** LOST: held, and the node is missing. UNKNOWN: a word of a newer ledger, from which nothing follows. */
 export const STANDINGS = ["FREE", "HELD", "OCCUPIED", "NOT_READY", "CORDONED", "LOST", "UNKNOWN"] as const;
 export type Standing = (typeof STANDINGS)[number];
 

@@ -38,7 +38,7 @@ type BootFailureNews = {
 
 /**
  * What is remembered of boots that failed, after a round of the heartbeat. A kind is forgotten once one of its nodes has been of use, or well for a while: that one is
- * ready is not enough, or nodes that become ready and are of no use would be made again and again without a pause.
+ * ready is not enough, or unusable nodes that become ready would be recreated without a pause.
  */
 export function transitionBootFailures(
   before: readonly BootFailure[],

@@ -29,7 +29,7 @@ type Manager = {
   keeper: LedgerKeeper | undefined;
 };
 
-/** A request with the most needs and the longest names, granted at once, takes about 520 KiB. */
+/** A request with the maximum of needs and the longest names, granted immediately, takes about 520 KiB. */
 const MAX_ENTRY_BYTES = 768 * 1024;
 const RETRY_MS = 500;
 

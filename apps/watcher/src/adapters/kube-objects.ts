@@ -31,7 +31,7 @@ export function watchedPod(pod: V1Pod): WatchedPod | undefined {
   };
 }
 
-/** Muster's own gate is there for a moment, and Kubernetes speaks of it until a scheduler has looked: such a pod is one of those that wait for their node. */
+/** Muster removes its own gate after a moment, but Kubernetes reports it until a scheduler has seen the pod: such a pod counts as waiting for its node. */
 function withoutOwnGate(pod: V1Pod): V1Pod {
   const { spec, status } = pod;
   const foreign = (spec?.schedulingGates ?? []).some(({ name }) => name !== schedulingGates.unconfirmed);

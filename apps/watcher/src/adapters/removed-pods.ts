@@ -4,7 +4,7 @@ import { podKey, type PodState, type RemovedPod, type WatchedPod } from "../doma
 /** Pods that are gone and whose end is not acknowledged; some 2 KiB each. */
 const REMOVED_LIMIT = 10_000;
 
-/** The last facts of pods that were seen to go: the API server has them no more, and what is published may not say how they ended. */
+/** The last facts of removed pods: the API server no longer has them, and the published state may lack how they ended. */
 export type RemovedPods = {
   /** One pod came (no `before`), went (no `after`) or changed. */
   change(before: WatchedPod | undefined, after: WatchedPod | undefined): void;

@@ -6,7 +6,7 @@ export type NodesMark = {
 
 export type MarkStep = {
   readonly atMs: number;
-  /** Undefined: there must be none. */
+  /** Undefined: it must not exist. */
   readonly expectedRevision: number | undefined;
   readonly because: "absent" | "old";
 };
@@ -17,7 +17,7 @@ export type MarkPlan = {
   readonly nextMs: number;
 };
 
-/** Half of what is promised to readers, so that one write that fails does not break the promise. */
+/** Half of the promised interval, so that one failed write does not break the promise. */
 const RENEW_AFTER_MS = 15_000;
 /** No event says that the view of the bucket is current again. */
 const RECHECK_MS = 1000;

@@ -30,21 +30,21 @@ export type PublishSnapshot<State> = {
   readonly nowMs: number;
   readonly sight: Sight;
   readonly desired: readonly Desired<State>[];
-  /** Things that were seen to go; none of them is desired. */
+  /** Removed objects; none of them is desired. */
   readonly removed?: readonly Removed<State>[];
   readonly published: readonly Published<State>[];
 };
 
 export type PublishPolicy = {
-  /** How long the state of a thing that is gone is kept for those who come late. */
+  /** How long the state of a removed object is kept for late readers. */
   readonly keepDeletedMs: number;
 };
 
-/** What differs between kinds of things. */
+/** The rules of one kind of object. */
 export type PublishRules<State> = {
   /** The state to publish in place of another one. `newer`: the desired one was observed later than the published one. */
   merge(both: { readonly published: State; readonly desired: State; readonly newer: boolean }): State;
-  /** The last word about a thing that is gone, from the last that is known of it. */
+  /** The final state of a removed object, from its last known one. */
   gone(last: State): State;
   /** True when the other state adds nothing; versions and times do not count. */
   same(one: State, other: State): boolean;
@@ -140,7 +140,7 @@ export function isEndPublished(last: Stated, published: Stated | undefined): boo
   return published.uid === last.uid ? published.deleted : published.resourceVersion >= last.resourceVersion;
 }
 
-/** The last that is known of a thing, by us or by those who have published it. */
+/** The last known state of an object, ours or the published one. */
 function lastOf<State extends Stated>(last: State, published: State | undefined, rules: PublishRules<State>): State {
   if (published?.uid !== last.uid) return last;
   return rules.merge({ published, desired: last, newer: last.resourceVersion >= published.resourceVersion });
@@ -158,7 +158,7 @@ function isNewer<State extends Stated>(
   return state.resourceVersion > published.resourceVersion || createdAtMs > published.observedAtMs || listedLater;
 }
 
-/** True when the sight goes beyond an observation: what was there then and is not seen is gone. */
+/** True when the sight is later than an observation: an object of then that is not seen is gone. */
 export function isNewerSight(sight: Sight, resourceVersion: number, observedAtMs: number): boolean {
   return sight.version >= resourceVersion || sight.listedAtMs > observedAtMs + CLOCK_DIFFERENCE_MS;
 }

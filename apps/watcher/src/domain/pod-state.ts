@@ -89,7 +89,7 @@ export function buildPodState(
   return { state, reevaluateAtMs: verdict.reevaluateAtMs };
 }
 
-/** The last state of a pod that is gone, as of its removal: what time would have made of it later did not happen. */
+/** The last state of a removed pod, as of its removal: later time limits do not apply. */
 export function buildRemovedState(
   { pod, removedAtMs }: RemovedPod,
   policy: { readonly startGraceMs: number; readonly nodeGraceMs: number },

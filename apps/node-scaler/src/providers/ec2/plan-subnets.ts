@@ -13,7 +13,7 @@ export type SubnetRequest = {
   readonly privateIpOnly: boolean;
 };
 
-/** The subnets to try one after another: most free addresses first, so that none fills up before the others. Empty: there is no room for such an instance. */
+/** The subnets to try one after another: most free addresses first, so that none fills up before the others. Empty: no subnet has room. */
 export function planSubnets(subnets: readonly Subnet[], wish: SubnetRequest): readonly Subnet[] {
   return subnets
     .filter(({ zone }) => wish.zone === undefined || zone === wish.zone)

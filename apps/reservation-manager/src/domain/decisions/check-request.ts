@@ -5,7 +5,7 @@ import type { ReleaseRequest } from "./decide-release.ts";
 import type { Owner } from "@muster/names";
 import type { Need } from "../ledger/reservation.ts";
 
-/** One machine a need; more than this in one gang is more likely a mistake than a wish. */
+/** One machine a need; more than this in one gang is more likely a mistake than intended. */
 export const MAX_NEEDS = 1000;
 
 /** What an owner asks for: all of it, or nothing. */

@@ -12,7 +12,7 @@ import { placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 
 export type ReservationPolicy = GrantPolicy & {
-  /** Requests that may wait at once. */
+  /** Limit of waiting requests. */
   readonly queueLimit: number;
 };
 

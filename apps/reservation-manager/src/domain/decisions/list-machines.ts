@@ -15,14 +15,14 @@ export type MachinePageRequest = {
 export type MachineState = {
   readonly node: string;
   readonly pool: string;
-  /** `lost`: it is held, and there is no such node. */
+  /** `lost`: it is held, and the node is missing. */
   readonly standing: Standing | "lost";
   readonly cordoned: boolean;
   /** Undefined: no holder. */
   readonly holder: Reservation | undefined;
 };
 
-/** `next` is there when there is more; `complete` says whether every node is known. */
+/** `next` is set while more follow; `complete` says whether every node is known. */
 export type MachinePage = {
   readonly machines: readonly MachineState[];
   readonly next: string | undefined;

@@ -21,7 +21,7 @@ export type GrantReason =
 export type GrantPlan = { readonly steps: readonly GrantStep[]; readonly complete: boolean };
 
 export type GrantPolicy = HoldPolicy & {
-  /** Machines that one plan gives away, so that what is written at once is not larger than the log takes. A single reservation may need more. */
+  /** Limit of machines that one plan grants, so that one write fits an entry of the log. A single reservation may need more. */
   readonly machinesPerPlan: number;
 };
 

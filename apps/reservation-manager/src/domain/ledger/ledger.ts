@@ -31,7 +31,7 @@ export type Ledger = {
   readonly holders: SortedMap<string, number>;
   /** Owner kind -> granted reservations. */
   readonly grantedByKind: SortedMap<string, number>;
-  /** Owner kind -> how many of its reservations may be granted at once, for the kinds that have a limit. */
+  /** Owner kind -> how many of its reservations may be granted concurrently, for the kinds with a limit. */
   readonly limits: SortedMap<string, number>;
 };
 
@@ -68,7 +68,7 @@ export function reservationOf(ledger: Ledger, owner: Owner): Reservation | undef
   return sequence === undefined ? undefined : ledger.reservations.get(sequence);
 }
 
-/** How many reservations of the kind may be granted at once; 0: no limit. */
+/** How many reservations of the kind may be granted concurrently; 0: no limit. */
 export function limitOf(ledger: Ledger, ownerKind: string): number {
   return ledger.limits.get(ownerKind) ?? 0;
 }

@@ -61,7 +61,7 @@ export type UnusableReason = "NOT_READY" | "CORDONED" | "OCCUPIED";
 export type UnusableNode = {
   readonly node: string;
   readonly reason: UnusableReason;
-  /** The first one whose pod is there and who does not hold the node; only with OCCUPIED. */
+  /** The first owner with a pod on the node that does not hold it; only with OCCUPIED. */
   readonly occupant: Owner | undefined;
 };
 

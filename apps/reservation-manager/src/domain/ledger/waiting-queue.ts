@@ -6,7 +6,7 @@ import type { Steps } from "./steps.ts";
 export type Place = { readonly priority: number; readonly createdAtMs: number; readonly sequence: number };
 
 /**
- * Requests that are alike in everything that a grant depends on. When the first of them does not fit, none of them does, so a decision looks at classes and
+ * Requests that are alike in everything that a grant depends on. When the first of them does not fit, none does, so a decision visits classes and
  * never at all the requests behind them.
  */
 export type WaitingClass = {
