@@ -7,8 +7,8 @@ import type { Scaler } from "./scaler.ts";
 const RETRY = { firstMs: 30_000, maxMs: 600_000 };
 
 /**
- * Checks that each pool's provider can make its nodes, and repeats with growing pauses until it can; otherwise the first boot would find out. Problems are reported and
- * block nothing: existing nodes are kept and ended as usual. Resolves when all pools are right or the leadership ends; never rejects.
+ * Checks that each pool's provider can make its nodes, and repeats with growing pauses until it can; otherwise the first boot would find out. Problems are
+ * reported and block nothing: existing nodes are kept and ended as usual. Resolves when all pools are right or the leadership ends; never rejects.
  */
 export async function checkPools(scaler: Scaler, wait: typeof pause = pause): Promise<void> {
   const { policies, signal } = scaler;

@@ -146,7 +146,10 @@ export function makeScaler(deps: ScalerDeps): Scaler {
   return { ...deps, memory };
 }
 
-/** Resolves once all that rounds have left under way has ended: a leader that stops earlier would cut off calls to providers, and no record would have their outcome. */
+/**
+ * Resolves once all that rounds have left under way has ended: a leader that stops earlier would cut off calls to providers, and no record would have their
+ * outcome.
+ */
 export async function finishWork({ booting, ending, asking, scanning }: Memory): Promise<void> {
   await Promise.allSettled([...booting.values(), ...ending.values(), ...asking.values(), ...scanning]);
 }

@@ -42,8 +42,8 @@ type Observation = {
 };
 
 /**
- * A cluster, a cloud, a ledger and a store that outlive the scaler, which is driven round by round and can be killed between any two effects. `problems` has what
- * must never happen.
+ * A cluster, a cloud, a ledger and a store that outlive the scaler, which is driven round by round and can be killed between any two effects. `problems` has
+ * what must never happen.
  */
 export class ScalerWorld {
   nowMs = 1_000_000_000;

@@ -137,7 +137,8 @@ export class LedgerKeeper {
   }
 
   /**
-   * Decides once nothing that waits fits: only then is what is free really free. Grants before are decisions of their own, and so is what `decide` wants to see done first, which gives no result.
+   * Decides once nothing that waits fits: only then is what is free really free. Grants before are decisions of their own, and so is what `decide` wants to
+   * see done first, which gives no result.
    */
   async #settled<Result>(
     decide: (world: World, nowMs: number) => { events: readonly LedgerEvent[]; result: Result | undefined },

@@ -1,6 +1,6 @@
 /**
- * From the change of a pod to the subscriber: API server -> watcher -> NATS -> subscription, each a process of its own, beside client-node's bare watch of the same changes in the same run.
- * Run: node apps/watcher/bench/main.ts
+ * From the change of a pod to the subscriber: API server -> watcher -> NATS -> subscription, each a process of its own, beside client-node's bare watch of
+ * the same changes in the same run. Run: node apps/watcher/bench/main.ts
  */
 import { fork, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";

@@ -42,8 +42,8 @@ export async function within(limitMs: number, work: PromiseLike<unknown>): Promi
 }
 
 /**
- * A signal that is aborted after the time (with TimeoutError), or with one of the others, until it is disposed of: nothing stays behind then. What AbortSignal.any makes
- * of AbortSignal.timeout stays in memory until that time has come.
+ * A signal that is aborted after the time (with TimeoutError), or with one of the others, until it is disposed of: nothing stays behind then. What
+ * AbortSignal.any makes of AbortSignal.timeout stays in memory until that time has come.
  */
 export function deadline(
   afterMs: number,

@@ -12,7 +12,9 @@ export type BusMetrics = {
   readonly observe: (stream: string, durable: string, look: () => Promise<ConsumerState | undefined>) => () => void;
 };
 
-/** Made once a connection, after telemetry has started. Attributes are names of streams, consumers and patterns of subjects: as few as there are in the code. */
+/**
+ * Made once a connection, after telemetry has started. Attributes are names of streams, consumers and patterns of subjects: as few as there are in the code.
+ */
 export function busMetrics(): BusMetrics {
   const meter = metrics.getMeter("@muster/bus");
   const dropped = meter.createCounter("muster.bus.signals.dropped", {
@@ -20,7 +22,7 @@ export function busMetrics(): BusMetrics {
   });
   const refused = meter.createCounter("muster.bus.requests.refused", {
     description:
-      "Requests that were refused unread, by service and user: above the user's rate (rate), while all hands were full (busy), or because the answer was to go elsewhere than to an inbox (reply)",
+      "Requests refused unread, by service and user: above the rate (rate), at the limit in flight (busy), or with an answer outside inboxes (reply)",
   });
   const gauges = {
     waiting: meter.createObservableGauge("muster.bus.consumer.waiting", {

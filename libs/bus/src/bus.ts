@@ -15,15 +15,21 @@ export type Bus = AsyncDisposable & {
   /** Sends to the present listeners; without any it is lost silently. */
   signal(subject: string, payload: Uint8Array, headers?: Headers): void;
   /**
-   * Listens to signals until disposed. Every listener gets every signal, in order; one whose handler returns a promise gets the next when it has settled, and loses
-   * those beyond its buffer, which the connection's status and a metric report.
+   * Listens to signals until disposed. Every listener gets every signal, in order; one whose handler returns a promise gets the next when it has settled, and
+   * loses those beyond its buffer, which the connection's status and a metric report.
    */
   listen(subject: string, handler: (message: Message) => unknown, options?: ListenOptions): Promise<AsyncDisposable>;
-  /** Appends to the stream that binds the subject; resolved once it is on disk. A repeated message id within the stream's window is dropped, which the result states. */
+  /**
+   * Appends to the stream that binds the subject; resolved once it is on disk. A repeated message id within the stream's window is dropped, which the result
+   * states.
+   */
   publish(subject: string, payload: Uint8Array, options: PublishOptions): Promise<Published>;
   /** Ensures that a stream exists with this configuration. Idempotent; safe from concurrent processes. */
   ensureStream(stream: StreamConfig): Promise<void>;
-  /** The first message at or after a sequence whose subject matches the pattern; undefined without one. Rejects with not_found for a stream that does not exist. */
+  /**
+   * The first message at or after a sequence whose subject matches the pattern; undefined without one. Rejects with not_found for a stream that does not
+   * exist.
+   */
   readMessage(stream: string, subject: string, from: number): Promise<StoredMessage | undefined>;
   /** Takes one message out of a stream; false when it is not there. */
   removeMessage(stream: string, sequence: number): Promise<boolean>;
@@ -45,8 +51,9 @@ export type RequestOptions = {
 };
 
 /**
- * How a request is repeated while it has no answer. A repetition goes to a replica that answers a ping, because a frozen one still receives requests; and to any replica once the
- * connection was lost and is back. The first answer counts. A replica that still works on the request ignores its repetition, so that each has it in flight once at most.
+ * How a request is repeated while it has no answer. A repetition goes to a replica that answers a ping, because a frozen one still receives requests; and to
+ * any replica once the connection was lost and is back. The first answer counts. A replica that still works on the request ignores its repetition, so that
+ * each has it in flight once at most.
  */
 export type RequestRepeat = {
   /** As `respond` names it. */

@@ -22,9 +22,9 @@ export type CallOptions = {
 };
 
 /**
- * Whether a call may be made more than once. `safely` (the default: every request of Muster reads, or carries an id by which its service knows it again): also after the
- * service has answered unavailable, while the replica that received it is silent, and after the connection was lost with it under way. `never`: only while no replica exists to
- * receive it, and after the service has refused it unread.
+ * Whether a call may be made more than once. `safely` (the default: every request of Muster reads, or carries an id by which its service knows it again):
+ * also after the service has answered unavailable, while the replica that received it is silent, and after the connection was lost with it under way.
+ * `never`: only while no replica exists to receive it, and after the service has refused it unread.
  */
 export type Repeat = "safely" | "never";
 

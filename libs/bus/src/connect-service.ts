@@ -27,9 +27,10 @@ export type ServiceConnection = {
 };
 
 /**
- * A service's connection, named after its instance; changes of its status are logged, and passed to `onStatus`. Reports a server that is away or refuses the credential,
- * an untrusted certificate, and a file without a credential in the log and by /readyz, and retries with back-off: a restart would come no sooner. So is one that comes back
- * so after the service has been connected. Rejects as `connectNats` does otherwise, and with FaultError cancelled when the service is stopped meanwhile.
+ * A service's connection, named after its instance; changes of its status are logged, and passed to `onStatus`. Reports a server that is away or refuses the
+ * credential, an untrusted certificate, and a file without a credential in the log and by /readyz, and retries with back-off: a restart would come no sooner.
+ * So is one that comes back so after the service has been connected. Rejects as `connectNats` does otherwise, and with FaultError cancelled when the service
+ * is stopped meanwhile.
  */
 export async function connectService(
   context: ServiceConnection,

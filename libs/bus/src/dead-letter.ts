@@ -7,8 +7,8 @@ const REASON_LENGTH = 512;
 const NOTHING = new Uint8Array();
 
 /**
- * Publishes a message on `muster.dead.<area>` with all that an operator needs to read and replay it, then ends it. A failure leads to a redelivery, and the message id
- * prevents a duplicate. With `reason` only its size is kept of the content.
+ * Publishes a message on `muster.dead.<area>` with all that an operator needs to read and replay it, then ends it. A failure leads to a redelivery, and the
+ * message id prevents a duplicate. With `reason` only its size is kept of the content.
  */
 export async function deadLetter(
   bus: Bus,

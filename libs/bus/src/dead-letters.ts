@@ -43,9 +43,9 @@ export type DeadLetters = {
   show(id: number): Promise<DeadLetter>;
   /**
    * Replays the message to its first subject, under a message id of its own, and removes the letter. The id follows from the letter, so asking twice, also
-   * after an answer that was lost, sends it once; only when the letter could not be removed, and is replayed after the duplicate window of its stream (2 minutes), it
-   * is sent again. `duplicate`: the stream had it already, or its work queue still holds a command of that subject.
-   * Rejects with not_found (no such letter), invalid_request (its payload was not kept), unavailable (no stream takes the subject): the letter stays.
+   * after an answer that was lost, sends it once; only when the letter could not be removed, and is replayed after the duplicate window of its stream (2
+   * minutes), it is sent again. `duplicate`: the stream had it already, or its work queue still holds a command of that subject. Rejects with not_found (no
+   * such letter), invalid_request (its payload was not kept), unavailable (no stream takes the subject): the letter stays.
    */
   replay(id: number): Promise<Published>;
   /** Removes it; false when it does not exist. */

@@ -20,8 +20,8 @@ export type SlowListener = {
 };
 
 /**
- * One listener: its handler gets the messages in order, the next when it has finished the one before. Beyond its limit of waiting messages new ones are dropped. The loss is
- * reported when it begins, and again, with the whole number, once the listener has caught up.
+ * One listener: its handler gets the messages in order, the next when it has finished the one before. Beyond its limit of waiting messages new ones are
+ * dropped. The loss is reported when it begins, and again, with the whole number, once the listener has caught up.
  */
 export function listening(
   subject: string,

@@ -31,7 +31,10 @@ export type NatsOptions = NatsAccess & {
   readonly inboxPrefix?: string;
   /** Called when the connection is lost or back, and on trouble with its use. */
   readonly onStatus?: (status: BusStatus, detail: string) => void;
-  /** Of every stream and bucket that is opened over this connection; one that has another number is changed. Absent: new ones have one, others are left as they are. */
+  /**
+   * Of every stream and bucket that is opened over this connection; one that has another number is changed. Absent: new ones have one, others are left as
+   * they are.
+   */
   readonly replicas?: number;
   /** How many requests each user may make of each service that is served over this connection; more are refused. Absent: any number. */
   readonly requestRate?: RequestRate;
@@ -50,7 +53,10 @@ export type NatsBus = Bus & {
   droppedSignals(): Promise<DroppedSignals[]>;
 };
 
-/** Connects, and reconnects for ever with back-off. Rejects with FaultError unavailable when the first connection cannot be made within timeoutMs (default 10 s). */
+/**
+ * Connects, and reconnects for ever with back-off. Rejects with FaultError unavailable when the first connection cannot be made within timeoutMs (default 10
+ * s).
+ */
 export async function connectNats(options: NatsOptions & { readonly timeoutMs?: number }): Promise<NatsBus> {
   const { drainMs = 10_000, requestRate: rate } = options;
   const serving = { drainMs, rate };

@@ -37,8 +37,8 @@ export type Consuming = {
 type ConsumeSlots = { readonly inFlight: WorkInFlight; freed: () => void };
 
 /**
- * Consumes until disposed: through lost connections, restarts of the server and deletions of the consumer, which is recreated. Only the first attempt may fail, so that a
- * stream that does not exist is noticed at start.
+ * Consumes until disposed: through lost connections, restarts of the server and deletions of the consumer, which is recreated. Only the first attempt may
+ * fail, so that a stream that does not exist is noticed at start.
  */
 export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposable> {
   const { link, options, drainMs } = consuming;
@@ -119,8 +119,8 @@ async function ensureConsumer({ manager, options }: Consuming): Promise<void> {
 }
 
 /**
- * Requests as many messages as there are free slots, one request at a time, until only a new session helps. The next request follows when the one before has ended and
- * a slot is free.
+ * Requests as many messages as there are free slots, one request at a time, until only a new session helps. The next request follows when the one before has
+ * ended and a slot is free.
  */
 async function pullUntilBroken(consuming: Consuming, slots: ConsumeSlots, stop: AbortSignal): Promise<void> {
   const { link, options } = consuming;

@@ -24,9 +24,9 @@ const STOP_PATIENCE_MS = 1500;
 const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 /**
- * The status of a connection: lost; back; a listener here is too slow and loses signals; the server has refused something; we refuse a user above the rate; the server
- * refuses our credential; it is back with an untrusted certificate; it is away while we stop, and is not waited for. The detail names the server, the subject or the user,
- * and what to do.
+ * The status of a connection: lost; back; a listener here is too slow and loses signals; the server has refused something; we refuse a user above the rate;
+ * the server refuses our credential; it is back with an untrusted certificate; it is away while we stop, and is not waited for. The detail names the server,
+ * the subject or the user, and what to do.
  */
 export type BusStatus =
   | "disconnected"
@@ -49,8 +49,8 @@ export type LinkOptions = NatsAccess & {
 };
 
 /**
- * A connection that knows whether it is up. The client library keeps what is written while it is down in a buffer that each attempt to reconnect empties: nothing may be
- * written then, so everything that must not be lost waits for `whenUp` first.
+ * A connection that knows whether it is up. The client library keeps what is written while it is down in a buffer that each attempt to reconnect empties:
+ * nothing may be written then, so everything that must not be lost waits for `whenUp` first.
  */
 export class NatsLink {
   readonly connection: NatsConnection;
@@ -81,8 +81,9 @@ export class NatsLink {
   }
 
   /**
-   * Tries until timeoutMs (default 10 s); then FaultError unavailable. A credential that the server refuses, and a certificate that we do, fail immediately: `isCredentialRefused`
-   * is true of the error. Rejects with FaultError invalid_request when the credential cannot be read, and cancelled once the signal is aborted.
+   * Tries until timeoutMs (default 10 s); then FaultError unavailable. A credential that the server refuses, and a certificate that we do, fail immediately:
+   * `isCredentialRefused` is true of the error. Rejects with FaultError invalid_request when the credential cannot be read, and cancelled once the signal is
+   * aborted.
    */
   static async open(options: LinkOptions): Promise<NatsLink> {
     const { url, tls, inboxPrefix, timeoutMs = 10_000, signal } = options;
@@ -171,8 +172,8 @@ export class NatsLink {
   }
 
   /**
-   * Limits the patience from now on: a connection that is away, now or later, and not back after STOP_PATIENCE_MS is closed, so that every pending call ends. A connection
-   * that is up is used as before. The status says how much was left undone.
+   * Limits the patience from now on: a connection that is away, now or later, and not back after STOP_PATIENCE_MS is closed, so that every pending call ends.
+   * A connection that is up is used as before. The status says how much was left undone.
    */
   leave(): void {
     if (this.#leaving) return;
@@ -180,7 +181,10 @@ export class NatsLink {
     if (!this.up) void this.#closeIfAway();
   }
 
-  /** Waits for what needs the server, but no longer than limitMs, and not when the connection is closed meanwhile: the client library leaves then what it has begun. */
+  /**
+   * Waits for what needs the server, but no longer than limitMs, and not when the connection is closed meanwhile: the client library leaves then what it has
+   * begun.
+   */
   async within(limitMs: number, work: Promise<unknown>): Promise<void> {
     await within(limitMs, Promise.race([work, this.connection.closed()]));
   }
@@ -263,7 +267,9 @@ export class NatsLink {
     void this.#checkCertificate(this.#away.signal);
   }
 
-  /** The client library does not report why it cannot reconnect, so an attempt of our own finds out now and then. The library reports refusals by the server. */
+  /**
+   * The client library does not report why it cannot reconnect, so an attempt of our own finds out now and then. The library reports refusals by the server.
+   */
   async #checkCertificate(back: AbortSignal): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       await pause(backoffMs(attempt, REFUSED_RETRY), back);

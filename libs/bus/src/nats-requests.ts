@@ -31,8 +31,8 @@ const REPLICA = /^[A-Z0-9]{1,64}$/;
 const ANSWERED_AFTER_LOSS_MS = 500;
 
 /**
- * Requests that share one inbox, as the client library's own do. Those make an Error for every answer, which is a quarter of what a request costs, and cannot be
- * cancelled.
+ * Requests that share one inbox, as the client library's own do. Those make an Error for every answer, which is a quarter of what a request costs, and cannot
+ * be cancelled.
  */
 export class NatsRequests {
   readonly #link: NatsLink;

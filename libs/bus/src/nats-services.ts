@@ -117,8 +117,8 @@ function requestTaker(link: NatsLink, answer: Answering["answer"]): (request: Ms
 }
 
 /**
- * The connection, without requests whose answer is to go elsewhere than to an inbox. In NATS a caller may name any subject for the answer, and we may publish to some that
- * the caller may not: buckets, the log, the API that empties them. It also covers the requests that the services library answers by itself.
+ * The connection, without requests whose answer is to go elsewhere than to an inbox. In NATS a caller may name any subject for the answer, and we may publish
+ * to some that the caller may not: buckets, the log, the API that empties them. It also covers the requests that the services library answers by itself.
  */
 function answeringInboxes(link: NatsLink, service: string): NatsConnection {
   const { connection } = link;
@@ -193,8 +193,8 @@ function send(link: NatsLink, request: Msg, reply: Reply): void {
 }
 
 /**
- * Sends a reply after the connection was lost since the request. The caller's inbox may not be back yet, so the reply asks the server to report a missing receiver, and
- * is then sent again. Ends when the caller has stopped waiting.
+ * Sends a reply after the connection was lost since the request. The caller's inbox may not be back yet, so the reply asks the server to report a missing
+ * receiver, and is then sent again. Ends when the caller has stopped waiting.
  */
 async function insist(link: NatsLink, request: Msg, reply: Reply): Promise<void> {
   const endMs = performance.now() + REPLY_WAIT_MS;

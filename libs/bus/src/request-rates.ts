@@ -7,7 +7,8 @@ export type RateDecision =
   | { readonly kind: "refuse"; readonly retryAfterMs: number };
 
 /**
- * A bucket of `burst` tokens that gains `perSecond`, as one number: `fullAtMs`, when it is full again. Times are monotonic milliseconds; -Infinity is an unused bucket.
+ * A bucket of `burst` tokens that gains `perSecond`, as one number: `fullAtMs`, when it is full again. Times are monotonic milliseconds; -Infinity is an
+ * unused bucket.
  */
 export function decideRate({ perSecond, burst }: RequestRate, fullAtMs: number, nowMs: number): RateDecision {
   const tokenMs = 1000 / perSecond;
@@ -88,12 +89,18 @@ const INBOX = "_INBOX.";
 /** Names of users in the table of rights; other names share a bucket. */
 const USER = /^[a-z0-9][a-z0-9_-]{0,62}$/i;
 
-/** Whether an answer may go there. A responder has more rights than its caller: the server would accept a publication to another subject as the responder's own. */
+/**
+ * Whether an answer may go there. A responder has more rights than its caller: the server would accept a publication to another subject as the responder's
+ * own.
+ */
 export function isInbox(reply: string | undefined): boolean {
   return reply?.startsWith(INBOX) === true;
 }
 
-/** Whose inbox it is: _INBOX.<user>.<connection>.<request>. Undefined for one without a user, as a server with one token for all has them: _INBOX.<connection>.<request>. */
+/**
+ * Whose inbox it is: _INBOX.<user>.<connection>.<request>. Undefined for one without a user, as a server with one token for all has them:
+ * _INBOX.<connection>.<request>.
+ */
 export function userOfInbox(reply: string | undefined): string | undefined {
   if (reply === undefined || !isInbox(reply)) return undefined;
   const [, user = "", ...rest] = reply.split(".", 5);

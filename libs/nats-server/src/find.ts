@@ -34,10 +34,10 @@ const DOWNLOADS = "https://github.com/nats-io/nats-server/releases";
 const SOURCES: readonly Source[] = [releaseDownload(PINNED_RELEASE), goInstall(), debianPackage()];
 
 /**
- * Finds a nats-server binary of version 2.11 or later, or fetches one into the cache: MUSTER_NATS_SERVER, then PATH, then the cache, then the pinned download with
- * its checksum, `go install`, and the Debian package unpacked without root. A slow way to fetch gets the next one beside it, and one limit holds for all
- * of them. Rejects with FaultError unavailable whose message says what was tried and what to do by hand, and with cancelled when the signal is aborted. Several
- * concurrent callers fetch once.
+ * Finds a nats-server binary of version 2.11 or later, or fetches one into the cache: MUSTER_NATS_SERVER, then PATH, then the cache, then the pinned download
+ * with its checksum, `go install`, and the Debian package unpacked without root. A slow way to fetch gets the next one beside it, and one limit holds for all
+ * of them. Rejects with FaultError unavailable whose message says what was tried and what to do by hand, and with cancelled when the signal is aborted.
+ * Several concurrent callers fetch once.
  */
 export async function findNatsServer(options: FindOptions): Promise<FoundNatsServer> {
   const { env, onProgress = () => undefined, signal = new AbortController().signal } = options;

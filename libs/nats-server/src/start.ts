@@ -24,7 +24,10 @@ export type NatsServerOptions = {
   readonly tls?: { readonly certFile: string; readonly keyFile: string };
   /** Takes part in a cluster, so that streams can have replicas; JetStream answers once a majority of the servers is up. */
   readonly cluster?: NatsClusterOptions;
-  /** Every write reaches the disk before it is acknowledged. Otherwise the system writes it within two minutes, and a power loss loses what it has not written. Default false. */
+  /**
+   * Every write reaches the disk before it is acknowledged. Otherwise the system writes it within two minutes, and a power loss loses what it has not
+   * written. Default false.
+   */
   readonly syncAlways?: boolean;
   /** What JetStream may write to disk in all; default what the server finds. Beyond it every write is refused. */
   readonly maxStoreBytes?: number | undefined;
@@ -57,8 +60,8 @@ const READY_TIMEOUT_MS = 20_000;
 const STOP_TIMEOUT_MS = 10_000;
 
 /**
- * Starts a nats-server with JetStream and resolves once it answers. Disposing stops it with SIGTERM, then SIGKILL. It does not outlive this process, however that
- * ends, and hears no signal from the terminal.
+ * Starts a nats-server with JetStream and resolves once it answers. Disposing stops it with SIGTERM, then SIGKILL. It does not outlive this process, however
+ * that ends, and hears no signal from the terminal.
  */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const { directory } = options;
@@ -100,8 +103,8 @@ function renderConfiguration(options: NatsServerOptions, portsDirectory: string)
     `log_file: ${quote(join(options.directory, LOG))}`,
     "logfile_size_limit: 10MB",
     "max_payload: 1MB",
-    // A process that is frozen (suspended, or its machine is gone) stays in its queue groups and swallows its share of the requests until the server drops it: with
-    // these after 4 to 6 seconds, about as long as a lead lasts without its leader; by default after minutes.
+    // A process that is frozen (suspended, or its machine is gone) stays in its queue groups and swallows its share of the requests until the server drops
+    // it: with these after 4 to 6 seconds, about as long as a lead lasts without its leader; by default after minutes.
     'ping_interval: "2s"',
     "ping_max: 2",
     options.users === undefined

@@ -5,8 +5,8 @@ import type { Logger } from "./logger.ts";
 const MAX_NAMED = 10;
 
 /**
- * For a sweep that leaves objects of other installations alone: takes, at each sweep, the installation id of each such object. Logs every change of their number, and
- * exports the number as a metric by `what`, which is one of a few words. `own`: id of this installation.
+ * For a sweep that leaves objects of other installations alone: takes, at each sweep, the installation id of each such object. Logs every change of their
+ * number, and exports the number as a metric by `what`, which is one of a few words. `own`: id of this installation.
  */
 export function reportForeignObjects(
   logger: Pick<Logger, "info" | "warn">,
@@ -22,7 +22,7 @@ export function reportForeignObjects(
     if (found === before) return;
     before = found;
     const others = [...new Set(installations)].sort().slice(0, MAX_NAMED);
-    if (found === 0) logger.info({ what, own }, "nothing of other installations is met any more");
+    if (found === 0) logger.info({ what, own }, "no objects of other installations are left");
     else logger.warn({ what, found, others, own }, "objects of other installations are left alone");
   };
 }

@@ -36,9 +36,9 @@ export type WatchOptions = {
 };
 
 /**
- * Typed key-value on JetStream. Every write names the revision it replaces, so no write is lost to a concurrent one.
- * Rejects with FaultError: conflict, already_exists, limit_exceeded (value too large, bucket full), invalid_request (key), unavailable (of "disk of nats" where the server
- * answers and does not store). After unavailable a write may have happened or not: read, or write again and take the conflict as the answer.
+ * Typed key-value on JetStream. Every write names the revision it replaces, so no write is lost to a concurrent one. Rejects with FaultError: conflict,
+ * already_exists, limit_exceeded (value too large, bucket full), invalid_request (key), unavailable (of "disk of nats" where the server answers and does not
+ * store). After unavailable a write may have happened or not: read, or write again and take the conflict as the answer.
  */
 export type Bucket<Value, Input = Value> = {
   readonly name: string;
@@ -53,7 +53,10 @@ export type Bucket<Value, Input = Value> = {
   modify(...of: Parameters<Modify<Value, Input>>): ReturnType<Modify<Value, Input>>;
   /** Entries whose key matches, in key order. `filter` has the form of a subject: `session.*.>`; all by default. */
   list(filter?: string): Promise<Entry<Value>[]>;
-  /** First the present entries, then "synced", then every later change, in order per key, until the signal. Survives reconnects without a gap, and once it has caught up also refusals (a limit, a permission). */
+  /**
+   * First the present entries, then "synced", then every later change, in order per key, until the signal. Survives reconnects without a gap, and once it has
+   * caught up also refusals (a limit, a permission).
+   */
   watch(options: WatchOptions): AsyncIterable<Change<Value>>;
 };
 
@@ -152,7 +155,10 @@ export async function bucketFill(connection: NatsConnection, name: string, timeo
   }
 }
 
-/** Revision of the latest write to the bucket of this name: a view of this revision has every write that was acknowledged before the call. Rejects as a bucket does. */
+/**
+ * Revision of the latest write to the bucket of this name: a view of this revision has every write that was acknowledged before the call. Rejects as a bucket
+ * does.
+ */
 export async function bucketRevision(
   connection: NatsConnection,
   name: string,

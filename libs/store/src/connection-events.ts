@@ -10,7 +10,10 @@ type Followed = { up: boolean; readonly listeners: Set<Listener> };
 
 const followed = new WeakMap<NatsConnection, Followed>();
 
-/** Reports when the connection is lost, is back, or is closed for good. Returns the function that stops. One reader of the connection's status serves all listeners. */
+/**
+ * Reports when the connection is lost, is back, or is closed for good. Returns the function that stops. One reader of the connection's status serves all
+ * listeners.
+ */
 export function onConnectionEvent(connection: NatsConnection, listener: Listener): () => void {
   const { listeners } = follow(connection);
   listeners.add(listener);
@@ -37,9 +40,9 @@ export async function connectionUp(connection: NatsConnection, signal: AbortSign
 }
 
 /**
- * Sends a request once the connection stands, and rejects with unavailable as soon as it is lost. Without this both would wait for their time limit: the client forgets
- * what is sent while it reconnects, and does not fail requests whose answer can no longer come. Rejects, too, when the connection does not come back within
- * timeoutMs; then nothing was sent.
+ * Sends a request once the connection stands, and rejects with unavailable as soon as it is lost. Without this both would wait for their time limit: the
+ * client forgets what is sent while it reconnects, and does not fail requests whose answer can no longer come. Rejects, too, when the connection does not
+ * come back within timeoutMs; then nothing was sent.
  */
 export async function ask<Reply>(
   connection: NatsConnection,

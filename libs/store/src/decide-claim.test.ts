@@ -80,8 +80,8 @@ describe("deciding about a lock", () => {
 
 describe("what stands in the bucket", () => {
   it("is distinguished by its key, and anything else is left alone", () => {
-    expect(nameOfKey(sessionKey("s-1"))).toEqual({ of: "session", session: "s-1" });
-    expect(nameOfKey(lockKey("a.b"))).toEqual({ of: "lock", lock: "a.b" });
+    expect(nameOfKey(sessionKey("s-1"))).toEqual({ kind: "session", session: "s-1" });
+    expect(nameOfKey(lockKey("a.b"))).toEqual({ kind: "lock", lock: "a.b" });
     for (const key of ["session", "session.", "session.a.b", "session.ä", "locks.a", "other"])
       expect(nameOfKey(key)).toBeUndefined();
   });

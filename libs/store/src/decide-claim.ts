@@ -40,8 +40,9 @@ export type ExpiryDecision =
   | { readonly kind: "wait"; readonly forMs: number; readonly because: "alive" };
 
 /**
- * Decides whether a session has expired: it has once it was silent for its whole time, counted from when we saw its last sign of life: that is later than when it was sent, from which
- * the session counts, so it has stopped by then. Its key is deleted at that very revision: a renewal that came meanwhile wins, and one that comes later is refused.
+ * Decides whether a session has expired: it has once it was silent for its whole time, counted from when we saw its last sign of life: that is later than
+ * when it was sent, from which the session counts, so it has stopped by then. Its key is deleted at that very revision: a renewal that came meanwhile wins,
+ * and one that comes later is refused.
  */
 export function decideExpiry(session: ObservedSession, nowMs: number): ExpiryDecision {
   const forMs = session.seenAtMs + session.ttlMs - nowMs;
@@ -82,10 +83,13 @@ export function lockKey(lock: string): string {
 /** The kind and name of a key of the bucket; undefined for a foreign key. */
 export function nameOfKey(
   key: string,
-): { readonly of: "session"; readonly session: string } | { readonly of: "lock"; readonly lock: string } | undefined {
-  if (key.startsWith(LOCK)) return { of: "lock", lock: key.slice(LOCK.length) };
+):
+  | { readonly kind: "session"; readonly session: string }
+  | { readonly kind: "lock"; readonly lock: string }
+  | undefined {
+  if (key.startsWith(LOCK)) return { kind: "lock", lock: key.slice(LOCK.length) };
   const session = key.slice(SESSION.length);
-  return key.startsWith(SESSION) && SESSION_ID.test(session) ? { of: "session", session } : undefined;
+  return key.startsWith(SESSION) && SESSION_ID.test(session) ? { kind: "session", session } : undefined;
 }
 
 /** An unreadable record counts as an unknown session, which gets our own time to live. */

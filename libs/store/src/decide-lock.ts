@@ -23,8 +23,9 @@ export type LockDecision =
   | { readonly kind: "wait"; readonly forMs: number; readonly because: "held" };
 
 /**
- * Decides whether we may take the lock. One that is held is free for others once its holder was silent for its whole time, counted from when we saw its last sign of life: that
- * is later than when it was sent, from which the holder counts, so the holder has stopped by then. "ours" is a record whose answer was lost.
+ * Decides whether we may take the lock. One that is held is free for others once its holder was silent for its whole time, counted from when we saw its last
+ * sign of life: that is later than when it was sent, from which the holder counts, so the holder has stopped by then. "ours" is a record whose answer was
+ * lost.
  */
 export function decideLock(observed: ObservedLock, session: string, nowMs: number): LockDecision {
   const { record, revision } = observed;

@@ -38,8 +38,8 @@ export type Held = {
 const NEXT_RENEWAL = { renewed: 1 / 3, unknown: 1 / 10, behind: 0, taken: 0 } as const;
 
 /**
- * Runs the work while the record is renewed, and releases it afterwards. The work's signal is aborted when the time to live has passed since the last successful
- * renewal was sent, and immediately when another owner is seen to have taken it.
+ * Runs the work while the record is renewed, and releases it afterwards. The work's signal is aborted when the time to live has passed since the last
+ * successful renewal was sent, and immediately when another owner is seen to have taken it.
  */
 export async function holdRecord(
   context: HoldContext,

@@ -21,8 +21,9 @@ const codec: Codec<string> = {
 };
 
 /**
- * The id of the installation whose state this NATS has: a word that is a DNS label, the same for all services and for as long as the state is kept, also in its backups.
- * Creates a missing one; of several concurrent callers one creates it, and all get that one. Rejects as a bucket does, and with a plain Error for a malformed id.
+ * The id of the installation whose state this NATS has: a word that is a DNS label, the same for all services and for as long as the state is kept, also in
+ * its backups. Creates a missing one; of several concurrent callers one creates it, and all get that one. Rejects as a bucket does, and with a plain Error
+ * for a malformed id.
  */
 export async function installationOf(connection: NatsConnection): Promise<string> {
   const limits = { maxBytes: BUCKET_BYTES, maxValueBytes: VALUE_BYTES };

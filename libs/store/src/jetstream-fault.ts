@@ -71,8 +71,9 @@ export function serverFull(cause: unknown): FaultError {
 
 /**
  * Maps the client's errors to faults. No answer becomes unavailable, also where the time limit of one request has passed: that limit is ours and not the
- * caller's deadline, which deadline_exceeded would speak of; and a request without an answer has the same unknown outcome as one whose connection was lost, so a
- * writer has to find out in either case, as the contracts of bucket and log say. A fault stays itself, anything else is a defect and comes back as it is.
+ * caller's deadline, which deadline_exceeded would speak of; and a request without an answer has the same unknown outcome as one whose connection was lost,
+ * so a writer has to find out in either case, as the contracts of bucket and log say. A fault stays itself, anything else is a defect and comes back as it
+ * is.
  */
 export function toFault(error: unknown, doing: string): unknown {
   if (isFaultError(error)) return error;

@@ -18,8 +18,8 @@ export type Leadership = {
   /** Aborted as soon as the lead may be lost: the lock could not be renewed in time, or another process took it. */
   readonly signal: AbortSignal;
   /**
-   * Whether the lead is ours at this moment, by our monotonic clock; aborts the signal when it is not. A process that was frozen may run other work before the timer that
-   * aborts the signal: ask before each effect that is not fenced by the token.
+   * Whether the lead is ours at this moment, by our monotonic clock; aborts the signal when it is not. A process that was frozen may run other work before
+   * the timer that aborts the signal: ask before each effect that is not fenced by the token.
    */
   readonly isHeld: () => boolean;
 };
@@ -42,8 +42,9 @@ const LOCKS_BYTES = 16 * 1024 * 1024;
 
 /**
  * Runs `work` while this process leads, again each time it becomes the leader, until the signal. Releases the lock immediately when stopped, so that another
- * replica need not wait for the time limit; one that dies is noticed through a watch. Work that returns while it leads releases the lock and competes for it again.
- * Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError unavailable once the connection is closed for good.
+ * replica need not wait for the time limit; one that dies is noticed through a watch. Work that returns while it leads releases the lock and competes for it
+ * again. Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError unavailable once the connection is
+ * closed for good.
  */
 export async function lead(
   connection: NatsConnection,

@@ -21,8 +21,8 @@ export type Snapshots<State> = {
   /** undefined without a snapshot. Rejects with a plain Error for a damaged one. */
   read(): Promise<Snapshot<State> | undefined>;
   /**
-   * Replaces the stored one if that is older; otherwise does nothing. Rejects with conflict on a concurrent write. Stops at an abort of the signal: the next write
-   * removes what it leaves behind.
+   * Replaces the stored one if that is older; otherwise does nothing. Rejects with conflict on a concurrent write. Stops at an abort of the signal: the next
+   * write removes what it leaves behind.
    */
   write(snapshot: Snapshot<State>, signal: AbortSignal): Promise<void>;
 };

@@ -33,7 +33,10 @@ export type Log<State, Event> = AsyncDisposable & {
 
 export type LogConfig<State, Event> = {
   readonly stream: { readonly name: string; readonly subject: string };
-  /** One entry of the log holds the events of one or more decisions. With `join` each decision is encoded once, without it once more with the others of its entry. */
+  /**
+   * One entry of the log holds the events of one or more decisions. With `join` each decision is encoded once, without it once more with the others of its
+   * entry.
+   */
   readonly events: ListCodec<Event>;
   readonly snapshots: {
     readonly bucket: string;

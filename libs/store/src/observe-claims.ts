@@ -47,7 +47,7 @@ export function observeClaims(bucket: Bucket<unknown>, ttlMs: number, now: () =>
     const { key, revision } = change.kind === "put" ? change.entry : change;
     const name = nameOfKey(key);
     if (name === undefined) return false;
-    if (name.of === "lock") {
+    if (name.kind === "lock") {
       if (change.kind === "delete") return locks.delete(name.lock);
       locks.set(name.lock, { session: readClaim(change.entry.value), revision });
       return true;

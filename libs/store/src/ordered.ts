@@ -47,9 +47,9 @@ const MAX_DRAWS = 20;
 const CONTROL = 100;
 
 /**
- * One pass over a stream in its order: messages, and, from the last of each subject, `caught-up` once every subject that existed at the beginning has been read. Runs
- * until the signal; rejects with FaultError unavailable as soon as a message may have been missed (a gap, a lost connection, silence). The caller decides what
- * follows.
+ * One pass over a stream in its order: messages, and, from the last of each subject, `caught-up` once every subject that existed at the beginning has been
+ * read. Runs until the signal; rejects with FaultError unavailable as soon as a message may have been missed (a gap, a lost connection, silence). The caller
+ * decides what follows.
  */
 export async function* orderedPass(
   connection: NatsConnection,
@@ -177,8 +177,8 @@ function startOf(
 type There = { readonly leader: string | undefined; readonly subjects: Set<string> };
 
 /**
- * A count of subjects is not enough: one that gets a new message while the old one waits is delivered after those newer than the pass, and the server's pending count
- * lags behind what it has stored.
+ * A count of subjects is not enough: one that gets a new message while the old one waits is delivered after those newer than the pass, and the server's
+ * pending count lags behind what it has stored.
  */
 async function countSubjects(
   connection: NatsConnection,

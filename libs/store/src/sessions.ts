@@ -19,21 +19,26 @@ export type Session = {
   /** Aborted as soon as the session may be lost, and with it all its locks; and when the caller stops. */
   readonly signal: AbortSignal;
   /**
-   * Whether the session is live and at work at this moment, by our monotonic clock; aborts the signal when it is not live. A process that was frozen may run other work before the
-   * timer that aborts the signal: ask before each effect that is not fenced by a lock's token.
+   * Whether the session is live and at work at this moment, by our monotonic clock; aborts the signal when it is not live. A process that was frozen may run
+   * other work before the timer that aborts the signal: ask before each effect that is not fenced by a lock's token.
    */
   readonly isHeld: () => boolean;
   /**
-   * Takes a lock until it is unlocked or the session ends; returns the same again for one that it has. undefined when a live session has it or was faster, and once the
-   * session is to end. Retries while the server does not answer, so that no unknown lock is left behind.
-   * Rejects with FaultError invalid_request (key) and limit_exceeded (size of the bucket).
+   * Takes a lock until it is unlocked or the session ends; returns the same again for one that it has. undefined when a live session has it or was faster,
+   * and once the session is to end. Retries while the server does not answer, so that no unknown lock is left behind. Rejects with FaultError invalid_request
+   * (key) and limit_exceeded (size of the bucket).
    */
   lock(key: string): Promise<SessionLock | undefined>;
-  /** Gives the lock up, if it is still this session's. Tries on while the server does not answer: a lock that is left is free as soon as the session is lost. */
+  /**
+   * Gives the lock up, if it is still this session's. Tries on while the server does not answer: a lock that is left is free as soon as the session is lost.
+   */
   unlock(lock: SessionLock): Promise<void>;
   /** What is seen now; the same object until something changes. This session is in it. */
   view(): SessionsView;
-  /** Called immediately, while this session lives, when any session appears or ends and when any lock changes: the time to check for free locks. Returns the function that stops. */
+  /**
+   * Called immediately, while this session lives, when any session appears or ends and when any lock changes: the time to check for free locks. Returns the
+   * function that stops.
+   */
   onChange(listener: () => void): () => void;
 };
 
@@ -56,17 +61,20 @@ export type SessionsOptions = {
 
 /** Some 300,000 locks. */
 const CLAIMS_BYTES = 64 * 1024 * 1024;
-/** Until the next session, after one that was lost or could not be made. Grows with each short-lived one: others took over its work, and released it, for nothing. */
+/**
+ * Until the next session, after one that was lost or could not be made. Grows with each short-lived one: others took over its work, and released it, for
+ * nothing.
+ */
 const NEXT_SESSION = { firstMs: 500, maxMs: 30_000 };
 /** A session that lived this long was not short-lived. */
 const SETTLED_MS = 60_000;
 
 /**
- * Runs `work` with a live session, again with a new one when it was lost, until the signal. A session has any number of locks, which cost no writes while it lives: one that
- * falls silent loses all of them together, and all others are notified. When stopped, the locks and the session are released immediately.
+ * Runs `work` with a live session, again with a new one when it was lost, until the signal. A session has any number of locks, which cost no writes while it
+ * lives: one that falls silent loses all of them together, and all others are notified. When stopped, the locks and the session are released immediately.
  * Work is never run twice at a time: the next session waits until the work of the last one has returned. Work that returns by itself gives the session up.
- * Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError limit_exceeded (`about` is too large, the bucket is full)
- * and unavailable (the connection is closed for good).
+ * Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError limit_exceeded (`about` is too large, the
+ * bucket is full) and unavailable (the connection is closed for good).
  */
 export async function withSessions(
   connection: NatsConnection,

@@ -8,8 +8,8 @@ export type Fill = { readonly bytes: number; readonly maxBytes: number | undefin
 const shown = new WeakMap<NatsConnection, Set<string>>();
 
 /**
- * Exports how full the bucket of this name is, until the connection is closed: each scrape calls `look`. When it rejects the last value stays; another metric reports why
- * a server does not answer.
+ * Exports how full the bucket of this name is, until the connection is closed: each scrape calls `look`. When it rejects the last value stays; another metric
+ * reports why a server does not answer.
  */
 export function showFill(connection: NatsConnection, name: string, look: () => Promise<Fill>): void {
   const known = shown.get(connection) ?? new Set();

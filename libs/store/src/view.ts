@@ -25,8 +25,8 @@ export type ViewOptions = {
   /** Called on each interruption, with the time until the next attempt. */
   readonly onProblem?: (error: unknown, retryInMs: number) => void;
   /**
-   * Called when the view stops following without a request: its content stays stale, and its owner should stop. By default the process ends with the error, unless the
-   * connection was closed.
+   * Called when the view stops following without a request: its content stays stale, and its owner should stop. By default the process ends with the error,
+   * unless the connection was closed.
    */
   readonly onEnd?: (error: unknown) => void;
   /** Monotonic milliseconds. */
@@ -37,8 +37,8 @@ export type ViewOptions = {
 export type Watchable<Value> = { readonly watch: (options: WatchOptions) => AsyncIterable<Change<Value>> };
 
 /**
- * Resolves once the view has caught up. Follows the bucket until disposed, across reconnects and refusals: keys that were deleted in between vanish and listeners
- * are called. Once the connection is closed for good the view stays as it is, its age grows, and `onEnd` is called.
+ * Resolves once the view has caught up. Follows the bucket until disposed, across reconnects and refusals: keys that were deleted in between vanish and
+ * listeners are called. Once the connection is closed for good the view stays as it is, its age grows, and `onEnd` is called.
  */
 export async function openView<Value>(bucket: Watchable<Value>, options: ViewOptions = {}): Promise<View<Value>> {
   const { filter, onProblem, onEnd = endLoudly, now = () => performance.now() } = options;

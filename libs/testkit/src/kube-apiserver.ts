@@ -40,7 +40,10 @@ export function kubeAssets(env: NodeJS.ProcessEnv = process.env): KubeAssets {
   return { found: false, reason };
 }
 
-/** Starts etcd and kube-apiserver on free loopback ports and resolves once the API answers. Disposing ends both and removes their folder. Neither outlives this process, however that ends. */
+/**
+ * Starts etcd and kube-apiserver on free loopback ports and resolves once the API answers. Disposing ends both and removes their folder. Neither outlives
+ * this process, however that ends.
+ */
 export async function kubeApiServer(): Promise<TestKubeApiServer> {
   const assets = kubeAssets();
   if (!assets.found) throw new Error(assets.reason);

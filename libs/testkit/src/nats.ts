@@ -23,8 +23,8 @@ export type TestNats = AsyncDisposable & {
 };
 
 /**
- * Starts nats-server. Where no binary can be had the error says how to have one: a suite never passes without it. `users`: instead of clients with the token it lets
- * in those of an installation, each with its rights. `syncAlways`: it acknowledges a write once it is on the disk.
+ * Starts nats-server. Where no binary can be had the error says how to have one: a suite never passes without it. `users`: instead of clients with the token
+ * it lets in those of an installation, each with its rights. `syncAlways`: it acknowledges a write once it is on the disk.
  */
 export async function natsServer(
   options: { readonly users?: boolean; readonly syncAlways?: boolean } = {},

@@ -11,10 +11,10 @@ import { makeSubscription, type Following, type Subscription } from "./subscript
 /** The pods of many owners, each owner's reported to one subscriber. One connection and one copy of the states serve all of them. */
 export type PodSubscriptions = AsyncDisposable & {
   /**
-   * The current state of every pod of the owner, then each change, in order per pod; the same again, after an item that says so, when the reader was too slow or the
-   * connection was gone. An owner without pods has an empty current state. Ends at the signal, when unsubscribed (waiting changes come first), when its reader
-   * leaves the loop, and when the subscriptions are disposed; rejects with FaultError unavailable once the connection is closed for good.
-   * Throws already_exists while the owner has a subscription.
+   * The current state of every pod of the owner, then each change, in order per pod; the same again, after an item that says so, when the reader was too slow
+   * or the connection was gone. An owner without pods has an empty current state. Ends at the signal, when unsubscribed (waiting changes come first), when
+   * its reader leaves the loop, and when the subscriptions are disposed; rejects with FaultError unavailable once the connection is closed for good. Throws
+   * already_exists while the owner has a subscription.
    */
   subscribe(owner: Owner, options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<PodNews, undefined>;
   /** Ends the owner's subscription; a later one starts over. Throws not_found without a subscription. */

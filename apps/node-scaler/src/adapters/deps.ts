@@ -168,7 +168,7 @@ function makeReporter({ logger }: ServiceContext<Config>, metrics: ScalerMetrics
     },
     failed: (loop, doing, error) => {
       metrics.failed(loop);
-      logger.warn({ loop, doing, err: error }, "not done, and tried again");
+      logger.warn({ loop, doing, err: error }, "an action failed and is retried");
     },
     booted: metrics.booted,
     poolIsWrong: (pool, problems) => logger.error({ pool, problems }, "the provider cannot make nodes of this pool"),

@@ -18,8 +18,8 @@ export type LedgerOptions = {
 const MAX_PAGES = 1000;
 
 /**
- * What waits for machines of the scaled pools. Where one answer of the ledger is not enough, each pool is asked separately, so that a long queue for one pool hides no
- * other.
+ * What waits for machines of the scaled pools. Where one answer of the ledger is not enough, each pool is asked separately, so that a long queue for one pool
+ * hides no other.
  */
 export async function askDemands(
   { ledger, policies, timeoutMs }: LedgerOptions,

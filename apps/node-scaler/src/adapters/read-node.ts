@@ -2,8 +2,8 @@ import { labels, type muster } from "@muster/proto";
 import type { KubeNode } from "../domain/sightings.ts";
 
 /**
- * A node as the watcher reports it. Undefined: the node is gone, or the state is the nameless mark. A node that carries another scaler's name belongs to another
- * installation: its record name is ignored.
+ * A node as the watcher reports it. Undefined: the node is gone, or the state is the nameless mark. A node that carries another scaler's name belongs to
+ * another installation: its record name is ignored.
  */
 export function readNode(state: muster.watch.v1.NodeState, scaler: string): KubeNode | undefined {
   const { name, uid, ready, cordoned, unopened, deleted } = state;

@@ -7,8 +7,8 @@ import type { ScaledNode } from "../domain/node.ts";
 /** The records of nodes. Only the leader writes them: writes of a process that no longer leads reject with FaultError unavailable. */
 export type Records = {
   /**
-   * Resolves when nothing that is stored is missing here. Rejects with FaultError: unavailable, as long as the bucket cannot be followed or a record cannot be read. A node
-   * without a record must not be concluded from then.
+   * Resolves when nothing that is stored is missing here. Rejects with FaultError: unavailable, as long as the bucket cannot be followed or a record cannot
+   * be read. A node without a record must not be concluded from then.
    */
   checkCurrent(): Promise<void>;
   /** In the order of their names. Contains every write that this process has seen. */

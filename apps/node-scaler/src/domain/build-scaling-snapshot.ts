@@ -21,9 +21,9 @@ export function isInUse(node: ScaledNode, { machines, pods }: Use): boolean {
 }
 
 /**
- * Nodes as `compute` is to see them: those in use count for their pool, and are touched no more than Claimed ones. One with pods that the ledger grants all the same is shared with them. One that the
- * ledger would not give away yet is on its way, as if it were booting since then, until the heartbeat ends it because that has lasted too long. So is one that was released and that the next heartbeat
- * makes Available, or another would be booted in between.
+ * Nodes as `compute` is to see them: those in use count for their pool, and are touched no more than Claimed ones. One with pods that the ledger grants all
+ * the same is shared with them. One that the ledger would not give away yet is on its way, as if it were booting since then, until the heartbeat ends it
+ * because that has lasted too long. So is one that was released and that the next heartbeat makes Available, or another would be booted in between.
  */
 export function buildComputedNodes(
   nodes: readonly ScaledNode[],
@@ -80,8 +80,8 @@ export function buildPauses(
 }
 
 /**
- * What a provider has is not known before it was listed once, and what has joined is not while the watcher is silent, so that nothing is made: it could be there
- * already.
+ * What a provider has is not known before it was listed once, and what has joined is not while the watcher is silent, so that nothing is made: it could be
+ * there already.
  */
 export function buildUnseen(
   policies: ReadonlyMap<string, PoolPolicy>,

@@ -16,7 +16,8 @@ export type ChangeVerdict =
   | { readonly kind: "refuse"; readonly fault: Fault };
 
 /**
- * Applies a change to a record. A node that is to end keeps its first reason, unless that reason is withdrawable: only a withdrawable reason is replaced or removed.
+ * Applies a change to a record. A node that is to end keeps its first reason, unless that reason is withdrawable: only a withdrawable reason is replaced or
+ * removed.
  */
 export function decideChange(current: ScaledNode | undefined, change: NodeChange, nowMs: number): ChangeVerdict {
   if (current === undefined) return { kind: "nothing", because: "gone" };

@@ -56,8 +56,8 @@ const FIRST_PAUSE_MS = 10_000;
 const LONGEST_PAUSE_MS = 300_000;
 
 /**
- * The pause after one more failure. Several nodes that fail in one round are one failure: those that fail during a pause do not make it longer, unless the provider
- * names a longer one.
+ * The pause after one more failure. Several nodes that fail in one round are one failure: those that fail during a pause do not make it longer, unless the
+ * provider names a longer one.
  */
 export function lengthenBackoff(
   before: BootBackoff | undefined,

@@ -68,7 +68,8 @@ function describeBoots(plan: GroupPlan, nowMs: number): Wait | undefined {
   const beside =
     shared.length === 0
       ? ""
-      : `; ${count(shared.length, "node")} ${shared.length === 1 ? "has" : "have"} pods that the ledger does not count: ${shared.slice(0, MAX_NAMED).join(", ")}`;
+      : `; ${count(shared.length, "node")} ${shared.length === 1 ? "has" : "have"} pods that the ledger does not count: ` +
+        shared.slice(0, MAX_NAMED).join(", ");
   return waitOf(
     plan.group,
     "BOOTING",

@@ -6,15 +6,18 @@ export const FULL: Load = { cpuMilli: Infinity, memoryBytes: Infinity, gpus: Inf
 
 /** The loads of nodes in their order, where the first that has room is found without asking of each. */
 export type Loads = {
-  /** Place of the first load with room. `hasRoom` must be monotonic: it is also called with the minimum of several loads, and room for more implies room for less. */
+  /**
+   * Place of the first load with room. `hasRoom` must be monotonic: it is also called with the minimum of several loads, and room for more implies room for
+   * less.
+   */
   find(hasRoom: (load: Load) => boolean): number | undefined;
   /** The place after the last one is a new one. */
   set(place: number, load: Load): void;
 };
 
 /**
- * A tree of minima: an entry holds the minimum of each amount of its two children, so that a subtree without room is skipped as a whole. Where one child lacks one
- * amount and the other child another, the subtree is searched and yields nothing.
+ * A tree of minima: an entry holds the minimum of each amount of its two children, so that a subtree without room is skipped as a whole. Where one child
+ * lacks one amount and the other child another, the subtree is searched and yields nothing.
  */
 export function indexLoads(): Loads {
   const levels: Load[][] = [[]];

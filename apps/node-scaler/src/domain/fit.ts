@@ -76,7 +76,10 @@ export function compareNames(one: string, other: string): number {
   return one < other ? -1 : 1;
 }
 
-/** The kinds of free nodes that a demand may be given, in the order in which they are taken: true is spot. A free node costs less than another one, whatever its kind. */
+/**
+ * The kinds of free nodes that a demand may be given, in the order in which they are taken: true is spot. A free node costs less than another one, whatever
+ * its kind.
+ */
 export function spotsFor({ spot }: Pick<Demand, "spot">): readonly boolean[] {
   return spot === "Preferred" ? [true, false] : [spot === "Always"];
 }
@@ -87,7 +90,8 @@ export function volumeFor(demand: Demand, { policy }: Pool): number | undefined 
 }
 
 /**
- * Whether a node may stay bound to a demand. With the policy Preferred both kinds may: a node that was booted on demand while spot was short is not given up for it.
+ * Whether a node may stay bound to a demand. With the policy Preferred both kinds may: a node that was booted on demand while spot was short is not given up
+ * for it.
  */
 export function suits({ spec, sharedWith }: ComputedNode, demand: Demand, pool: Pool): boolean {
   return (
@@ -103,8 +107,8 @@ export function suits({ spec, sharedWith }: ComputedNode, demand: Demand, pool: 
 }
 
 /**
- * Whether a machine that the scaler did not make does for a demand. What is not known of it is taken to be right, since the ledger will give it away all the same;
- * except the zone: a demand that names one is for pods that would not be placed anywhere else.
+ * Whether a machine that the scaler did not make does for a demand. What is not known of it is taken to be right, since the ledger will give it away all the
+ * same; except the zone: a demand that names one is for pods that would not be placed anywhere else.
  */
 export function machineSuits(machine: FreeMachine, demand: Demand): boolean {
   return (

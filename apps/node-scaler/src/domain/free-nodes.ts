@@ -12,8 +12,8 @@ export type FreeNodes = {
 };
 
 /**
- * One node in a ring of those that suit alike, best first; the first link of a ring is none of them. A link that was taken out keeps its neighbours, so that it can
- * be put back as long as that happens in the reverse order.
+ * One node in a ring of those that suit alike, best first; the first link of a ring is none of them. A link that was taken out keeps its neighbours, so that
+ * it can be put back as long as that happens in the reverse order.
  */
 class Link {
   readonly node: ComputedNode | undefined;

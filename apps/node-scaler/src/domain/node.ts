@@ -25,8 +25,8 @@ export type TerminationCode =
   | "REQUESTED";
 
 /**
- * The node is to end. Set once and never withdrawn, except IDLE, RETURNED and POOL_REMOVED on a node that the ledger granted before the cordon was visible to all; any
- * other reason replaces one of these three.
+ * The node is to end. Set once and never withdrawn, except IDLE, RETURNED and POOL_REMOVED on a node that the ledger granted before the cordon was visible to
+ * all; any other reason replaces one of these three.
  */
 export type Termination = {
   readonly code: TerminationCode;

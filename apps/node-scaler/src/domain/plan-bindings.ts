@@ -49,8 +49,8 @@ const MAX_ATTEMPTS = 20;
 /**
  * Which node each demand gets: the one that is bound to it already, a machine that was not made for it, a free node, or a new one.
  *
- * A group that cannot be completed releases what it holds, and everything is planned again, so that a second round with the same snapshot changes nothing. Before the
- * last attempt every group that holds only a part of its nodes releases it.
+ * A group that cannot be completed releases what it holds, and everything is planned again, so that a second round with the same snapshot changes nothing.
+ * Before the last attempt every group that holds only a part of its nodes releases it.
  */
 export function planBindings(world: BindingWorld): BindingPlan {
   const verdicts = rememberVerdicts(world);

@@ -182,8 +182,8 @@ function planHealth({ node, kubeNode }: Seen, snapshot: HeartbeatSnapshot): Hear
 }
 
 /**
- * Why a ready node is of no use: the ledger does not list it among its machines, or would not grant it. Undefined: the node can be granted, is held, or the ledger does
- * not answer.
+ * Why a ready node is of no use: the ledger does not list it among its machines, or would not grant it. Undefined: the node can be granted, is held, or the
+ * ledger does not answer.
  */
 function describeNotOffered(
   { status }: ScaledNode,

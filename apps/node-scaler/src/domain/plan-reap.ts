@@ -100,8 +100,9 @@ export type ReapStep =
 export const TERMINATED_KEPT_MS = 30_000;
 
 /**
- * Plans how nodes end. A node is cordoned; once the ledger has seen that and no owner holds the node, it is drained, or stopped without a drain when it is overdue. It
- * is Terminating until the provider no longer lists the instance; then the Kubernetes node and the record are deleted. An idle node that was granted meanwhile is kept.
+ * Plans how nodes end. A node is cordoned; once the ledger has seen that and no owner holds the node, it is drained, or stopped without a drain when it is
+ * overdue. It is Terminating until the provider no longer lists the instance; then the Kubernetes node and the record are deleted. An idle node that was
+ * granted meanwhile is kept.
  */
 export function planReap(snapshot: ReapSnapshot): ReapStep[] {
   const byNode = instancesByNode(snapshot.instances);
@@ -192,8 +193,8 @@ function drainMsOf({ atMs, drainUntilMs }: Termination): number {
 }
 
 /**
- * The node was granted before its cordon was visible, so that it is not surplus. The observed node may be older than its cordon, which would stay under the holder; so
- * every name is uncordoned, which does nothing without a cordon.
+ * The node was granted before its cordon was visible, so that it is not surplus. The observed node may be older than its cordon, which would stay under the
+ * holder; so every name is uncordoned, which does nothing without a cordon.
  */
 function withdraw(node: ScaledNode, kubeNodes: readonly KubeNode[]): ReapStep[] {
   const uncordons = kubeNodes.map(({ name }): ReapStep => {
@@ -249,8 +250,8 @@ function planStop(
 }
 
 /**
- * An idle node that joined only after its end was decided is cordoned; an owner that was granted it before the cordon was visible keeps it until it is released.
- * Undefined: nothing prevents the stop.
+ * An idle node that joined only after its end was decided is cordoned; an owner that was granted it before the cordon was visible keeps it until it is
+ * released. Undefined: nothing prevents the stop.
  */
 function planLate(
   { name, spec: { terminate } }: ScaledNode,

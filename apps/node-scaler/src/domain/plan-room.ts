@@ -23,8 +23,9 @@ export type RoomPlan = {
 };
 
 /**
- * Which nodes are ended before their idle time is over, because a group waits for nodes of a pool that may have no more: only nodes that no waiting demand could be
- * given and that do not stand by, the newest first. As many are ended as the group lacks, less those that end already, and none when all of them were not enough.
+ * Which nodes are ended before their idle time is over, because a group waits for nodes of a pool that may have no more: only nodes that no waiting demand
+ * could be given and that do not stand by, the newest first. As many are ended as the group lacks, less those that end already, and none when all of them
+ * were not enough.
  */
 export function planRoom(world: RoomWorld): RoomPlan {
   const { round, plans } = world;

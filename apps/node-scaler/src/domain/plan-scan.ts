@@ -67,8 +67,8 @@ export type ScanPlan = { readonly steps: readonly ScanStep[]; readonly suspects:
 const WITH_INSTANCE: ReadonlySet<Phase> = new Set(["Created", "Available", "Claimed", "Cleaning"]);
 
 /**
- * What should not be: instances without a record, records whose instance vanished, Kubernetes nodes of neither. Whatever is wrong in two scans, one after the other, is
- * ended; nothing is done after one. A provider that does not answer keeps its suspects as they are.
+ * What should not be: instances without a record, records whose instance vanished, Kubernetes nodes of neither. Whatever is wrong in two scans, one after the
+ * other, is ended; nothing is done after one. A provider that does not answer keeps its suspects as they are.
  */
 export function planScan(snapshot: ScanSnapshot): ScanPlan {
   const findings = [...findOrphans(snapshot), ...findVanished(snapshot), ...findStrayKubeNodes(snapshot)];

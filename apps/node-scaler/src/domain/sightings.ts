@@ -80,8 +80,8 @@ export function instanceKey({ provider, instanceId }: Pick<ListedInstance, "prov
 }
 
 /**
- * Whether a machine can be granted now. What is free is decided in one place, by the ledger; the scaler repeats its answer and has no rule of its own, or the two would wait for each
- * other.
+ * Whether a machine can be granted now. What is free is decided in one place, by the ledger; the scaler repeats its answer and has no rule of its own, or the
+ * two would wait for each other.
  */
 export function isFree(machine: Machine | undefined): boolean {
   return machine?.standing === "FREE";

@@ -37,8 +37,8 @@ type BootFailureNews = {
 };
 
 /**
- * What is remembered of boots that failed, after a round of the heartbeat. A kind is forgotten once one of its nodes has been of use, or well for a while: that one is
- * ready is not enough, or unusable nodes that become ready would be recreated without a pause.
+ * What is remembered of boots that failed, after a round of the heartbeat. A kind is forgotten once one of its nodes has been of use, or well for a while:
+ * that one is ready is not enough, or unusable nodes that become ready would be recreated without a pause.
  */
 export function transitionBootFailures(
   before: readonly BootFailure[],

@@ -46,8 +46,8 @@ function noteBoots(
 }
 
 /**
- * Only young instances and those that may be reclaimed change at any time; the scan asks for all of them, less often, and the next heartbeat acts on a notice in its
- * list. A leader lists each provider once before it makes anything there.
+ * Only young instances and those that may be reclaimed change at any time; the scan asks for all of them, less often, and the next heartbeat acts on a notice
+ * in its list. A leader lists each provider once before it makes anything there.
  */
 function providersToAsk({ memory, records, providers }: Scaler): ReadonlySet<string> {
   const unseen = [...providers.keys()].filter((name) => !memory.lists.has(name));

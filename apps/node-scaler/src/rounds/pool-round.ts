@@ -20,8 +20,8 @@ import { bootNode } from "./boot-node.ts";
 const MAX_WRITES_IN_FLIGHT = 32;
 
 /**
- * Observes demand and nodes, and makes nodes or marks them to end. Rejects while records, demand or machines are unknown, and does nothing before this leader's first
- * complete heartbeat. Boots continue after the round; their records are written in it, so that the next round counts them.
+ * Observes demand and nodes, and makes nodes or marks them to end. Rejects while records, demand or machines are unknown, and does nothing before this
+ * leader's first complete heartbeat. Boots continue after the round; their records are written in it, so that the next round counts them.
  */
 export async function poolRound(scaler: Scaler): Promise<void> {
   const { memory, records, policies } = scaler;

@@ -32,9 +32,9 @@ const BATCH = 1000;
 const MAX_WAITING = 100_000;
 
 /**
- * Publishes news until it is on disk or the announcer is disposed. Only the last one of a batch is acknowledged, which implies all before it unless the connection
- * was lost meanwhile; then all are sent again, and their message ids remove duplicates. A grant that is lost with this process is published by the next leader, which
- * announces every grant that it finds. A lost end is not published again: a query answers that the reservation does not exist.
+ * Publishes news until it is on disk or the announcer is disposed. Only the last one of a batch is acknowledged, which implies all before it unless the
+ * connection was lost meanwhile; then all are sent again, and their message ids remove duplicates. A grant that is lost with this process is published by the
+ * next leader, which announces every grant that it finds. A lost end is not published again: a query answers that the reservation does not exist.
  */
 export function makeAnnouncer(bus: Bus, deps: AnnouncerDeps): Announcer {
   let waiting: Announcement[] = [];

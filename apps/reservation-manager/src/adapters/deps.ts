@@ -86,7 +86,7 @@ async function openViewOf<Value>(
     name,
     codec,
     onDecodeError: (problem) => {
-      logger.warn({ err: problem, bucket: name }, "going on without an entry");
+      logger.warn({ err: problem, bucket: name }, "skipping an unreadable entry");
     },
   });
   const onProblem = (error: unknown, retryInMs: number): void => {
@@ -118,11 +118,11 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       pause,
       losses: manager.losses,
       dropped: (count) => {
-        logger.warn({ count }, "announcements were given up because too many wait");
+        logger.warn({ count }, "dropped announcements because too many wait");
       },
       failed: ({ kind, reservation }, error) => {
         const news = { reservation: idOf(reservation.sequence), kind };
-        logger.warn({ ...news, err: error }, "an announcement failed, trying again");
+        logger.warn({ ...news, err: error }, "an announcement failed and is retried");
       },
     });
     const keeper = new LedgerKeeper(

@@ -36,8 +36,8 @@ export type Observer = {
 };
 
 /**
- * A partial snapshot is closed: it has every pod of its nodes, which occupy a node or are lost with it. So its plan equals that part of the full plan. What only a newer
- * view shows, such as an object that another replica has published and that is gone, waits for the next full snapshot.
+ * A partial snapshot is closed: it has every pod of its nodes, which occupy a node or are lost with it. So its plan equals that part of the full plan. What
+ * only a newer view shows, such as an object that another replica has published and that is gone, waits for the next full snapshot.
  */
 export function makeObserver(sources: Sources): Observer {
   const { pods, nodes, podSide, nodeSide, markSide, podView, nodeView } = sources;

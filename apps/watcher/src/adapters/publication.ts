@@ -16,7 +16,8 @@ type OwnWrite<State> = { readonly revision: number; readonly state: State | unde
 const MAX_ECHO_DELAY_MS = 10_000;
 
 /**
- * The view shows a write a little after it is acknowledged. Until then our own writes stand in for it, or the next pass would plan them again and conflict with itself.
+ * The view shows a write a little after it is acknowledged. Until then our own writes stand in for it, or the next pass would plan them again and conflict
+ * with itself.
  */
 export function publication<State>(
   bucket: Pick<Bucket<State>, "create" | "update" | "delete">,

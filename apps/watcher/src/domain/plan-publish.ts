@@ -72,9 +72,9 @@ const CLOCK_DIFFERENCE_MS = 60_000;
 /**
  * Plans the writes that make the published states equal to the observed ones.
  *
- * Several watchers publish concurrently without a leader, so each must detect that it is behind. A state is replaced only by one that was observed later. A published
- * object that is not observed is declared gone only by a watcher that has observed more than the published state. Resource versions order observations. They restart when
- * a cluster is rebuilt or restored, so an object created, or a list requested, after the published observation is later, too.
+ * Several watchers publish concurrently without a leader, so each must detect that it is behind. A state is replaced only by one that was observed later. A
+ * published object that is not observed is declared gone only by a watcher that has observed more than the published state. Resource versions order
+ * observations. They restart when a cluster is rebuilt or restored, so an object created, or a list requested, after the published observation is later, too.
  *
  * A removed object is published with its last observation before its successor of the same name, since a reader may wait for its end.
  */

@@ -19,8 +19,8 @@ export type MachineDeployment = KubeObject & {
 };
 
 /**
- * What the scaler holds of a MachineDeployment. Throws invalid_request for one that it must not scale: one of another controller, one with machines that it did not
- * make, or one that would end any machine and not the newest when a node is given up before its machine is known.
+ * What the scaler holds of a MachineDeployment. Throws invalid_request for one that it must not scale: one of another controller, one with machines that it
+ * did not make, or one that would end any machine and not the newest when a node is given up before its machine is known.
  */
 export function readHoldings(deployment: MachineDeployment, controller: string): Holdings {
   const { metadata, spec } = deployment;

@@ -33,7 +33,8 @@ export function buildLaunch(
         ...(settings.securityGroups.length === 0 ? {} : { Groups: [...settings.securityGroups] }),
       },
     ],
-    // The instance's own data needs a token and goes no further than one hop, so that pods read neither its credentials nor the bootstrap token in its user data.
+    // The instance's own data needs a token and goes no further than one hop, so that pods read neither its credentials nor the bootstrap token in its user
+    // data.
     MetadataOptions: { HttpTokens: "required", HttpPutResponseHopLimit: 1 },
     InstanceInitiatedShutdownBehavior: "terminate",
     TagSpecifications: [

@@ -7,7 +7,10 @@ const NAMES = ["NODE_NAME", "POOL", "NODE_LABELS", "NODE_TAINTS", "BOOTSTRAP_TOK
 /** The largest that EC2 takes, before it is encoded. */
 export const MAX_USER_DATA_BYTES = 16 * 1024;
 
-/** The user data of an instance. Throws invalid_request for an unknown placeholder and for text that is too large. Anyone who can read it can use `token`, made for this node, until it expires. */
+/**
+ * The user data of an instance. Throws invalid_request for an unknown placeholder and for text that is too large. Anyone who can read it can use `token`,
+ * made for this node, until it expires.
+ */
 export function buildUserData(template: string, boot: Boot, token: string): string {
   const values: Readonly<Record<(typeof NAMES)[number], string>> = {
     NODE_NAME: boot.nodeName,

@@ -32,8 +32,8 @@ const RETRY_AFTER_MS = 1_000;
 const MAX_RETRY_AFTER_MS = 10 * 60_000;
 
 /**
- * Sends one request. Throws `unavailable` (429, 5xx, or no connection), `deadline_exceeded`, `internal` for a malformed answer, and the signal's reason when it aborts.
- * After any of these the request may have taken effect.
+ * Sends one request. Throws `unavailable` (429, 5xx, or no connection), `deadline_exceeded`, `internal` for a malformed answer, and the signal's reason when
+ * it aborts. After any of these the request may have taken effect.
  */
 export async function callCloud<Shape extends z.ZodType>(
   cloud: CloudAddress,

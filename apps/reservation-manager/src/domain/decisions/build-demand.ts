@@ -13,8 +13,8 @@ export type DemandRequest = {
 };
 
 /**
- * What waits for machines, in queue order; `more` counts what would be in the list as well if it were longer. `rooms`: by kind with a concurrency limit, how many more of
- * it may be granted.
+ * What waits for machines, in queue order; `more` counts what would be in the list as well if it were longer. `rooms`: by kind with a concurrency limit, how
+ * many more of it may be granted.
  */
 export type DemandList = {
   readonly reports: readonly { readonly reservation: Reservation; readonly because: WaitReason | undefined }[];
@@ -26,8 +26,8 @@ export type DemandList = {
 export const MAX_DEMAND_NEEDS = 4000;
 
 /**
- * What further machines could bring forward. Of a kind with a concurrency limit that is as many as the limit leaves room for, since what comes behind them waits
- * for a release and not for machines. The cost is that of the sets of pools that are needed and of what is listed, not that of what waits.
+ * What further machines could bring forward. Of a kind with a concurrency limit that is as many as the limit leaves room for, since what comes behind them
+ * waits for a release and not for machines. The cost is that of the sets of pools that are needed and of what is listed, not that of what waits.
  */
 export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, request: DemandRequest): DemandList {
   const { ledger } = world;

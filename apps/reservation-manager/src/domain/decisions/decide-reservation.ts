@@ -55,8 +55,8 @@ const NOT_KNOWN_YET: Fault = {
  * Decides one request on its own: all machines, a place in the queue, or nothing. Requests that wait and fit are expected to have been granted already
  * (`planGrants`), so whatever is free now is free for this one.
  *
- * Refusals in this order, each with the first pool by name: an unknown pool (no node carries it, and it is not scaled), a pool that is too small even when empty and
- * fully scaled, machines short now. While not all nodes are known none of these is final: what does not fit the known nodes is to be retried.
+ * Refusals in this order, each with the first pool by name: an unknown pool (no node carries it, and it is not scaled), a pool that is too small even when
+ * empty and fully scaled, machines short now. While not all nodes are known none of these is final: what does not fit the known nodes is to be retried.
  *
  * A request that names another limit for its owner's kind than the one in force sets it for all that wait, and those that fit by that go first. One that is
  * refused sets nothing.

@@ -26,8 +26,9 @@ export type GrantPolicy = HoldPolicy & {
 };
 
 /**
- * Who is granted next: the first request in queue order (`comparePlaces`: priority, then age, then arrival) that nothing stands in the way of (`obstacleTo`: its
- * concurrency limit, too few free machines, or machines held for an older request, which `findHold` names). Planning again after a complete plan plans nothing.
+ * Who is granted next: the first request in queue order (`comparePlaces`: priority, then age, then arrival) that nothing stands in the way of (`obstacleTo`:
+ * its concurrency limit, too few free machines, or machines held for an older request, which `findHold` names). Planning again after a complete plan plans
+ * nothing.
  *
  * The cost is that of the classes of requests that fit now or nearly so (`findCandidates`), not that of the requests that wait.
  */

@@ -81,8 +81,8 @@ export function knownReservation(ledger: Ledger, sequence: number): Reservation 
 }
 
 /**
- * A ledger that holds exactly these reservations, as a snapshot keeps them. In steps: a leader that did nothing else for seconds would be replaced before it has
- * begun.
+ * A ledger that holds exactly these reservations, as a snapshot keeps them. In steps: a leader that did nothing else for seconds would be replaced before it
+ * has begun.
  */
 export function* restoreLedger(
   reservations: readonly Reservation[],
@@ -118,8 +118,8 @@ export function* restoreLedger(
 }
 
 /**
- * As `evolve` with a request and then with its grant, at less cost: a request that is granted by its own decision never waits. The ledger in between exists only for
- * callers that count events one by one.
+ * As `evolve` with a request and then with its grant, at less cost: a request that is granted by its own decision never waits. The ledger in between exists
+ * only for callers that count events one by one.
  */
 export function evolveImmediateGrant(
   ledger: Ledger,

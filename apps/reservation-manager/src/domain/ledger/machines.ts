@@ -31,7 +31,10 @@ export type PoolState = {
   readonly free: SortedMap<string, true>;
   /** Nodes that the ledger has granted and that only their holder occupies. */
   readonly held: number;
-  /** Ready and schedulable, but with exclusive pods of an owner who does not hold the node, such as the last holder's after its release. Those end, so they make no request impossible. */
+  /**
+   * Ready and schedulable, but with exclusive pods of an owner who does not hold the node, such as the last holder's after its release. Those end, so they
+   * make no request impossible.
+   */
   readonly occupied: number;
   /** The kubelet does not say Ready; held or not. */
   readonly notReady: number;
@@ -190,8 +193,8 @@ function emptyPool(name: string): PoolState {
 }
 
 /**
- * What the node counts as. A machine is free again once its reservation is released (`decideRelease`), no exclusive pod is left on its node, and the node is ready and
- * schedulable.
+ * What the node counts as. A machine is free again once its reservation is released (`decideRelease`), no exclusive pod is left on its node, and the node is
+ * ready and schedulable.
  */
 export function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
   if (!facts.ready) return "notReady";
