@@ -194,7 +194,7 @@ describe("muster nodes dump", () => {
   });
 
   it("says why a leader has decided nothing yet, and not that there is nothing to decide", async () => {
-    undecided = "the watcher has not told lately which nodes there are";
+    undecided = "the watcher has not reported lately which nodes exist";
     const text = (await muster(["nodes", "dump"])).out.join("\n");
     expect(text).toContain(`\nnothing is made or ended yet: ${undecided}\n`);
     expect(text).toContain("\nhow pools are scaled is not decided yet");

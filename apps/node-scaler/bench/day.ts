@@ -20,20 +20,20 @@ export function benchDay(): void {
     "compute, idle 5 min": simulateDay(work, {}, compute, SEED),
     "compute, idle 5 min, 50 on standby": simulateDay(work, standby(50), compute, SEED),
   };
-  const wasteMost = wasted(days["never stop"]);
-  const waitMost = meanWait(days["one node per demand"]);
+  const maxWaste = wasted(days["never stop"]);
+  const maxWait = meanWait(days["one node per demand"]);
   console.table(
     Object.entries(days).map(([policy, day]) => ({
       policy,
       ...row(day),
-      "waste, never stop is 1": hundredths(wasted(day) / wasteMost),
-      "wait, one node per demand is 1": hundredths(meanWait(day) / waitMost),
+      "waste, never stop is 1": hundredths(wasted(day) / maxWaste),
+      "wait, one node per demand is 1": hundredths(meanWait(day) / maxWait),
     })),
   );
 }
 
 function row(day: Day): Readonly<Record<string, number>> {
-  const { paidMs, usedMs, waitsMs, boots, mostNodes, waiting } = day;
+  const { paidMs, usedMs, waitsMs, boots, maxNodes: mostNodes, waiting } = day;
   const sorted = waitsMs.toSorted((one, other) => one - other);
   const secondsAt = (share: number): number => Math.round((sorted[Math.floor(sorted.length * share)] ?? 0) / 1000);
   return {

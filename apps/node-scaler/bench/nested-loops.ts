@@ -43,7 +43,7 @@ type Plan = {
   readonly got: readonly (ScaledNode | FreeMachine | Boot | string)[];
 };
 
-/** The rules of `compute` with each demand held against each node: slow, short of cleverness, and told from them independently. */
+/** The rules of `compute` with each demand compared to each node: slow, simple, and written independently. */
 export function computeByLoops(snapshot: ScalingSnapshot): Outcome {
   const { nowMs, limits } = snapshot;
   const nodes = snapshot.nodes

@@ -9,8 +9,8 @@ import { DAY_MS, HOUR_MS, type Work } from "./work-of-a-day.ts";
 
 const ROUND_MS = 7000;
 const ANSWER_MS = 5000;
-const BOOT_LEAST_MS = 60_000;
-const BOOT_MOST_MS = 180_000;
+const MIN_BOOT_MS = 60_000;
+const MAX_BOOT_MS = 180_000;
 const BOOT_TIMEOUT_MS = 300_000;
 const BOOT_FAILS = 0.03;
 const SPOT_LIFE_MS = 8 * HOUR_MS;
@@ -28,12 +28,12 @@ export type Day = {
   /** Of each demand that got a node, and of each that got another because the first was lost. */
   readonly waitsMs: readonly number[];
   readonly boots: number;
-  readonly mostNodes: number;
+  readonly maxNodes: number;
   /** Still waiting when the day ended. */
   readonly waiting: number;
 };
 
-type Happening = { readonly atMs: number; readonly do: (atMs: number) => void };
+type DayEvent = { readonly atMs: number; readonly run: (atMs: number) => void };
 
 /** One day in virtual time. What is left to chance comes from the seed; the day begins with no nodes. */
 export function simulateDay(work: readonly Work[], pool: Partial<PoolPolicy>, policy: DayPolicy, seed: number): Day {
@@ -47,7 +47,7 @@ export function simulateDay(work: readonly Work[], pool: Partial<PoolPolicy>, po
 class SimulatedDay {
   readonly #pool: PoolPolicy;
   readonly #random: () => number;
-  readonly #happenings: Happening[][] = [];
+  readonly #happenings: DayEvent[][] = [];
   readonly #nodes = new Map<string, ScaledNode>();
   readonly #waiting = new Map<string, Work>();
   readonly #running = new Map<string, Work>();
@@ -56,7 +56,7 @@ class SimulatedDay {
   #usedMs = 0;
   readonly #waitsMs: number[] = [];
   #boots = 0;
-  #mostNodes = 0;
+  #maxNodes = 0;
 
   constructor(pool: PoolPolicy, seed: number) {
     this.#pool = pool;
@@ -69,7 +69,7 @@ class SimulatedDay {
 
   round(nowMs: number, policy: DayPolicy): void {
     const due = this.#happenings[nowMs / ROUND_MS] ?? [];
-    for (const { atMs, do: happen } of due.sort((one, other) => one.atMs - other.atMs)) happen(atMs);
+    for (const { atMs, run: happen } of due.sort((one, other) => one.atMs - other.atMs)) happen(atMs);
     this.#unavailable = sweep(this.#unavailable, nowMs);
     const plan = policy(
       aSnapshot({
@@ -87,7 +87,7 @@ class SimulatedDay {
       this.#boot(aNode(name, { ...spec, boundTo, phase: "Creating", createdAtMs: nowMs }), nowMs);
     }
     this.#grant(nowMs);
-    this.#mostNodes = Math.max(this.#mostNodes, this.#nodes.size);
+    this.#maxNodes = Math.max(this.#maxNodes, this.#nodes.size);
   }
 
   end(): Day {
@@ -100,15 +100,15 @@ class SimulatedDay {
       usedMs: this.#usedMs,
       waitsMs: this.#waitsMs,
       boots: this.#boots,
-      mostNodes: this.#mostNodes,
+      maxNodes: this.#maxNodes,
       waiting: this.#waiting.size,
     };
   }
 
   /** What happens between two rounds is seen by the later one. */
-  #at(atMs: number, happen: Happening["do"]): void {
+  #at(atMs: number, happen: DayEvent["run"]): void {
     const round = Math.ceil(atMs / ROUND_MS);
-    (this.#happenings[round] ??= []).push({ atMs, do: happen });
+    (this.#happenings[round] ??= []).push({ atMs, run: happen });
   }
 
   #change(name: string, status: Partial<ScaledNode["status"]>): void {
@@ -133,7 +133,7 @@ class SimulatedDay {
       this.#at(nowMs + BOOT_TIMEOUT_MS, (atMs) => this.#stop(name, atMs));
       return;
     }
-    const readyMs = nowMs + BOOT_LEAST_MS + this.#random() * (BOOT_MOST_MS - BOOT_LEAST_MS);
+    const readyMs = nowMs + MIN_BOOT_MS + this.#random() * (MAX_BOOT_MS - MIN_BOOT_MS);
     this.#at(readyMs, (atMs) => {
       if (this.#nodes.get(name)?.status.phase === "Creating")
         this.#change(name, { phase: "Available", phaseSinceMs: atMs });

@@ -3,49 +3,49 @@ import { describeFault, faultOf } from "@muster/faults";
 import type { PoolPolicy } from "./domain/pool.ts";
 import type { Scaler } from "./scaler.ts";
 
-/** Between two looks at a pool that is not right, or could not be looked at. */
-const AGAIN = { firstMs: 30_000, mostMs: 600_000 };
+/** Between two checks of a pool that is wrong, or could not be checked. */
+const RETRY = { firstMs: 30_000, maxMs: 600_000 };
 
 /**
- * Looks whether each pool's provider can make its nodes, when a leadership begins, and again, less and less often, until it can: the first boot would find it out otherwise. What is
- * wrong is told and hinders nothing: the nodes that a pool has are kept and ended all the same. Resolves when all pools are right or the leadership ends; never rejects.
+ * Checks that each pool's provider can make its nodes, and repeats with growing pauses until it can; otherwise the first boot would find out. Problems are
+ * reported and block nothing: existing nodes are kept and ended as usual. Resolves when all pools are right or the leadership ends; never rejects.
  */
 export async function checkPools(scaler: Scaler, wait: typeof pause = pause): Promise<void> {
   const { policies, signal } = scaler;
   const stopped = (): boolean => signal.aborted;
   await Promise.all(
     [...policies.values()].map(async (policy) => {
-      for (let look = 1; !stopped() && !(await isRight(scaler, policy)); look += 1)
-        await wait(backoffMs(look, AGAIN), signal);
+      for (let attempt = 1; !stopped() && !(await isRight(scaler, policy)); attempt += 1)
+        await wait(backoffMs(attempt, RETRY), signal);
     }),
   );
 }
 
-async function isRight({ providers, memory, signal, now, tell }: Scaler, policy: PoolPolicy): Promise<boolean> {
+async function isRight({ providers, memory, signal, now, report }: Scaler, policy: PoolPolicy): Promise<boolean> {
   const { name, provider } = policy;
   try {
     const problems = await findProblems(() => providers.get(provider)?.checkPool(policy, signal));
-    const before = memory.wrongPools.get(name);
+    const before = memory.invalidPools.get(name);
     if (problems.length === 0) {
-      memory.wrongPools.delete(name);
+      memory.invalidPools.delete(name);
       return true;
     }
     const message = problems.join("; ");
-    if (before?.message !== message) tell.wrong(name, problems);
-    memory.wrongPools.set(name, { sinceMs: before?.sinceMs ?? now(), message });
+    if (before?.message !== message) report.poolIsWrong(name, problems);
+    memory.invalidPools.set(name, { sinceMs: before?.sinceMs ?? now(), message });
   } catch (error) {
-    if (!signal.aborted) tell.failed("pool", `checking pool ${name}`, error);
+    if (!signal.aborted) report.failed("pool", `checking pool ${name}`, error);
   }
   return false;
 }
 
-/** Rejects when nobody could say. */
+/** Rejects when the provider could not answer. */
 async function findProblems(ask: () => Promise<readonly string[]> | undefined): Promise<readonly string[]> {
   try {
     return (await ask()) ?? [];
   } catch (error) {
     const fault = faultOf(error);
-    // Asking again does not help: what is missing, or not allowed, is so for the first boot, too.
+    // A retry does not help: the first boot would fail in the same way.
     if (fault?.code === "invalid_request" || fault?.code === "not_found") return [describeFault(fault)];
     throw error;
   }

@@ -7,7 +7,7 @@ import { readPoolsFile, type PoolsFile, type ProviderKinds } from "./read-pools-
 export type Config = {
   readonly nats: NatsAccess;
   readonly kube: { readonly kubeconfig: string | undefined };
-  /** One value an installation in a cluster. */
+  /** Unique for each installation in a cluster. */
   readonly name: string;
   /** The label of nodes whose value is the name of their pool. */
   readonly poolLabel: string;
@@ -31,7 +31,7 @@ export type Config = {
   readonly file: PoolsFile;
 };
 
-/** What reading the configuration needs from outside. */
+/** The inputs of the configuration beside the environment. */
 export type ConfigSources = {
   /** The text of a file; throws when it cannot be read. */
   readonly readText: (path: string) => string;
@@ -57,7 +57,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, so
   return { ...config, file };
 }
 
-/** What is read, or, where it is wrong, nothing and a problem more. */
+/** The value, or undefined and one more problem. */
 function gather<Part>(problems: string[], read: () => Part): Part | undefined {
   try {
     return read();
@@ -101,7 +101,7 @@ function readPools(path: string | undefined, sources: FileSources): PoolsFile {
   return throwFault({ code: "invalid_request", field: "NODE_SCALER_FILE", reason });
 }
 
-/** What is decided on in one round has to be known from the round before: hence each waits longer than what it stands on. */
+/** A round decides on the results of an earlier one: so each interval is longer than the one that it depends on. */
 function checkIntervals({ intervals, clientTimeoutMs }: Pick<Config, "intervals" | "clientTimeoutMs">) {
   const { poolMs, heartbeatMs } = intervals;
   if (poolMs > heartbeatMs && heartbeatMs > clientTimeoutMs) return undefined;

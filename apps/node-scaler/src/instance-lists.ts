@@ -4,9 +4,9 @@ import type { Instances, ListedInstance } from "./domain/sightings.ts";
 import { describeFailure, type LoopName, type Scaler, type ProviderList } from "./scaler.ts";
 
 /**
- * What all providers have that are configured, or that have a node. Those of these names, all by default, are asked anew: beside the rounds, and once at a time. A round
- * waits a moment for those that it asks itself, and takes what the others have said last, so that one slow provider delays the nodes of no other. Silent is who has said
- * nothing for too long, and who is configured no more: what it has is not known.
+ * The instances of all providers that are configured or have a node. The named providers, all by default, are asked again, one request each at a time. A
+ * round waits `patienceMs` for them and uses the previous list of the others, so that a slow provider delays no other. A provider is silent when its list is
+ * too old or it is no longer configured: its instances are unknown.
  */
 export async function listInstances(scaler: Scaler, loop: LoopName, names?: Iterable<string>): Promise<Instances> {
   const { memory, now, listFreshMs, patienceMs, providers, records } = scaler;
@@ -29,12 +29,12 @@ export async function listInstances(scaler: Scaler, loop: LoopName, names?: Iter
 
 /** Never rejects. */
 function ask(scaler: Scaler, loop: LoopName, name: string): Promise<void> {
-  const { memory, tell, now } = scaler;
+  const { memory, report, now } = scaler;
   const asking = list(scaler, name)
     .catch((error: unknown) => {
       const sinceMs = memory.silences.get(name)?.sinceMs ?? now();
       memory.silences.set(name, { sinceMs, message: describeFailure(error).message });
-      tell.failed(loop, `listing the instances of ${name}`, error);
+      report.failed(loop, `listing the instances of ${name}`, error);
     })
     .finally(() => memory.asking.delete(name));
   memory.asking.set(name, asking);

@@ -2,11 +2,11 @@ import { settled, virtualClock } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { emptyReport, runLoops } from "./loops.ts";
 
-it("counts rounds and failures, goes on after a failure, and stops at the signal", async () => {
+it("counts rounds and failures, continues after a failure, and stops at the signal", async () => {
   const clock = virtualClock();
   const stop = new AbortController();
   const report = emptyReport("pool", 7000);
-  const told: unknown[] = [];
+  const reports: unknown[] = [];
   const begunAtMs: number[] = [];
   let round = 0;
   let tookMs = 0;
@@ -26,7 +26,7 @@ it("counts rounds and failures, goes on after a failure, and stops at the signal
       lead: { signal: stop.signal, isHeld: () => !stop.signal.aborted },
       now: () => tookMs,
       clock,
-      ended: (_report, error) => told.push(error),
+      onRoundEnd: (_report, error) => reports.push(error),
     },
   );
   await settled();
@@ -34,7 +34,7 @@ it("counts rounds and failures, goes on after a failure, and stops at the signal
   stop.abort();
   await running;
   expect(begunAtMs).toEqual([7000, 14_000]);
-  expect(told.map((error) => error instanceof Error)).toEqual([false, true]);
+  expect(reports.map((error) => error instanceof Error)).toEqual([false, true]);
   expect(report).toEqual({
     name: "pool",
     intervalMs: 7000,
@@ -63,7 +63,7 @@ it("waits with the next round of a loop for the end of the one before, and delay
     lead: { signal: stop.signal, isHeld: () => !stop.signal.aborted },
     now: clock.now,
     clock,
-    ended: () => undefined,
+    onRoundEnd: () => undefined,
   });
   await settled();
   await clock.run(5000);

@@ -22,8 +22,8 @@ export type LoopDeps = {
   /** Milliseconds since 1970, for the reports. */
   readonly now: () => number;
   readonly clock?: Clock;
-  /** Told when a round has ended. */
-  readonly ended: (report: LoopReport, error: unknown) => void;
+  /** Called when a round has ended. */
+  readonly onRoundEnd: (report: LoopReport, error: unknown) => void;
 };
 
 export function emptyReport(name: LoopName, intervalMs: number): LoopReport {
@@ -39,7 +39,7 @@ export function emptyReport(name: LoopName, intervalMs: number): LoopReport {
   };
 }
 
-/** Runs a round of each loop after its interval, again and again while this process leads; never two of one loop at once, whatever they take. A round that fails is told, and is no end. */
+/** Runs each loop at its interval while this process leads, never two rounds of one loop concurrently. A failed round is reported, and the loop continues. */
 export async function runLoops(loops: readonly Loop[], deps: LoopDeps): Promise<void> {
   const { lead, clock } = deps;
   const byName = new Map<string, Loop>(loops.map((loop) => [loop.report.name, loop]));
@@ -63,7 +63,7 @@ export async function runLoops(loops: readonly Loop[], deps: LoopDeps): Promise<
 }
 
 /** Never rejects. */
-async function runRound({ report, round }: Loop, { lead, now, ended }: LoopDeps): Promise<void> {
+async function runRound({ report, round }: Loop, { lead, now, onRoundEnd: ended }: LoopDeps): Promise<void> {
   report.lastStartedAtMs = now();
   let failure: unknown;
   try {

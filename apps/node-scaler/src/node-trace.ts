@@ -5,7 +5,7 @@ import type { ScaledNode } from "./domain/node.ts";
 
 const TRACER = "@muster/node-scaler";
 
-/** The context under which everything that happens to one node is told, whichever process does it: it is made of the node's name. */
+/** Context of the trace of one node, derived from its name: every process adds to the same trace. */
 export function contextOfNode(name: string): Context {
   const digest = createHash("sha256").update(name).digest("hex");
   const ids = { traceId: digest.slice(0, 32), spanId: digest.slice(32, 48) };
@@ -39,8 +39,8 @@ export function inStepSpan(doing: string, node: string, because: string, work: (
   return inSpan(TRACER, doing, { links: linksTo(contextOfNode(node)), attributes }, work);
 }
 
-/** Tells how long a node has taken from its order, for the demand that is named, to where it is of use. */
-export function tellBoot({ name, spec, status }: ScaledNode, readyAtMs: number): void {
+/** Records a span from a node's order to its readiness. */
+export function traceBoot({ name, spec, status }: ScaledNode, readyAtMs: number): void {
   const attributes = {
     "muster.node": name,
     "muster.pool": spec.pool,

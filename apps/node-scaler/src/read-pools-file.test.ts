@@ -52,7 +52,7 @@ describe("the file of pools", () => {
     });
   });
 
-  it("takes everything that can be said", () => {
+  it("reads every field", () => {
     const text = `
 providers:
   here: { kind: local, url: "http://127.0.0.1:1" }

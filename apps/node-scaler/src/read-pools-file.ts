@@ -29,10 +29,10 @@ const MIB = 2 ** 20;
 const GIB = 2 ** 30;
 const DAY_MS = 86_400_000;
 /** As many as the ledger lists of one pool in reasonable time. */
-const NODES_MAX = 10_000;
-const TYPES_MAX = 50;
+const MAX_NODES = 10_000;
+const MAX_TYPES = 50;
 /** Names of nodes begin with it, and are names of Kubernetes nodes and values of labels. */
-const POOL_NAME_MAX = 50;
+const MAX_POOL_NAME_CHARS = 50;
 const OWN_LABELS = "muster.dev/";
 
 /** Reads the text of the file of pools; throws one fault that names every problem with its path, its value, and what would be right. */
@@ -107,13 +107,13 @@ const instanceType = z
 
 const pool = z
   .strictObject({
-    name: checked((field, value) => checkDnsLabel(field, value, POOL_NAME_MAX)),
+    name: checked((field, value) => checkDnsLabel(field, value, MAX_POOL_NAME_CHARS)),
     provider: text,
-    max: count(NODES_MAX),
-    instanceTypes: z.array(instanceType).min(1).max(TYPES_MAX),
+    max: count(MAX_NODES),
+    instanceTypes: z.array(instanceType).min(1).max(MAX_TYPES),
     spot: spotPolicy.default("Never"),
     standby: z
-      .array(z.strictObject({ instanceType: text, count: count(NODES_MAX), spot: z.boolean().default(false) }))
+      .array(z.strictObject({ instanceType: text, count: count(MAX_NODES), spot: z.boolean().default(false) }))
       .default([]),
     idle: duration().default(300_000),
     reuse: z.boolean().default(true),
@@ -170,7 +170,7 @@ function readBlock(
   return { block, problems };
 }
 
-/** Whoever starts the scaler learns here what would otherwise fail later, and with the same words. */
+/** Reports at start what would otherwise fail later, in the same words. */
 function checkFiles(
   path: readonly string[],
   settings: unknown,
@@ -192,7 +192,7 @@ function checkFiles(
 
 type PlacedPool = { readonly at: number; readonly policy: PoolPolicy };
 
-/** The pools in which nothing is wrong by itself, so that what is wrong between them is told together with what is wrong in others. */
+/** The pools that are valid on their own, so that problems between them are reported together with the problems of others. */
 function readPools(value: unknown): readonly PlacedPool[] {
   const written: unknown = isRecord(value) ? value["pools"] : undefined;
   if (!Array.isArray(written)) return [];

@@ -7,7 +7,7 @@ import type { Demand, Unavailability } from "./domain/demand.ts";
 import type { HeartbeatStep } from "./domain/plan-heartbeat.ts";
 import type { ClaimStep } from "./domain/plan-claims.ts";
 import type { ReapStep, StopsTried } from "./domain/plan-reap.ts";
-import type { OpenStep } from "./domain/plan-openings.ts";
+import type { StartupTaintStep } from "./domain/plan-startup-taints.ts";
 import type { ScanStep } from "./domain/plan-scan.ts";
 import type { PoolPolicy } from "./domain/pool.ts";
 import type { BootFailure } from "./domain/transition-boot-failures.ts";
@@ -17,18 +17,18 @@ import type { NodeProvider } from "./providers/provider.ts";
 /** What a provider listed last. */
 export type ProviderList = { readonly askedAtMs: number; readonly instances: readonly ListedInstance[] };
 
-/** What is seen of the cluster, and what is done to its nodes. Each call rejects with FaultError, and is done already when made again. */
+/** The observed cluster, and the actions on its nodes. Each call rejects with FaultError, and is idempotent. */
 export type Cluster = {
   nodes(): KubeNodes;
   pods(): PodsByNode;
-  /** Takes off the taint that nodes are born with. */
-  open(kubeNode: string): Promise<void>;
+  /** Removes the taint that nodes are created with. */
+  removeStartupTaint(kubeNode: string): Promise<void>;
   cordon(kubeNode: string, because: string): Promise<void>;
-  /** Takes back a cordon of this scaler, and nobody else's. */
+  /** Removes a cordon of this scaler, and of no other client. */
   uncordon(kubeNode: string): Promise<void>;
   /** Why the pod stays for now, such as the disruption budget that forbids the eviction; undefined: it goes, or is gone. */
   evict(pod: { readonly namespace: string; readonly name: string; readonly uid: string }): Promise<string | undefined>;
-  /** What runs there as the API server knows it now, whatever has been told so far. */
+  /** What runs there by a fresh read from the API server. */
   podsOn(kubeNode: string): Promise<readonly PodOnNode[]>;
   /** Leaves a node alone that has the name and is another. */
   deleteNode(kubeNode: { readonly name: string; readonly uid: string }): Promise<void>;
@@ -36,7 +36,7 @@ export type Cluster = {
 
 /** What the loops need from outside. */
 export type ScalerDeps = {
-  /** Its nodes are labelled with it, and nodes with another are somebody else's. */
+  /** Its nodes are labelled with it; nodes with another name belong to another scaler. */
   readonly name: string;
   /** Milliseconds since 1970 that never jump while the process lives. */
   readonly now: () => number;
@@ -57,30 +57,30 @@ export type ScalerDeps = {
   readonly machines: () => Promise<Machines>;
   readonly demands: () => Promise<readonly Demand[]>;
   readonly bootImage: (pool: PoolPolicy) => Promise<string>;
-  /** Tells which pools are scaled, before anything is decided. */
+  /** Announces which pools are scaled, before anything is decided. */
   readonly announcePools: () => Promise<void>;
   readonly publishPools: (pools: ScalingPlan["poolScaling"]) => Promise<void>;
   readonly limits: ScalingLimits;
   readonly unavailableMs: number;
-  /** How long a round waits for what a provider answers; what takes longer goes on beside the rounds. */
+  /** How long a round waits for a provider; a longer call continues beside the rounds. */
   readonly patienceMs: number;
   /** How long what a provider listed is believed, from when it was asked. */
   readonly listFreshMs: number;
-  readonly tell: Tell;
+  readonly report: Reporter;
 };
 
 export const LOOPS = ["pool", "heartbeat", "reaper", "scan"] as const;
 export type LoopName = (typeof LOOPS)[number];
 
-export type Tell = {
+export type Reporter = {
   /** A step is about to be taken. */
   readonly planned: (loop: LoopName, step: TakenStep) => void;
-  /** One thing did not work; the round goes on without it, and the next one tries again. */
+  /** One action failed; the round continues without it, and the next one retries. */
   readonly failed: (loop: LoopName, doing: string, error: unknown) => void;
   /** An instance was asked for; how it ended. */
   readonly booted: (outcome: "started" | "short" | "failed", tookMs: number) => void;
   /** The provider of a pool could not make its nodes. */
-  readonly wrong: (pool: string, problems: readonly string[]) => void;
+  readonly poolIsWrong: (pool: string, problems: readonly string[]) => void;
 };
 
 export type TakenStep =
@@ -88,8 +88,8 @@ export type TakenStep =
   | ClaimStep
   | ReapStep
   | ScanStep
-  | OpenStep
-  | { readonly do: "start" | "mark"; readonly node: string; readonly because: string };
+  | StartupTaintStep
+  | { readonly kind: "start" | "mark"; readonly node: string; readonly because: string };
 
 /** What a leader remembers. All of it may be lost: the next leader finds it out again, or waits a little longer. */
 export type Memory = {
@@ -101,7 +101,7 @@ export type Memory = {
   /** Providers that have not said what instances they have when they were last asked. */
   readonly silences: Map<string, Silence>;
   /** Pools that their providers cannot make nodes of. */
-  readonly wrongPools: Map<string, Silence>;
+  readonly invalidPools: Map<string, Silence>;
   readonly stops: Map<string, StopsTried>;
   suspects: ReadonlySet<string>;
   /** By provider, as this leader has seen it. */
@@ -109,9 +109,9 @@ export type Memory = {
   /** Lists under way, by provider. They never reject. */
   readonly asking: Map<string, Promise<void>>;
   /** When the lists were asked for that the latest scan looked at. */
-  scanned: ReadonlyMap<string, number>;
+  scannedAtMs: ReadonlyMap<string, number>;
   /** All records have once been held against the nodes and the ledger. Before that nothing is made. */
-  hasLooked: boolean;
+  hasObserved: boolean;
   /** Boots under way, by the name of the node. */
   readonly booting: Map<string, Promise<void>>;
   /** Steps under way that end a node, by its name. They never reject. */
@@ -131,13 +131,13 @@ export function makeScaler(deps: ScalerDeps): Scaler {
     backoffs: new Map(),
     bootFailures: [],
     silences: new Map(),
-    wrongPools: new Map(),
+    invalidPools: new Map(),
     stops: new Map(),
     suspects: new Set(),
     lists: new Map(),
     asking: new Map(),
-    scanned: new Map(),
-    hasLooked: false,
+    scannedAtMs: new Map(),
+    hasObserved: false,
     booting: new Map(),
     ending: new Map(),
     scanning: new Set(),
@@ -146,17 +146,20 @@ export function makeScaler(deps: ScalerDeps): Scaler {
   return { ...deps, memory };
 }
 
-/** Resolves once all that rounds have left under way has ended: a leader that stops earlier would cut off calls to providers, and no record would have their outcome. */
+/**
+ * Resolves once all that rounds have left under way has ended: a leader that stops earlier would cut off calls to providers, and no record would have their
+ * outcome.
+ */
 export async function finishWork({ booting, ending, asking, scanning }: Memory): Promise<void> {
   await Promise.allSettled([...booting.values(), ...ending.values(), ...asking.values(), ...scanning]);
 }
 
 /** Undefined when the ledger does not answer. */
-export async function askMachines({ machines, tell }: Scaler, loop: LoopName): Promise<Machines | undefined> {
+export async function askMachines({ machines, report }: Scaler, loop: LoopName): Promise<Machines | undefined> {
   try {
     return await machines();
   } catch (error) {
-    tell.failed(loop, "asking the ledger for its machines", error);
+    report.failed(loop, "asking the ledger for its machines", error);
     return undefined;
   }
 }

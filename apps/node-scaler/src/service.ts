@@ -41,7 +41,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   );
 }
 
-/** One leadership: returns when it is over, and also when NATS is away, so that the replica that comes back first goes on. */
+/** One leadership: returns when it is over, and also without NATS, so that the replica that reconnects first takes over. */
 async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, leadership: Leadership): Promise<void> {
   const { config, logger, instance } = context;
   const scaler = makeScaler(deps.forLeader(leadership));
@@ -79,7 +79,7 @@ function loopDeps({ logger }: ServiceContext<Config>, { metrics, clock }: Deps, 
   return {
     lead,
     now: clock.now,
-    ended: (report: LoopReport, error: unknown) => {
+    onRoundEnd: (report: LoopReport, error: unknown) => {
       const { name, lastDurationMs } = report;
       metrics.round(name, lastDurationMs, error !== undefined);
       if (error === undefined) return;

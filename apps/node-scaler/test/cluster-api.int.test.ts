@@ -83,7 +83,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       await until("it has a machine", async () => (await machines(large)).length === 1);
       let meanwhile = 2;
       const patch: ControlPlane["calls"]["patch"] = async (...args) => {
-        const annotations = { "somebody/else": `${meanwhile}` };
+        const annotations = { "other/client": `${meanwhile}` };
         if (meanwhile-- > 0)
           await world.calls.patch(DEPLOYMENTS, large, { kind: "merge", body: { metadata: { annotations } } });
         return await world.calls.patch(...args);
@@ -101,11 +101,11 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       expect(await provider.list(never)).toHaveLength(1);
     });
 
-    it("loses nobody's order when many are started at once", async () => {
+    it("loses no order when many are started concurrently", async () => {
       const orders = Array.from({ length: 4 }, () => buildBoot());
       const outcomes = await Promise.allSettled(orders.map((order) => provider.start(order, never)));
       for (const [index, { status }] of outcomes.entries()) {
-        // Whoever was too late five times says so, and asks again.
+        // A start that met five conflicts is retried by its caller.
         const order = orders[index];
         if (status === "rejected" && order !== undefined) await provider.start(order, never);
       }
@@ -155,13 +155,13 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       await joined(order);
       const [own] = await machines(large);
       await world.calls.delete(MACHINES, own?.metadata?.name ?? "");
-      const stranger = await until("there is another", async () => {
+      const replacement = await until("there is another", async () => {
         const instances = await provider.list(never);
         return instances.length === 1 && instances[0]?.nodeName === "" && instances[0];
       });
-      // Nobody's, and the node's own is not listed: both end.
+      // Not assigned, and the node's own is not listed: both end.
       await provider.stop({ instanceId: `${large}/${order.nodeName}`, nodeName: order.nodeName }, never);
-      await provider.stop(stranger, never);
+      await provider.stop(replacement, never);
       await until("nothing is left", async () => (await provider.list(never)).length === 0);
       expect(await machines(large)).toEqual([]);
     });
@@ -207,7 +207,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     });
 
     it.each([
-      ["has replicas of somebody else's", { replicas: 2 }, "has 2 replicas that the scaler did not ask for"],
+      ["has replicas that another client set", { replicas: 2 }, "has 2 replicas that the scaler did not ask for"],
       ["ends any machine first", { deletion: { order: "Random" } }, "Newest is needed"],
     ])("leaves a MachineDeployment alone that %s", async (_, more, message) => {
       const name = await makeDeployment(more);
@@ -216,7 +216,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       await expect(other.list(never)).rejects.toThrow(message);
     });
 
-    it("leaves a MachineDeployment alone that another controller scales, and says when there is none", async () => {
+    it("leaves a MachineDeployment alone that another controller scales, and reports a missing one", async () => {
       await provider.start(buildBoot(), never);
       const other = open([{ name: large, pool: "elastic", instanceType: "large" }], "other");
       await expect(other.start(buildBoot(), never)).rejects.toThrow('is scaled by "test"');

@@ -142,7 +142,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     expect((await provider.list(never)).map(({ instanceId }) => instanceId)).toEqual([first]);
   });
 
-  it("lists its own instances with their zones and addresses, and nobody else's", async () => {
+  it("lists its own instances with their zones and addresses, and no others", async () => {
     const [one, other] = [await open(), await open()];
     const order = boot();
     const started = await one.start(order, never);
@@ -175,7 +175,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     expect(await provider.list(never)).toHaveLength(1);
   });
 
-  it("tells of an instance on demand that is planned to be retired soon", async () => {
+  it("lists an on-demand instance that is scheduled for retirement", async () => {
     const provider = await open();
     const orders = [boot(), boot()];
     const [soon = "", late = ""] = await Promise.all(orders.map(async (one) => idOf(await provider.start(one, never))));
@@ -226,7 +226,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     expect(counts).toEqual([2, 1, 2, 2]);
   });
 
-  it("tells room that is nowhere from a type that is not supported", async () => {
+  it("distinguishes missing capacity from an unsupported type", async () => {
     const provider = await open();
     refuseLaunch("InsufficientFreeAddressesInSubnet", () => true);
     expect(await provider.start(boot(), never)).toMatchObject({ kind: "no-capacity", zone: undefined });
@@ -270,7 +270,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     ]);
   });
 
-  it("finds the newest image, and says when there is none", async () => {
+  it("finds the newest image, and reports a missing one", async () => {
     const provider = await open();
     const { Images = [] } = await client.send(new DescribeImagesCommand({ Owners: ["099720109477"] }));
     const newest = Images.toSorted((a, b) => Date.parse(a.CreationDate ?? "") - Date.parse(b.CreationDate ?? "")).at(
@@ -289,7 +289,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
   it("leaves an instance alone whose tag says another controller", async () => {
     const provider = await open();
     const instanceId = idOf(await provider.start(boot(), never));
-    const Tags = [{ Key: "muster.dev/controller", Value: "somebody-else" }];
+    const Tags = [{ Key: "muster.dev/controller", Value: "other-scaler" }];
     await client.send(new CreateTagsCommand({ Resources: [instanceId], Tags }));
     expect(await provider.list(never)).toEqual([]);
   });

@@ -17,7 +17,7 @@ const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const JOBS = new URL("../../../deploy/crds/muster.dev_jobs.yaml", import.meta.url);
 /** The most nodes of the elastic pool. */
 export const MAX = 6;
-/** Of one of whom nobody but the ledger is asked. */
+/** A kind of owner that only the ledger knows. */
 const OWNER_KIND = "lease";
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 
@@ -126,7 +126,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
           () => true,
           () => false,
         );
-      await until("somebody answers for jobs", answers, { timeoutMs: 90_000 });
+      await until("a service answers for jobs", answers, { timeoutMs: 90_000 });
       return jobs;
     },
     reserve: async (name, size) => {

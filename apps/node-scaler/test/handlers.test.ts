@@ -17,12 +17,12 @@ describe("a leader that has decided nothing yet", () => {
     world.watch();
     await world.round("heartbeat");
     await world.round("pool");
-    expect(await undecided(world)).toBe("the watcher has not told lately which nodes there are");
+    expect(await undecided(world)).toBe("the watcher has not reported lately which nodes exist");
     world.isWatcherSilent = false;
     world.isLedgerSilent = true;
     world.watch();
     await world.round("heartbeat");
-    expect(await undecided(world)).toBe("the ledger has not told its machines to this leader");
+    expect(await undecided(world)).toBe("the ledger has not sent its machines to this leader");
     world.isLedgerSilent = false;
     await world.round("heartbeat");
     expect(await undecided(world)).toBe("the first round that decides has not ended");
@@ -34,9 +34,9 @@ describe("a leader that has decided nothing yet", () => {
 describe("an order to end a node", () => {
   it.each([
     ["ada@laptop", "ada@laptop asked for it"],
-    ["", "somebody asked for it"],
+    ["", "an unnamed caller asked for it"],
     ["x".repeat(500), `${"x".repeat(100)} asked for it`],
-  ])("by %j is told in the record", async (requestedBy, message) => {
+  ])("by %j is named in the record", async (requestedBy, message) => {
     const world = new ScalerWorld(buildPolicy());
     world.ledger.reserve("a", 1, world.nowMs);
     await world.run(60_000);

@@ -44,7 +44,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
     const listed = async (nodeName: string, from = provider) =>
       (await from.list(never)).find((instance) => instance.nodeName === nodeName);
 
-    it("makes a NodeClaim of the type, and tells its node once it has joined", async () => {
+    it("makes a NodeClaim of the type, and lists its node once it has joined", async () => {
       const order = buildBoot({ spot: true, zone: "zone-b" });
       expect(await provider.start(order, never)).toEqual({
         kind: "started",
@@ -85,7 +85,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
       expect(await listed(order.nodeName)).toBeUndefined();
     });
 
-    it("goes on without an answer of Karpenter's once its time is over", async () => {
+    it("continues without an answer of Karpenter's once its time is over", async () => {
       const waiting = open(300);
       await karpenter[Symbol.asyncDispose]();
       const order = buildBoot();
@@ -131,7 +131,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
       expect(await provider.start(buildBoot({ privateIpOnly: true }), never)).toMatchObject({ kind: "unsupported" });
     });
 
-    it("tells that Karpenter takes a node back as soon as it deletes the claim", async () => {
+    it("reports the loss of a node as soon as Karpenter deletes the claim", async () => {
       const order = buildBoot();
       await provider.start(order, never);
       let mayGo = false;

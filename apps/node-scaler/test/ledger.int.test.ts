@@ -11,7 +11,7 @@ import { openPoolsWriter } from "../src/adapters/pools-writer.ts";
 import { buildPolicy } from "./build-node.ts";
 
 const LEDGER = fileURLToPath(new URL("../../reservation-manager/src/main.ts", import.meta.url));
-/** One more than the ledger tells in one answer. */
+/** One more than the ledger lists in one answer. */
 const WAITING = 501;
 
 const policies = new Map(["crowded", "quiet"].map((name) => [name, buildPolicy({ name, max: 1 })]));
@@ -61,7 +61,7 @@ it("sees what waits for a pool behind more than one answer of what waits for ano
   expect(new Set(demands.map(({ name }) => name)).size).toBe(demands.length);
 }, 300_000);
 
-it("counts a kind's concurrency limit once, in however many lists it is told of what waits", async () => {
+it("counts a kind's concurrency limit once over all lists of waiting reservations", async () => {
   await reserveFor({ kind: "job", id: "first" }, 1, ["quiet"]);
   await reserveFor({ kind: "job", id: "second" }, 1, ["crowded"]);
   const demands = await askDemands({ ledger, policies, timeoutMs }, signal);

@@ -37,7 +37,7 @@ const BOOT: Boot = {
   taints: [{ key: "muster.dev/unopened", effect: "NoSchedule" }],
 };
 
-/** A cloud whose machines join no cluster: what is tried here is what is said over HTTP. */
+/** A cloud whose machines join no cluster: these tests cover the HTTP protocol. */
 function startCloud(directory: string): Promise<Machines> {
   const nothing = (): Promise<void> => Promise.resolve();
   const nodes = { join: () => Promise.resolve({ leave: nothing, die: nothing }) };
@@ -112,7 +112,7 @@ describe("the provider local", () => {
   const find = async (nodeName: string) =>
     (await provider.list(never)).find((instance) => instance.nodeName === nodeName);
 
-  it("tells when an instance has joined and as which node", async () => {
+  it("lists when an instance has joined and as which node", async () => {
     const boot = fresh({ zone: "zone-b" });
     expect(await provider.start(boot, never)).toMatchObject({ kind: "started", zone: "zone-b" });
     const instance = await until("it has joined", async () => {
@@ -129,7 +129,7 @@ describe("the provider local", () => {
     });
   });
 
-  it("says without a zone that there is none anywhere", async () => {
+  it("reports a shortage everywhere without a zone", async () => {
     await inject({ do: "no-capacity" });
     expect(await provider.start(fresh(), never)).toEqual({
       kind: "no-capacity",
@@ -213,7 +213,7 @@ describe("the provider local", () => {
     expect(await stopping).toMatchObject({ name: "AbortError" });
   });
 
-  it("tells of a spot instance that is going to be lost, of one that vanished, and of a boot that failed", async () => {
+  it("lists a spot instance that will be lost, one that vanished, and a failed boot", async () => {
     const [spot, lost, failed] = [fresh({ spot: true }), fresh(), fresh()];
     await inject({ do: "boot-failure", message: "no disk" }, { nodeNames: [failed.nodeName] });
     for (const boot of [spot, lost, failed]) await provider.start(boot, never);
@@ -228,8 +228,8 @@ describe("the provider local", () => {
   it("names the file of the token when the cloud does not know it", async () => {
     const tokenFile = join(directory, "other-token");
     await writeFile(tokenFile, "other");
-    await using stranger = await open({ ...cloud, tokenFile });
-    expect(await faultFrom(stranger.list(never))).toMatchObject({ field: "providers.cloud.tokenFile" });
+    await using foreign = await open({ ...cloud, tokenFile });
+    expect(await faultFrom(foreign.list(never))).toMatchObject({ field: "providers.cloud.tokenFile" });
     await expect(open({ ...cloud, tokenFile: join(directory, "none") })).rejects.toThrow("ENOENT");
   });
 
@@ -253,15 +253,15 @@ describe("the provider local", () => {
     }
   });
 
-  it("is not available while nobody listens", async () => {
+  it("is not available while no server listens", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const address = server.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
     server.close();
     await once(server, "close");
-    await using nobody = await open({ ...cloud, url: `http://127.0.0.1:${port}` });
-    expect(await faultFrom(nobody.start(fresh(), never))).toMatchObject({ code: "unavailable" });
+    await using unreachable = await open({ ...cloud, url: `http://127.0.0.1:${port}` });
+    expect(await faultFrom(unreachable.start(fresh(), never))).toMatchObject({ code: "unavailable" });
   });
 
   it.each([

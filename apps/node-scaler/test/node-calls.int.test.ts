@@ -56,7 +56,7 @@ describe.each(servers)("$title", ({ skip, start }) => {
     expect((await calls.get<V1Node>(NODES, "own")).metadata?.annotations?.[annotations.cordoned]).toBeUndefined();
   });
 
-  it.skipIf(skip)("leaves the cordon of somebody else as it is", async () => {
+  it.skipIf(skip)("keeps a cordon of another client", async () => {
     await makeNode("foreign", { unschedulable: true });
     await nodes.cordon("foreign", "IDLE");
     await nodes.uncordon("foreign");

@@ -6,7 +6,7 @@ import { aSnapshot, NOW } from "./scaling-snapshots.ts";
 export type Given = Parameters<typeof aSnapshot>[0];
 type Row = readonly [sentence: string, given: Given, expected: Partial<ReturnType<typeof show>>];
 
-/** A plan as short as it can be told. */
+/** The shortest description of a plan. */
 function show(plan: ScalingPlan) {
   return {
     start: plan.start.map(({ spec, boundTo }) => {

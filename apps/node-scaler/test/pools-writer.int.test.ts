@@ -26,7 +26,7 @@ beforeEach(() => writer.publish([]));
 const a = buildPolicy({ name: "a", max: 3 });
 const b = buildPolicy({ name: "b", max: 5, standby: [{ instanceType: "small", count: 2, spot: false }] });
 
-it("tells which pools are scaled before anything was decided about them", async () => {
+it("announces the scaled pools before anything was decided about them", async () => {
   await writer.announce([a, b]);
   expect(await read()).toMatchObject([
     { pool: "a", max: 3, standby: 0, booting: [], atMs: nowMs },

@@ -11,7 +11,7 @@ export type ProviderWorld = AsyncDisposable & {
   /** A boot that succeeds; the name is new each time. Its image is what `findImage(imageProperties)` says. */
   readonly boot: Boot;
   readonly imageProperties: Readonly<Record<string, string>>;
-  /** A boot of which there is none now, and the zone that the answer names. Undefined: the counterpart says of itself, in `describeProvider`, that it cannot be short of anything. */
+  /** A boot of an unavailable type, and the zone that the answer names. Undefined: the counterpart declares, in `describeProvider`, that it is never short. */
   readonly short: { readonly boot: Boot; readonly zone: string | undefined } | undefined;
   /** False: the counterpart does not know repeated orders by their token, so that two at once cannot be tried on it. */
   readonly knowsTokens: boolean;
@@ -31,7 +31,7 @@ export function describeProvider(
   options: { readonly canBeShort?: boolean } = {},
 ): void {
   describeOne(title, open, options);
-  const limits = { timeoutMs: 60_000, callsAtOnce: 10, now: () => performance.now() };
+  const limits = { timeoutMs: 60_000, maxCallsInFlight: 10, now: () => performance.now() };
   const openGuarded = async (): Promise<ProviderWorld> => {
     const world = await open();
     return { ...world, provider: guardProvider(world.provider, limits)(() => true) };
@@ -92,7 +92,7 @@ function describeOne(
 
     it("makes one instance of one name, however often and at once it is started", async () => {
       const boot = await fresh();
-      // Whoever comes second may be told to ask again; it may not be given an instance of its own.
+      // The second caller may be asked to retry; it may not get an instance of its own.
       const together = await Promise.allSettled([started(boot), ...(world.knowsTokens ? [started(boot)] : [])]);
       const ids = new Set(together.flatMap((result) => (result.status === "fulfilled" ? [result.value] : [])));
       for (const result of together) {
@@ -124,7 +124,7 @@ function describeOne(
     });
 
     if (canBeShort) {
-      it("answers that there is none with the zone, and makes none", async () => {
+      it("reports a shortage with the zone, and makes none", async () => {
         const { boot: wanted, zone } = world.short ?? expect.fail("the counterpart is short of nothing");
         const boot = await fresh(wanted);
         expect(await provider.start(boot, never)).toMatchObject({ kind: "no-capacity", zone });

@@ -70,7 +70,7 @@ it("refuses phases that may not follow, and takes away only what has ended", asy
   await expect(records.create(buildNode("d-1"))).rejects.toThrow("exists already");
 });
 
-it("is not current while a record cannot be read, until that is written anew or gone", async () => {
+it("is not current while a record cannot be read, until that is rewritten or gone", async () => {
   const [records, raw] = [await open(), await openRaw()];
   await records.checkCurrent();
   const revision = await raw.create("e-1", new Uint8Array([255, 255, 255]));

@@ -45,7 +45,7 @@ describe("a gang of four", () => {
 });
 
 describe("a node that is of no use for a while", () => {
-  it("is told as on its way since then, and not since it was made", async () => {
+  it("is reported as on its way since then, and not since it was made", async () => {
     const world = new ScalerWorld(buildPolicy({ healthyTimeoutMs: 10 * MINUTE }));
     const first = world.ledger.reserve("a", 1, world.nowMs);
     await world.run(20 * MINUTE);
@@ -117,7 +117,7 @@ it("ends nodes of a pool whose nodes are used once, and no node that no pod reac
   expect(phases(world)).toEqual(["Available"]);
 });
 
-it("remembers that a node was used when it is granted anew while it is cleaned, and ends it then", async () => {
+it("remembers that a node was used when it is granted again while it is cleaned, and ends it then", async () => {
   const world = new ScalerWorld(buildPolicy({ reuse: false, idleMs: 60 * MINUTE }));
   const first = world.ledger.reserve("a", 1, world.nowMs);
   await world.run(MINUTE);
@@ -137,7 +137,7 @@ it("remembers that a node was used when it is granted anew while it is cleaned, 
   expect(world.records()).toEqual([]);
 });
 
-it("boots no node in the place of one that was just given back, in whatever second that was", async () => {
+it("boots no node in the place of one that was just released, in whatever second that was", async () => {
   const starts: number[] = [];
   for (let second = 0; second < 35; second += 1) {
     const world = new ScalerWorld(buildPolicy({ max: 20 }));
@@ -206,7 +206,7 @@ describe("a provider that does not answer", () => {
     expect([after.all, [...after.silent]]).toEqual([[], ["cloud"]]);
   });
 
-  it("does not keep the nodes of others from ending while it is told to stop one of its own", async () => {
+  it("does not delay the end of other providers' nodes while it stops one of its own", async () => {
     const world = new ScalerWorld(
       buildPolicy({ idleMs: 0, max: 20 }),
       buildPolicy({ name: "b", provider: "slow", idleMs: 0, max: 20 }),
@@ -280,7 +280,7 @@ describe("a cloud that fails", () => {
     expect(phases(world)).toEqual(["Claimed"]);
   });
 
-  it("is told to stop again when it forgot", async () => {
+  it("is asked to stop again when it forgot", async () => {
     const world = new ScalerWorld(buildPolicy({ idleMs: 0 }));
     const job = world.ledger.reserve("a", 1, world.nowMs);
     await world.run(MINUTE);
@@ -290,7 +290,7 @@ describe("a cloud that fails", () => {
     expect([world.records(), [...world.cloud.instances]]).toEqual([[], []]);
   });
 
-  it("is told to stop again and again when it refuses, and the record says why", async () => {
+  it("is asked repeatedly to stop when it refuses, and the record says why", async () => {
     const world = new ScalerWorld(buildPolicy({ idleMs: 0 }));
     const job = world.ledger.reserve("a", 1, world.nowMs);
     await world.run(MINUTE);
@@ -305,7 +305,7 @@ describe("a cloud that fails", () => {
     expect([world.records(), [...world.cloud.instances]]).toEqual([[], []]);
   });
 
-  it("is told to stop what it made although it had said that it could not", async () => {
+  it("is asked to stop what it made although it had reported a failure", async () => {
     const world = new ScalerWorld(buildPolicy());
     world.cloud.faults.answerLost = 1;
     world.ledger.reserve("a", 1, world.nowMs);
@@ -314,7 +314,7 @@ describe("a cloud that fails", () => {
     expect(world.cloud.instances.size).toBe(1);
   });
 
-  it("is told to stop an instance that came back from the dead, in the second scan", async () => {
+  it("is asked to stop an instance that reappeared, in the second scan", async () => {
     const world = new ScalerWorld(buildPolicy({ idleMs: 0 }));
     const job = world.ledger.reserve("a", 1, world.nowMs);
     await world.run(MINUTE);
@@ -352,7 +352,7 @@ describe("a cloud that fails", () => {
   });
 });
 
-it("makes nothing and takes no instance for nobody's while records may be missing", async () => {
+it("makes nothing and takes no instance for an orphan while records may be missing", async () => {
   const world = new ScalerWorld(buildPolicy());
   await world.round("heartbeat");
   world.ledger.reserve("a", 1, world.nowMs);
@@ -435,7 +435,7 @@ it("evicts the other pods of a node when one cannot be evicted", async () => {
   );
   const evicted: string[] = [];
   const failed: string[] = [];
-  const { cluster, tell } = world.scaler;
+  const { cluster, report } = world.scaler;
   const evict = ({ uid }: { readonly uid: string }) => {
     evicted.push(uid);
     return uid === "stuck" ? Promise.reject(new Error("no")) : Promise.resolve(undefined);
@@ -446,7 +446,7 @@ it("evicts the other pods of a node when one cannot be evicted", async () => {
   const scaler = {
     ...world.scaler,
     cluster: { ...cluster, evict },
-    tell: { ...tell, failed: (_: string, doing: string) => void failed.push(doing) },
+    report: { ...report, failed: (_: string, doing: string) => void failed.push(doing) },
   };
   await reaperRound(scaler);
   await world.scaler.memory.ending.get(world.records()[0]?.name ?? "");
@@ -480,11 +480,11 @@ async function stalledDrain() {
     ["two", "busy"],
   ]);
   const failed: string[] = [];
-  const { cluster, tell } = world.scaler;
+  const { cluster, report } = world.scaler;
   const scaler = {
     ...world.scaler,
     cluster: { ...cluster, evict: ({ uid }: { readonly uid: string }) => Promise.resolve(refusals.get(uid)) },
-    tell: { ...tell, failed: (_: string, doing: string) => void failed.push(doing) },
+    report: { ...report, failed: (_: string, doing: string) => void failed.push(doing) },
   };
   const reap = async () => {
     await reaperRound(scaler);
@@ -561,7 +561,7 @@ it("finishes a step of a scan that has taken longer than its round waits for", a
   expect(scaler.memory.scanning.size).toBe(0);
 });
 
-it("names the provider of a node that does not end because nobody knows that provider any more", async () => {
+it("names the provider of a node that does not end because the provider is no longer configured", async () => {
   const world = new ScalerWorld(buildPolicy({ idleMs: 0 }));
   const job = world.ledger.reserve("a", 1, world.nowMs);
   await world.run(MINUTE);
@@ -611,7 +611,7 @@ it("never stops a node that was granted after it was listed as surplus", async (
   expect(world.problems).toEqual([]);
 });
 
-it("keeps a node that somebody has cordoned, and makes another in its place", async () => {
+it("keeps a node that another client has cordoned, and makes another in its place", async () => {
   const standby = [{ instanceType: "small", count: 1, spot: false }];
   const world = new ScalerWorld(buildPolicy({ standby, idleMs: 0 }));
   await world.run(MINUTE);
@@ -624,7 +624,7 @@ it("keeps a node that somebody has cordoned, and makes another in its place", as
   expect([phases(world), world.cloud.starts.size]).toEqual([["Available", "Available"], 2]);
   expect(world.pods.get(node.name)).toEqual([pod]);
   const [first] = world.records().filter(({ status }) => status.kubernetesNode === node.name);
-  expect(first?.status.trouble).toContain("somebody has cordoned it");
+  expect(first?.status.trouble).toContain("another client has cordoned it");
   const job = world.ledger.reserve("a", 2, world.nowMs);
   await world.run(MINUTE);
   expect(world.ledger.reservations.get(job)?.machines).not.toContain(node.name);
@@ -635,7 +635,7 @@ it("keeps a node that somebody has cordoned, and makes another in its place", as
   expect([phases(world), world.records()[0]?.status.trouble]).toEqual([["Available"], undefined]);
 });
 
-it("opens a node again that it takes back, although the watcher has not told of the cordon yet", async () => {
+it("uncordons a node whose end it withdraws, although the watcher has not reported the cordon yet", async () => {
   const world = new ScalerWorld(buildPolicy({ idleMs: MINUTE }));
   const first = world.ledger.reserve("a", 1, world.nowMs);
   await world.run(MINUTE);
@@ -654,7 +654,7 @@ it("opens a node again that it takes back, although the watcher has not told of 
   expect(world.records()[0]?.spec.terminate).toBeUndefined();
 });
 
-it("ends what an earlier leader left Creating, and goes on with what was Created", async () => {
+it("ends what an earlier leader left Creating, and continues with what was Created", async () => {
   const world = new ScalerWorld(buildPolicy());
   world.ledger.reserve("a", 2, world.nowMs);
   // Both records are written, and one of the boots has been answered.
@@ -666,7 +666,7 @@ it("ends what an earlier leader left Creating, and goes on with what was Created
   expect(world.problems).toEqual([]);
 });
 
-it("goes on with what an earlier leader left Cleaning", async () => {
+it("continues with what an earlier leader left Cleaning", async () => {
   const world = new ScalerWorld(buildPolicy());
   const holder = world.ledger.reserve("a", 1, world.nowMs);
   await world.run(MINUTE);
@@ -699,7 +699,7 @@ describe("what is remembered of a pool in trouble", () => {
     expect(troublesOf(world)).toEqual([]);
   });
 
-  it("has ready nodes that the ledger never offers, of which fewer and fewer are made", async () => {
+  it("has ready nodes that the ledger never offers, and makes them less and less often", async () => {
     const world = new ScalerWorld(buildPolicy({ max: 4 }));
     world.ledger.reserve("a", 4, world.nowMs);
     await world.run(60 * MINUTE, () => {
@@ -710,10 +710,10 @@ describe("what is remembered of a pool in trouble", () => {
     expect(world.cloud.starts.size).toBeLessThanOrEqual(52);
   });
 
-  it("has nodes on standby whose kubelets die once they are open, of which fewer and fewer are made", async () => {
+  it("has nodes on standby whose kubelets die after their first ready state, and makes them less and less often", async () => {
     const world = new ScalerWorld(buildPolicy({ standby: [{ instanceType: "small", count: 1, spot: false }] }));
     await world.run(60 * MINUTE, () => {
-      for (const node of world.nodes.values()) node.ready = node.unopened;
+      for (const node of world.nodes.values()) node.ready = node.hasStartupTaint;
     });
     expect(troublesOf(world)).toMatchObject([{ pool: "a", code: "UNHEALTHY", instanceType: "small" }]);
     expect(world.cloud.starts.size).toBeLessThanOrEqual(13);
@@ -745,7 +745,7 @@ describe("what is remembered of a pool in trouble", () => {
   });
 });
 
-it("leaves a node closed that joins after its boot was given up, so that nobody is given it", async () => {
+it("keeps the startup taint of a node that joins after its boot was given up, so that it is not granted", async () => {
   const world = new ScalerWorld(buildPolicy());
   world.cloud.faults.stopForgotten = 1000;
   world.ledger.reserve("a", 1, world.nowMs);
@@ -757,7 +757,7 @@ it("leaves a node closed that joins after its boot was given up, so that nobody 
   late.joins = true;
   const name = `k-${late.boot.nodeName}`;
   await world.run(2 * MINUTE);
-  expect(world.nodes.get(name)).toMatchObject({ ready: true, unopened: true });
+  expect(world.nodes.get(name)).toMatchObject({ ready: true, hasStartupTaint: true });
   expect(world.ledger.holderOf(name)).toBeUndefined();
   expect(phases(world)).toContain("Claimed");
 });

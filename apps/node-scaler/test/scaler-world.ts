@@ -22,7 +22,7 @@ const ROUNDS: Readonly<Record<LoopName, (scaler: Scaler) => Promise<void>>> = {
   scan: scanRound,
 };
 
-/** Ends of nodes that must never hit one that somebody holds. */
+/** Ends of nodes that must never hit a held one. */
 const GENTLE: readonly TerminationCode[] = ["IDLE", "RETURNED", "POOL_REMOVED"];
 
 const ON_ITS_WAY: ReadonlySet<Phase> = new Set(["Creating", "Created", "Available"]);
@@ -35,15 +35,15 @@ type Life = { readonly skewMs: number; effectsLeft: number; readonly term: numbe
 class Killed extends Error {}
 
 /** Nodes and pods as they were at that time. */
-type Told = {
+type Observation = {
   readonly atMs: number;
   readonly nodes: readonly { readonly node: KubeNode; readonly pool: string }[];
   readonly pods: ReadonlyMap<string, readonly PodOnNode[]>;
 };
 
 /**
- * A cluster, a cloud, a ledger and a store that outlive the scaler, which is driven round by round and can be killed between any two effects. `problems` has what
- * must never happen.
+ * A cluster, a cloud, a ledger and a store that outlive the scaler, which is driven round by round and can be killed between any two effects. `problems` has
+ * what must never happen.
  */
 export class ScalerWorld {
   nowMs = 1_000_000_000;
@@ -64,7 +64,7 @@ export class ScalerWorld {
   viewAgeMs = 0;
   /** Whether the ledger does not answer. */
   isLedgerSilent = false;
-  /** Whether the watcher tells of nothing that is new. */
+  /** Whether the watcher reports nothing new. */
   isWatcherSilent = false;
   /** How old what they know of nodes and pods is, without their knowing that. */
   readonly lagMs = { scaler: 0, ledger: 0 };
@@ -72,9 +72,9 @@ export class ScalerWorld {
   isConfigured = true;
   readonly #store = memoryBucket<ScaledNode>();
   #seen: KubeNodes = { byName: new Map(), known: true };
-  /** The oldest first. What somebody knows never becomes older than it was. */
-  readonly #history: Told[] = [];
-  #known: { readonly scaler: Told; readonly ledger: Told };
+  /** The oldest first. What a reader knows never becomes older than it was. */
+  readonly #history: Observation[] = [];
+  #known: { readonly scaler: Observation; readonly ledger: Observation };
   #scaler: Scaler;
   #records: Records;
   #life: Life;
@@ -125,13 +125,13 @@ export class ScalerWorld {
     if (this.#life.effectsLeft <= 0) this.restart();
   }
 
-  /** Instances boot and join, and the watcher tells of all nodes. */
+  /** Instances boot and join, and the watcher reports all nodes. */
   watch(): void {
     for (const { boot, startedAtMs, joins } of this.cloud.instances.values()) {
       const name = `k-${boot.nodeName}`;
       if (!joins || this.nowMs - startedAtMs < this.bootMs || this.nodes.has(name)) continue;
       const scaledNode = boot.labels[labels.scaledNode];
-      const closed = { cordoned: false, unopened: boot.taints.length > 0 };
+      const closed = { cordoned: false, hasStartupTaint: boot.taints.length > 0 };
       this.nodes.set(name, { name, uid: name, scaledNode, ready: true, ...closed, pool: boot.pool });
     }
     const alive = new Set([...this.cloud.instances.values()].map(({ boot }) => boot.nodeName));
@@ -142,15 +142,15 @@ export class ScalerWorld {
       return;
     }
     const nodes = [...this.nodes.values()].map((node) => ({ node: { ...node }, pool: node.pool }));
-    this.#tell({ atMs: this.nowMs, nodes, pods: new Map(this.pods) });
-    this.ledger.look(this.#known.ledger.nodes);
+    this.#observe({ atMs: this.nowMs, nodes, pods: new Map(this.pods) });
+    this.ledger.observe(this.#known.ledger.nodes);
     this.#seen = { byName: new Map(this.#known.scaler.nodes.map(({ node }) => [node.name, node])), known: true };
   }
 
-  #tell(now: Told): void {
+  #observe(now: Observation): void {
     const { scaler, ledger } = this.lagMs;
     this.#history.push(now);
-    const newestFor = (lagMs: number, known: Told): Told =>
+    const newestFor = (lagMs: number, known: Observation): Observation =>
       this.#history.findLast(({ atMs }) => atMs <= now.atMs - lagMs && atMs > known.atMs) ?? known;
     this.#known = {
       scaler: newestFor(scaler, this.#known.scaler),
@@ -200,12 +200,12 @@ export class ScalerWorld {
       life.effectsLeft -= 1;
       return await work();
     };
-    const look = <Result>(value: () => Result): Promise<Result> =>
+    const readWhileAlive = <Result>(value: () => Result): Promise<Result> =>
       life.effectsLeft <= 0 ? Promise.reject(new Killed()) : Promise.resolve(value());
     const { bucket, view } = this.#store;
     const now = (): number => this.nowMs + life.skewMs;
     const single: typeof bucket = {
-      get: (key) => look(() => view.get(key)),
+      get: (key) => readWhileAlive(() => view.get(key)),
       create: (...args) => effect(() => bucket.create(...args)),
       update: (...args) => effect(() => bucket.update(...args)),
       delete: (...args) => effect(() => bucket.delete(...args)),
@@ -251,27 +251,32 @@ export class ScalerWorld {
       cluster: {
         nodes: () => this.#seen,
         pods: () => (this.lagMs.scaler === 0 ? this.pods : this.#known.scaler.pods),
-        open: (name) => effect(() => this.#change(name, { unopened: false })),
+        removeStartupTaint: (name) => effect(() => this.#change(name, { hasStartupTaint: false })),
         cordon: (name) => effect(() => this.#change(name, { cordoned: true })),
         uncordon: (name) => effect(() => this.#change(name, { cordoned: false })),
-        podsOn: (name) => look(() => this.pods.get(name) ?? []),
+        podsOn: (name) => readWhileAlive(() => this.pods.get(name) ?? []),
         evict: ({ uid }) => effect(() => Promise.resolve(void this.pods.delete(uid))),
         deleteNode: ({ name }) => effect(() => Promise.resolve(void this.nodes.delete(name))),
       },
       machines: () =>
-        look(() => {
+        readWhileAlive(() => {
           if (this.isLedgerSilent) throwFault({ code: "unavailable", dependency: "the ledger", retryAfterMs: 0 });
           return this.ledger.machines();
         }),
-      demands: () => look(() => this.ledger.demands(this.policies)),
-      bootImage: () => look(() => ""),
-      announcePools: () => look(() => undefined),
-      publishPools: () => look(() => undefined),
+      demands: () => readWhileAlive(() => this.ledger.demands(this.policies)),
+      bootImage: () => readWhileAlive(() => ""),
+      announcePools: () => readWhileAlive(() => undefined),
+      publishPools: () => readWhileAlive(() => undefined),
       limits: { bootsPerRound: 10, spotRequestPauseMs: 60_000 },
       unavailableMs: 600_000,
       patienceMs: 10,
       listFreshMs: 120_000,
-      tell: { planned: () => undefined, failed: () => undefined, booted: () => undefined, wrong: () => undefined },
+      report: {
+        planned: () => undefined,
+        failed: () => undefined,
+        booted: () => undefined,
+        poolIsWrong: () => undefined,
+      },
     });
     return [scaler, records, life];
   }
@@ -290,7 +295,7 @@ export class ScalerWorld {
       this.problems.push(`${instanceId} of ${boot.nodeName} is stopped for ${code ?? "nothing"} while it is held`);
   }
 
-  /** Nobody is booted for who has a node on its way or ready. */
+  /** No instance is booted for a demand that has a node on its way or ready. */
   #checkStart(name: string): void {
     const bound = this.#records.get(name)?.status.boundTo;
     if (bound === undefined) return;

@@ -44,26 +44,26 @@ describe("the node scaler, with the ledger and the watcher", () => {
     await untilNothingIsLeft();
   }, 120_000);
 
-  it("tells what it does about a request, its loops and its nodes", async () => {
-    const reservation = await world.reserve("told", 6);
+  it("explains a request, and lists its loops and its nodes", async () => {
+    const reservation = await world.reserve("explained", 6);
     const explained = await until("it boots", async () => {
-      const reply = await world.nodes.explainDemand({ owner: { kind: "lease", id: "told" } });
+      const reply = await world.nodes.explainDemand({ owner: { kind: "lease", id: "explained" } });
       return reply.known && reply;
     });
     expect(["BOOTING", "GANG_INCOMPLETE", "POOL_MAX"]).toContain(explained.code);
-    await world.untilGranted("told");
+    await world.untilGranted("explained");
     const dump = await world.nodes.dumpNodes({});
     expect(dump.loops.map(({ name }) => name)).toEqual(["pool", "heartbeat", "reaper", "scan"]);
     expect(dump.pools).toMatchObject([{ pool: "elastic", max: 6 }]);
     expect(await liveNodes(1)).toHaveLength(6);
-    await world.release("told", reservation);
+    await world.release("explained", reservation);
   }, 120_000);
 
-  it("tells by `muster explain` how many nodes of which type boot for whoever waits, and for how long", async () => {
+  it("shows in `muster explain` the number and type of the nodes that boot for the waiting owner, and for how long", async () => {
     await untilNothingIsLeft();
     await world.slowBoots(3_600_000);
     const reservation = await world.reserve("slow", 2);
-    const told = await until(
+    const explanation = await until(
       "it says that they boot",
       async () => {
         const text = await world.muster("explain", "lease/slow");
@@ -71,13 +71,13 @@ describe("the node scaler, with the ledger and the watcher", () => {
       },
       { timeoutMs: 60_000 },
     );
-    expect(told).toMatch(/^nodes: waiting for 2 nodes of type small, booting for \d+ s$/);
+    expect(explanation).toMatch(/^nodes: waiting for 2 nodes of type small, booting for \d+ s$/);
     await world.slowBoots(undefined);
     await world.release("slow", reservation);
     await untilNothingIsLeft();
   }, 180_000);
 
-  it("ends a node that somebody wants to end, and knows none that there is not", async () => {
+  it("ends a node on request, and reports an unknown one", async () => {
     const reservation = await world.reserve("asked", 1);
     await world.untilGranted("asked");
     const held = await until("the node is claimed", async () =>
@@ -127,7 +127,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
     await untilNothingIsLeft();
   }, 480_000);
 
-  it("goes on in another replica when the leader is killed in the middle of a boot", async () => {
+  it("continues in another replica when the leader is killed in the middle of a boot", async () => {
     await world.startScaler();
     const reservation = await world.reserve("survivor", 4);
     await until("nodes are being made", () => world.machines().length > 0, {

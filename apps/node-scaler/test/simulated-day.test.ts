@@ -28,7 +28,7 @@ it("serves all of a day's work through lost spot nodes, failed boots and shortag
   expect(day?.waitsMs.length).toBeGreaterThanOrEqual(work.length - (day?.waiting ?? 0));
   // What is left has come in the last minutes of the day.
   expect(day?.waiting).toBeLessThan(70);
-  expect(day?.mostNodes).toBeLessThanOrEqual(pool.max);
+  expect(day?.maxNodes).toBeLessThanOrEqual(pool.max);
 });
 
 it("keeps its promises in each of the twelve thousand rounds of a day", () => {

@@ -10,54 +10,57 @@ const HOUR = 60 * MINUTE;
 const RUNS = 150;
 
 type Step =
-  | { readonly do: "run"; readonly seconds: number }
+  | { readonly kind: "run"; readonly seconds: number }
   /** Out of turn, with whatever the watcher and the ledger have seen so far. */
-  | { readonly do: "round"; readonly loop: LoopName }
+  | { readonly kind: "round"; readonly loop: LoopName }
   /** `snatch`: a request that is granted right after a pool round. */
-  | { readonly do: "watch" | "grant" | "snatch" }
-  | { readonly do: "reserve"; readonly size: number }
-  | { readonly do: "reach" | "release"; readonly at: number }
-  | { readonly do: "kill"; readonly after: number }
-  | { readonly do: "restart"; readonly skewMs: number }
-  | { readonly do: "vanish" | "revive" | "stay-out" | "notice" | "second-name"; readonly at: number }
+  | { readonly kind: "watch" | "grant" | "snatch" }
+  | { readonly kind: "reserve"; readonly size: number }
+  | { readonly kind: "reach" | "release"; readonly at: number }
+  | { readonly kind: "kill"; readonly after: number }
+  | { readonly kind: "restart"; readonly skewMs: number }
+  | { readonly kind: "vanish" | "revive" | "stay-out" | "notice" | "second-name"; readonly at: number }
   | {
-      readonly do: "fault";
+      readonly kind: "fault";
       readonly fault: "startFails" | "answerLost" | "stopForgotten" | "listFails" | "listsNothing";
       readonly times: number;
     }
-  | { readonly do: "short" | "limit"; readonly times: number }
-  | { readonly do: "silence"; readonly of: "watcher" | "ledger" | "nobody" }
+  | { readonly kind: "short" | "limit"; readonly times: number }
+  | { readonly kind: "silence"; readonly of: "watcher" | "ledger" | "none" }
   /** From now on they know what was true a minute before, and take it for what is true. */
-  | { readonly do: "lag"; readonly of: "scaler" | "ledger" | "both" | "nobody" };
+  | { readonly kind: "lag"; readonly of: "scaler" | "ledger" | "both" | "none" };
 
 const at = fc.nat(8);
 const times = fc.integer({ min: 1, max: 5 });
 const seconds = fc.integer({ min: 1, max: 120 });
 const steps: fc.Arbitrary<Step[]> = fc.array(
   fc.oneof(
-    { weight: 6, arbitrary: fc.record({ do: fc.constant("run" as const), seconds }) },
+    { weight: 6, arbitrary: fc.record({ kind: fc.constant("run" as const), seconds }) },
     {
       weight: 4,
       arbitrary: fc.record({
-        do: fc.constant("round" as const),
+        kind: fc.constant("round" as const),
         loop: fc.constantFrom<LoopName>("pool", "heartbeat", "reaper", "scan"),
       }),
     },
     {
       weight: 4,
-      arbitrary: fc.record({ do: fc.constantFrom("watch" as const, "grant" as const, "snatch" as const) }),
+      arbitrary: fc.record({ kind: fc.constantFrom("watch" as const, "grant" as const, "snatch" as const) }),
     },
-    { weight: 3, arbitrary: fc.record({ do: fc.constant("reserve" as const), size: fc.integer({ min: 1, max: 4 }) }) },
-    { weight: 5, arbitrary: fc.record({ do: fc.constantFrom("reach" as const, "release" as const), at }) },
-    { weight: 4, arbitrary: fc.record({ do: fc.constant("kill" as const), after: fc.nat(12) }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({ kind: fc.constant("reserve" as const), size: fc.integer({ min: 1, max: 4 }) }),
+    },
+    { weight: 5, arbitrary: fc.record({ kind: fc.constantFrom("reach" as const, "release" as const), at }) },
+    { weight: 4, arbitrary: fc.record({ kind: fc.constant("kill" as const), after: fc.nat(12) }) },
     {
       weight: 1,
-      arbitrary: fc.record({ do: fc.constant("restart" as const), skewMs: fc.constantFrom(-HOUR, 0, HOUR) }),
+      arbitrary: fc.record({ kind: fc.constant("restart" as const), skewMs: fc.constantFrom(-HOUR, 0, HOUR) }),
     },
     {
       weight: 2,
       arbitrary: fc.record({
-        do: fc.constantFrom(
+        kind: fc.constantFrom(
           "vanish" as const,
           "revive" as const,
           "stay-out" as const,
@@ -70,7 +73,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
     {
       weight: 2,
       arbitrary: fc.record({
-        do: fc.constant("fault" as const),
+        kind: fc.constant("fault" as const),
         fault: fc.constantFrom(
           "startFails" as const,
           "answerLost" as const,
@@ -81,19 +84,19 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
         times,
       }),
     },
-    { weight: 1, arbitrary: fc.record({ do: fc.constantFrom("short" as const, "limit" as const), times }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom("short" as const, "limit" as const), times }) },
     {
       weight: 2,
       arbitrary: fc.record({
-        do: fc.constant("silence" as const),
-        of: fc.constantFrom("watcher" as const, "ledger" as const, "nobody" as const),
+        kind: fc.constant("silence" as const),
+        of: fc.constantFrom("watcher" as const, "ledger" as const, "none" as const),
       }),
     },
     {
       weight: 2,
       arbitrary: fc.record({
-        do: fc.constant("lag" as const),
-        of: fc.constantFrom("scaler" as const, "ledger" as const, "both" as const, "nobody" as const),
+        kind: fc.constant("lag" as const),
+        of: fc.constantFrom("scaler" as const, "ledger" as const, "both" as const, "none" as const),
       }),
     },
   ),
@@ -110,7 +113,7 @@ async function take(world: ScalerWorld, past: Past, step: Step): Promise<void> {
     const all = [...values];
     return "at" in step && all.length > 0 ? all[step.at % all.length] : undefined;
   };
-  switch (step.do) {
+  switch (step.kind) {
     case "run":
       return world.run(step.seconds * 1000);
     case "round":

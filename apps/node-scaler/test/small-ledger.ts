@@ -13,11 +13,11 @@ type Reservation = {
   machines: readonly string[] | undefined;
 };
 
-/** Tainted: somebody has put a taint on it. */
+/** Tainted: another client has put a taint on it. */
 type LedgerNode = KubeNode & { readonly tainted?: boolean };
 
-function isOpen({ cordoned, unopened, tainted }: LedgerNode): boolean {
-  return !cordoned && !unopened && tainted !== true;
+function isOpen({ cordoned, hasStartupTaint, tainted }: LedgerNode): boolean {
+  return !cordoned && !hasStartupTaint && tainted !== true;
 }
 
 /** The ledger's promises in few lines: all machines or none, the oldest first, and nothing but what its own view of the nodes shows as usable. */
@@ -37,8 +37,8 @@ export class SmallLedger {
     this.reservations.delete(id);
   }
 
-  /** What the watcher has told since. */
-  look(nodes: readonly { readonly node: LedgerNode; readonly pool: string }[]): void {
+  /** What the watcher has reported since. */
+  observe(nodes: readonly { readonly node: LedgerNode; readonly pool: string }[]): void {
     this.#view = nodes;
   }
 

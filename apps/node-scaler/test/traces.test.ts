@@ -27,7 +27,7 @@ afterAll(async () => {
 
 const named = (name: string) => collector.spans.filter((span) => span.name === name);
 
-it("tells the life of each node as one trace, from its order to its end, whoever led", () => {
+it("records the life of each node as one trace, from its order to its end, across leaders", () => {
   const boots = named("boot node");
   expect(boots).toHaveLength(2);
   for (const { traceId, attributes } of boots) {
@@ -39,7 +39,7 @@ it("tells the life of each node as one trace, from its order to its end, whoever
   expect(new Set(boots.map(({ traceId }) => traceId)).size).toBe(2);
 });
 
-it("tells only rounds that change something, with the nodes that they order and mark, linked to the lives of these", () => {
+it("records only rounds that change something, with the nodes that they order and mark, linked to the traces of these", () => {
   const rounds = named("pool round");
   expect(rounds.map(({ attributes }) => [attributes["muster.starts"], attributes["muster.stops"]])).toEqual([
     [2, 0],

@@ -9,7 +9,7 @@ export type PushStatsDeps = {
   readonly everyMs: number;
 };
 
-const RETRY = { firstMs: 2000, mostMs: 60_000 };
+const RETRY = { firstMs: 2000, maxMs: 60_000 };
 
 /** Pushes statistics to a controller at the start and after each change, until the signal. */
 export async function pushStats(deps: PushStatsDeps, signal: AbortSignal): Promise<void> {

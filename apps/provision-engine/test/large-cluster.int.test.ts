@@ -57,7 +57,7 @@ it("knows them also if it may list only in namespaces of leases", async () => {
 });
 
 it("keeps a namespace with pods, and shortens the grace period of pods in a terminating one", async () => {
-  const objects = leaseObjects(calls, "muster-1", { firstMs: 1, mostMs: 1, totalMs: 0 });
+  const objects = leaseObjects(calls, "muster-1", { firstMs: 1, maxMs: 1, totalMs: 0 });
   const sparing: ObjectKind = { ...KINDS.namespace, keptBy: [KINDS.pod] };
   await expect(objects.remove(lease, { kinds: [sparing] }, signal)).rejects.toThrow("it holds Pod pod-0");
   const ending: ObjectKind = { ...KINDS.namespace, podGraceSeconds: 0 };

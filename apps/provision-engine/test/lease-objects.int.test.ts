@@ -16,7 +16,7 @@ import { API_SERVERS } from "./api-servers.ts";
 const MAP: ObjectKind = { apiVersion: "v1", kind: "ConfigMap", plural: "configmaps" };
 const namespace = "default";
 const maps = { ...MAP, namespace };
-const PATIENCE = { firstMs: 10, mostMs: 50, totalMs: 60_000 };
+const PATIENCE = { firstMs: 10, maxMs: 50, totalMs: 60_000 };
 const { signal } = new AbortController();
 
 const leaseOf = (id: string, run = 1, user = "user") => aLease({ order: { id, user }, run });

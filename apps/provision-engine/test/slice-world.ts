@@ -27,7 +27,7 @@ const REAL_PLURALS: typeof PLURALS = {
   ValidatingAdmissionPolicy: { ...ADMISSION, plural: "validatingadmissionpolicies" },
   ValidatingAdmissionPolicyBinding: { ...ADMISSION, plural: "validatingadmissionpolicybindings" },
 };
-const FIRST_PATIENCE = { firstMs: 10, mostMs: 100, totalMs: 60_000 };
+const FIRST_PATIENCE = { firstMs: 10, maxMs: 100, totalMs: 60_000 };
 const NO_PATIENCE = { ...FIRST_PATIENCE, totalMs: 0 };
 
 /** A cluster without nodes and, on a real server, without controllers: the test plays them. */

@@ -44,7 +44,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       transferMs: read.integer("FARM_TRANSFER_MS", { fallback: 300_000, min: 100, max: DAY_MS }),
       transferRetry: {
         firstMs: read.integer("FARM_TRANSFER_RETRY_MS", { fallback: 10_000, min: 10, max: DAY_MS }),
-        mostMs: read.integer("FARM_TRANSFER_RETRY_MOST_MS", { fallback: 600_000, min: 10, max: DAY_MS }),
+        maxMs: read.integer("FARM_TRANSFER_RETRY_MOST_MS", { fallback: 600_000, min: 10, max: DAY_MS }),
       },
     },
     webhook: read.optional("FARM_ALERT_WEBHOOK_URL"),

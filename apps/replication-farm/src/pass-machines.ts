@@ -26,7 +26,7 @@ export type MachinesOwned = { readonly name: string; readonly isHeld: () => bool
 
 export const NO_REFUSALS: Refusals = { times: 0, notBeforeMs: 0, trouble: undefined };
 
-const RETRY = { firstMs: 1000, mostMs: 60_000 };
+const RETRY = { firstMs: 1000, maxMs: 60_000 };
 /** The API server may still have pods that the watcher no longer publishes. */
 const PODS_RETRY_MS = 1000;
 /** The maximum of requests in one pass. */

@@ -65,7 +65,7 @@ const DONE = { kind: "done" } as const;
 const MAX_CONCURRENT_STEPS = 32;
 /** The watcher publishes a pod within this time, or the pod was not created. */
 const MADE_TRUST_MS = 10_000;
-const RESTART = { firstMs: 1000, mostMs: 300_000 };
+const RESTART = { firstMs: 1000, maxMs: 300_000 };
 /** A pod that was ready for this long does not count as one that keeps ending. */
 const RESTART_FORGET_MS = 600_000;
 

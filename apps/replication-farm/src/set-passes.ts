@@ -32,7 +32,7 @@ type OwnedSet = {
   failures: number;
 };
 
-const RETRY = { firstMs: 200, mostMs: 30_000 };
+const RETRY = { firstMs: 200, maxMs: 30_000 };
 
 /**
  * Makes passes over the sets: after each change of the view, after each write of its own, and at each resync. A failed pass is retried with a growing pause,

@@ -15,7 +15,7 @@ export const POLICY: SetPolicy = {
   nodeGraceMs: 60_000,
   machinesGoneMs: 60_000,
   transferMs: 300_000,
-  transferRetry: { firstMs: 10_000, mostMs: 600_000 },
+  transferRetry: { firstMs: 10_000, maxMs: 600_000 },
 };
 
 export function aSpec(spec: Partial<ReplicaSetSpec> = {}): ReplicaSetSpec {

@@ -13,7 +13,7 @@ export const POLICY: SetPolicy = {
   nodeGraceMs: 10_000,
   machinesGoneMs: 10_000,
   transferMs: 30_000,
-  transferRetry: { firstMs: 1000, mostMs: 8000 },
+  transferRetry: { firstMs: 1000, maxMs: 8000 },
 };
 export const NODE_LOST_MS = 20_000;
 

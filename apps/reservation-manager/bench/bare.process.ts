@@ -12,5 +12,5 @@ connection.subscribe("bench.bare", {
 await connection.flush();
 console.log("ready");
 
-// Ends with whoever started it, however that ended.
+// Ends with its parent, however that ended.
 process.stdin.resume().once("close", () => process.kill(process.pid, "SIGTERM"));

@@ -84,7 +84,7 @@ function demand(world: World): number {
 
 function reserve(world: World, wanted: ReservationRequest, nowMs: number): World {
   const verdict = decideReservation(wanted, world, policy, nowMs);
-  if (verdict.do === "refuse") throw new Error(`refused: ${verdict.fault.code}`);
+  if (verdict.kind === "refuse") throw new Error(`refused: ${verdict.fault.code}`);
   return evolveWorld(world, verdict.events);
 }
 

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import { sized } from "@muster/testkit";
 
-/** Calls in the air at once. */
+/** Limit of calls in flight. */
 export const IN_FLIGHT = 256;
 const WARM_UP_MS = sized(1000, 100);
 

@@ -12,8 +12,8 @@ import { idOf, type Reservation } from "./domain/ledger/reservation.ts";
 const TRACER = "@muster/reservation-manager";
 
 /**
- * A refusal is an answer and no failure of the decision, so it is shown as an attribute, and told under its code. The span is nobody's parent and so is not
- * made the active one, which costs as much as a small decision.
+ * A refusal is an answer, not a failure of the decision: it is an attribute with its code. The span has no children, so that it is not made the active one,
+ * which would cost as much as a small decision.
  */
 export async function inDecisionSpan<Result>(
   name: string,
@@ -49,13 +49,13 @@ export async function showPlan(steps: Steps): Promise<void> {
 
 /** What became of a decision; of one that was refused the code of its fault. */
 export type DecisionOutcome =
-  Exclude<Verdict["do"], "refuse"> | ReleaseVerdict["do"] | LimitVerdict["do"] | Fault["code"];
+  Exclude<Verdict["kind"], "refuse"> | ReleaseVerdict["kind"] | LimitVerdict["kind"] | Fault["code"];
 
 type Steps = Settlement["steps"];
 
 export function showSteps(span: Span, steps: Steps): void {
   for (const step of steps)
-    span.addEvent(step.do, {
+    span.addEvent(step.kind, {
       "muster.reservation": idOf(step.sequence),
       "muster.because": step.because.code,
       "muster.ahead": step.because.ahead,

@@ -158,7 +158,7 @@ it("grants by the change of the limit itself what it makes possible, with a requ
   expect(outcomes).toEqual(["grant", "queue", "queue", "limit", "queue", "nothing"]);
 });
 
-it("decides a request whose limit lets more go on than one plan may, once they have", async () => {
+it("decides a request whose limit lets more fit than one plan grants, once they are granted", async () => {
   const nodes = Array.from({ length: 9 }, (_, index) => nodeOf(`a${index}`, "a"));
   const { log, keeper } = start(nodes, memoryLog(), { machinesPerPlan: 2 });
   for (const id of ["x", "y", "z", "v", "u"])

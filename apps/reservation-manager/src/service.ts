@@ -47,9 +47,9 @@ export type LedgerDeps = {
   /** Whether the nodes are all there are. */
   readonly allNodesKnown: (nowMs: number) => boolean;
   readonly now: () => number;
-  /** Tells of what is on disk, under the trace of the request that it answers where that is known. Must not throw. */
+  /** Announces what is on disk, under the trace of the request that it answers where that is known. Must not throw. */
   readonly announce: (news: News, caller: Context | undefined) => void;
-  /** Told about each decision: for metrics. */
+  /** Called with each decision: for metrics. */
   readonly decided: (outcome: DecisionOutcome) => void;
   /** Waits before a pass that failed is tried again; returns early when the signal is aborted. */
   readonly pause: (signal: AbortSignal) => Promise<void>;
@@ -109,7 +109,7 @@ export class LedgerKeeper {
       const concurrencyLimit = limitOf(world.ledger, owner.kind);
       const request = { owner, needs, wait: true, priority: 0, concurrencyLimit };
       const verdict = decideReservation(request, world, this.#policy, nowMs);
-      if (verdict.do === "refuse") {
+      if (verdict.kind === "refuse") {
         // What may be possible once all nodes are known is not refused for good.
         if (verdict.fault.code !== "unavailable") return throwFault(verdict.fault);
         const asked = { sequence: world.ledger.nextSequence, owner, needs, priority: 0, createdAtMs: nowMs };
@@ -123,21 +123,22 @@ export class LedgerKeeper {
   #decide(request: ReservationRequest) {
     return this.#settled((settled, nowMs) => {
       const verdict = decideReservation(request, settled, this.#policy, nowMs);
-      if (verdict.do === "refuse") return throwFault(verdict.fault);
+      if (verdict.kind === "refuse") return throwFault(verdict.fault);
       const world = evolveWorld(settled, verdict.events);
-      if (verdict.do === "limit") {
+      if (verdict.kind === "limit") {
         this.#keep(world, undefined);
         return { events: verdict.events, result: undefined };
       }
-      if (verdict.do === "grant" || verdict.do === "queue") this.#callers.set(verdict.sequence, context.active());
+      if (verdict.kind === "grant" || verdict.kind === "queue") this.#callers.set(verdict.sequence, context.active());
       const report = this.#report(knownReservation(world.ledger, verdict.sequence), world, nowMs);
-      const result = { report, outcome: verdict.do, because: verdict.because };
+      const result = { report, outcome: verdict.kind, because: verdict.because };
       return { events: verdict.events, result: this.#keep(world, result) };
     });
   }
 
   /**
-   * Decides once nothing that waits fits: only then is what is free really free. Grants before are decisions of their own, and so is what `decide` wants to see done first, which gives no result.
+   * Decides once nothing that waits fits: only then is what is free really free. Grants before are decisions of their own, and so is what `decide` wants to
+   * see done first, which gives no result.
    */
   async #settled<Result>(
     decide: (world: World, nowMs: number) => { events: readonly LedgerEvent[]; result: Result | undefined },
@@ -179,7 +180,7 @@ export class LedgerKeeper {
     name: string,
     attributes: Record<string, string | number>,
     decide: (ledger: Ledger, nowMs: number) => Verdict,
-  ): Promise<Verdict["do"]> {
+  ): Promise<Verdict["kind"]> {
     return this.#inSpan(name, attributes, async (span) => {
       const { verdict, steps, complete } = await this.#deps.log.transact((ledger) => {
         const nowMs = this.#deps.now();
@@ -189,11 +190,11 @@ export class LedgerKeeper {
         const result = { verdict: decided, steps: settled.steps, complete: settled.complete };
         return { events: [...decided.events, ...settled.events], result: this.#keep(settled.world, result) };
       });
-      span.setAttributes({ "muster.outcome": verdict.do, "muster.because": verdict.because });
+      span.setAttributes({ "muster.outcome": verdict.kind, "muster.because": verdict.because });
       showSteps(span, steps);
-      this.#deps.decided(verdict.do);
+      this.#deps.decided(verdict.kind);
       if (!complete) this.#wake.resolve(undefined);
-      return verdict.do;
+      return verdict.kind;
     });
   }
 
@@ -320,7 +321,7 @@ export class LedgerKeeper {
       if (event.kind === "released") this.#ending.set(event.sequence, knownReservation(ledger, event.sequence));
   }
 
-  /** Another version than expected means that decisions were given up on their way to disk: the machines are built anew. */
+  /** Another version than expected means that decisions were dropped on their way to disk: the machines are rebuilt. */
   #worldOf(ledger: Ledger): World {
     if (this.#machines?.version !== ledger.version) {
       const value = buildMachines(this.#deps.nodes(), ledger, this.#deps.scalings());
@@ -340,7 +341,7 @@ export class LedgerKeeper {
     const { kind, sequence } = event;
     const caller = this.#callers.get(sequence);
     this.#callers.delete(sequence);
-    // What was granted and is over by one write is told as over only.
+    // What was granted and ended by one write is announced as ended only.
     const reservation = kind === "granted" ? ledger.reservations.get(sequence) : this.#ending.get(sequence);
     if (kind !== "granted") this.#ending.delete(sequence);
     if (reservation !== undefined) this.#deps.announce({ kind, reservation }, caller);

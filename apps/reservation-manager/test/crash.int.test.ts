@@ -84,7 +84,7 @@ it("killed with the decision appended and not answered: the machines are the own
   expect(next.errors).toEqual([]);
 });
 
-it("killed with the grant on disk and its event not published: the next leader tells of it, once", async () => {
+it("killed with the grant on disk and its event not published: the next leader publishes it, once", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   await using wire = await openWire(server);
@@ -98,14 +98,14 @@ it("killed with the grant on disk and its event not published: the next leader t
   await using news = await followNews(bus);
   await using next = startManager(server);
   expect((await asked).reservation).toMatchObject({ id: "r-1", state: GRANTED });
-  await until("the grant is told", () => news.told.length > 0);
+  await until("the grant is published", () => news.published.length > 0);
   await askFor(bus, "y");
-  await until("the next grant is told", () => news.told.includes("granted r-2"));
-  expect(news.told).toEqual(["granted r-1", "granted r-2"]);
+  await until("the next grant is published", () => news.published.includes("granted r-2"));
+  expect(news.published).toEqual(["granted r-1", "granted r-2"]);
   expect(next.errors).toEqual([]);
 });
 
-it("killed with the parts of a snapshot written and not its head: goes on from the older one and the log, and a later snapshot replaces both", async () => {
+it("killed with the parts of a snapshot written and not its head: continues from the older one and the log, and a later snapshot replaces both", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   await writeEntries(bus, ENTRIES_BEFORE_SNAPSHOT);

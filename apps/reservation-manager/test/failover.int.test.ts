@@ -23,7 +23,7 @@ async function leaderOf(managers: readonly ManagerProcess[], leads = 0): Promise
   return until("a manager leads", () => managers.find((manager) => manager.leads > leads));
 }
 
-/** What an owner may believe to hold: from the moment it is told until it asks for the release. */
+/** What an owner may believe to hold: from the grant's answer until its request to release. */
 class Claims {
   readonly byNode = new Map<string, string>();
 
@@ -118,7 +118,7 @@ it("lets exactly one replica decide at a time: no machine has two owners and not
   for (const manager of [...managers, third]) expect(manager.errors).toEqual([]);
 });
 
-it("is durable: goes on with the same ledger when the leader is killed", async () => {
+it("is durable: continues with the same ledger when the leader is killed", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -152,7 +152,7 @@ it("gives the lead up at once when it is stopped, and ends with code 0", async (
   expect([first.errors, second.errors]).toEqual([[], []]);
 });
 
-it("goes on when NATS was away, with everything that was acknowledged", async () => {
+it("continues after NATS was away, with everything that was acknowledged", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -182,7 +182,7 @@ it("is taken over from a leader that is frozen; the deposed one cannot write, sw
   await reserve("x");
 
   first.freeze();
-  // Only the frozen leader serves: this one lies in its socket until it goes on.
+  // Only the frozen leader serves: this request lies in its socket until it resumes.
   await expect(
     reservations.reserve({ owner: owner("late"), needs: needs("a"), wait: true }, { timeoutMs: 300 }),
   ).rejects.toMatchObject({ fault: { code: "deadline_exceeded" } });
@@ -289,7 +289,7 @@ it("recovers after NATS was away for longer than any lock, and every owner keeps
   expect([...first.errors, ...second.errors]).toEqual([]);
 });
 
-it("ends as it began when NATS was away for a minute, here a second with limits that are shorter than that: nothing is lost, doubled or granted on nodes that may be gone", async () => {
+it("continues after NATS was away longer than every limit: nothing is lost, doubled or granted on nodes that may be gone", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);

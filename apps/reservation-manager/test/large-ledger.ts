@@ -29,7 +29,7 @@ export function largeLedger(waiting: number): Ledger {
   return finish(restoreLedger(reservations, waiting + 1));
 }
 
-/** Writes the ledger to NATS as a leader leaves it: a snapshot, and a log that goes on from there. */
+/** Writes the ledger to NATS as a leader leaves it: a snapshot, and a log that continues from there. */
 export async function writeLedger(bus: NatsBus, ledger: Ledger): Promise<void> {
   await using log = await openLedgerLog(bus, ledger, 1);
   const reservation = { sequence: ledger.nextSequence, owner: ownerOf("last"), needs: needsOf("pool-0"), priority: 0 };
@@ -41,7 +41,7 @@ export async function writeLedger(bus: NatsBus, ledger: Ledger): Promise<void> {
 /** Writes a log of so many entries, without a snapshot, which say nothing of reservations. */
 export async function writeEntries(bus: NatsBus, entries: number): Promise<void> {
   await using log = await openLedgerLog(bus, emptyLedger, Number.POSITIVE_INFINITY);
-  const limited = (limit: number) => ({ kind: "limited", ownerKind: "nobody", limit, atMs: 0 }) as const;
+  const limited = (limit: number) => ({ kind: "limited", ownerKind: "unused", limit, atMs: 0 }) as const;
   for (let entry = 0; entry < entries; entry += 1)
     await log.transact(() => ({ events: [limited(1 + (entry % 2))], result: undefined }));
 }

@@ -20,7 +20,7 @@ export type ManagerProcess = AsyncDisposable & {
   readonly http: string | undefined;
   /** How often it said that it leads no more. */
   readonly losses: number;
-  /** The process does nothing until it goes on, as when its machine is suspended. */
+  /** Suspends the process until it is resumed. */
   freeze(): void;
   goOn(): void;
   /** Ends the process; resolves with its exit code, null after SIGKILL. */
@@ -104,7 +104,7 @@ export async function persist<Result>(call: () => Promise<Result>): Promise<Resu
 export type NodeWriter = {
   put(name: string, pool: string, more?: Partial<muster.watch.v1.NodeState>): Promise<void>;
   remove(name: string): Promise<void>;
-  /** Sets the mark that all nodes are there; done once by every `nodeWriter` that is not told otherwise. */
+  /** Sets the mark that all nodes are published; every `nodeWriter` does it once by default. */
   complete(atMs?: number): Promise<void>;
 };
 

@@ -2,7 +2,7 @@ import type { ReservationRequest } from "../src/domain/decisions/check-request.t
 import type { NodeFacts, PoolScaling } from "../src/domain/ledger/machines.ts";
 import { policy, type Operation } from "./random-world.ts";
 
-/** One reservation as somebody with pencil and paper would keep it. */
+/** One reservation as kept on paper. */
 type Line = {
   readonly number: number;
   readonly request: ReservationRequest;
@@ -42,7 +42,7 @@ export class NaiveLedger {
   }
 
   #do(operation: Operation): string {
-    switch (operation.do) {
+    switch (operation.kind) {
       case "node":
         this.#nodes.set(operation.facts.name, operation.facts);
         return "";
@@ -85,7 +85,7 @@ export class NaiveLedger {
     this.#lines = this.#lines.filter((other) => other !== line);
   }
 
-  #meant({ owner, late }: Extract<Operation, { do: "release" }>): Line | undefined {
+  #meant({ owner, late }: Extract<Operation, { kind: "release" }>): Line | undefined {
     const number = this.#numbers.get(`${owner.kind} ${owner.id}`)?.at(late === true ? -2 : -1);
     return this.#lines.find((line) => line.number === number);
   }

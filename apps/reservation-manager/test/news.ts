@@ -1,9 +1,9 @@
 import { consumeEvents, type NatsBus } from "@muster/bus";
 import { muster, streams, subjects } from "@muster/proto";
 
-/** Everything that is told of reservations: what happened, and the id. */
-export async function followNews(bus: NatsBus): Promise<AsyncDisposable & { readonly told: string[] }> {
-  const told: string[] = [];
+/** All news of reservations: what happened, and the id. */
+export async function followNews(bus: NatsBus): Promise<AsyncDisposable & { readonly published: string[] }> {
+  const published: string[] = [];
   const { ReservationGranted, ReservationReleased } = muster.reservation.v1;
   const kinds = [
     ["granted", subjects.anyReservationGranted, ReservationGranted],
@@ -14,10 +14,10 @@ export async function followNews(bus: NatsBus): Promise<AsyncDisposable & { read
     const subscription = { stream: streams.events.name, durable: kind, subject, maxInFlight: 10, ackWaitMs: 5000 };
     stack.use(
       await consumeEvents(bus, { ...subscription, area: "test" }, type, ({ reservation }) => {
-        told.push(`${kind} ${reservation?.id ?? ""}`);
+        published.push(`${kind} ${reservation?.id ?? ""}`);
         return Promise.resolve();
       }),
     );
   }
-  return { told, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+  return { published, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }

@@ -56,7 +56,7 @@ it("knows that there is no pool at all when the watcher says that there is no no
   });
 });
 
-it("goes on without a node whose record does not decode, before and after it has begun", async () => {
+it("continues without a node whose record does not decode, before and after it has begun", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -120,7 +120,7 @@ it("has pools that come from live nodes and follow them all the time: those that
   });
   await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true });
 
-  await nodes.put("a2", "a", { occupants: [owner("stranger")] });
+  await nodes.put("a2", "a", { occupants: [owner("foreign")] });
   await poolBecomes("an occupied node does not count", {
     available: 0,
     capacity: 1,

@@ -19,15 +19,15 @@ import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 
 /** One thing that may happen to a reservation manager. */
 export type Operation =
-  | { readonly do: "reserve"; readonly request: ReservationRequest }
+  | { readonly kind: "reserve"; readonly request: ReservationRequest }
   /** The owner's last reservation, or the one before it: a request that comes late. */
-  | { readonly do: "release"; readonly owner: Owner; readonly late?: boolean }
-  | { readonly do: "limit"; readonly ownerKind: string; readonly limit: number }
-  | { readonly do: "node"; readonly facts: NodeFacts }
-  | { readonly do: "lose"; readonly node: string }
+  | { readonly kind: "release"; readonly owner: Owner; readonly late?: boolean }
+  | { readonly kind: "limit"; readonly ownerKind: string; readonly limit: number }
+  | { readonly kind: "node"; readonly facts: NodeFacts }
+  | { readonly kind: "lose"; readonly node: string }
   /** Undefined: the pool is scaled no more. */
-  | { readonly do: "scale"; readonly pool: string; readonly scaling: PoolScaling | undefined }
-  | { readonly do: "wait"; readonly ms: number };
+  | { readonly kind: "scale"; readonly pool: string; readonly scaling: PoolScaling | undefined }
+  | { readonly kind: "wait"; readonly ms: number };
 
 /** A world that is moved by operations, and everything that was decided on the way. */
 export type Run = {
@@ -75,7 +75,7 @@ export function nodeOf(name: string, pool: string, more: Partial<NodeFacts> = {}
 
 /** Makes of the pool what a scaler says of it; without a number it is scaled no more. */
 export function scaleTo(pool: string, max?: number, exhausted = false): Operation {
-  return { do: "scale", pool, scaling: max === undefined ? undefined : { pool, max, exhausted } };
+  return { kind: "scale", pool, scaling: max === undefined ? undefined : { pool, max, exhausted } };
 }
 
 export function startRun(nodes: readonly NodeFacts[] = []): Run {
@@ -87,7 +87,7 @@ export function startRun(nodes: readonly NodeFacts[] = []): Run {
 /** Does one operation, and then grants what fits, as the service does. */
 export function step(run: Run, operation: Operation): Verdict | undefined {
   const { machines } = run.world;
-  switch (operation.do) {
+  switch (operation.kind) {
     case "node":
       run.nodes.set(operation.facts.name, operation.facts);
       run.world = { ...run.world, machines: withNode(machines, operation.facts) };
@@ -113,7 +113,7 @@ export function step(run: Run, operation: Operation): Verdict | undefined {
     case "reserve": {
       const verdict = decideReservation(operation.request, run.world, policy, run.nowMs);
       run.verdicts.push(verdict);
-      if (verdict.do !== "refuse") apply(run, verdict.events);
+      if (verdict.kind !== "refuse") apply(run, verdict.events);
       settle(run);
       return verdict;
     }
@@ -152,18 +152,18 @@ const reserve = fc
     concurrencyLimit: fc.constantFrom(0, 0, 1, 3),
   })
   .map(({ id: number, kind: ownerKind, pools, ...more }): Operation => {
-    return { do: "reserve", request: requestOf(number, pools, { ...more, owner: ownerOf(number, ownerKind) }) };
+    return { kind: "reserve", request: requestOf(number, pools, { ...more, owner: ownerOf(number, ownerKind) }) };
   });
 
 const release = fc
   .record({ id, kind, late: fc.constantFrom(false, false, false, true) })
   .map(({ id: number, kind: ownerKind, late }): Operation => {
-    return { do: "release", owner: ownerOf(number, ownerKind), late };
+    return { kind: "release", owner: ownerOf(number, ownerKind), late };
   });
 
 const limit = fc
   .record({ ownerKind: kind, limit: fc.constantFrom(0, 1, 2, 5) })
-  .map((named): Operation => ({ do: "limit", ...named }));
+  .map((named): Operation => ({ kind: "limit", ...named }));
 
 const node = fc
   .record({
@@ -181,7 +181,7 @@ const node = fc
 const scale = fc
   .record({ pool, max: fc.option(fc.integer({ min: 0, max: 6 }), { nil: undefined }), exhausted: fc.boolean() })
   .map(({ pool: name, max, exhausted }): Operation => {
-    return { do: "scale", pool: name, scaling: max === undefined ? undefined : { pool: name, max, exhausted } };
+    return { kind: "scale", pool: name, scaling: max === undefined ? undefined : { pool: name, max, exhausted } };
   });
 
 const goodNode = fc
@@ -194,14 +194,14 @@ export const operations = fc.array(
     { weight: 12, arbitrary: reserve },
     { weight: 8, arbitrary: release },
     { weight: 1, arbitrary: limit },
-    { weight: 2, arbitrary: goodNode.map((facts): Operation => ({ do: "node", facts })) },
-    { weight: 2, arbitrary: node.map((facts): Operation => ({ do: "node", facts })) },
+    { weight: 2, arbitrary: goodNode.map((facts): Operation => ({ kind: "node", facts })) },
+    { weight: 2, arbitrary: node.map((facts): Operation => ({ kind: "node", facts })) },
     {
       weight: 1,
-      arbitrary: fc.integer({ min: 0, max: 9 }).map((number): Operation => ({ do: "lose", node: `n${number}` })),
+      arbitrary: fc.integer({ min: 0, max: 9 }).map((number): Operation => ({ kind: "lose", node: `n${number}` })),
     },
     { weight: 2, arbitrary: scale },
-    { weight: 3, arbitrary: fc.integer({ min: 100, max: 900 }).map((ms): Operation => ({ do: "wait", ms })) },
+    { weight: 3, arbitrary: fc.integer({ min: 100, max: 900 }).map((ms): Operation => ({ kind: "wait", ms })) },
   ),
   { minLength: 1, maxLength: 80, size: "max" },
 );

@@ -75,8 +75,8 @@ it("answers as the contract says: typed errors at once, grants as events, a rele
   });
 
   await using news = await followNews(bus);
-  await until("both grants and the release were told", () => news.told.length === 3);
-  expect(news.told.sort()).toEqual(["granted r-1", "granted r-2", "released r-1"]);
+  await until("both grants and the release were published", () => news.published.length === 3);
+  expect(news.published.sort()).toEqual(["granted r-1", "granted r-2", "released r-1"]);
   expect(manager.errors).toEqual([]);
 });
 

@@ -44,7 +44,7 @@ export type Run = Held & {
 };
 
 /** Pauses between attempts at what failed for a session. */
-export const RETRY = { firstMs: 200, mostMs: 10_000 };
+export const RETRY = { firstMs: 200, maxMs: 10_000 };
 /** Maximum interval of reads of the record and its pods, in case a hint was lost. */
 export const RESYNC_MS = 10_000;
 

@@ -4,7 +4,7 @@ import type { RunEnd, SessionDeps } from "../src/session-deps.ts";
 import { makeSessions } from "../src/sessions.ts";
 import type { fakeWorld } from "./fake-world.ts";
 
-const RETRY = { firstMs: 1, mostMs: 1, perSecond: 1_000_000, burst: 1_000_000 };
+const RETRY = { firstMs: 1, maxMs: 1, perSecond: 1_000_000, burst: 1_000_000 };
 
 /**
  * Runs the one session of a world in a process of its own, by the controller's runtime, until the process has left it in one of the ways `endsAt` (default: any

@@ -1,6 +1,6 @@
 /**
- * From the change of a pod to the subscriber: API server -> watcher -> NATS -> subscription, each a process of its own, beside client-node's bare watch of the same changes in the same run.
- * Run: node apps/watcher/bench/main.ts
+ * From the change of a pod to the subscriber: API server -> watcher -> NATS -> subscription, each a process of its own, beside client-node's bare watch of
+ * the same changes in the same run. Run: node apps/watcher/bench/main.ts
  */
 import { fork, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -37,20 +37,20 @@ for (let session = 0; session < PODS / PODS_PER_SESSION; session += 1) {
   void read(pods.subscribe({ kind: "session", id: `session-${session}` }));
 }
 const watcher = await startWatcher();
-await until("every pod is told", () => known.size === PODS, { timeoutMs: 60_000 });
+await until("every pod is published", () => known.size === PODS, { timeoutMs: 60_000 });
 await measure(WARM_UP);
 
 console.log(
   `${PODS} pods of ${PODS / PODS_PER_SESSION} sessions, ${SECONDS} s each; ms from the change to the callback`,
 );
 for (const perSecond of RATES) report(perSecond, await measure({ perSecond, changes: perSecond * SECONDS }));
-if (missed > 0) console.log(`${missed} changes were told only by what they led to`);
+if (missed > 0) console.log(`${missed} changes were replaced before they were written`);
 
 type Measured = {
   readonly made: number;
   readonly tookMs: number;
   readonly bare: Figures;
-  readonly told: Figures;
+  readonly published: Figures;
   /** Of the processor, in microseconds a change: client-node's watch, the watcher. NaN where the system does not say. */
   readonly cost: { readonly bare: number; readonly watcher: number };
 };
@@ -63,7 +63,7 @@ async function measure(order: Order): Promise<Measured> {
   api.send(order);
   const { made, tookMs } = await answer<{ readonly made: number; readonly tookMs: number }>(api);
   let counted = -1;
-  // A change that is followed by another one of its pod before it is written is told only by that one; so nobody knows how many there will be.
+  // A change that another one of its pod replaces before the write is not published, so the number of writes is unknown.
   await until(
     "nothing more comes",
     () => {
@@ -79,18 +79,18 @@ async function measure(order: Order): Promise<Measured> {
     bare: (((await cpuMs(baseline)) - before.bare) * 1000) / made,
     watcher: (((await cpuMs(watcher)) - before.watcher) * 1000) / made,
   };
-  return { made, tookMs, bare, told: latencies.take(), cost };
+  return { made, tookMs, bare, published: latencies.take(), cost };
 }
 
-function report(perSecond: number, { made, tookMs, bare, told, cost }: Measured): void {
+function report(perSecond: number, { made, tookMs, bare, published, cost }: Measured): void {
   const ms = (value: number): string => `${value.toFixed(2)} ms`;
   const ratio = (one: number, other: number): string => `ratio ${(one / other).toFixed(1)}`;
   console.log(
-    `${perSecond} changes a second: ${made} made at ${Math.round((made / tookMs) * 1000)}/s, ${told.count} told`,
+    `${perSecond} changes a second: ${made} made at ${Math.round((made / tookMs) * 1000)}/s, ${published.count} published`,
   );
   for (const part of ["p50", "p99"] as const)
     console.log(
-      `  ${part}  bare watch ${ms(bare[part])}  subscription ${ms(told[part])}  ${ratio(told[part], bare[part])}`,
+      `  ${part}  bare watch ${ms(bare[part])}  subscription ${ms(published[part])}  ${ratio(published[part], bare[part])}`,
     );
   if (Number.isNaN(cost.watcher)) return;
   const [one, other] = [Math.round(cost.bare), Math.round(cost.watcher)];

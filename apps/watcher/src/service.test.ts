@@ -50,7 +50,7 @@ async function fakeWorld({ marked = true } = {}) {
       writePod: podSide.write,
       writeNode: nodeSide.write,
       writeMark: ({ atMs, expectedRevision }) =>
-        mark.write({ do: "put", key: bucketKeys.nodesComplete, state: { atMs }, expectedRevision, because: "new" }),
+        mark.write({ kind: "put", key: bucketKeys.nodesComplete, state: { atMs }, expectedRevision, because: "new" }),
       recorded: (_plan, write) => write(),
       blind: (reason) => blind.push(reason),
       wait: wakeup.wait,
@@ -117,11 +117,11 @@ describe("a pass", () => {
     world.putPod("p");
     expect(await pass(deps, policy, "all")).toMatchObject({ written: 2, failed: 0 });
     expect(await pass(deps, policy, "all")).toMatchObject({ written: 0, failed: 0 });
-    const told = world.nodeBucket.value("n");
-    expect(told && isNode(told) && told.occupants).toEqual([{ kind: "session", id: "s" }]);
+    const state = world.nodeBucket.value("n");
+    expect(state && isNode(state) && state.occupants).toEqual([{ kind: "session", id: "s" }]);
   });
 
-  it("does not plan its own writes again while the bucket has not told of them", async () => {
+  it("does not plan its own writes again before the view shows them", async () => {
     const world = await fakeWorld();
     world.podBucket.delay();
     const deps = world.replica();
@@ -173,7 +173,7 @@ describe("a pass", () => {
   });
 });
 
-describe("the mark that every node is told of", () => {
+describe("the mark that every node is published", () => {
   it("comes after every node that was there", async () => {
     const world = await fakeWorld({ marked: false });
     for (let index = 0; index < 200; index += 1) world.putNode(`n${index}`);

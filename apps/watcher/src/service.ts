@@ -5,18 +5,18 @@ import type { NodeState } from "./domain/node-state.ts";
 import type { PublishStep } from "./domain/plan-publish.ts";
 import type { PodState } from "./domain/pod-state.ts";
 
-/** How much a pass looks at. */
+/** How much a pass observes. */
 export type Scope = "all" | "changed";
 
 export type WatcherDeps = {
-  /** The world now, or that part of it which was touched since the last time; or what is missing to see it. */
+  /** A snapshot of everything, or of what changed since the last one; or why none can be made. */
   observe: (scope: Scope) => WatcherSnapshot | { readonly blind: string };
   writePod: (step: PublishStep<PodState>) => Promise<WriteOutcome>;
   writeNode: (step: PublishStep<NodeState>) => Promise<WriteOutcome>;
   writeMark: (step: MarkStep) => Promise<WriteOutcome>;
   /** Runs the writes of a plan that is not empty, under one span. */
   recorded: (plan: PassPlan, write: () => Promise<readonly WriteOutcome[]>) => Promise<readonly WriteOutcome[]>;
-  /** Told when the watcher begins to be unable to see. */
+  /** Called when the watcher loses its sight. */
   blind: (reason: string) => void;
   /** Resolves when something has changed, at the latest after the time, or at the signal. */
   wait: (longestMs: number, signal: AbortSignal) => Promise<unknown>;
@@ -24,13 +24,13 @@ export type WatcherDeps = {
 };
 
 /**
- * lost: somebody else wrote first, and the next pass sees what. failed: the store did not take it, for a reason that time may heal. refused: it never will;
- * trying again soon helps nobody.
+ * lost: another writer was faster, and the next pass sees its write. failed: the store did not take it, and a retry may succeed. refused: a retry soon cannot
+ * succeed.
  */
 export type WriteOutcome = "written" | "lost" | "failed" | "refused";
 
 export type PassResult = {
-  /** Why nothing could be looked at. */
+  /** Why no snapshot could be made. */
   readonly blind?: string;
   readonly written: number;
   readonly failed: number;
@@ -38,18 +38,18 @@ export type PassResult = {
   readonly nextMs: number;
 };
 
-/** Looks at everything at least this often: a resource version that advances touches nothing, and may be all that was missing. */
-const TICK_MS = 30_000;
-/** Looks at everything at most this often, however many pods have something due: what depends on time alone is late by no more. */
-const WHOLE_PAUSE_MS = 1000;
-/** A view that has been heard of again has not necessarily changed, and wakes nobody. */
+/** A full pass is due at the latest after this time: an advanced resource version changes no object, and may be all that was missing. */
+const MAX_FULL_PASS_INTERVAL_MS = 30_000;
+/** Minimum between full passes, however many pods have something due: time-based changes are late by at most this. */
+const MIN_FULL_PASS_INTERVAL_MS = 1000;
+/** Retry while blind: a view that recovers without a change sends no event. */
 const BLIND_PAUSE_MS = 1000;
-/** Writes under way at once. */
-const WRITES_AT_ONCE = 256;
-const BACKOFF_MIN_MS = 250;
-const BACKOFF_MAX_MS = 10_000;
+/** Limit of concurrent writes. */
+const MAX_WRITES_IN_FLIGHT = 256;
+const MIN_BACKOFF_MS = 250;
+const MAX_BACKOFF_MS = 10_000;
 
-/** One pass: observe, decide, act. Idempotent, so a crash anywhere is mended by the next pass of any replica. */
+/** One pass: observe, decide, act. Idempotent, so the next pass of any replica repairs a crash anywhere. */
 export async function pass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scope): Promise<PassResult> {
   const world = deps.observe(scope);
   if ("blind" in world) return { blind: world.blind, written: 0, failed: 0, nextMs: BLIND_PAUSE_MS };
@@ -59,42 +59,42 @@ export async function pass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scop
   return { written: count("written"), failed: count("failed"), nextMs: plan.nextMs - world.nowMs };
 }
 
-/** The mark comes last: it says that everything before it is written. What is refused for good is not waited for. */
+/** The mark comes last: it says that everything before it is written. Refused writes do not delay it. */
 async function write(deps: WatcherDeps, plan: PassPlan): Promise<readonly WriteOutcome[]> {
   const { pods, nodes, mark } = plan;
-  const told =
+  const outcomes =
     pods.length + nodes.length === 0
       ? []
       : await deps.recorded(plan, async () => [
           ...(await writeAll(pods, deps.writePod)),
           ...(await writeAll(nodes, deps.writeNode)),
         ]);
-  const missing = told.slice(pods.length).some((outcome) => outcome === "lost" || outcome === "failed");
-  return missing || mark === undefined ? told : [...told, await deps.writeMark(mark)];
+  const missing = outcomes.slice(pods.length).some((outcome) => outcome === "lost" || outcome === "failed");
+  return missing || mark === undefined ? outcomes : [...outcomes, await deps.writeMark(mark)];
 }
 
-/** Passes until the signal: over what was touched at every change, over everything when time alone changes something, and now and then. */
+/** Runs passes until the signal: a partial one at every change, a full one when time alone changes something, and at intervals. */
 export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, signal: AbortSignal): Promise<void> {
   let failures = 0;
   let sees = true;
-  let wholeAtMs = -Infinity;
+  let nextFullPassAtMs = -Infinity;
   while (!signal.aborted) {
-    const scope = deps.monotonicMs() >= wholeAtMs ? "all" : "changed";
+    const scope = deps.monotonicMs() >= nextFullPassAtMs ? "all" : "changed";
     const { blind, failed, nextMs } = await pass(deps, policy, scope);
     const nowMs = deps.monotonicMs();
     if (blind === undefined) {
-      const dueMs = nowMs + Math.max(WHOLE_PAUSE_MS, Math.min(TICK_MS, nextMs));
-      wholeAtMs = scope === "all" ? dueMs : Math.min(wholeAtMs, dueMs);
+      const dueMs = nowMs + Math.max(MIN_FULL_PASS_INTERVAL_MS, Math.min(MAX_FULL_PASS_INTERVAL_MS, nextMs));
+      nextFullPassAtMs = scope === "all" ? dueMs : Math.min(nextFullPassAtMs, dueMs);
     } else if (sees) deps.blind(blind);
     sees = blind === undefined;
     failures = failed > 0 ? failures + 1 : 0;
-    const backoffMs = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** (failures - 1));
+    const backoffMs = Math.min(MAX_BACKOFF_MS, MIN_BACKOFF_MS * 2 ** (failures - 1));
     if (failures > 0) await sleep(backoffMs, undefined, { signal }).catch(() => undefined);
-    else await deps.wait(sees ? Math.max(0, wholeAtMs - nowMs) : nextMs, signal);
+    else await deps.wait(sees ? Math.max(0, nextFullPassAtMs - nowMs) : nextMs, signal);
   }
 }
 
-/** The next one starts as soon as one has ended: a slow answer holds up itself alone. Outcomes are in the order of the steps. */
+/** The next one starts as soon as one has ended: a slow answer delays no other write. Outcomes are in the order of the steps. */
 async function writeAll<Step>(
   steps: readonly Step[],
   write: (step: Step) => Promise<WriteOutcome>,
@@ -104,6 +104,6 @@ async function writeAll<Step>(
   const worker = async (): Promise<void> => {
     for (const [at, step] of left) outcomes[at] = await write(step);
   };
-  await Promise.all(Array.from({ length: Math.min(WRITES_AT_ONCE, steps.length) }, worker));
+  await Promise.all(Array.from({ length: Math.min(MAX_WRITES_IN_FLIGHT, steps.length) }, worker));
   return outcomes;
 }

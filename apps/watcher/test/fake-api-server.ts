@@ -51,7 +51,7 @@ export async function fakeApiServer(): Promise<FakeApiServer> {
   let oldest = 0;
 
   const write = (response: ServerResponse, line: unknown): boolean => response.write(`${JSON.stringify(line)}\n`);
-  const tell = (resource: Resource, type: string, object: Stored): void => {
+  const notify = (resource: Resource, type: string, object: Stored): void => {
     history[resource].push({ type, version, object });
     if (history[resource].length > HISTORY) {
       history[resource] = history[resource].slice(HISTORY / 2);
@@ -120,7 +120,7 @@ export async function fakeApiServer(): Promise<FakeApiServer> {
       };
       const stored = { ...object, metadata };
       objects[resource].set(key, stored);
-      tell(resource, before === undefined ? "ADDED" : "MODIFIED", stored);
+      notify(resource, before === undefined ? "ADDED" : "MODIFIED", stored);
     },
     delete: (resource, name, namespace = "") => {
       const key = `${namespace}/${name}`;
@@ -128,7 +128,7 @@ export async function fakeApiServer(): Promise<FakeApiServer> {
       if (before === undefined) return;
       version += 1;
       objects[resource].delete(key);
-      tell(resource, "DELETED", { ...before, metadata: { ...before.metadata, resourceVersion: String(version) } });
+      notify(resource, "DELETED", { ...before, metadata: { ...before.metadata, resourceVersion: String(version) } });
     },
     refuse: (times, status, headers = {}) => Object.assign(refusal, { left: times, status, headers }),
     expire: () => {

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 
-/** A TCP proxy that stops at something the client says: that and all that follows waits until it is let go. */
+/** A TCP proxy that stops at a text from the client: that text and all that follows wait until the gate opens. */
 export type Gate = AsyncDisposable & {
   readonly port: number;
   /** From the next bytes on that contain this text. */

@@ -14,9 +14,9 @@ import { type Gate, gateTo } from "./gate.ts";
 import { startWatcherProcess, type WatcherProcess } from "./watcher-process.ts";
 import { actors } from "./world.ts";
 
-// Processes of their own, ended and stopped from outside. A minute is a few seconds here: what may be old is told so by the configuration.
+// Separate processes, killed and stopped from outside. The configuration shortens a minute to a few seconds.
 const OLD_AFTER_MS = 1_000;
-/** What an API server tells a watch on which nothing happens; a view gets no younger by anything else. */
+/** Bookmarks of the fake API server: without other events they alone keep a view fresh. */
 const BOOKMARK_EVERY_MS = 200;
 const QUICK = { WATCHER_AGE_LIMIT_MS: String(OLD_AFTER_MS) };
 
@@ -62,15 +62,15 @@ const stateOf = async (pod: string): Promise<PodState | undefined> => (await pod
 const awaitHealth = (pod: string, health: PodState["health"]): Promise<unknown> =>
   until(`${pod} is ${health}`, async () => (await stateOf(pod))?.health === health);
 const awaitDeleted = (pod: string): Promise<unknown> =>
-  until(`${pod} is told to be gone`, async () => (await stateOf(pod))?.deleted === true);
+  until(`${pod} is published as gone`, async () => (await stateOf(pod))?.deleted === true);
 
-/** Every state that is ever told of the pods, in order, until the test ends. */
+/** Every published state of the pods, in order, until the test ends. */
 function record(): readonly PodState[] {
   const stop = new AbortController();
-  const told: PodState[] = [];
+  const states: PodState[] = [];
   const read = async (): Promise<void> => {
     for await (const change of pods.watch({ filter: "session.s.>", signal: stop.signal })) {
-      if (change.kind === "put") told.push(change.entry.value);
+      if (change.kind === "put") states.push(change.entry.value);
     }
   };
   const done = read().catch(() => undefined);
@@ -78,18 +78,18 @@ function record(): readonly PodState[] {
     stop.abort();
     await done;
   });
-  return told;
+  return states;
 }
 
-/** What was told of a pod, without what changed beside its health. */
-const storyOf = (told: readonly PodState[], pod: string): string[] =>
-  told
+/** The published states of a pod, reduced to its health. */
+const storyOf = (states: readonly PodState[], pod: string): string[] =>
+  states
     .filter((state) => state.pod === pod)
     .map(({ health, deleted }) => `${health}${deleted ? " deleted" : ""}`)
     .filter((line, index, all) => line !== all[index - 1]);
 
 describe("a watcher", () => {
-  it("with NATS away for a minute says that it cannot be relied on, and tells everything after", async () => {
+  it("with NATS away for a minute is not ready, and publishes everything after", async () => {
     const watcher = startWatcher({ env: QUICK });
     await act.createPod("stays", "s", "n");
     await act.run("stays");
@@ -108,19 +108,19 @@ describe("a watcher", () => {
     expect(watcher.exitCode()).toBeUndefined();
   });
 
-  it("with the API server away for a minute tells nothing meanwhile, and everything after, though no history is left", async () => {
+  it("with the API server away for a minute publishes nothing meanwhile, and everything after, without any watch history", async () => {
     const watcher = startWatcher({ env: QUICK });
-    const told = record();
+    const states = record();
     for (const name of ["stays", "goes"]) {
       await act.createPod(name, "s", "n");
       await act.run(name);
       await awaitHealth(name, "READY");
     }
-    const before = told.length;
+    const before = states.length;
     const { port } = api;
     await api[Symbol.asyncDispose]();
     await until("it is not ready", async () => (await watcher.http("/readyz")).status === 503);
-    expect(told).toHaveLength(before);
+    expect(states).toHaveLength(before);
     api = await startApi(port);
     await act.deletePod("goes");
     api.expireHistory();
@@ -129,13 +129,13 @@ describe("a watcher", () => {
     await awaitDeleted("goes");
     await awaitHealth("stays", "SUCCEEDED");
     await until("it is ready", async () => (await watcher.http("/readyz")).ok);
-    expect(storyOf(told, "stays").at(-1)).toBe("SUCCEEDED");
+    expect(storyOf(states, "stays").at(-1)).toBe("SUCCEEDED");
     expect(watcher.exitCode()).toBeUndefined();
   });
 });
 
 describe("kill -9", () => {
-  it("in the first list leaves what was told as it was, and the next watcher tells what differs", async () => {
+  it("in the first list leaves published states as they were, and the next watcher publishes what differs", async () => {
     const first = startWatcher();
     for (const name of ["there", "gone"]) {
       await act.createPod(name, "s", "n");
@@ -144,8 +144,8 @@ describe("kill -9", () => {
     }
     await first.signal("SIGKILL");
     await act.deletePod("gone");
-    const told = record();
-    await until("the recorder has what is told", () => told.length === 2);
+    const states = record();
+    await until("the recorder has the published states", () => states.length === 2);
 
     const faulty: FaultyApi = stack.use(
       await startFaultyApi({ kubeconfig: api.kubeconfig, directory: join(directory, "faulty"), seed: 1 }),
@@ -155,17 +155,17 @@ describe("kill -9", () => {
     await until("it lists", async () => (await faulty.counters()).rules.some(({ injected }) => injected > 0));
     expect((await second.http("/readyz")).status).toBe(503);
     await second.signal("SIGKILL");
-    expect(told).toHaveLength(2);
+    expect(states).toHaveLength(2);
 
     startWatcher();
     await awaitDeleted("gone");
-    expect(storyOf(told, "there")).toEqual(["READY"]);
+    expect(storyOf(states, "there")).toEqual(["READY"]);
   });
 
-  it("between a change and its write loses nothing: the next watcher tells it", async () => {
+  it("between a change and its write loses nothing: the next watcher publishes it", async () => {
     const held = await gate();
     const first = startWatcher({ gate: held });
-    const told = record();
+    const states = record();
     await act.createPod("p", "s", "n");
     await act.run("p");
     await awaitHealth("p", "READY");
@@ -179,8 +179,8 @@ describe("kill -9", () => {
     await awaitHealth("p", "FAILED");
     await act.deletePod("p");
     await awaitDeleted("p");
-    await until("the recorder has heard it", () => told.at(-1)?.deleted === true);
-    expect(storyOf(told, "p").slice(-3)).toEqual(["READY", "FAILED", "FAILED deleted"]);
+    await until("the recorder has heard it", () => states.at(-1)?.deleted === true);
+    expect(storyOf(states, "p").slice(-3)).toEqual(["READY", "FAILED", "FAILED deleted"]);
   });
 
   it("before the mark of completeness leaves no mark, and the next watcher sets it after all nodes", async () => {
@@ -205,11 +205,11 @@ describe("kill -9", () => {
   });
 });
 
-describe("a watcher that is stopped while another goes on", () => {
+describe("a watcher that is stopped while another continues", () => {
   it("and continued with an old write still under way takes no state back", async () => {
     const held = await gate();
     const first = startWatcher({ gate: held, env: QUICK });
-    const told = record();
+    const states = record();
     await act.createPod("p", "s", "n");
     await awaitHealth("p", "NOT_READY");
     held.holdAt("session.s.p");
@@ -225,7 +225,7 @@ describe("a watcher that is stopped while another goes on", () => {
     await awaitDeleted("p");
     const uid = (await stateOf("p"))?.uid;
     await act.createPod("p", "s", "n");
-    await until("the next pod of that name is told", async () => {
+    await until("the next pod of that name is published", async () => {
       const state = await stateOf("p");
       return state !== undefined && state.uid !== uid;
     });
@@ -236,21 +236,21 @@ describe("a watcher that is stopped while another goes on", () => {
     await until("the first sees again", async () => (await first.http("/readyz")).ok);
     await act.run("p");
     await awaitHealth("p", "READY");
-    await until("the recorder has heard it", () => told.at(-1)?.health === "READY");
-    expect(storyOf(told, "p")).toEqual(["NOT_READY", "READY", "FAILED", "FAILED deleted", "NOT_READY", "READY"]);
-    const versions = told.map(({ resourceVersion }) => resourceVersion);
+    await until("the recorder has heard it", () => states.at(-1)?.health === "READY");
+    expect(storyOf(states, "p")).toEqual(["NOT_READY", "READY", "FAILED", "FAILED deleted", "NOT_READY", "READY"]);
+    const versions = states.map(({ resourceVersion }) => resourceVersion);
     expect(versions).toEqual([...versions].sort((one, other) => one - other));
     expect(first.exitCode()).toBeUndefined();
   });
 });
 
 describe("a pool", () => {
-  it("may be named by any label: nodes are told with all of theirs", async () => {
+  it("may be named by any label: nodes are published with all of theirs", async () => {
     await act.createNode("n");
     startWatcher();
-    await until("the node is told", async () => (await nodes.get("n")) !== undefined);
+    await until("the node is published", async () => (await nodes.get("n")) !== undefined);
     await act.labelNode("n", { "example.com/machine-kind": "large" });
-    await until("its other label is told", async () => {
+    await until("its other label is published", async () => {
       const labels = (await nodes.get("n"))?.value.labels ?? {};
       return labels["example.com/machine-kind"] === "large" && labels["pool"] === "drivers";
     });

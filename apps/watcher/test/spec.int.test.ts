@@ -57,23 +57,23 @@ async function startWatcher(
   return watcher;
 }
 
-/** Reads all that is told about the session, until the test ends. */
-async function subscriber(): Promise<{ readonly told: PodNews[]; last(pod: string): PodWatchEvent | undefined }> {
+/** Reads all news of the session, until the test ends. */
+async function subscriber(): Promise<{ readonly states: PodNews[]; last(pod: string): PodWatchEvent | undefined }> {
   const subscriptions = stack.use(await openPodSubscriptions(bus.connection));
-  const told: PodNews[] = [];
+  const states: PodNews[] = [];
   const read = async (): Promise<void> => {
-    for await (const news of subscriptions.subscribe(session)) told.push(news);
+    for await (const news of subscriptions.subscribe(session)) states.push(news);
   };
   void read();
-  await until("the subscriber has begun", () => told.length > 0);
-  return { told, last: (pod) => events(told).findLast((event) => event.pod === pod) };
+  await until("the subscriber has begun", () => states.length > 0);
+  return { states, last: (pod) => events(states).findLast((event) => event.pod === pod) };
 }
 
-const events = (told: readonly PodNews[]): readonly PodWatchEvent[] =>
-  told.flatMap((news) => (news.kind === "changed" ? [news.event] : news.kind === "current" ? news.pods : []));
+const events = (states: readonly PodNews[]): readonly PodWatchEvent[] =>
+  states.flatMap((news) => (news.kind === "changed" ? [news.event] : news.kind === "current" ? news.pods : []));
 
-const changes = (told: readonly PodNews[]): string[] =>
-  told.flatMap((news) => (news.kind === "changed" ? [`${news.event.health} ${news.event.deleted}`] : []));
+const changes = (states: readonly PodNews[]): string[] =>
+  states.flatMap((news) => (news.kind === "changed" ? [`${news.event.health} ${news.event.deleted}`] : []));
 
 function pod(name: string, status: V1PodStatus = {}, part: Partial<V1Pod["spec"] & V1Pod["metadata"]> = {}): V1Pod {
   const { annotations, containers = [{ name: "main" }], nodeName, initContainers, deletionTimestamp } = part;
@@ -106,7 +106,7 @@ const ended = (exitCode: number): V1PodStatus => ({
 });
 const waiting = (reason: string): V1PodStatus => ({
   phase: "Pending",
-  containerStatuses: [container({ waiting: { reason, message: "told" } }, { ready: false })],
+  containerStatuses: [container({ waiting: { reason, message: "a message" } }, { ready: false })],
 });
 
 describe("watches pods and nodes for ever", () => {
@@ -132,12 +132,12 @@ describe("watches pods and nodes for ever", () => {
     await startWatcher();
     const { last } = await subscriber();
     api.put("pods", pod("a", running));
-    await until("it is told", () => last("a")?.health === "READY");
+    await until("it is published", () => last("a")?.health === "READY");
     api.put("pods", pod("b", running));
     api.expire();
     api.delete("pods", "a", "default");
     api.cut();
-    await until("the deletion is told", () => last("a")?.deleted === true);
+    await until("the deletion is published", () => last("a")?.deleted === true);
     expect(api.asked.filter(({ watch, resource }) => !watch && resource === "pods").length).toBeGreaterThan(1);
   });
 
@@ -168,7 +168,7 @@ describe("watches pods and nodes for ever", () => {
     const atMs = performance.now();
     trouble();
     api.put("pods", pod("a", running));
-    await until("the change is told", () => last("a")?.health === "READY");
+    await until("the change is published", () => last("a")?.health === "READY");
     const times = api.asked.slice(before).flatMap(({ resource, atMs: at }) => (resource === "pods" ? [at] : []));
     expect(times.at(-1)! - atMs).toBeGreaterThanOrEqual(pauseMs);
   });
@@ -179,7 +179,7 @@ describe("watches pods and nodes for ever", () => {
     await until("both are watched", () => api.watching === 2);
     api.say("pods", { type: "ADDED", object: { kind: "Status", status: "Failure", code: 500, message: "broken" } });
     api.put("pods", pod("a", running));
-    await until("the change is told", () => last("a")?.health === "READY");
+    await until("the change is published", () => last("a")?.health === "READY");
     expect(watcher.notReady()).toBeUndefined();
   });
 
@@ -189,26 +189,26 @@ describe("watches pods and nodes for ever", () => {
     await until("both are watched", () => api.watching === 2);
     api.mute();
     api.put("pods", pod("a", running));
-    await until("the change is told", () => last("a")?.health === "READY");
+    await until("the change is published", () => last("a")?.health === "READY");
   });
 
-  it("an API server that is away longer than the view may be old is said to be, nothing is told meanwhile, and everything after", async () => {
+  it("an API server that is away longer than the age limit is reported, nothing is published meanwhile, and everything after", async () => {
     const bookmarks = setInterval(() => {
       api.bookmark("pods");
       api.bookmark("nodes");
     }, 50);
     stack.defer(() => clearInterval(bookmarks));
     const watcher = await startWatcher({ ageLimitMs: 500 });
-    const { told, last } = await subscriber();
+    const { states, last } = await subscriber();
     api.put("pods", pod("a", running));
-    await until("it is told", () => last("a")?.health === "READY");
+    await until("it is published", () => last("a")?.health === "READY");
     api.refuse(Infinity, 503);
     api.cut();
     api.delete("pods", "a", "default");
     await until("the watcher says so", () => watcher.notReady()?.includes("nothing was heard of"));
-    expect(changes(told).at(-1)).toBe("READY false");
+    expect(changes(states).at(-1)).toBe("READY false");
     api.refuse(0, 0);
-    await until("the deletion is told", () => last("a")?.deleted === true);
+    await until("the deletion is published", () => last("a")?.deleted === true);
     await until("the watcher is ready again", () => watcher.notReady() === undefined);
   });
 });
@@ -216,9 +216,9 @@ describe("watches pods and nodes for ever", () => {
 describe("a gap in the watch never loses a change of state", () => {
   it("not the end of a pod, not its deletion, not another pod of the same name", async () => {
     await startWatcher();
-    const { told, last } = await subscriber();
+    const { states, last } = await subscriber();
     for (const name of ["ends", "goes", "changes"]) api.put("pods", pod(name, running));
-    await until("all are told", () => ["ends", "goes", "changes"].every((name) => last(name)?.health === "READY"));
+    await until("all are published", () => ["ends", "goes", "changes"].every((name) => last(name)?.health === "READY"));
     const first = last("changes")?.uid;
     api.refuse(4, 503);
     api.cut();
@@ -226,16 +226,16 @@ describe("a gap in the watch never loses a change of state", () => {
     api.delete("pods", "goes", "default");
     api.delete("pods", "changes", "default");
     api.put("pods", pod("changes", running));
-    await until("the end is told", () => last("ends")?.health === "FAILED");
-    await until("the deletion is told", () => last("goes")?.deleted === true);
-    await until("the other pod is told", () => last("changes")?.uid !== first);
+    await until("the end is published", () => last("ends")?.health === "FAILED");
+    await until("the deletion is published", () => last("goes")?.deleted === true);
+    await until("the other pod is published", () => last("changes")?.uid !== first);
     expect(last("ends")?.exitCode).toBe(3);
-    expect(told.some(({ kind }) => kind === "overflowed")).toBe(false);
+    expect(states.some(({ kind }) => kind === "overflowed")).toBe(false);
   });
 });
 
 describe("publishes a PodWatchEvent", () => {
-  /** The pod "a" is made, runs, succeeds and is deleted, each once the state before was told. */
+  /** The pod "a" is made, runs, succeeds and is deleted, each after the state before was published. */
   const wholeLife = async (last: (pod: string) => PodWatchEvent | undefined): Promise<void> => {
     for (const [status, health] of [
       [{}, "NOT_READY"],
@@ -243,18 +243,18 @@ describe("publishes a PodWatchEvent", () => {
       [ended(0), "SUCCEEDED"],
     ] as const) {
       api.put("pods", pod("a", status));
-      await until(`${health} is told`, () => last("a")?.health === health);
+      await until(`${health} is published`, () => last("a")?.health === health);
     }
     api.delete("pods", "a", "default");
-    await until("the deletion is told", () => last("a")?.deleted === true);
+    await until("the deletion is published", () => last("a")?.deleted === true);
   };
 
   it("for each change of a labelled pod, and the deletion", async () => {
     await startWatcher();
-    const { told, last } = await subscriber();
+    const { states, last } = await subscriber();
     api.put("pods", { metadata: { name: "x", namespace: "default" }, spec: { containers: [] } });
     await wholeLife(last);
-    expect(changes(told)).toEqual(["NOT_READY false", "READY false", "SUCCEEDED false", "SUCCEEDED true"]);
+    expect(changes(states)).toEqual(["NOT_READY false", "READY false", "SUCCEEDED false", "SUCCEEDED true"]);
     expect(last("a")).toMatchObject({
       owner: session,
       component: "a",
@@ -267,9 +267,9 @@ describe("publishes a PodWatchEvent", () => {
 
   it("two watcher replicas may run: duplicates are dropped", async () => {
     await Promise.all([startWatcher(), startWatcher()]);
-    const { told, last } = await subscriber();
+    const { states, last } = await subscriber();
     await wholeLife(last);
-    expect(changes(told)).toEqual(["NOT_READY false", "READY false", "SUCCEEDED false", "SUCCEEDED true"]);
+    expect(changes(states)).toEqual(["NOT_READY false", "READY false", "SUCCEEDED false", "SUCCEEDED true"]);
   });
 });
 
@@ -279,11 +279,11 @@ describe("a subscriber", () => {
     api.put("pods", pod("a", running));
     api.put("pods", pod("b", ended(3)));
     const { last } = await subscriber();
-    await until("both are told", () => last("a")?.health === "READY" && last("b")?.health === "FAILED");
+    await until("both are published", () => last("a")?.health === "READY" && last("b")?.health === "FAILED");
     const again = await subscriber();
-    expect(again.told[0]).toMatchObject({ kind: "current", pods: [{ pod: "a" }, { pod: "b" }] });
+    expect(again.states[0]).toMatchObject({ kind: "current", pods: [{ pod: "a" }, { pod: "b" }] });
     api.delete("pods", "a", "default");
-    await until("the change is told to both", () => last("a")?.deleted === true && again.last("a")?.deleted === true);
+    await until("both receive the change", () => last("a")?.deleted === true && again.last("a")?.deleted === true);
   });
 });
 
@@ -346,7 +346,7 @@ describe("Pod -> Health", () => {
     [
       "a config problem is UNKNOWN with a reason",
       pod("p", waiting("CreateContainerConfigError")),
-      { health: "UNKNOWN", error: "CreateContainerConfigError: container main: told" },
+      { health: "UNKNOWN", error: "CreateContainerConfigError: container main: a message" },
     ],
     [
       "an unschedulable pod is NOT_READY with a reason",
@@ -360,16 +360,16 @@ describe("Pod -> Health", () => {
     api.put("pods", object);
     await startWatcher();
     const { last } = await subscriber();
-    await until("it is told", () => last("p") !== undefined);
+    await until("it is published", () => last("p") !== undefined);
     expect(last("p")).toMatchObject(expected);
   });
 
   it("an image that does not exist is UNKNOWN with a reason, and FAILED after the start grace", async () => {
     await startWatcher({ startGraceMs: 1500 });
-    const { told, last } = await subscriber();
+    const { states, last } = await subscriber();
     api.put("pods", pod("p", waiting("ImagePullBackOff")));
     await until("it has failed", () => last("p")?.health === "FAILED");
-    expect(events(told).map(({ health, reason }) => `${health} ${reason}`)).toEqual([
+    expect(events(states).map(({ health, reason }) => `${health} ${reason}`)).toEqual([
       "UNKNOWN ImagePullBackOff",
       "FAILED ImagePullBackOff",
     ]);

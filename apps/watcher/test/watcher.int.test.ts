@@ -87,17 +87,17 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
 
   const stateOf = async (owner: string, pod: string) => (await pods.get(`session.${owner}.${pod}`))?.value;
 
-  /** Every state that is ever told about an owner's pods, in order. */
-  function record(owner: string): { readonly told: PodState[] } & AsyncDisposable {
+  /** Every published state of an owner's pods, in order. */
+  function record(owner: string): { readonly states: PodState[] } & AsyncDisposable {
     const stop = new AbortController();
-    const told: PodState[] = [];
+    const states: PodState[] = [];
     const done = (async () => {
       for await (const change of pods.watch({ filter: `session.${owner}.>`, signal: stop.signal })) {
-        if (change.kind === "put") told.push(change.entry.value);
+        if (change.kind === "put") states.push(change.entry.value);
       }
     })();
     return {
-      told,
+      states,
       [Symbol.asyncDispose]: async () => {
         stop.abort();
         await done.catch(() => undefined);
@@ -105,7 +105,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     };
   }
 
-  it("shows the present state to whoever comes late", async () => {
+  it("shows the present state to a late reader", async () => {
     const act = actors(api.kubeconfig);
     await using _one = await replica();
     await act.createPod("late-0", "late", "somewhere");
@@ -140,13 +140,13 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     await until("ended", async () => (await stateOf("twice", "twice-0"))?.health === "FAILED");
     await act.deletePod("twice-0");
     await until("deleted", async () => (await stateOf("twice", "twice-0"))?.deleted === true);
-    await until("the recorder has heard it", () => recorded.told.at(-1)?.deleted === true);
-    const lines = recorded.told.map(({ health, deleting, deleted }) => `${health} ${deleting} ${deleted}`);
+    await until("the recorder has heard it", () => recorded.states.at(-1)?.deleted === true);
+    const lines = recorded.states.map(({ health, deleting, deleted }) => `${health} ${deleting} ${deleted}`);
     expect(lines).toEqual([...new Set(lines)]);
-    expect(new Set(recorded.told.map(({ health, reason, exitCode }) => `${health} ${reason} ${exitCode}`))).toEqual(
+    expect(new Set(recorded.states.map(({ health, reason, exitCode }) => `${health} ${reason} ${exitCode}`))).toEqual(
       new Set(["NOT_READY Pending undefined", "READY  undefined", "FAILED Error 3"]),
     );
-    const versions = recorded.told.map(({ resourceVersion }) => resourceVersion);
+    const versions = recorded.states.map(({ resourceVersion }) => resourceVersion);
     expect(versions).toEqual([...versions].sort((one, other) => one - other));
   });
 
@@ -167,12 +167,12 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     await act.createPod("cut-2", "cut");
     proxy.refuse(false);
 
-    await until("the deletion is told", async () => (await stateOf("cut", "cut-0"))?.deleted === true);
-    await until("the change is told", async () => (await stateOf("cut", "cut-1"))?.health === "READY");
-    await until("the new pod is told", async () => (await stateOf("cut", "cut-2")) !== undefined);
+    await until("the deletion is published", async () => (await stateOf("cut", "cut-0"))?.deleted === true);
+    await until("the change is published", async () => (await stateOf("cut", "cut-1"))?.health === "READY");
+    await until("the new pod is published", async () => (await stateOf("cut", "cut-2")) !== undefined);
   });
 
-  it("tells what was missed while no replica lived, deletions included", async () => {
+  it("publishes what was missed while no replica lived, deletions included", async () => {
     const act = actors(api.kubeconfig);
     await act.createPod("gap-0", "gap", "somewhere");
     await act.createPod("gap-1", "gap", "somewhere");
@@ -192,7 +192,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     expect(await stateOf("gap", "gap-1")).toMatchObject({ health: "SUCCEEDED", exitCode: 0 });
   });
 
-  it("tells what happened while the bus was away", async () => {
+  it("publishes what happened while the bus was away", async () => {
     const act = actors(api.kubeconfig);
     await using _one = await replica();
     await act.createPod("away-0", "away", "somewhere");
@@ -205,9 +205,12 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     await act.end("away-2", 0);
     await act.deletePod("away-2");
     await nats.start();
-    await until("the deletion is told", async () => (await stateOf("away", "away-0"))?.deleted === true);
-    await until("the new pod is told", async () => (await stateOf("away", "away-1")) !== undefined);
-    await until("the one that came and went is told", async () => (await stateOf("away", "away-2"))?.deleted === true);
+    await until("the deletion is published", async () => (await stateOf("away", "away-0"))?.deleted === true);
+    await until("the new pod is published", async () => (await stateOf("away", "away-1")) !== undefined);
+    await until(
+      "the one that came and went is published",
+      async () => (await stateOf("away", "away-2"))?.deleted === true,
+    );
     for (const pod of ["away-0", "away-2"]) {
       expect(await stateOf("away", pod)).toMatchObject({ health: "SUCCEEDED", exitCode: 0 });
     }
@@ -231,34 +234,34 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     expect(await stateOf("grace", "grace-0")).toMatchObject({ reason: "ImagePullBackOff" });
   });
 
-  it("tells of a node and its occupants when something differs, and not of heartbeats", async () => {
+  it("publishes a node and its occupants when something differs, and not for heartbeats", async () => {
     const act = actors(api.kubeconfig);
-    const told: NodeState[] = [];
+    const states: NodeState[] = [];
     const stop = new AbortController();
     const recording = (async () => {
       for await (const change of nodes.watch({ filter: "node-1", signal: stop.signal })) {
-        if (change.kind === "put") told.push(change.entry.value);
+        if (change.kind === "put") states.push(change.entry.value);
       }
     })();
     await using _one = await replica();
     await using _two = await replica();
     await act.createNode("node-1");
-    await until("it is known", () => told.length > 0);
+    await until("it is known", () => states.length > 0);
     await act.untaint("node-1");
     await act.nodeReady("node-1", "True", "2026-01-01T00:00:00Z");
     await act.nodeReady("node-1", "True", "2026-01-01T00:00:10Z");
     await act.createPod("occupant-0", "occupant", "node-1");
-    await until("it is occupied", () => told.at(-1)?.occupants.length === 1);
+    await until("it is occupied", () => states.at(-1)?.occupants.length === 1);
     await act.end("occupant-0", 0);
-    await until("it is free", () => told.at(-1)?.occupants.length === 0);
+    await until("it is free", () => states.at(-1)?.occupants.length === 0);
     await act.cordon("node-1");
-    await until("it is cordoned", () => told.at(-1)?.schedulable === false);
+    await until("it is cordoned", () => states.at(-1)?.schedulable === false);
     await act.deleteNode("node-1");
-    await until("it is gone", () => told.at(-1)?.deleted === true);
+    await until("it is gone", () => states.at(-1)?.deleted === true);
     stop.abort();
     await recording.catch(() => undefined);
 
-    const lines = told.map(({ ready, schedulable, occupants, deleted }) => ({
+    const lines = states.map(({ ready, schedulable, occupants, deleted }) => ({
       ready,
       schedulable,
       occupants: occupants.map(({ id }) => id),
@@ -301,13 +304,13 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     await using first = start();
     const status = () => client(bus, WatchService).getStatus({}, { timeoutMs: 1000 });
     await until("it is synced", async () => (await status()).synced);
-    await until("the pod is told", async () => (await stateOf("kill", "kill-0")) !== undefined);
+    await until("the pod is published", async () => (await stateOf("kill", "kill-0")) !== undefined);
     await first.signal("SIGKILL");
     await act.deletePod("kill-0");
 
     await using second = start();
     await until("it is ready", async () => (await second.http("/readyz")).ok);
-    await until("the deletion is told", async () => (await stateOf("kill", "kill-0"))?.deleted === true);
+    await until("the deletion is published", async () => (await stateOf("kill", "kill-0"))?.deleted === true);
     // It counts a write once the write is acknowledged, and others may read it before that.
     const metrics = async () => (await second.http("/metrics")).text();
     await until("its writes are counted", async () => (await metrics()).includes("muster_watcher_publishes"));

@@ -74,7 +74,7 @@ export function configBehind(kubeconfig: string, port: number): KubeConfig {
   return behind;
 }
 
-/** What the owner of pods, the scheduler and the kubelet do, as far as the watcher can tell. */
+/** The owner of pods, the scheduler and the kubelet, as far as the watcher observes them. */
 export function actors(kubeconfig: string) {
   const api = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 20_000 });
   const merge = setHeaderOptions("Content-Type", PatchStrategy.MergePatch);

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { backoffMs, deadline, pause, within } from "./backoff.ts";
 
 it("doubles from the first pause to the longest", () => {
-  const limits = { firstMs: 500, mostMs: 30_000 };
+  const limits = { firstMs: 500, maxMs: 30_000 };
   const delays = [0, 1, 2, 3, 7, 50].map((attempt) => backoffMs(attempt, limits, () => 1));
   expect(delays).toEqual([500, 500, 1000, 2000, 30_000, 30_000]);
 });
@@ -11,7 +11,7 @@ it("doubles from the first pause to the longest", () => {
 it("grows, is never over the most, and never under half of what it grew to", () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 10_000 }), fc.double({ min: 0, max: 1, noNaN: true }), (attempt, spread) => {
-      const delay = backoffMs(attempt, { firstMs: 20, mostMs: 500 }, () => spread);
+      const delay = backoffMs(attempt, { firstMs: 20, maxMs: 500 }, () => spread);
       const full = Math.min(500, 20 * 2 ** Math.min(attempt - 1, 10));
       expect(delay).toBeGreaterThanOrEqual(Math.floor(full / 2));
       expect(delay).toBeLessThanOrEqual(full);
@@ -27,7 +27,7 @@ it("ends a pause when the signal is aborted, and does not begin one when it was 
   await paused;
 });
 
-it("waits for work no longer than it may, and takes a failure for an end", async () => {
+it("waits for work no longer than its limit, and takes a failure for an end", async () => {
   expect(await within(3_600_000, Promise.resolve(1))).toBe(true);
   expect(await within(3_600_000, Promise.reject(new Error("x")))).toBe(true);
   expect(await within(1, new Promise(() => undefined))).toBe(false);

@@ -1,15 +1,15 @@
-/** Longest wait that a timer of Node can hold, some 24 days; beyond it fires at once. */
-export const TIMER_MS_MAX = 2 ** 31 - 1;
+/** Longest wait that a timer of Node can hold, some 24 days; a longer one fires immediately. */
+export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-export type BackoffLimits = { readonly firstMs: number; readonly mostMs: number };
+export type BackoffLimits = { readonly firstMs: number; readonly maxMs: number };
 
-/** Delay before the attempt after `attempt` (1 = the first): doubles from firstMs to mostMs, then spread over its upper half so that many do not come back at once. */
+/** Delay before the attempt after `attempt` (1 = the first): doubles from firstMs to maxMs, then spread over its upper half so that retries do not coincide. */
 export function backoffMs(attempt: number, limits: BackoffLimits, random: () => number = Math.random): number {
-  const full = Math.min(limits.mostMs, limits.firstMs * 2 ** Math.max(0, Math.min(attempt - 1, 30)));
+  const full = Math.min(limits.maxMs, limits.firstMs * 2 ** Math.max(0, Math.min(attempt - 1, 30)));
   return Math.round(full * (0.5 + random() / 2));
 }
 
-/** Resolves after the delay, or at once when the signal is aborted; never rejects. */
+/** Resolves after the delay, or immediately when the signal is aborted; never rejects. */
 export function pause(delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted === true) {
@@ -21,7 +21,7 @@ export function pause(delayMs: number, signal?: AbortSignal): Promise<void> {
       signal?.removeEventListener("abort", done);
       resolve();
     };
-    const timer = setTimeout(done, Math.min(delayMs, TIMER_MS_MAX));
+    const timer = setTimeout(done, Math.min(delayMs, MAX_TIMER_MS));
     signal?.addEventListener("abort", done);
   });
 }
@@ -42,8 +42,8 @@ export async function within(limitMs: number, work: PromiseLike<unknown>): Promi
 }
 
 /**
- * A signal that is aborted after the time (with TimeoutError), or with one of the others, until it is disposed of: nothing stays behind then. What AbortSignal.any makes
- * of AbortSignal.timeout stays in memory until that time has come.
+ * A signal that is aborted after the time (with TimeoutError), or with one of the others, until it is disposed of: nothing stays behind then. What
+ * AbortSignal.any makes of AbortSignal.timeout stays in memory until that time has come.
  */
 export function deadline(
   afterMs: number,
@@ -51,7 +51,7 @@ export function deadline(
 ): Disposable & { readonly signal: AbortSignal } {
   const over = new AbortController();
   const late = (): void => over.abort(new DOMException(`not done within ${afterMs} ms`, "TimeoutError"));
-  const timer = setTimeout(late, Math.min(afterMs, TIMER_MS_MAX));
+  const timer = setTimeout(late, Math.min(afterMs, MAX_TIMER_MS));
   timer.unref();
   const followed = others.map((other) => {
     const follow = (): void => over.abort(other.reason);

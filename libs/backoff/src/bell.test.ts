@@ -19,7 +19,7 @@ it("ends the next wait at once when it was rung before, and only that one", asyn
   expect(await bell.wait(0, never)).toBe(false);
 });
 
-it("forgets rings when it is told to", async () => {
+it("forgets rings on request", async () => {
   const bell = makeBell();
   bell.ring();
   bell.reset();

@@ -1,6 +1,6 @@
-import { TIMER_MS_MAX } from "./backoff.ts";
+import { MAX_TIMER_MS } from "./backoff.ts";
 
-/** Wakes one who waits for the time to pass, before it has. A ring that nobody waits for ends the next wait at once. */
+/** Wakes a waiter before its time has passed. A ring without a waiter ends the next wait immediately. */
 export type Bell = {
   ring(): void;
   /** Rings until now end no wait. */
@@ -24,7 +24,7 @@ export function makeBell(): Bell {
       if (!rung && !signal.aborted) {
         const { promise, resolve } = Promise.withResolvers<undefined>();
         wake = () => resolve(undefined);
-        const timer = setTimeout(wake, Math.min(ms, TIMER_MS_MAX));
+        const timer = setTimeout(wake, Math.min(ms, MAX_TIMER_MS));
         signal.addEventListener("abort", wake, { once: true });
         await promise;
         clearTimeout(timer);

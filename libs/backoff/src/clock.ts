@@ -1,4 +1,4 @@
-import { TIMER_MS_MAX } from "./backoff.ts";
+import { MAX_TIMER_MS } from "./backoff.ts";
 
 /** A clock that only goes forward, and its alarms. Injected wherever something waits, so that a test owns the time. */
 export type Clock = {
@@ -12,12 +12,12 @@ export type Clock = {
 export const systemClock: Clock = {
   now: () => performance.now(),
   alarm: (afterMs, ring) => {
-    const timer = setTimeout(ring, Math.min(Math.max(0, Math.ceil(afterMs)), TIMER_MS_MAX));
+    const timer = setTimeout(ring, Math.min(Math.max(0, Math.ceil(afterMs)), MAX_TIMER_MS));
     return () => clearTimeout(timer);
   },
 };
 
-/** Resolves when the clock has moved on by that much, or at once when the signal is aborted; never rejects. */
+/** Resolves when the clock has moved on by that much, or immediately when the signal is aborted; never rejects. */
 export function pauseBy(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted === true) {

@@ -21,7 +21,7 @@ it("has so many under way at once, and begins the next when one has ended", asyn
   await done;
 });
 
-it("does the rest when some fail, and tells which", async () => {
+it("does the rest when some fail, and reports which", async () => {
   const failed: (readonly [number, unknown])[] = [];
   const worked: number[] = [];
   const work = (item: number) => {
@@ -38,6 +38,6 @@ it("is done at once with nothing", async () => {
     [],
     3,
     () => Promise.reject(new Error("asked")),
-    () => expect.fail("told"),
+    () => expect.fail("reported"),
   );
 });

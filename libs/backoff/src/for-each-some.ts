@@ -1,4 +1,4 @@
-/** Runs the work for each item, in their order and so many at once. Work that fails is told, and keeps no other from being done. */
+/** Runs the work for each item, in their order, with a limit in flight. Failed work is reported, and the rest continues. */
 export async function forEachSome<Item>(
   items: readonly Item[],
   atOnce: number,

@@ -11,10 +11,10 @@ export type RetryOnConflictOptions = {
   readonly faultOf?: (error: unknown) => Fault | undefined;
 };
 
-const ATTEMPTS_MAX = 20;
+const MAX_ATTEMPTS = 20;
 /** A first conflict is chance and is retried immediately; later ones are contention. */
-const IMMEDIATE_MAX = 2;
-const PAUSE = { firstMs: 2, mostMs: 50 };
+const MAX_IMMEDIATE = 2;
+const PAUSE = { firstMs: 2, maxMs: 50 };
 
 /**
  * Runs a compare-and-set until no other writer comes first. `attempt` reads and decides, and runs again after a conflict of its write.
@@ -36,9 +36,9 @@ export async function retryOnConflict<Result>(
     } catch (cause) {
       const fault = read(cause);
       if (fault === undefined || !codes.includes(fault.code)) throw cause;
-      if (number === ATTEMPTS_MAX)
+      if (number === MAX_ATTEMPTS)
         throw new FaultError(fault, { doing: `changing ${target}: other writers came first ${number} times`, cause });
     }
-    if (number > IMMEDIATE_MAX) await pause(backoffMs(number - IMMEDIATE_MAX, PAUSE));
+    if (number > MAX_IMMEDIATE) await pause(backoffMs(number - MAX_IMMEDIATE, PAUSE));
   }
 }

@@ -23,7 +23,7 @@ it("as much work as allowed is under way, the rest in its order, and work that f
   await Promise.all([works[2], works[3]]);
 });
 
-it("lets so much work go on at once, and the rest in its order, also after work that fails", async () => {
+it("limits the work in flight, and starts the rest in its order, also after work that fails", async () => {
   const slots = takeTurns(2);
   const begun: number[] = [];
   const ends = new Map<number, { resolve: (value: number) => void; reject: (error: Error) => void }>();

@@ -1,4 +1,4 @@
-/** Runs work, so many at once; the rest begins in the order in which it came. Work whose signal is aborted before its turn comes is not begun, and rejects with the reason. */
+/** Runs work with a limit in flight; the rest starts in its order. Work whose signal is aborted before its turn does not start, and rejects with the reason. */
 export type Turns = <Result>(work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
 
 export function takeTurns(atOnce: number): Turns {

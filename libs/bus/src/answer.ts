@@ -4,7 +4,7 @@ import type { Endpoint, Message, Reply } from "./bus.ts";
 import { RequestRates, type Refusal, type RequestRate } from "./request-rates.ts";
 import { replyOfFault, replyOfRefusal } from "./wire-headers.ts";
 
-/** When to ask an endpoint again that has all hands full. */
+/** Retry hint of an endpoint at its limit of concurrency. */
 export const BUSY_RETRY_MS = 100;
 
 /** The answers of one endpoint, and what they cost; the numbers only grow. */
@@ -14,13 +14,13 @@ export type Answering = {
   readonly counts: { requests: number; faults: number; refused: number; processingMs: number };
 };
 
-/** Why a request is refused of which nothing was looked at. */
+/** Why a request is refused unread. */
 export type RefusalReason = "rate" | "busy";
 
-/** The refusal of a user who asks for too much, or undefined: the same for all endpoints of a service. */
+/** The refusal of a user above the rate, or undefined: shared by all endpoints of a service. */
 export type Admit = (user: string | undefined) => Refusal | undefined;
 
-/** Lets every user make so many requests. Without a rate all of them. `now`: monotonic milliseconds. */
+/** Limits the requests of every user. Without a rate all are admitted. `now`: monotonic milliseconds. */
 export function admission(rate: RequestRate | undefined, now: () => number = () => performance.now()): Admit {
   if (rate === undefined) return () => undefined;
   const rates = new RequestRates(rate);
@@ -34,23 +34,23 @@ export type Served = {
   readonly rate: RequestRate | undefined;
   readonly admit: Admit;
   readonly onRefused: (reason: RefusalReason, user: string | undefined) => void;
-  /** To be said to people; not more than once a minute and user. */
-  readonly onGreed: (description: string) => void;
+  /** A log line about a user above the rate; at most once a minute and user. */
+  readonly onRateLimit: (description: string) => void;
 };
 
-/** Bounds an endpoint: beyond its concurrency, and a user's rate, a request is refused at once, never queued. */
+/** Bounds an endpoint: beyond its concurrency, and a user's rate, a request is refused immediately, never queued. */
 export function answering(endpoint: Endpoint, served: Served): Answering {
   const counts = { requests: 0, faults: 0, refused: 0, processingMs: 0 };
-  let inHand = 0;
+  let inFlight = 0;
   const answer = async (message: Message, user?: string): Promise<Reply> => {
     counts.requests += 1;
     const excess = isRated(endpoint, user) ? refuseExcess(served, user) : undefined;
-    if (excess !== undefined || inHand >= endpoint.concurrency) {
+    if (excess !== undefined || inFlight >= endpoint.concurrency) {
       counts.refused += 1;
       if (excess === undefined) served.onRefused("busy", user);
       return replyOfRefusal(excess ?? busy(endpoint.name, endpoint.concurrency));
     }
-    inHand += 1;
+    inFlight += 1;
     const startMs = performance.now();
     try {
       return await endpoint.handler(message);
@@ -58,16 +58,16 @@ export function answering(endpoint: Endpoint, served: Served): Answering {
       counts.faults += 1;
       return replyOfFault(faultOf(error) ?? { code: "internal", operation: endpoint.name });
     } finally {
-      inHand -= 1;
+      inFlight -= 1;
       counts.processingMs += performance.now() - startMs;
     }
   };
   return { answer, counts };
 }
 
-/** The fault of all hands full. */
+/** The fault of an endpoint at its limit. */
 export function busy(endpoint: string, limit: number): Fault {
-  const what = `number of requests in hand of ${endpoint}`;
+  const what = `number of requests in flight of ${endpoint}`;
   return { code: "limit_exceeded", what, limit, retryAfterMs: BUSY_RETRY_MS };
 }
 
@@ -77,17 +77,17 @@ function isRated({ hot = false }: Endpoint, user: string | undefined): boolean {
 }
 
 function refuseExcess(served: Served, asker: string | undefined): Fault | undefined {
-  const { service, rate, admit, onRefused, onGreed } = served;
+  const { service, rate, admit, onRefused, onRateLimit } = served;
   const refusal = admit(asker);
   if (refusal === undefined) return undefined;
-  const { user, retryAfterMs, sayRefused } = refusal;
+  const { user, retryAfterMs, reportRefused } = refusal;
   const limit = rate?.perSecond ?? 0;
   onRefused("rate", user);
-  if (sayRefused !== undefined) onGreed(describeGreed(service, user, limit, sayRefused));
+  if (reportRefused !== undefined) onRateLimit(describeRateLimit(service, user, limit, reportRefused));
   return { code: "limit_exceeded", what: `requests a second of ${user} to ${service}`, limit, retryAfterMs };
 }
 
-function describeGreed(service: string, user: string, limit: number, refused: number): string {
+function describeRateLimit(service: string, user: string, limit: number, refused: number): string {
   const what = `${user} makes more than ${limit} requests a second of ${service}`;
-  return `${what}: ${refused} refused since it was last said (MUSTER_REQUESTS_PER_SECOND, MUSTER_REQUESTS_BURST)`;
+  return `${what}: ${refused} refused since the last report (MUSTER_REQUESTS_PER_SECOND, MUSTER_REQUESTS_BURST)`;
 }

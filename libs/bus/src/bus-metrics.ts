@@ -6,13 +6,15 @@ export type ConsumerState = { readonly waiting: number; readonly unacknowledged:
 export type BusMetrics = {
   /** Signals that a listener was too slow for. */
   readonly dropped: (subject: string, count: number) => void;
-  /** A request that was refused unread. Users are as few as are told apart. */
+  /** A request that was refused unread. Users are bounded by `MAX_USERS`. */
   readonly refused: (service: string, reason: "rate" | "busy" | "reply", user: string) => void;
-  /** Observes the consumer whenever the metrics are read, until told otherwise. */
+  /** Observes the consumer at each scrape, until the returned function is called. */
   readonly observe: (stream: string, durable: string, look: () => Promise<ConsumerState | undefined>) => () => void;
 };
 
-/** Made once a connection, after telemetry has started. Attributes are names of streams, consumers and patterns of subjects: as few as there are in the code. */
+/**
+ * Made once a connection, after telemetry has started. Attributes are names of streams, consumers and patterns of subjects: as few as there are in the code.
+ */
 export function busMetrics(): BusMetrics {
   const meter = metrics.getMeter("@muster/bus");
   const dropped = meter.createCounter("muster.bus.signals.dropped", {
@@ -20,14 +22,14 @@ export function busMetrics(): BusMetrics {
   });
   const refused = meter.createCounter("muster.bus.requests.refused", {
     description:
-      "Requests that were refused unread, by service and user: above the user's rate (rate), while all hands were full (busy), or because the answer was to go elsewhere than to an inbox (reply)",
+      "Requests refused unread, by service and user: above the rate (rate), at the limit in flight (busy), or with an answer outside inboxes (reply)",
   });
   const gauges = {
     waiting: meter.createObservableGauge("muster.bus.consumer.waiting", {
       description: "Messages of the stream that the consumer has not delivered yet: its lag",
     }),
     unacknowledged: meter.createObservableGauge("muster.bus.consumer.unacknowledged", {
-      description: "Messages in hand or waiting for their next attempt, in all replicas",
+      description: "Messages in flight or waiting for their next attempt, in all replicas",
     }),
     redelivered: meter.createObservableGauge("muster.bus.consumer.redelivered", {
       description: "Messages that were delivered more than once and have not ended",

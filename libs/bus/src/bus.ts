@@ -7,29 +7,35 @@ export type Bus = AsyncDisposable & {
   maxPayloadBytes(): number;
   /**
    * Sends one request to one replica and waits for the answer.
-   * Rejects with FaultError: unavailable (nobody answers), deadline_exceeded, cancelled, limit_exceeded (payload too large).
+   * Rejects with FaultError: unavailable (no responder), deadline_exceeded, cancelled, limit_exceeded (payload too large).
    */
   request(subject: string, payload: Uint8Array, options: RequestOptions): Promise<Reply>;
-  /** Answers requests until disposed; disposing finishes the requests in hand first. Replicas of one service share a queue group. */
+  /** Answers requests until disposed; disposing finishes the requests in flight first. Replicas of one service share a queue group. */
   respond(service: ServiceIdentity, endpoints: readonly Endpoint[]): Promise<AsyncDisposable>;
-  /** Sends to whoever listens now; nobody is told when nobody does. */
+  /** Sends to the present listeners; without any it is lost silently. */
   signal(subject: string, payload: Uint8Array, headers?: Headers): void;
   /**
-   * Listens to signals until disposed. Every listener gets every signal, in order; one whose handler returns a promise gets the next when it has settled, and loses
-   * those for which it has no more room, which the connection's status and a metric tell.
+   * Listens to signals until disposed. Every listener gets every signal, in order; one whose handler returns a promise gets the next when it has settled, and
+   * loses those beyond its buffer, which the connection's status and a metric report.
    */
   listen(subject: string, handler: (message: Message) => unknown, options?: ListenOptions): Promise<AsyncDisposable>;
-  /** Appends to the stream that binds the subject; resolved once it is on disk. A repeated message id within the stream's window is dropped and said so. */
+  /**
+   * Appends to the stream that binds the subject; resolved once it is on disk. A repeated message id within the stream's window is dropped, which the result
+   * states.
+   */
   publish(subject: string, payload: Uint8Array, options: PublishOptions): Promise<Published>;
-  /** Makes sure that a stream exists with this configuration. Idempotent; safe from many processes at once. */
+  /** Ensures that a stream exists with this configuration. Idempotent; safe from concurrent processes. */
   ensureStream(stream: StreamConfig): Promise<void>;
-  /** The first message at or after a sequence whose subject falls under the pattern; undefined when there is none. Rejects with not_found for a stream that does not exist. */
+  /**
+   * The first message at or after a sequence whose subject matches the pattern; undefined without one. Rejects with not_found for a stream that does not
+   * exist.
+   */
   readMessage(stream: string, subject: string, from: number): Promise<StoredMessage | undefined>;
   /** Takes one message out of a stream; false when it is not there. */
   removeMessage(stream: string, sequence: number): Promise<boolean>;
   /** What a stream holds now; undefined when it does not exist. */
   streamState(stream: string): Promise<StreamState | undefined>;
-  /** Hands each message of a durable consumer to the handler until disposed; disposing finishes the messages in hand first. */
+  /** Hands each message of a durable consumer to the handler until disposed; disposing finishes the messages in flight first. */
   consume(options: ConsumeOptions, handler: (delivery: Delivery) => Promise<void>): Promise<AsyncDisposable>;
 };
 
@@ -45,8 +51,9 @@ export type RequestOptions = {
 };
 
 /**
- * How a request is repeated while it has no answer. A repetition goes to a replica that answers a ping, because a frozen one still receives requests; and to any replica once the
- * connection was lost and is back. The first answer counts. A replica that still works on the request ignores its repetition, so that each has it in flight once at most.
+ * How a request is repeated while it has no answer. A repetition goes to a replica that answers a ping, because a frozen one still receives requests; and to
+ * any replica once the connection was lost and is back. The first answer counts. A replica that still works on the request ignores its repetition, so that
+ * each has it in flight once at most.
  */
 export type RequestRepeat = {
   /** As `respond` names it. */
@@ -72,7 +79,7 @@ export type ServiceIdentity = {
 export type Endpoint = {
   readonly name: string;
   readonly subject: string;
-  /** Requests that may be in hand at once; one more is refused with limit_exceeded and a retry hint. */
+  /** Limit of requests in flight; one more is refused with limit_exceeded and a retry hint. */
   readonly concurrency: number;
   /** The rate of a user does not limit services here, only `concurrency` does. Default false. */
   readonly hot?: boolean;
@@ -85,7 +92,7 @@ export type Published = { readonly sequence: number; readonly duplicate: boolean
 
 export type ListenOptions = {
   /** Signals that may wait for the handler; more are dropped. Default 1000. */
-  readonly pendingMax?: number;
+  readonly maxPending?: number;
 };
 
 export type StreamConfig = {
@@ -110,9 +117,9 @@ export type StoredMessage = Message & {
 export type StreamState = {
   readonly messages: number;
   readonly bytes: number;
-  /** Of the oldest message that is there; above `lastSequence` when there is none. */
+  /** Of the oldest stored message; above `lastSequence` in an empty stream. */
   readonly firstSequence: number;
-  /** Of the newest message that ever was there. */
+  /** Of the newest message that was ever stored. */
   readonly lastSequence: number;
 };
 
@@ -121,13 +128,13 @@ export type ConsumeOptions = {
   /** Name of the durable consumer; replicas that use one name share its messages. */
   readonly durable: string;
   readonly subject: string;
-  /** Messages that handlers of this consumption may have in hand at once; each replica has its own. A message that waits for its next attempt is in nobody's hand. */
+  /** Limit of messages in flight in handlers of this consumption; each replica has its own. A message that waits for its next attempt is not in flight. */
   readonly maxInFlight: number;
   /** A message that is neither acknowledged nor kept alive for this long goes to another replica. */
   readonly ackWaitMs: number;
   /** Aborted: nothing more is taken, as if disposed. */
   readonly signal?: AbortSignal;
-  /** Told when a handler threw; the message comes again after the delay. */
+  /** Called when a handler threw; the message comes again after the delay. */
   readonly onRetry?: (failure: FailedDelivery) => void;
 };
 
@@ -139,17 +146,17 @@ export type FailedDelivery = {
   readonly error: unknown;
 };
 
-/** One message in hand. Exactly one of ack, retry and giveUp ends it; a handler that throws is retried with a growing delay. */
+/** One message in flight. Exactly one of ack, retry and giveUp ends it; a handler that throws is retried with a growing delay. */
 export type Delivery = Message & {
   readonly sequence: number;
   /** 1 the first time. */
   readonly attempt: number;
-  /** Done. Resolves when the server knows. */
+  /** Acknowledges it. Resolves when the server has the acknowledgement. */
   ack(): Promise<void>;
-  /** Still working on it: starts ackWaitMs anew. */
+  /** Still working on it: restarts ackWaitMs. */
   working(): void;
   /** Deliver again after the delay. */
   retry(delayMs: number): void;
-  /** Never deliver again. The caller has put it where people look. */
+  /** Ends it for good. The caller has dead-lettered it. */
   giveUp(reason: string): void;
 };

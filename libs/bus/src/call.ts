@@ -1,10 +1,10 @@
 import type { Fault } from "@muster/faults";
 
-/** One call in hand on the serving side: its deadline, and the signal that tells the handler when the caller stops waiting. */
-export class CallInHand {
+/** One call in flight on the serving side: its deadline, and the signal that aborts when the caller stops waiting. */
+export class CallInFlight {
   readonly deadlineMs: number;
   readonly pageBytes: number;
-  /** Told once, when the call ends before its handler does. */
+  /** Called once, when the call ends before its handler does. */
   onEnd: ((fault: Fault) => void) | undefined;
   #fault: Fault | undefined;
   #controller: AbortController | undefined;
@@ -18,7 +18,7 @@ export class CallInHand {
     }, timeoutMs);
   }
 
-  /** Made when first asked for, because most handlers never look at it. */
+  /** Created on first use, because most handlers do not need it. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#fault !== undefined) this.#controller.abort(abortReason(this.#fault));

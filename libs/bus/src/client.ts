@@ -22,9 +22,9 @@ export type CallOptions = {
 };
 
 /**
- * Whether a call may be made more than once. `safely` (the default: every request of Muster reads, or carries an id by which its service knows it again): also after the
- * service has answered unavailable, while the replica that received it is silent, and after the connection was lost with it under way. `never`: only while no replica exists to
- * receive it, and after the service has refused to look at it.
+ * Whether a call may be made more than once. `safely` (the default: every request of Muster reads, or carries an id by which its service knows it again):
+ * also after the service has answered unavailable, while the replica that received it is silent, and after the connection was lost with it under way.
+ * `never`: only while no replica exists to receive it, and after the service has refused it unread.
  */
 export type Repeat = "safely" | "never";
 
@@ -40,20 +40,20 @@ type Call<Method extends MethodDescriptor> = (
 
 export const DEFAULT_TIMEOUT_MS = 5000;
 
-/** Between two attempts while nobody answers. */
-const RETRY = { firstMs: 20, mostMs: 500 };
+/** Between two attempts without a responder. */
+const RETRY = { firstMs: 20, maxMs: 500 };
 /** How long a read may have no answer before another replica gets it, too: doubles with each attempt. */
 const READ_SILENCE = { firstMs: 500, maxMs: 2000 };
-/** The same of a write, as a part of its time: two replicas that do the same are fenced, and cost more. One that may take longer than `maxMs` is a long one, and not slow. */
+/** The same for a write, as a fraction of its time: a second replica is fenced, and costs more. A call with a longer limit than `maxMs` is long, not slow. */
 const WRITE_SILENCE = { part: 1 / 3, minMs: 500, maxMs: 30_000 };
-/** With less than this left nobody is asked again: an attempt that runs out of time cannot say any more that nothing was done. */
+/** With less than this left there is no retry: an attempt that runs out of time can no longer prove that nothing was done. */
 const LAST_ATTEMPT_MS = 50;
-/** Hint for callers that found nobody within their deadline. */
+/** Hint for callers that found no responder within their deadline. */
 const ABSENT_RETRY_MS = 1000;
 
 /**
- * Calls a service. A restart, a change of leader and the death of a replica are not seen by callers who have the time: they are asked again, with back-off, until the
- * deadline and never beyond it. So is a service that refuses the request unread because too many are made, not before it said.
+ * Calls a service. Hides a restart, a change of leader and the death of a replica from callers with enough time: the call is retried, with back-off, until the
+ * deadline and never beyond it. A request that was refused unread is retried, too, after the service's hint.
  */
 export function client<Service extends ServiceDescriptor>(
   bus: Bus,
@@ -177,7 +177,7 @@ async function askUntil(
       if (fault === undefined) return asked;
       failure = new FaultError(fault);
       if (fault.code === "limit_exceeded" && isRefusal(asked)) {
-        // Not before it was said, however much time is left: earlier it would be refused again, and cost the service as much.
+        // Not earlier than the hint, however much time is left: the retry would be refused again, and cost the service as much.
         waitMs += fault.retryAfterMs;
         if (performance.now() + waitMs + LAST_ATTEMPT_MS > endMs) throw failure;
       } else if (fault.code !== "unavailable" || repeat === "never") throw orAnswered(failure, answered);
@@ -192,12 +192,12 @@ async function askUntil(
   }
 }
 
-/** What the service has said that it lacks says more than that the time is over. */
+/** An earlier fault of the service says more than the passed deadline. */
 function orAnswered(error: unknown, answered: FaultError | undefined): unknown {
   return answered !== undefined && faultOf(error)?.code === "deadline_exceeded" ? answered : error;
 }
 
-/** The reply, or the error when nobody was there, so that nothing has been done. */
+/** The reply, or the error of a request without a responder, so that nothing has been done. */
 async function askOnce(
   route: Route,
   payload: Uint8Array,

@@ -8,7 +8,7 @@ import type { RequestRate } from "./request-rates.ts";
 import { addressesOf, REFUSED_RETRY, type BusStatus } from "./nats-link.ts";
 import { isCredentialRefused } from "./refusals.ts";
 
-/** After so long without a connection it is said. */
+/** After so long without a connection the log says why. */
 const ATTEMPT_MS = 5000;
 
 /** What a service knows when it starts to run: the context that `@muster/service` gives it fits. */
@@ -27,9 +27,10 @@ export type ServiceConnection = {
 };
 
 /**
- * A service's connection, named after its instance; changes of its status are logged, and told to `onStatus`. A server that is away, one that does not take the credential,
- * one whose certificate is not trusted, and a file that holds no credential, is said, in the log and by /readyz, and tried again with back-off: a service that ended would come no sooner. So is one that comes back
- * so after the service has been connected. Rejects as `connectNats` does otherwise, and with FaultError cancelled when the service is stopped meanwhile.
+ * A service's connection, named after its instance; changes of its status are logged, and passed to `onStatus`. Reports a server that is away or refuses the
+ * credential, an untrusted certificate, and a file without a credential in the log and by /readyz, and retries with back-off: a restart would come no sooner.
+ * So is one that comes back so after the service has been connected. Rejects as `connectNats` does otherwise, and with FaultError cancelled when the service
+ * is stopped meanwhile.
  */
 export async function connectService(
   context: ServiceConnection,
@@ -70,7 +71,7 @@ export async function connectService(
   }
 }
 
-/** What keeps a service from NATS that may be mended without it; undefined where only another start helps. When it is tried again stands beside it. */
+/** The trouble with NATS that can pass without a restart, and the time of the next attempt; undefined where only a restart helps. */
 function troubleOf(error: unknown, nats: NatsAccess): { readonly what: string; readonly detail: string } | undefined {
   if (!isFaultError(error)) return undefined;
   const { fault, cause } = error;

@@ -5,9 +5,9 @@ import { header } from "./wire-headers.ts";
 
 /** A message that could not be handled, and why. */
 export type DeadLetter = {
-  /** Names it, for as long as it lies here. */
+  /** Its id while it is stored here. */
   readonly id: number;
-  /** Whose consumer gave it up: `session`. */
+  /** Area of the consumer that gave it up: `session`. */
   readonly area: string;
   readonly reason: string;
   /** Where it was sent. */
@@ -21,7 +21,7 @@ export type DeadLetter = {
   /** Milliseconds since 1970 at which it was given up. */
   readonly atMs: number;
   readonly payload: Uint8Array;
-  /** Bytes of a payload that was too large to be kept beside the reason; such a letter cannot be sent again. Undefined: the payload is there. */
+  /** Bytes of a payload that was too large to be kept beside the reason; such a letter cannot be replayed. Undefined: the payload was kept. */
   readonly lostBytes: number | undefined;
   /** As they were sent, without those that are about its death. */
   readonly headers: Headers;
@@ -42,13 +42,13 @@ export type DeadLetters = {
   /** Rejects with not_found. */
   show(id: number): Promise<DeadLetter>;
   /**
-   * Sends the message again to where it was first sent, under a message id of its own, and takes the letter away. The id follows from the letter, so asking twice, also
-   * after an answer that was lost, sends it once; only when the letter could not be taken away, and is replayed after the duplicate window of its stream (2 minutes), it
-   * is sent again. `duplicate`: it was there already, or its work queue still holds a command of that subject.
-   * Rejects with not_found (no such letter), invalid_request (its payload was not kept), unavailable (no stream takes the subject): the letter stays.
+   * Replays the message to its first subject, under a message id of its own, and removes the letter. The id follows from the letter, so asking twice, also
+   * after an answer that was lost, sends it once; only when the letter could not be removed, and is replayed after the duplicate window of its stream (2
+   * minutes), it is sent again. `duplicate`: the stream had it already, or its work queue still holds a command of that subject. Rejects with not_found (no
+   * such letter), invalid_request (its payload was not kept), unavailable (no stream takes the subject): the letter stays.
    */
   replay(id: number): Promise<Published>;
-  /** Takes it away for good; false when it is not there. */
+  /** Removes it; false when it does not exist. */
   drop(id: number): Promise<boolean>;
 };
 
@@ -57,7 +57,7 @@ const DEAD_PREFIX = "Muster-Dead-";
 const STREAM = streams.dead.name;
 const ANY = subjects.dead("a").replace(/a$/, ">");
 
-/** What was given up, in all areas. A system in which nothing was ever given up has no stream for it, which is an empty list. */
+/** The dead letters of all areas. Without a stream for them the list is empty. */
 export function deadLetters(bus: Bus): DeadLetters {
   const find = async (id: number): Promise<StoredMessage> => {
     const found = isId(id) ? await next(bus, ANY, id) : undefined;
@@ -95,7 +95,7 @@ export function deadLetters(bus: Bus): DeadLetters {
       await bus.removeMessage(STREAM, id);
       return published;
     },
-    // The server's answer about an id that was never given out cannot be told from a failure, so it is not asked.
+    // The server's answer about an id that was never assigned looks like a failure, so it is not asked.
     drop: async (id) => {
       if (!isId(id)) return false;
       return (await next(bus, ANY, id))?.sequence === id && (await bus.removeMessage(STREAM, id));

@@ -8,7 +8,7 @@ export type Endings = {
   readonly giveUp: (reason: string) => void;
 };
 
-/** A message that ends once: what comes after its end does nothing. An acknowledgement that failed has not ended it. */
+/** A message that ends once: later calls do nothing. A failed acknowledgement does not end it. */
 export function deliveryOf(message: Message, sequence: number, attempt: number, endings: Endings): Delivery {
   let ended = false;
   const end = (how: () => void): void => {

@@ -2,22 +2,22 @@ import { SpanKind } from "@opentelemetry/api";
 import { streams, type AnyMessageType, type MessageOf, type PropertiesOf } from "@muster/proto";
 import { FaultError } from "@muster/faults";
 import { extractTrace, injectTrace, inSpan } from "@muster/tracing";
-import { bury } from "./bury.ts";
+import { deadLetter } from "./dead-letter.ts";
 import type { Bus, ConsumeOptions, Delivery, Published } from "./bus.ts";
 import { encodeMessage, tryDecode, typeName } from "./messages.ts";
 import { header } from "./wire-headers.ts";
 
-/** One event in hand. */
+/** One event in flight. */
 export type EventContext = Omit<Delivery, "payload" | "headers" | "giveUp"> & {
-  /** Puts it on `muster.dead.<area>` with the reason before it ends it; or the reason alone, where its content is nobody's to read. */
+  /** Dead-letters it with the reason before it ends it; or the reason alone, where its content must not be readable. */
   giveUp(reason: string, keep?: "message" | "reason"): void;
 };
 
 export type EventOptions = ConsumeOptions & {
   /** What cannot be handled goes to `muster.dead.<area>`. */
   readonly area: string;
-  /** A message whose handler has failed this often goes there, too. Absent: it is tried again for ever. */
-  readonly attemptsMax?: number;
+  /** A message whose handler has failed this often goes there, too. Absent: it is retried without limit. */
+  readonly maxAttempts?: number;
 };
 
 /** Appends one typed event or command to its stream, with trace context and the full type name in headers. */
@@ -47,7 +47,7 @@ export async function consumeEvents<Type extends AnyMessageType>(
   type: Type,
   handler: (message: MessageOf<Type>, context: EventContext) => Promise<void>,
 ): Promise<AsyncDisposable> {
-  const { attemptsMax = Number.POSITIVE_INFINITY } = options;
+  const { maxAttempts = Number.POSITIVE_INFINITY } = options;
   const spanName = `process ${options.subject}`;
   const span = { kind: SpanKind.CONSUMER, attributes: attributesOf("process", options.subject) };
   await bus.ensureStream(streams.dead);
@@ -55,15 +55,15 @@ export async function consumeEvents<Type extends AnyMessageType>(
     inSpan("@muster/bus", spanName, { ...span, parent: extractTrace(delivery.headers) }, async () => {
       const message = tryDecode(type, delivery.payload);
       if (message === undefined) {
-        await bury(bus, options, delivery, `payload is not a ${typeName(type)}`);
+        await deadLetter(bus, options, delivery, `payload is not a ${typeName(type)}`);
         return;
       }
       const { context, end, hasEnded } = contextOf(bus, options, delivery);
       try {
         await handler(message, context);
       } catch (error) {
-        if (delivery.attempt < attemptsMax || hasEnded()) throw error;
-        await bury(bus, options, delivery, `failed ${delivery.attempt} times, at last because ${textOf(error)}`);
+        if (delivery.attempt < maxAttempts || hasEnded()) throw error;
+        await deadLetter(bus, options, delivery, `failed ${delivery.attempt} times, at last because ${textOf(error)}`);
         return;
       }
       await end();
@@ -98,7 +98,7 @@ function contextOf(
     giveUp: (reason, keep) => {
       if (ended) return;
       ended = true;
-      burial = bury(bus, options, delivery, reason, keep);
+      burial = deadLetter(bus, options, delivery, reason, keep);
       // Looked at by `end`; a handler that throws in between must not leave it unhandled.
       burial.catch(() => undefined);
     },

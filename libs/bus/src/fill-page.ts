@@ -17,7 +17,10 @@ export type Page<Item, Message> = {
   readonly isMore: boolean;
 };
 
-/** Fills one page of a list, bounded in number and in bytes, so that no list grows beyond what one reply may carry. An item that has no message is covered and left out. */
+/**
+ * Fills one page of a list, bounded in number and in bytes, so that no list grows beyond what one reply may carry. An item that has no message is covered and
+ * left out.
+ */
 export function fillPage<Item, Message>(
   items: Iterable<Item>,
   messageOf: (item: Item) => Message | undefined,

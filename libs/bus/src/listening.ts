@@ -1,8 +1,8 @@
 import type { ListenOptions, Message } from "./bus.ts";
-import { InHand } from "./in-hand.ts";
+import { WorkInFlight } from "./work-in-flight.ts";
 
 /** Signals that may wait for one listener when it does not say. */
-const PENDING_MAX = 1000;
+const DEFAULT_MAX_PENDING = 1000;
 
 export type Listening = {
   /** Hands the message to the handler, now or when those before it are done. */
@@ -14,14 +14,14 @@ export type Listening = {
 /** A listener that is too slow for what it listens to. */
 export type SlowListener = {
   readonly subject: string;
-  readonly pendingMax: number;
-  /** Signals lost since it fell behind; 1 when it is told first. */
+  readonly maxPending: number;
+  /** Signals lost since it fell behind; 1 in the first report. */
   readonly dropped: number;
 };
 
 /**
- * One listener: its handler gets the messages in order, the next when it is done with the one before. Beyond its limit of waiting messages new ones are dropped. That is
- * told when it begins, and again, with the whole number, once the listener has caught up.
+ * One listener: its handler gets the messages in order, the next when it has finished the one before. Beyond its limit of waiting messages new ones are
+ * dropped. The loss is reported when it begins, and again, with the whole number, once the listener has caught up.
  */
 export function listening(
   subject: string,
@@ -29,34 +29,34 @@ export function listening(
   options: ListenOptions,
   onSlow: (slow: SlowListener) => void,
 ): Listening {
-  const { pendingMax = PENDING_MAX } = options;
-  const inHand = new InHand();
+  const { maxPending = DEFAULT_MAX_PENDING } = options;
+  const inFlight = new WorkInFlight();
   const waiting: Message[] = [];
   let dropped = 0;
   const drain = async (first: Promise<unknown>): Promise<void> => {
     await first;
     for (let message = waiting.shift(); message !== undefined; message = waiting.shift()) await handler(message);
-    if (dropped > 1) onSlow({ subject, pendingMax, dropped });
+    if (dropped > 1) onSlow({ subject, maxPending, dropped });
     dropped = 0;
   };
   return {
     take: (message) => {
-      if (inHand.count === 0) {
+      if (inFlight.count === 0) {
         const done = handler(message);
-        if (done instanceof Promise) void inHand.run(() => drain(done));
-      } else if (waiting.length < pendingMax) {
+        if (done instanceof Promise) void inFlight.run(() => drain(done));
+      } else if (waiting.length < maxPending) {
         waiting.push(message);
       } else {
         dropped += 1;
-        if (dropped === 1) onSlow({ subject, pendingMax, dropped });
+        if (dropped === 1) onSlow({ subject, maxPending, dropped });
       }
     },
-    idle: () => inHand.idle(),
+    idle: () => inFlight.idle(),
   };
 }
 
 /** For people: what is wrong and what to do about it. */
-export function describeSlowListener({ subject, pendingMax, dropped }: SlowListener): string {
-  const what = `${pendingMax} signals of ${subject} wait for their handler; ${dropped} dropped`;
+export function describeSlowListener({ subject, maxPending, dropped }: SlowListener): string {
+  const what = `${maxPending} signals of ${subject} wait for their handler; ${dropped} dropped`;
   return `${what}; it has to do less for each, or allow for more to wait`;
 }

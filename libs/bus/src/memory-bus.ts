@@ -3,7 +3,7 @@ import { within } from "@muster/backoff";
 import { admission, answering, type Served } from "./answer.ts";
 import type { Bus, ConsumeOptions, Delivery, Endpoint, Headers, Message, Reply, StreamConfig } from "./bus.ts";
 import { deliver } from "./delivery.ts";
-import { InHand } from "./in-hand.ts";
+import { WorkInFlight } from "./work-in-flight.ts";
 import { describeSlowListener, listening } from "./listening.ts";
 import { checkSize, excessiveBytes, tooLarge } from "./message-size.ts";
 import { MemoryStream, type Timers } from "./memory-stream.ts";
@@ -12,7 +12,7 @@ import { matchesSubject, overlap } from "./subject-pattern.ts";
 import { replyOfFault } from "./wire-headers.ts";
 
 const NO_HEADERS: Headers = new Map<string, string>();
-/** As a NATS server has it when nobody changes it. */
+/** The default of a NATS server. */
 const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 const realTimers: Timers = {
@@ -43,13 +43,13 @@ export class MemoryWorld {
 export type MemoryOptions = {
   /** A world of its own when absent. */
   readonly world?: MemoryWorld;
-  /** Who asks over this bus, as its inbox says it of a connection. */
+  /** The user of this bus, as the inbox of a connection names it. */
   readonly user?: string;
   /** How many requests each user may make of each service that is served here; absent: any number. By the world's clock. */
   readonly requestRate?: RequestRate;
-  /** Told when a listener is too slow and loses signals, and when somebody asks for too much. */
+  /** Called when a listener is too slow and loses signals, and when a user exceeds the rate. */
   readonly onStatus?: (status: "slow_consumer" | "refusing", detail: string) => void;
-  /** Disposing waits this long for what is in hand, then leaves it. Default 10 s. */
+  /** Disposing waits this long for what is in flight, then leaves it. Default 10 s. */
   readonly drainMs?: number;
 };
 
@@ -72,7 +72,7 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
     rate,
     admit: admission(rate, world.timers.now),
     onRefused: () => undefined,
-    onGreed: (description) => onStatus?.("refusing", description),
+    onRateLimit: (description) => onStatus?.("refusing", description),
   });
   const open = (operation: string): void => {
     if (closed) throw new FaultError({ code: "cancelled", operation });
@@ -196,7 +196,7 @@ function request(
     } else if (responders === undefined || responder === undefined) {
       fail(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }));
     } else {
-      // The one who answers goes to the end of the row: replicas share the work.
+      // Round robin: replicas share the work.
       responders.push(responder);
       signal?.addEventListener("abort", abort, { once: true });
       void responder.answer({ ...message, payload: message.payload.slice() }, options.user).then((reply) => {
@@ -213,11 +213,11 @@ function respond(
   drainMs: number,
   served: Served,
 ): () => Promise<void> {
-  const inHand = new InHand();
+  const inFlight = new WorkInFlight();
   const added = endpoints.map((endpoint) => {
     const { answer } = answering(endpoint, served);
     const responder: Responder = {
-      answer: (message, user) => inHand.run(async () => checkReply(message.subject, await answer(message, user))),
+      answer: (message, user) => inFlight.run(async () => checkReply(message.subject, await answer(message, user))),
     };
     const responders = world.responders.get(endpoint.subject) ?? [];
     responders.push(responder);
@@ -226,7 +226,7 @@ function respond(
   });
   return async () => {
     for (const { responders, responder } of added) responders.splice(responders.indexOf(responder), 1);
-    await within(drainMs, inHand.idle());
+    await within(drainMs, inFlight.idle());
   };
 }
 
@@ -255,12 +255,12 @@ function consume(
 ): () => Promise<void> {
   const stream = world.streams.get(options.stream);
   if (stream === undefined) throw new FaultError({ code: "not_found", kind: "stream", id: options.stream });
-  const inHand = new InHand();
+  const inFlight = new WorkInFlight();
   const consumer = stream.consumer(options);
   const leave = consumer.join({
-    hasRoom: () => inHand.count < options.maxInFlight,
+    hasRoom: () => inFlight.count < options.maxInFlight,
     take: (delivery) => {
-      void inHand
+      void inFlight
         .run(async () => {
           // Never within the caller's own turn: a publisher does not run the handlers of its consumers.
           await Promise.resolve();
@@ -276,6 +276,6 @@ function consume(
   return async () => {
     options.signal?.removeEventListener("abort", leave);
     leave();
-    await within(drainMs, inHand.idle());
+    await within(drainMs, inFlight.idle());
   };
 }

@@ -30,19 +30,19 @@ function setup(config: Partial<StreamConfig> = {}): {
   taken: Delivery[];
   send: (id: string) => void;
   leave: () => void;
-  hands: { full: boolean; pump: () => void };
+  slots: { full: boolean; pump: () => void };
 } {
   const timers = ownedTimers();
   const stream = new MemoryStream({ name: "S", subjects: ["s.>"], retention: "limits", ...config }, timers);
   const taken: Delivery[] = [];
   const consuming = { stream: "S", durable: "d", subject: "s.*", maxInFlight: 2, ackWaitMs: 1000 };
   const consumer = stream.consumer(consuming);
-  const hands = { full: false, pump: () => consumer.pump() };
-  const leave = consumer.join({ hasRoom: () => !hands.full, take: (delivery) => taken.push(delivery) });
+  const slots = { full: false, pump: () => consumer.pump() };
+  const leave = consumer.join({ hasRoom: () => !slots.full, take: (delivery) => taken.push(delivery) });
   const send = (id: string): void => {
     stream.append({ subject: `s.${id}`, payload: new Uint8Array(), headers: new Map() }, { messageId: id });
   };
-  return { timers, stream, taken, send, leave, hands };
+  return { timers, stream, taken, send, leave, slots };
 }
 
 it("delivers again when the acknowledgement wait is over, and not a moment earlier", () => {
@@ -54,7 +54,7 @@ it("delivers again when the acknowledgement wait is over, and not a moment earli
   expect(taken.map(({ attempt }) => attempt)).toEqual([1, 2]);
 });
 
-it("starts the wait anew while the handler says it is working", () => {
+it("restarts the wait while the handler says it is working", () => {
   const { timers, taken, send } = setup();
   send("a");
   for (let n = 0; n < 10; n += 1) {
@@ -80,16 +80,16 @@ it("lets others pass a message that waits for its next attempt", async () => {
   ]);
 });
 
-it("hands out neither old nor new messages while nobody has room", () => {
-  const { timers, taken, send, hands } = setup();
+it("delivers neither old nor new messages while no consumer has room", () => {
+  const { timers, taken, send, slots } = setup();
   send("a");
   taken[0]?.retry(100);
-  hands.full = true;
+  slots.full = true;
   send("b");
   timers.advance(10_000);
   expect(taken).toHaveLength(1);
-  hands.full = false;
-  hands.pump();
+  slots.full = false;
+  slots.pump();
   expect(taken.map(({ sequence, attempt }) => [sequence, attempt])).toEqual([
     [1, 1],
     [1, 2],
@@ -97,7 +97,7 @@ it("hands out neither old nor new messages while nobody has room", () => {
   ]);
 });
 
-it("does not listen to a delivery that has been handed to somebody else since", async () => {
+it("ignores a delivery that has been redelivered to another consumer since", async () => {
   const { timers, taken, send } = setup();
   send("a");
   timers.advance(1000);
@@ -110,7 +110,7 @@ it("does not listen to a delivery that has been handed to somebody else since", 
   expect(taken).toHaveLength(2);
 });
 
-it("has no timer while nobody takes part", () => {
+it("has no timer without consumers", () => {
   const { timers, taken, send, leave } = setup();
   send("a");
   leave();

@@ -79,7 +79,7 @@ export class MemoryStream {
     return undefined;
   }
 
-  /** False when it is not there. */
+  /** False when it does not exist. */
   remove(sequence: number): boolean {
     this.#expire(this.#timers.now());
     if (!this.#messages.has(sequence)) return false;
@@ -141,12 +141,12 @@ export class MemoryStream {
 }
 
 type Member = {
-  /** False while its hands are full; the consumer is pumped when one is free again. */
+  /** False at its limit; the consumer is pumped when there is room again. */
   readonly hasRoom: () => boolean;
   readonly take: (delivery: Delivery) => void;
 };
 
-/** A durable consumer: remembers where it is and what is in hand, whoever takes part in it at the moment. */
+/** A durable consumer: remembers its position and what is in flight, across its participants. */
 export class MemoryConsumer {
   options: ConsumeOptions | undefined;
   readonly #stream: MemoryStream;
@@ -173,13 +173,13 @@ export class MemoryConsumer {
     };
   }
 
-  /** Hands out what may be handed out now. */
+  /** Delivers what is due. */
   pump(): void {
     for (;;) {
       const member = this.#members.find(({ hasRoom }) => hasRoom());
       const next = member === undefined ? undefined : (this.#redelivery() ?? this.#fresh());
       if (member === undefined || next === undefined) break;
-      // The one who takes goes to the end of the row.
+      // Round robin among the participants.
       this.#members.push(...this.#members.splice(this.#members.indexOf(member), 1));
       member.take(this.#hand(next.message, next.attempt));
     }
@@ -229,7 +229,7 @@ export class MemoryConsumer {
     });
   }
 
-  /** A delivery that has ended, or was handed to somebody else since, has no say any more. */
+  /** Ignored for a delivery that has ended, or was redelivered since. */
   #keep(sequence: number, attempt: number, forMs: number): void {
     if (this.#pending.get(sequence)?.attempt !== attempt) return;
     this.#pending.set(sequence, { attempt, dueMs: this.#timers.now() + forMs });
@@ -242,7 +242,7 @@ export class MemoryConsumer {
     this.pump();
   }
 
-  /** One timer, for the next redelivery; none while nobody takes part or has room: whoever has room again pumps. */
+  /** One timer, for the next redelivery; none without a participant with room: one with new room pumps. */
   #arm(): void {
     this.#disarm();
     this.#disarm = () => undefined;

@@ -5,13 +5,13 @@ import type { Headers } from "./bus.ts";
 const FRAME_BYTES = 12;
 const LINE_BYTES = 4;
 /** A character of a header is at most this long in UTF-8, counted as JavaScript counts. */
-const CHARACTER_BYTES_MAX = 3;
+const MAX_CHARACTER_BYTES = 3;
 
 /** Whether a message is larger than the server takes, headers counted: its size in bytes then, else undefined. */
 export function excessiveBytes(payload: Uint8Array, headers: Headers | undefined, limit: number): number | undefined {
   let most = payload.length + FRAME_BYTES;
   if (headers !== undefined)
-    for (const [name, value] of headers) most += name.length + CHARACTER_BYTES_MAX * value.length + LINE_BYTES;
+    for (const [name, value] of headers) most += name.length + MAX_CHARACTER_BYTES * value.length + LINE_BYTES;
   if (most <= limit) return undefined;
   const bytes = messageBytes(payload, headers);
   return bytes > limit ? bytes : undefined;

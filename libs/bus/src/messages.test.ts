@@ -90,7 +90,7 @@ describe("faults on the wire", () => {
     expect(faultOfReply({ payload, headers })).toEqual({ code: "not_found", kind: "", id: "no such thing" });
   });
 
-  it("are not seen where there is none", () => {
+  it("are not seen where the reply has none", () => {
     expect(faultOfReply(replyOf(new Uint8Array([1])))).toBeUndefined();
   });
 

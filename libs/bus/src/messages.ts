@@ -122,8 +122,8 @@ export function tryDecode<Type extends AnyMessageType>(type: Type, payload: Uint
 }
 
 /**
- * Gives a message, and the messages in it, the values that it has only by its type (zero, empty, false) as its own. A decoded message has those on its prototype,
- * where `{ ...message }` and `({ id, ...rest }) =>` lose them, though the types say that they are there.
+ * Gives a message, and the messages in it, the values that it has only by its type (zero, empty, false) as its own. A decoded message has those on its
+ * prototype, where `{ ...message }` and `({ id, ...rest }) =>` lose them, though the types say that they are there.
  */
 export function ownDefaults(message: object): void {
   // `for in` also visits what a prototype has.

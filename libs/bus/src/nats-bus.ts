@@ -29,19 +29,22 @@ export type NatsOptions = NatsAccess & {
   readonly name: string;
   /** Answers arrive below it: the one subject that a user of its own may listen to for them. Default `_INBOX`. */
   readonly inboxPrefix?: string;
-  /** Told when the connection is lost, when it is back, and what is wrong with its use. */
+  /** Called when the connection is lost or back, and on trouble with its use. */
   readonly onStatus?: (status: BusStatus, detail: string) => void;
-  /** Of every stream and bucket that is opened over this connection; one that has another number is changed. Absent: new ones have one, others are left as they are. */
+  /**
+   * Of every stream and bucket that is opened over this connection; one that has another number is changed. Absent: new ones have one, others are left as
+   * they are.
+   */
   readonly replicas?: number;
   /** How many requests each user may make of each service that is served over this connection; more are refused. Absent: any number. */
   readonly requestRate?: RequestRate;
-  /** Aborted when whoever uses this is to stop: a server that is away is not waited for much longer then. What is in hand is finished as long as it is there. */
+  /** Aborted when the owner stops: a server that is away then gets little more time. What is in flight is finished while the server is up. */
   readonly signal?: AbortSignal;
-  /** Disposing waits this long for what is in hand, then leaves it. Default 10 s. */
+  /** Disposing waits this long for what is in flight, then leaves it. Default 10 s. */
   readonly drainMs?: number;
 };
 
-/** A bus on a NATS connection, which libs/store uses too. Disposing drains: what is in hand is finished, what is buffered is sent. */
+/** A bus on a NATS connection, which libs/store uses too. Disposing drains: what is in flight is finished, what is buffered is sent. */
 export type NatsBus = Bus & {
   readonly connection: NatsConnection;
   /** Every replica of every service that answers now. */
@@ -50,7 +53,10 @@ export type NatsBus = Bus & {
   droppedSignals(): Promise<DroppedSignals[]>;
 };
 
-/** Connects, and reconnects for ever with back-off. Rejects with FaultError unavailable when the first connection cannot be made within timeoutMs (default 10 s). */
+/**
+ * Connects, and reconnects for ever with back-off. Rejects with FaultError unavailable when the first connection cannot be made within timeoutMs (default 10
+ * s).
+ */
 export async function connectNats(options: NatsOptions & { readonly timeoutMs?: number }): Promise<NatsBus> {
   const { drainMs = 10_000, requestRate: rate } = options;
   const serving = { drainMs, rate };

@@ -6,7 +6,7 @@ import { backoffMs, pause, within } from "@muster/backoff";
 import type { ConsumerState } from "./bus-metrics.ts";
 import type { ConsumeOptions, Delivery } from "./bus.ts";
 import { deliver, deliveryOf } from "./delivery.ts";
-import { InHand } from "./in-hand.ts";
+import { WorkInFlight } from "./work-in-flight.ts";
 import { apiCodeOf, JS_ERROR, natsError } from "./nats-fault.ts";
 import { fromNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
@@ -14,11 +14,11 @@ import { patiently } from "./patiently.ts";
 import { headerText } from "./wire-headers.ts";
 
 /** A request for messages lives this long on the server, which says in between that it is still there. */
-const PULL = { expiresMs: 30_000, heartbeatMs: 5000, batchMax: 256 };
-/** In hand or waiting for the next attempt, in all replicas together: beyond it no new message is delivered. The server keeps some 100 bytes for each. */
-const PENDING_MAX = 200_000;
-const RESTART = { firstMs: 50, mostMs: 2000 };
-/** A session that lasted this long was a good one: the next failure starts the back-off anew. */
+const PULL = { expiresMs: 30_000, heartbeatMs: 5000, maxBatch: 256 };
+/** In flight or waiting for the next attempt, in all replicas together: beyond it no new message is delivered. The server keeps some 100 bytes for each. */
+const MAX_PENDING = 200_000;
+const RESTART = { firstMs: 50, maxMs: 2000 };
+/** A session that lasted this long was healthy: the next failure restarts the back-off. */
 const HEALTHY_MS = 10_000;
 const START_PATIENCE_MS = 15_000;
 const ACK_ATTEMPT_MS = 2000;
@@ -33,21 +33,21 @@ export type Consuming = {
   readonly drainMs: number;
 };
 
-/** What this consumption has in hand, across all the sessions of pulling. `freed` is the present session's. */
-type Hands = { readonly inHand: InHand; freed: () => void };
+/** What this consumption has in flight, across all the sessions of pulling. `freed` is the present session's. */
+type ConsumeSlots = { readonly inFlight: WorkInFlight; freed: () => void };
 
 /**
- * Consumes until disposed: through lost connections, restarts of the server and deletions of the consumer, which is made again. Only the first attempt may fail, so that a
- * stream that does not exist is noticed at start.
+ * Consumes until disposed: through lost connections, restarts of the server and deletions of the consumer, which is recreated. Only the first attempt may
+ * fail, so that a stream that does not exist is noticed at start.
  */
 export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposable> {
   const { link, options, drainMs } = consuming;
-  const inHand = new InHand();
-  const hands: Hands = { inHand, freed: () => undefined };
+  const inFlight = new WorkInFlight();
+  const slots: ConsumeSlots = { inFlight, freed: () => undefined };
   const stop = new AbortController();
-  // While a cluster elects the stream's leader nobody answers.
+  // While a cluster elects the stream's leader no server answers.
   await patiently(link, `consuming ${options.stream}`, () => ensureConsumer(consuming), START_PATIENCE_MS);
-  const done = keepPulling(consuming, hands, stop.signal);
+  const done = keepPulling(consuming, slots, stop.signal);
   const forget = link.metrics.observe(options.stream, options.durable, () => stateOf(consuming));
   const end = (): void => {
     stop.abort();
@@ -60,31 +60,31 @@ export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposab
       forget();
       end();
       await within(drainMs, done);
-      await within(drainMs, inHand.idle());
+      await within(drainMs, inFlight.idle());
       await link.within(drainMs, link.flush());
     },
   };
 }
 
-/** As the server sees the consumer; undefined while nobody can be asked. */
+/** The consumer's state on the server; undefined while no server answers. */
 async function stateOf({ link, manager, options }: Consuming): Promise<ConsumerState | undefined> {
   if (!link.up) return undefined;
   try {
     const info = await manager.consumers.info(options.stream, options.durable);
     return { waiting: info.num_pending, unacknowledged: info.num_ack_pending, redelivered: info.num_redelivered };
   } catch {
-    // It is being made again, or the server has just gone: the next scrape sees.
+    // It is being recreated, or the server has just gone: the next scrape shows it.
     return undefined;
   }
 }
 
-async function keepPulling(consuming: Consuming, hands: Hands, stop: AbortSignal): Promise<void> {
+async function keepPulling(consuming: Consuming, slots: ConsumeSlots, stop: AbortSignal): Promise<void> {
   let failures = 0;
   for (let first = true; !stop.aborted; first = false) {
     const startMs = performance.now();
     try {
       if (!first) await ensureConsumer(consuming);
-      await pullUntilBroken(consuming, hands, stop);
+      await pullUntilBroken(consuming, slots, stop);
     } catch {
       // The stream or the server is away: tried again below, for ever, because consumers outlive what they consume from.
     }
@@ -100,8 +100,8 @@ async function ensureConsumer({ manager, options }: Consuming): Promise<void> {
   const changeable = {
     filter_subject: subject,
     ack_wait: nanos(ackWaitMs),
-    // What is in hand is limited by what is asked for. The server counts also what waits for its next attempt, and that must not stop the others.
-    max_ack_pending: PENDING_MAX,
+    // The batch size limits what is in flight. The server's count includes what waits for its next attempt, and that must not stop the others.
+    max_ack_pending: MAX_PENDING,
     max_deliver: -1,
   };
   try {
@@ -119,10 +119,10 @@ async function ensureConsumer({ manager, options }: Consuming): Promise<void> {
 }
 
 /**
- * Asks for as many messages as there is room for in our hands, one request at a time, until something is wrong that only starting anew can mend. The next request follows
- * when the one before has ended and a hand is free.
+ * Requests as many messages as there are free slots, one request at a time, until only a new session helps. The next request follows when the one before has
+ * ended and a slot is free.
  */
-async function pullUntilBroken(consuming: Consuming, hands: Hands, stop: AbortSignal): Promise<void> {
+async function pullUntilBroken(consuming: Consuming, slots: ConsumeSlots, stop: AbortSignal): Promise<void> {
   const { link, options } = consuming;
   const { connection } = link;
   const next = `$JS.API.CONSUMER.MSG.NEXT.${options.stream}.${options.durable}`;
@@ -135,7 +135,7 @@ async function pullUntilBroken(consuming: Consuming, hands: Hands, stop: AbortSi
   let expected = 0;
   let heardMs = performance.now();
   const pull = (): void => {
-    const batch = Math.min(options.maxInFlight - hands.inHand.count, PULL.batchMax);
+    const batch = Math.min(options.maxInFlight - slots.inFlight.count, PULL.maxBatch);
     if (expected > 0 || batch <= 0 || stop.aborted || !link.up) return;
     expected = batch;
     heardMs = performance.now();
@@ -149,7 +149,7 @@ async function pullUntilBroken(consuming: Consuming, hands: Hands, stop: AbortSi
       else if (isMessage(message)) {
         expected -= 1;
         if (stop.aborted) message.respond("-NAK");
-        else void take(consuming, hands, message);
+        else void take(consuming, slots, message);
         pull();
       } else {
         const verdict = judgeStatus(message.headers?.code ?? 0);
@@ -167,12 +167,12 @@ async function pullUntilBroken(consuming: Consuming, hands: Hands, stop: AbortSi
   }, PULL.heartbeatMs);
   const forget = link.onReconnect(end);
   stop.addEventListener("abort", end, { once: true });
-  hands.freed = pull;
+  slots.freed = pull;
   try {
     pull();
     await broken.promise;
   } finally {
-    hands.freed = () => undefined;
+    slots.freed = () => undefined;
     clearInterval(watch);
     forget();
     stop.removeEventListener("abort", end);
@@ -185,27 +185,27 @@ function isMessage(message: Msg): boolean {
   return message.reply?.startsWith("$JS.ACK.") === true;
 }
 
-/** 100: still there. 404 and 408: the request has ended, ask again. Else (409 deleted or moved, 503 nobody there): make sure of the consumer first. */
+/** 100: still there. 404 and 408: the request has ended, send the next. Else (409 deleted or moved, 503 no responder): check the consumer first. */
 function judgeStatus(code: number): "fine" | "pull-again" | "broken" {
   if (code === 100) return "fine";
   return code === 404 || code === 408 ? "pull-again" : "broken";
 }
 
-async function take(consuming: Consuming, hands: Hands, message: Msg): Promise<void> {
+async function take(consuming: Consuming, slots: ConsumeSlots, message: Msg): Promise<void> {
   const { handler, options } = consuming;
   const delivery = deliveryFrom(consuming, message);
-  await hands.inHand.run(() => deliver(delivery, handler, options.onRetry));
-  hands.freed();
+  await slots.inFlight.run(() => deliver(delivery, handler, options.onRetry));
+  slots.freed();
 }
 
 function deliveryFrom({ link, options }: Consuming, message: Msg): Delivery {
   const { subject, data: payload, headers, reply = "" } = message;
   const { sequence, attempt } = parseReply(reply);
-  const tell = (verb: string): void => {
+  const sendAck = (verb: string): void => {
     const say = (): void => {
       link.connection.publish(reply, verb);
     };
-    // Not told in time, the server delivers the message again on its own.
+    // Without it in time the server delivers the message again.
     if (link.up) say();
     else
       void link.whenUp(options.ackWaitMs).then((up) => {
@@ -215,13 +215,13 @@ function deliveryFrom({ link, options }: Consuming, message: Msg): Delivery {
   return deliveryOf({ subject, payload, headers: fromNatsHeaders(headers) }, sequence, attempt, {
     ack: () => confirmAck(link, reply, subject),
     working: () => {
-      tell("+WPI");
+      sendAck("+WPI");
     },
     retry: (delayMs) => {
-      tell(`-NAK ${JSON.stringify({ delay: nanos(Math.max(0, Math.round(delayMs))) })}`);
+      sendAck(`-NAK ${JSON.stringify({ delay: nanos(Math.max(0, Math.round(delayMs))) })}`);
     },
     giveUp: (reason) => {
-      tell(`+TERM ${headerText(reason).slice(0, 256)}`);
+      sendAck(`+TERM ${headerText(reason).slice(0, 256)}`);
     },
   });
 }
@@ -242,7 +242,7 @@ async function confirmAck(link: NatsLink, reply: string, subject: string): Promi
     }
   }
   throw new FaultError(
-    { code: "unavailable", dependency: "nats", retryAfterMs: RESTART.mostMs },
+    { code: "unavailable", dependency: "nats", retryAfterMs: RESTART.maxMs },
     { cause, doing: `acknowledging a message of ${subject}` },
   );
 }

@@ -9,8 +9,8 @@ const noResponders = new errors.NoRespondersError("a.b");
 const api = (err_code: number, code: number): Error => new JetStreamApiError({ err_code, code, description: "text" });
 
 const thrown: [what: string, error: unknown, code: FaultCode][] = [
-  ["nobody listening", noResponders, "unavailable"],
-  ["nobody listening, wrapped", new errors.RequestError("text", { cause: noResponders }), "unavailable"],
+  ["no listener", noResponders, "unavailable"],
+  ["no listener, wrapped", new errors.RequestError("text", { cause: noResponders }), "unavailable"],
   ["a request cut off", new errors.RequestError("text"), "cancelled"],
   ["a timeout", new errors.TimeoutError(), "deadline_exceeded"],
   ["a closed connection", new errors.ClosedConnectionError(), "cancelled"],

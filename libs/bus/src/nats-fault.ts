@@ -3,7 +3,7 @@ import { FaultError, isFaultError, type Fault } from "@muster/faults";
 /** When to try again while the servers are away or restarting. */
 const NATS_RETRY_MS = 500;
 
-/** Nothing has been done, because nothing could be sent or nobody was there. */
+/** Nothing has been done: the request could not be sent, or had no responder. */
 export const NATS_AWAY: Fault = { code: "unavailable", dependency: "nats", retryAfterMs: NATS_RETRY_MS };
 
 /** Numbers of the JetStream API's errors. */
@@ -69,7 +69,7 @@ export function natsError(error: unknown, context: NatsContext): FaultError {
     : new FaultError(natsFault(error, context), { cause: error, doing: context.operation });
 }
 
-/** Nobody listens where the request went: nothing has been done. */
+/** The request had no responder: nothing has been done. */
 export function isNoResponders(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error.name === "NoResponders") return true;

@@ -4,7 +4,7 @@ import { inspect } from "node:util";
 import { expect, it } from "vitest";
 import { NatsLink } from "./nats-link.ts";
 
-/** A port on which nobody listens. */
+/** A port without a listener. */
 async function closedPort(): Promise<number> {
   const listener = createServer().listen(0, "127.0.0.1");
   await once(listener, "listening");
@@ -24,8 +24,8 @@ it.each(["nats://user:s3cret@HOST", "user:s3cret@HOST", "nats://HOST, nats://s3c
       (thrown: unknown) => thrown,
     );
     expect(error).toMatchObject({ fault: { code: "unavailable", dependency: "nats" } });
-    const told = inspect(error, { depth: null, showHidden: true });
-    expect(told).toContain(`connecting to nats://${host}`);
-    expect(told).not.toContain("s3cret");
+    const text = inspect(error, { depth: null, showHidden: true });
+    expect(text).toContain(`connecting to nats://${host}`);
+    expect(text).not.toContain("s3cret");
   },
 );

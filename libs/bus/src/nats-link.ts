@@ -9,24 +9,24 @@ import { openCredential, type Credential, type NatsAccess } from "./nats-access.
 import { natsError } from "./nats-fault.ts";
 import { certificateRefused, certificateTrouble, credentialRefused, isRefusal } from "./refusals.ts";
 
-const CONNECT_RETRY = { firstMs: 50, mostMs: 1000 };
+const CONNECT_RETRY = { firstMs: 50, maxMs: 1000 };
 const RECONNECT_MS = { least: 50, most: 2000 };
 /** A server that does not take our credential will not take it a moment later either. */
-export const REFUSED_RETRY = { firstMs: 1000, mostMs: 30_000 };
+export const REFUSED_RETRY = { firstMs: 1000, maxMs: 30_000 };
 /** One attempt to find out why a connection does not come back. */
 const QUESTION_TIMEOUT_MS = 2000;
 /** A server that is silent for this long, twice, is taken for gone. */
 const PING_INTERVAL_MS = 15_000;
-const PINGS_UNANSWERED_MAX = 2;
-/** Whoever stops waits so long for a server that is away: as long as one takes to start again. */
-const LEAVE_AFTER_MS = 1500;
-/** Until a server has said what it takes: what servers take when nobody changes it. */
+const MAX_UNANSWERED_PINGS = 2;
+/** A stop waits this long for a server that is away: as long as a restart takes. */
+const STOP_PATIENCE_MS = 1500;
+/** The default of a server, until it has announced its limit. */
 const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 /**
- * What a connection says of itself: lost; back; a listener here is too slow and loses signals; the server has refused something; we refuse what somebody asks; the server
- * does not take our credential, or no longer; it has come back with a certificate that we do not trust; it is away while we stop, and is not waited for. The detail names the
- * server, the subject or the user, and what to do.
+ * The status of a connection: lost; back; a listener here is too slow and loses signals; the server has refused something; we refuse a user above the rate;
+ * the server refuses our credential; it is back with an untrusted certificate; it is away while we stop, and is not waited for. The detail names the server,
+ * the subject or the user, and what to do.
  */
 export type BusStatus =
   | "disconnected"
@@ -44,13 +44,13 @@ export type LinkOptions = NatsAccess & {
   readonly inboxPrefix?: string;
   readonly onStatus?: (status: BusStatus, detail: string) => void;
   readonly timeoutMs?: number;
-  /** Aborted when whoever uses this is to stop. */
+  /** Aborted when the owner stops. */
   readonly signal?: AbortSignal;
 };
 
 /**
- * A connection that knows whether it is up. The client library keeps what is written while it is down in a buffer that each attempt to reconnect empties: nothing may be
- * written then, so everything that must not be lost waits for `whenUp` first.
+ * A connection that knows whether it is up. The client library keeps what is written while it is down in a buffer that each attempt to reconnect empties:
+ * nothing may be written then, so everything that must not be lost waits for `whenUp` first.
  */
 export class NatsLink {
   readonly connection: NatsConnection;
@@ -81,8 +81,9 @@ export class NatsLink {
   }
 
   /**
-   * Tries until timeoutMs (default 10 s); then FaultError unavailable. A credential that the server refuses, and a certificate that we do, fail at once: `isCredentialRefused`
-   * is true of the error. Rejects with FaultError invalid_request when the credential cannot be read, and cancelled once the signal is aborted.
+   * Tries until timeoutMs (default 10 s); then FaultError unavailable. A credential that the server refuses, and a certificate that we do, fail immediately:
+   * `isCredentialRefused` is true of the error. Rejects with FaultError invalid_request when the credential cannot be read, and cancelled once the signal is
+   * aborted.
    */
   static async open(options: LinkOptions): Promise<NatsLink> {
     const { url, tls, inboxPrefix, timeoutMs = 10_000, signal } = options;
@@ -98,10 +99,10 @@ export class NatsLink {
           timeout: Math.max(100, Math.min(5000, endMs - performance.now())),
           maxReconnectAttempts: -1,
           reconnectDelayHandler: () => delay.of(),
-          // A credential may be refused while a server starts; a service that has been connected goes on trying.
+          // A credential may be refused while a server starts; a connected service retries.
           ignoreAuthErrorAbort: true,
           pingInterval: PING_INTERVAL_MS,
-          maxPingOut: PINGS_UNANSWERED_MAX,
+          maxPingOut: MAX_UNANSWERED_PINGS,
           // Capturing a stack for every request costs more than the request.
           noAsyncTraces: true,
         });
@@ -112,10 +113,13 @@ export class NatsLink {
         return link;
       } catch (cause) {
         const waitMs = backoffMs(attempt, CONNECT_RETRY);
-        const distrust = certificateTrouble(cause);
-        if (isRefusal(cause) || distrust !== undefined) {
-          countRefusal(distrust === undefined ? "credential" : "certificate");
-          const why = distrust === undefined ? credentialRefused(credential.name) : certificateRefused(distrust, tls);
+        const certificateProblem = certificateTrouble(cause);
+        if (isRefusal(cause) || certificateProblem !== undefined) {
+          countRefusal(certificateProblem === undefined ? "credential" : "certificate");
+          const why =
+            certificateProblem === undefined
+              ? credentialRefused(credential.name)
+              : certificateRefused(certificateProblem, tls);
           throw new FaultError(
             { code: "unavailable", dependency: "nats", retryAfterMs: REFUSED_RETRY.firstMs },
             { cause: new Error(why, { cause }), doing: `connecting to ${addressesOf(url)}: ${why}` },
@@ -123,7 +127,7 @@ export class NatsLink {
         }
         if (performance.now() + waitMs >= endMs)
           throw new FaultError(
-            { code: "unavailable", dependency: "nats", retryAfterMs: CONNECT_RETRY.mostMs },
+            { code: "unavailable", dependency: "nats", retryAfterMs: CONNECT_RETRY.maxMs },
             { cause, doing: `connecting to ${addressesOf(url)}` },
           );
         await pause(waitMs, signal);
@@ -147,7 +151,7 @@ export class NatsLink {
     return this.connection.info?.max_payload ?? MAX_PAYLOAD_BYTES;
   }
 
-  /** True at once when the connection is up, else when it is again; false when that takes longer than limitMs, or the signal is aborted. */
+  /** True immediately when the connection is up, else when it is back; false when that takes longer than limitMs, or the signal is aborted. */
   async whenUp(limitMs: number, signal?: AbortSignal): Promise<boolean> {
     if (this.up) return true;
     if (this.connection.isClosed()) return false;
@@ -168,8 +172,8 @@ export class NatsLink {
   }
 
   /**
-   * From now on nobody has the time to wait for long: a connection that is away, now or later, and not back after LEAVE_AFTER_MS is closed, so that all that waits for it ends. What
-   * is up is used as before. The status tells how much was left undone.
+   * Limits the patience from now on: a connection that is away, now or later, and not back after STOP_PATIENCE_MS is closed, so that every pending call ends.
+   * A connection that is up is used as before. The status says how much was left undone.
    */
   leave(): void {
     if (this.#leaving) return;
@@ -177,22 +181,25 @@ export class NatsLink {
     if (!this.up) void this.#closeIfAway();
   }
 
-  /** Waits for what needs the server, but no longer than limitMs, and not when the connection is closed meanwhile: the client library leaves then what it has begun. */
+  /**
+   * Waits for what needs the server, but no longer than limitMs, and not when the connection is closed meanwhile: the client library leaves then what it has
+   * begun.
+   */
   async within(limitMs: number, work: Promise<unknown>): Promise<void> {
     await within(limitMs, Promise.race([work, this.connection.closed()]));
   }
 
   async #closeIfAway(): Promise<void> {
-    if ((await this.whenUp(LEAVE_AFTER_MS)) || this.connection.isClosed()) return;
+    if ((await this.whenUp(STOP_PATIENCE_MS)) || this.connection.isClosed()) return;
     const undone = `${this.#waiting.size} requests, answers and writes that waited for it are left undone`;
     this.#onStatus?.(
       "abandoned",
-      `NATS is away: ${undone}; what is held (locks, messages in hand) others get when its time is over`,
+      `NATS is away: ${undone}; what is held (locks, messages in flight) others get when its time is over`,
     );
     await this.connection.close();
   }
 
-  /** Told each time the connection is back; returns how to stop being told. */
+  /** Calls the listener each time the connection is back; returns the function that stops. */
   onReconnect(listener: () => void): () => void {
     this.#onReconnect.add(listener);
     return () => {
@@ -200,7 +207,7 @@ export class NatsLink {
     };
   }
 
-  /** Told the subject of each message that the server does not let us send. */
+  /** Calls the listener with the subject of each message that the server forbids. */
   onForbidden(listener: (subject: string) => void): void {
     this.#onForbidden.add(listener);
   }
@@ -211,14 +218,14 @@ export class NatsLink {
     try {
       await this.connection.flush();
     } catch (error) {
-      // The connection broke: it is set up anew from what the client library remembers.
+      // The connection broke: the client library restores it from what it remembers.
       if (this.connection.isClosed()) throw natsError(error, { operation: "flushing" });
     }
   }
 
   /** A listener here cannot keep up: counted, and said once each time. */
   slow(listener: SlowListener): void {
-    // The first is told when it is lost, the others once the listener has caught up.
+    // The first loss is reported immediately, the others once the listener has caught up.
     const fresh = Math.max(1, listener.dropped - 1);
     this.metrics.dropped(listener.subject, fresh);
     this.dropped.set(listener.subject, (this.dropped.get(listener.subject) ?? 0) + fresh);
@@ -257,19 +264,21 @@ export class NatsLink {
     this.#up = false;
     this.#downSinceMs = performance.now();
     this.#away = new AbortController();
-    void this.#lookForDistrust(this.#away.signal);
+    void this.#checkCertificate(this.#away.signal);
   }
 
-  /** The client library does not tell why it cannot come back, so that now and then one attempt of our own does. What the server refuses is told by the library. */
-  async #lookForDistrust(back: AbortSignal): Promise<void> {
+  /**
+   * The client library does not report why it cannot reconnect, so an attempt of our own finds out now and then. The library reports refusals by the server.
+   */
+  async #checkCertificate(back: AbortSignal): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       await pause(backoffMs(attempt, REFUSED_RETRY), back);
       if (back.aborted) return;
       if (this.#credentialRefusals > 0) continue;
-      const distrust = await this.#askOnce();
-      if (distrust === undefined || this.up) continue;
+      const certificateProblem = await this.#askOnce();
+      if (certificateProblem === undefined || this.up) continue;
       countRefusal("certificate");
-      this.#onStatus?.("certificate_refused", certificateRefused(distrust, this.#options.tls));
+      this.#onStatus?.("certificate_refused", certificateRefused(certificateProblem, this.#options.tls));
     }
   }
 

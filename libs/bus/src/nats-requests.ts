@@ -27,12 +27,12 @@ const NO_RESPONDERS = 503;
 const PING = "p";
 /** What the client library names a replica. */
 const REPLICA = /^[A-Z0-9]{1,64}$/;
-/** Whoever has a request in hand answers it soon after the connection is back. */
+/** A responder with a request in flight answers it soon after the connection is back. */
 const ANSWERED_AFTER_LOSS_MS = 500;
 
 /**
- * Requests that share one inbox, as the client library's own do. Those make an Error for every answer, which is a quarter of what a request costs, and cannot be
- * cancelled.
+ * Requests that share one inbox, as the client library's own do. Those make an Error for every answer, which is a quarter of what a request costs, and cannot
+ * be cancelled.
  */
 export class NatsRequests {
   readonly #link: NatsLink;
@@ -144,7 +144,7 @@ export class NatsRequests {
     waiting.sendAgain(replica);
   }
 
-  /** Does not throw: what is wrong becomes the answer. */
+  /** Does not throw: an error becomes the answer. */
   #publish(
     token: string,
     operation: string,
@@ -162,7 +162,7 @@ export class NatsRequests {
     }
   }
 
-  /** What was under way when the connection was lost may have arrived nowhere, and nobody would say so before its time is over. */
+  /** What was in flight when the connection was lost may be lost, and otherwise only its time limit would show that. */
   async #sendAgain(tokens: readonly string[]): Promise<void> {
     await pause(ANSWERED_AFTER_LOSS_MS);
     for (const token of tokens) this.#waiting.get(token)?.sendAgain();
@@ -179,7 +179,7 @@ export class NatsRequests {
     if (waiting === undefined) return;
     const { data: payload, headers } = message;
     if (payload.length === 0 && headers?.code === NO_RESPONDERS) {
-      this.#fail(token, new FaultError(NATS_AWAY, { doing: `${waiting.operation}: nobody answers` }));
+      this.#fail(token, new FaultError(NATS_AWAY, { doing: `${waiting.operation}: no responder` }));
       return;
     }
     this.#waiting.delete(token);
@@ -194,7 +194,7 @@ export class NatsRequests {
     waiting?.reject(error);
   }
 
-  /** The server does not say which message it refused, only where it was to go: no other one that went there was let through either. */
+  /** The server names only the subject of a refused message: every other message to that subject was refused, too. */
   #forbidden(subject: string): void {
     const operation = operationOf(subject);
     const fault = new FaultError(NATS_AWAY, { doing: `${operation}: the server does not permit it to this user` });

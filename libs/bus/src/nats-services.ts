@@ -4,7 +4,7 @@ import { backoffMs, pause, within } from "@muster/backoff";
 import { subjects } from "@muster/proto";
 import { admission, answering, type Answering, type Served } from "./answer.ts";
 import type { Endpoint, Reply, ServiceIdentity } from "./bus.ts";
-import { InHand } from "./in-hand.ts";
+import { WorkInFlight } from "./work-in-flight.ts";
 import { excessiveBytes, tooLarge } from "./message-size.ts";
 import { natsError, isNoResponders } from "./nats-fault.ts";
 import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
@@ -14,11 +14,11 @@ import { replyOfFault } from "./wire-headers.ts";
 
 /** A reply that cannot be sent because the connection is down waits this long for it; its caller has given up by then. */
 const REPLY_WAIT_MS = 30_000;
-const REPLY_RETRY = { firstMs: 20, mostMs: 500 };
-/** The server says at once when nobody is there; after this long somebody was. */
+const REPLY_RETRY = { firstMs: 20, maxMs: 500 };
+/** The server reports a missing receiver immediately; without that after this long the reply has arrived. */
 const REPLY_HEARD_MS = 2000;
-/** Services that have not answered a question by then are not there. */
-const DISCOVERY = { mostMs: 1000, quietMs: 250 };
+/** Services that have not answered by then count as absent. */
+const DISCOVERY = { maxMs: 1000, quietMs: 250 };
 
 /** One running replica, as it describes itself. */
 export type DiscoveredService = {
@@ -49,14 +49,14 @@ export async function respondOnNats(
 ): Promise<AsyncDisposable> {
   const { drainMs, rate } = options;
   const { name, version, description, metadata = {} } = identity;
-  const inHand = new InHand();
+  const inFlight = new WorkInFlight();
   const served = new Map<string, Answering>();
   const common: Served = {
     service: name,
     rate,
     admit: admission(rate),
     onRefused: (reason, user) => link.metrics.refused(name, reason, user ?? OTHERS),
-    onGreed: (description) => link.refusing(description),
+    onRateLimit: (description) => link.refusing(description),
   };
   const subscriptions: Subscription[] = [];
   const connection = answeringInboxes(link, name);
@@ -79,7 +79,7 @@ export async function respondOnNats(
       served.set(endpoint.subject, { answer, counts });
       const take = requestTaker(link, answer);
       const handler = (error: Error | null, message: Msg): void => {
-        if (error === null) void inHand.run(() => take(message));
+        if (error === null) void inFlight.run(() => take(message));
       };
       service.addEndpoint(endpoint.name, { subject: endpoint.subject, handler });
       const ownSubject = subjects.requestOfReplica(endpoint.subject, id);
@@ -92,7 +92,7 @@ export async function respondOnNats(
   return {
     [Symbol.asyncDispose]: async () => {
       await link.within(drainMs, Promise.all([service.stop(), ...subscriptions.map((own) => own.drain())]));
-      await within(drainMs, inHand.idle());
+      await within(drainMs, inFlight.idle());
       await link.within(drainMs, link.flush());
     },
   };
@@ -117,8 +117,8 @@ function requestTaker(link: NatsLink, answer: Answering["answer"]): (request: Ms
 }
 
 /**
- * The connection, over which no request arrives whose answer is to go elsewhere than to an inbox. NATS lets whoever may ask name any subject for the answer, and we may send to
- * some that he may not: buckets, the log, the API that empties them. So also for the questions that the library of services answers by itself.
+ * The connection, without requests whose answer is to go elsewhere than to an inbox. In NATS a caller may name any subject for the answer, and we may publish
+ * to some that the caller may not: buckets, the log, the API that empties them. It also covers the requests that the services library answers by itself.
  */
 function answeringInboxes(link: NatsLink, service: string): NatsConnection {
   const { connection } = link;
@@ -150,7 +150,7 @@ export async function discoverOnNats(link: NatsLink): Promise<DiscoveredService[
     .sort((a, b) => a.name.localeCompare(b.name) || a.id.localeCompare(b.id));
 }
 
-/** Asks all replicas of all services what their listeners were too slow for. */
+/** Asks all replicas of all services which signals their listeners lost. */
 export async function droppedOnNats(link: NatsLink): Promise<DroppedSignals[]> {
   const answers = await askAll<ServiceStats>(link, "$SRV.STATS", "asking what services have dropped");
   // Every endpoint of a replica says the same of its connection.
@@ -171,8 +171,8 @@ function droppedOf(data: unknown): [string, number][] {
 async function askAll<Answer>(link: NatsLink, subject: string, operation: string): Promise<Answer[]> {
   const found: Answer[] = [];
   try {
-    const { mostMs, quietMs } = DISCOVERY;
-    const options = { strategy: "stall", maxWait: mostMs, stall: quietMs } as const;
+    const { maxMs, quietMs } = DISCOVERY;
+    const options = { strategy: "stall", maxWait: maxMs, stall: quietMs } as const;
     for await (const answer of await link.connection.requestMany(subject, "", options)) {
       found.push(answer.json<Answer>());
     }
@@ -188,13 +188,13 @@ function send(link: NatsLink, request: Msg, reply: Reply): void {
     if (headers.size === 0) request.respond(payload);
     else request.respond(payload, { headers: toNatsHeaders(headers) });
   } catch {
-    // The connection has just been closed: nobody can be told.
+    // The connection has just been closed: no reply can be sent.
   }
 }
 
 /**
- * Sends a reply after the connection was lost since the request. The caller's inbox may not be back yet, so the server is asked to say when nobody is there, and then
- * it is sent again. Given up when the caller has stopped waiting.
+ * Sends a reply after the connection was lost since the request. The caller's inbox may not be back yet, so the reply asks the server to report a missing
+ * receiver, and is then sent again. Ends when the caller has stopped waiting.
  */
 async function insist(link: NatsLink, request: Msg, reply: Reply): Promise<void> {
   const endMs = performance.now() + REPLY_WAIT_MS;
@@ -208,7 +208,7 @@ async function insist(link: NatsLink, request: Msg, reply: Reply): Promise<void>
       });
       return;
     } catch (error) {
-      // Callers do not answer an answer: silence means that somebody has it.
+      // Callers do not answer an answer: silence means that it was received.
       if (!isNoResponders(error)) return;
     }
     await pause(backoffMs(attempt, REPLY_RETRY));

@@ -68,7 +68,7 @@ export function natsStreams(link: NatsLink): NatsStreams {
 
 const MESSAGE_ABSENT: readonly number[] = [JS_ERROR.streamNotFound, JS_ERROR.noMessageFound, JS_ERROR.sequenceNotFound];
 
-/** The value that stands for what does not exist. */
+/** The default value of a missing field. */
 async function absentAs<Result, Absent>(
   absent: Absent,
   codes: readonly number[],

@@ -5,9 +5,9 @@ import type { NatsLink } from "./nats-link.ts";
 
 /** Whole time for one publish or one change of configuration: reconnecting and repeating included. */
 const PATIENCE_MS = 5000;
-const RETRY = { firstMs: 50, mostMs: 500 };
+const RETRY = { firstMs: 50, maxMs: 500 };
 
-/** Does it again while the server is away or slow to answer; what is repeated must be harmless to repeat. */
+/** Retries while the server is away or slow to answer; the work must be idempotent. */
 export async function patiently<Result>(
   link: NatsLink,
   operation: string,
@@ -31,7 +31,7 @@ export async function patiently<Result>(
     const waitMs = backoffMs(attempt, RETRY);
     if (performance.now() + waitMs >= endMs)
       throw new FaultError(
-        { code: "unavailable", dependency: "nats", retryAfterMs: RETRY.mostMs },
+        { code: "unavailable", dependency: "nats", retryAfterMs: RETRY.maxMs },
         { cause, doing: operation },
       );
     await pause(waitMs);

@@ -1,7 +1,7 @@
 import { AuthorizationError, PermissionViolationError, UserAuthenticationExpiredError } from "@nats-io/nats-core";
 import type { NatsAccess } from "./nats-access.ts";
 
-/** Whether this came of a credential that the server does not take, or of a certificate that we do not, and not of a server that is away. */
+/** Whether the server refused our credential, or we its certificate, as opposed to a server that is away. */
 export function isCredentialRefused(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) if (isRefusal(cause)) return true;
   return certificateTrouble(error) !== undefined;
@@ -19,15 +19,15 @@ export function isForbidden(error: unknown): boolean {
   return false;
 }
 
-/** What to say then, and do. */
+/** The message about it, with the remedy. */
 export function credentialRefused(credential: string): string {
   return `the server does not take ${credential}: give it the user's public key, or this service the right credential`;
 }
 
-/** Of Node and OpenSSL: what is wrong with a certificate, or with whom it is for. */
+/** Codes of Node and OpenSSL for an invalid certificate, or one for another host. */
 const CERTIFICATE_CODES = /CERT|SIGNATURE|SIGNED|ISSUER/;
 
-/** What Node says of the server's certificate; undefined where that is not what went wrong. The client library wraps it. */
+/** Node's error about the server's certificate; undefined for other errors. The client library wraps it. */
 export function certificateTrouble(error: unknown): string | undefined {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const code = "code" in cause ? cause.code : undefined;
@@ -36,7 +36,7 @@ export function certificateTrouble(error: unknown): string | undefined {
   return undefined;
 }
 
-/** What to say of such a certificate. */
+/** The message about such a certificate. */
 export function certificateRefused(reason: string, tls: NatsAccess["tls"]): string {
   const trusted = tls?.caFile === undefined ? "Node's own list (MUSTER_NATS_CA_FILE is not set)" : tls.caFile;
   return `the server's certificate is not trusted by ${trusted}: ${reason}`;

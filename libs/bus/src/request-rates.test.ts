@@ -1,18 +1,23 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decideRate, isInbox, OTHERS, RequestRates, USERS_MAX, userOfInbox } from "./request-rates.ts";
+import { decideRate, isInbox, OTHERS, RequestRates, MAX_USERS, userOfInbox } from "./request-rates.ts";
 
 const never = -Infinity;
 
 describe("one bucket", () => {
   const rate = { perSecond: 10, burst: 3 };
   it.each([
-    { name: "that nothing was taken of gives one", fullAtMs: never, atMs: 0, is: { do: "take", fullAtMs: 100 } },
-    { name: "gives the last of its burst", fullAtMs: 200, atMs: 0, is: { do: "take", fullAtMs: 300 } },
-    { name: "that is empty says when one comes back", fullAtMs: 300, atMs: 0, is: { do: "refuse", retryAfterMs: 100 } },
-    { name: "gives it then", fullAtMs: 300, atMs: 100, is: { do: "take", fullAtMs: 400 } },
-    { name: "does not give it before", fullAtMs: 300, atMs: 99, is: { do: "refuse", retryAfterMs: 1 } },
-    { name: "saves no more than its burst", fullAtMs: 300, atMs: 99_000, is: { do: "take", fullAtMs: 99_100 } },
+    { name: "that nothing was taken of gives one", fullAtMs: never, atMs: 0, is: { kind: "take", fullAtMs: 100 } },
+    { name: "gives the last of its burst", fullAtMs: 200, atMs: 0, is: { kind: "take", fullAtMs: 300 } },
+    {
+      name: "that is empty says when one comes back",
+      fullAtMs: 300,
+      atMs: 0,
+      is: { kind: "refuse", retryAfterMs: 100 },
+    },
+    { name: "gives it then", fullAtMs: 300, atMs: 100, is: { kind: "take", fullAtMs: 400 } },
+    { name: "does not give it before", fullAtMs: 300, atMs: 99, is: { kind: "refuse", retryAfterMs: 1 } },
+    { name: "saves no more than its burst", fullAtMs: 300, atMs: 99_000, is: { kind: "take", fullAtMs: 99_100 } },
   ])("$name", ({ fullAtMs, atMs, is }) => {
     expect(decideRate(rate, fullAtMs, atMs)).toEqual(is);
   });
@@ -63,16 +68,16 @@ it("lets no user take what is another's, however many ask", () => {
       expect(users.take("honest", 0)).toBeUndefined();
       for (const n of noise) users.take(`noise-${n}`, n);
       expect(users.take("honest", 1000)).toBeUndefined();
-      expect(users.size).toBeLessThanOrEqual(USERS_MAX + 1);
+      expect(users.size).toBeLessThanOrEqual(MAX_USERS + 1);
     }),
   );
 });
 
-describe("more users than are told apart", () => {
+describe("more users than are counted separately", () => {
   const rate = { perSecond: 1, burst: 2 };
   const full = (): RequestRates => {
     const users = new RequestRates(rate);
-    for (let n = 0; n < USERS_MAX; n += 1) for (let times = 0; times < 3; times += 1) users.take(`user-${n}`, 0);
+    for (let n = 0; n < MAX_USERS; n += 1) for (let times = 0; times < 3; times += 1) users.take(`user-${n}`, 0);
     return users;
   };
 
@@ -81,23 +86,23 @@ describe("more users than are told apart", () => {
     const answers = ["late", "later", "latest"].map((name) => users.take(name, 0)?.user);
     expect(answers).toEqual([undefined, undefined, OTHERS]);
     expect(users.take(undefined, 0)).toMatchObject({ user: OTHERS });
-    expect(users.size).toBe(USERS_MAX + 1);
+    expect(users.size).toBe(MAX_USERS + 1);
   });
 
-  it("get a place of their own once another one's bucket is full and he was not told of lately", () => {
+  it("get a place of their own once another bucket is full and was not reported lately", () => {
     const users = full();
     expect(users.take("late", 59_999)).toBeUndefined();
-    expect(users.size).toBe(USERS_MAX + 1);
+    expect(users.size).toBe(MAX_USERS + 1);
     expect(users.take("later", 60_000)).toBeUndefined();
     for (let n = 0; n < 3; n += 1) users.take("later", 60_000);
     expect(users.take("later", 60_000)).toMatchObject({ user: "later" });
-    expect(users.size).toBe(USERS_MAX + 1);
+    expect(users.size).toBe(MAX_USERS + 1);
   });
 });
 
 it("gives the place of another user to the very request that found it", () => {
   const users = new RequestRates({ perSecond: 0.01, burst: 1 });
-  for (let n = 0; n < USERS_MAX; n += 1) users.take(`user-${n}`, 0);
+  for (let n = 0; n < MAX_USERS; n += 1) users.take(`user-${n}`, 0);
   users.take(undefined, 99_999);
   expect(users.take(undefined, 100_000)).toMatchObject({ user: OTHERS });
   expect(users.take("later", 100_000)).toBeUndefined();
@@ -105,16 +110,16 @@ it("gives the place of another user to the very request that found it", () => {
 
 it("keeps a user whose bucket is not full, however long ago a refusal was reported", () => {
   const users = new RequestRates({ perSecond: 0.001, burst: 1 });
-  for (let n = 0; n < USERS_MAX; n += 1) for (let times = 0; times < 2; times += 1) users.take(`user-${n}`, 0);
+  for (let n = 0; n < MAX_USERS; n += 1) for (let times = 0; times < 2; times += 1) users.take(`user-${n}`, 0);
   users.take("late", 900_000);
   expect(users.take("late", 900_000)).toMatchObject({ user: OTHERS });
   expect(users.take("user-0", 900_000)).toMatchObject({ user: "user-0" });
 });
 
-it("asks to be told of a user at the first refusal, and again after a minute with the number of those between", () => {
+it("reports a user at the first refusal, and again after a minute with the number of those between", () => {
   const users = new RequestRates({ perSecond: 0.001, burst: 1 });
   users.take("cli", 0);
-  const said = [0, 1, 2, 59_999, 60_000, 60_001].map((atMs) => users.take("cli", atMs)?.sayRefused);
+  const said = [0, 1, 2, 59_999, 60_000, 60_001].map((atMs) => users.take("cli", atMs)?.reportRefused);
   expect(said).toEqual([1, undefined, undefined, undefined, 4, undefined]);
 });
 
@@ -131,7 +136,7 @@ it.each([
   ["$KV.muster-sessions.cli.a.b", undefined],
   ["", undefined],
   [undefined, undefined],
-])("tells whose inbox %s is", (reply, user) => {
+])("finds whose inbox %s is", (reply, user) => {
   expect(userOfInbox(reply)).toBe(user);
 });
 

@@ -11,7 +11,7 @@ import { extractTrace, inSpan } from "@muster/tracing";
 import { within } from "@muster/backoff";
 import { busy } from "./answer.ts";
 import type { Bus, Endpoint, Message, Reply } from "./bus.ts";
-import { CallInHand } from "./call.ts";
+import { CallInFlight } from "./call.ts";
 import { DEFAULT_TIMEOUT_MS } from "./client.ts";
 import { checkRequestId } from "./request-id.ts";
 import { encodeMessage, ownDefaults, tryDecode, typeName } from "./messages.ts";
@@ -39,13 +39,13 @@ type Handler<Method extends MethodDescriptor> = (
 export type ServeOptions<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly version: string;
   readonly description: string;
-  /** Requests in hand at once, per method. Default 256. */
+  /** Limit of requests in flight, per method. Default 256. */
   readonly concurrency?: number;
   /** Methods that services call for each piece of work: there the rate of a user limits only users that are no services. Default none. */
   readonly hotMethods?: readonly (keyof Service["methods"])[];
-  /** How long requests in hand may go on once the service is disposed, before their signals are aborted. Default 2000. */
+  /** How long requests in flight may continue once the service is disposed, before their signals are aborted. Default 2000. */
   readonly graceMs?: number;
-  /** Told about defects; faults are the caller's business. */
+  /** Called on defects; faults are the caller's business. */
   readonly onDefect?: (method: string, error: unknown) => void;
 };
 
@@ -55,7 +55,7 @@ type AnyHandler = (request: unknown, context: CallContext) => Promise<object>;
 /** Hint for callers whose request was ended because the service stops: another replica, or the next process, answers soon. */
 const STOPPING_RETRY_MS = 500;
 
-/** Serves all methods of a service until disposed. Disposing takes nothing new, and lets what is in hand finish for graceMs. */
+/** Serves all methods of a service until disposed. Disposing accepts nothing new, and lets requests in flight finish for graceMs. */
 export async function serve<Service extends ServiceDescriptor>(
   bus: Bus,
   service: Service,
@@ -65,12 +65,12 @@ export async function serve<Service extends ServiceDescriptor>(
   const { version, description, concurrency = 256, hotMethods = [], graceMs = 2000, onDefect } = options;
   const { area } = service;
   const hot = new Set<PropertyKey>(hotMethods);
-  const inHand = new Set<CallInHand>();
-  const cancellable = new Map<string, CallInHand>();
+  const inFlight = new Set<CallInFlight>();
+  const cancellable = new Map<string, CallInFlight>();
   const endpoints = Object.entries(service.methods).map(([name, method]): Endpoint => {
     // The handlers have the keys of the descriptor; the mapped type does not survive Object.entries.
     const handler = handlers[name] as AnyHandler;
-    const work: Work = { bus, service, method, handler, concurrency, onDefect, inHand, cancellable, running: 0 };
+    const work: Work = { bus, service, method, handler, concurrency, onDefect, inFlight, cancellable, running: 0 };
     const subject = subjects.request(area, method.verb);
     return { name: method.verb, subject, concurrency, hot: hot.has(name), handler: answerer(work, subject) };
   });
@@ -84,7 +84,8 @@ export async function serve<Service extends ServiceDescriptor>(
     [Symbol.asyncDispose]: async () => {
       const drained = responder[Symbol.asyncDispose]();
       if (!(await within(graceMs, drained)))
-        for (const call of inHand) call.end({ code: "unavailable", dependency: area, retryAfterMs: STOPPING_RETRY_MS });
+        for (const call of inFlight)
+          call.end({ code: "unavailable", dependency: area, retryAfterMs: STOPPING_RETRY_MS });
       await drained;
       await cancels[Symbol.asyncDispose]();
     },
@@ -99,8 +100,8 @@ type Work = {
   readonly handler: AnyHandler;
   readonly concurrency: number;
   readonly onDefect: ServeOptions["onDefect"];
-  readonly inHand: Set<CallInHand>;
-  readonly cancellable: Map<string, CallInHand>;
+  readonly inFlight: Set<CallInFlight>;
+  readonly cancellable: Map<string, CallInFlight>;
   /** Handlers that have not returned, answered or not. */
   running: number;
 };
@@ -143,21 +144,21 @@ async function answer(work: Work, message: Message): Promise<Reply> {
   ownDefaults(request);
   checkRequestId(request);
   const pageBytes = Math.floor(work.bus.maxPayloadBytes() / 2);
-  const call = new CallInHand(operation, timeoutOf(message.headers, DEFAULT_TIMEOUT_MS), pageBytes);
+  const call = new CallInFlight(operation, timeoutOf(message.headers, DEFAULT_TIMEOUT_MS), pageBytes);
   const callId = message.headers.get(header.callId);
-  work.inHand.add(call);
+  work.inFlight.add(call);
   if (callId !== undefined) work.cancellable.set(callId, call);
   try {
     return replyOf(encodeMessage(method.reply, await handle(work, request, call)));
   } finally {
     call.finish();
-    work.inHand.delete(call);
+    work.inFlight.delete(call);
     if (callId !== undefined) work.cancellable.delete(callId);
   }
 }
 
 /** The handler's reply, or the fault that ended the call while the handler was still at it. */
-function handle(work: Work, request: unknown, call: CallInHand): Promise<object> {
+function handle(work: Work, request: unknown, call: CallInFlight): Promise<object> {
   return new Promise((resolve, reject) => {
     call.onEnd = (fault) => {
       reject(new FaultError(fault));

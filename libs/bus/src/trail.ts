@@ -5,9 +5,11 @@ import { tryDecode } from "./messages.ts";
 
 /** What was done to things, each with an id of its own, on the audit stream: nothing but age and size takes from it. */
 export type Trail<Item> = {
-  /** Appends what is not there; the stream drops an item whose id it has had within its window. */
+  /** Appends missing items; the stream drops an item whose id it has had within its window. */
   publish(items: readonly Item[]): Promise<void>;
-  /** The newest of one thing, or of those before a page: the oldest of them first, each once. What it costs goes by the limit, not by the length of the trail. */
+  /**
+   * The newest of one thing, or of those before a page: the oldest of them first, each once. What it costs goes by the limit, not by the length of the trail.
+   */
   page(key: string, query: TrailQuery, signal: AbortSignal): Promise<TrailPage<Item>>;
 };
 
@@ -28,7 +30,7 @@ export type TrailOptions<Type extends AnyMessageType, Item> = {
   readonly fromWire: (message: MessageOf<Type>) => Item;
 };
 
-/** The audit stream has to be there. */
+/** The audit stream has to exist. */
 export function openTrail<Type extends AnyMessageType, Item>(
   bus: Bus,
   { type, subjectOf, keyOf, idOf, toWire, fromWire }: TrailOptions<Type, Item>,
@@ -55,8 +57,8 @@ export function openTrail<Type extends AnyMessageType, Item>(
 }
 
 /**
- * The newest messages of a subject, `limit` and perhaps some more, the oldest first. A stream is read forward only, so it is read in ranges from its end, each twice as
- * long as the one before; one with far more messages than are wanted is left half-read, and halved.
+ * The newest messages of a subject, `limit` and perhaps some more, the oldest first. A stream is read forward only, so it is read in ranges from its end,
+ * each twice as long as the one before; one with far more messages than are wanted is left half-read, and halved.
  */
 async function readBackward(
   bus: Bus,

@@ -1,5 +1,5 @@
 import { describeFault, WIRE_CODE, type Fault } from "@muster/faults";
-import { TIMER_MS_MAX } from "@muster/backoff";
+import { MAX_TIMER_MS } from "@muster/backoff";
 import type { Headers, Reply } from "./bus.ts";
 import { decodeFault, encodeFault } from "./messages.ts";
 
@@ -11,7 +11,7 @@ export const header = {
   type: "Muster-Type",
   /** Milliseconds that the caller still waits. A span, not a time of day, so that clocks may differ. */
   timeout: "Muster-Timeout-Ms",
-  /** On a fault: the service did not look at the request, and it may be sent again when the fault says. */
+  /** On a fault: the request was refused unread, and may be sent again when the fault says. */
   refused: "Muster-Refused",
   /** Names one call, for its cancellation. */
   callId: "Muster-Call-Id",
@@ -45,7 +45,7 @@ export function replyOfFault(fault: Fault): Reply {
   };
 }
 
-/** The reply to a request that was not looked at: whoever asked may ask again once the fault's time has passed, whatever the request does. */
+/** The reply to a request that was refused unread: the caller may retry once the fault's time has passed, whatever the request does. */
 export function replyOfRefusal(fault: Fault): Reply {
   const { payload, headers } = replyOfFault(fault);
   return { payload, headers: new Map([...headers, [header.refused, "true"]]) };
@@ -65,7 +65,7 @@ export function faultOfReply(reply: Reply): Fault | undefined {
 export function timeoutOf(headers: Headers, defaultMs: number): number {
   const text = headers.get(header.timeout);
   const timeoutMs = text === undefined ? Number.NaN : Number(text);
-  return Number.isFinite(timeoutMs) && timeoutMs >= 0 ? Math.min(timeoutMs, TIMER_MS_MAX) : defaultMs;
+  return Number.isFinite(timeoutMs) && timeoutMs >= 0 ? Math.min(timeoutMs, MAX_TIMER_MS) : defaultMs;
 }
 
 /** Text with anything that would end a header line made harmless. */

@@ -81,7 +81,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(await faultFrom(listPools({}))).toEqual(fault);
     });
 
-    it("answers a defect as internal and tells the service about it", async () => {
+    it("answers a defect as internal and reports it to the service", async () => {
       const defects: string[] = [];
       await using _service = await served(
         {
@@ -156,7 +156,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
     ])("takes a message exactly as large as the server does: $bytes bytes and a header of $header", async (size) => {
       const headers = size.header === 0 ? undefined : new Map([["A", "x".repeat(size.header)]]);
       const options = { timeoutMs: 5000, ...(headers && { headers }) };
-      const fault = await faultFrom(caller.request("nobody.answers", new Uint8Array(size.bytes), options));
+      const fault = await faultFrom(caller.request("no.responder", new Uint8Array(size.bytes), options));
       expect(fault.code).toBe(size.taken ? "unavailable" : "limit_exceeded");
     });
 
@@ -181,7 +181,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(reply.headers.get("Nats-Service-Error-Code")).toBe("4");
     });
 
-    it("tells the handler when the caller gives up", async () => {
+    it("aborts the handler when the caller gives up", async () => {
       const { context, handler } = heldCall();
       await using _service = await served({ getReservation: handler });
       const stop = new AbortController();
@@ -207,13 +207,13 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(calls).toBe(1);
     });
 
-    it("asks again while nobody answers, and is answered by a service that starts later", async () => {
+    it("retries without a responder, and is answered by a service that starts later", async () => {
       const call = client(caller, ReservationService).listPools({}, { timeoutMs: 20_000 });
       await using _service = await served({ listPools: () => Promise.resolve({ pools: [{ name: "a" }] }) });
       expect((await call).pools).toMatchObject([{ name: "a" }]);
     });
 
-    it("names the service when nobody answered until the deadline", async () => {
+    it("names the service without a responder until the deadline", async () => {
       const fault = await faultFrom(client(caller, ReservationService).listPools({}, { timeoutMs: 1000 }));
       expect(fault).toMatchObject({ code: "unavailable", dependency: "reservation" });
       expect(fault).toHaveProperty("retryAfterMs", expect.any(Number));
@@ -292,7 +292,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await Promise.all([...calls, patient]);
     });
 
-    it("counts handlers that go on after their deadline against the limit", async () => {
+    it("counts handlers that continue after their deadline against the limit", async () => {
       const held = Promise.withResolvers<object>();
       await using _service = await served({ listPools: () => held.promise }, { concurrency: 1 });
       const { listPools } = client(caller, ReservationService);
@@ -318,20 +318,20 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       const asking = async (user: string) =>
         client(await world.connect(user, undefined, { user }), ReservationService, { repeat: "never" });
 
-      it("refuses more before its handler sees it, says when to ask again, and goes on answering others", async () => {
+      it("refuses more before its handler sees it, says when to retry, and still answers others", async () => {
         const said: string[][] = [];
         await using service = await limited({ perSecond: 0.001, burst: 3 }, said);
-        const [greedy, modest] = [await asking("greedy"), await asking("modest")];
-        for (const requestId of ["1", "2", "3"]) await greedy.reserve({ requestId });
+        const [busy, modest] = [await asking("busy"), await asking("modest")];
+        for (const requestId of ["1", "2", "3"]) await busy.reserve({ requestId });
         for (const requestId of ["4", "5"]) {
-          const fault = await faultFrom(greedy.reserve({ requestId }));
-          expect(fault).toMatchObject({ code: "limit_exceeded", what: "requests a second of greedy to reservation" });
+          const fault = await faultFrom(busy.reserve({ requestId }));
+          expect(fault).toMatchObject({ code: "limit_exceeded", what: "requests a second of busy to reservation" });
           expect(fault).toHaveProperty("retryAfterMs", expect.closeTo(1_000_000, -5));
         }
         await modest.reserve({ requestId: "other" });
         expect(service.seen).toEqual(["1", "2", "3", "other"]);
         expect(said.map(([status]) => status)).toEqual(["refusing"]);
-        expect(said[0]?.[1]).toContain("greedy makes more than 0.001 requests a second of reservation: 1 refused");
+        expect(said[0]?.[1]).toContain("busy makes more than 0.001 requests a second of reservation: 1 refused");
       });
 
       it("takes any number of the requests that services make for each piece of work, and limits their lists", async () => {
@@ -346,7 +346,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         await controller.reserve({ requestId: "another" });
       });
 
-      it("is asked again no sooner than it said, so that whoever has the time is answered", async () => {
+      it("is retried no sooner than its hint, so that patient callers are answered", async () => {
         await using service = await limited({ perSecond: 10, burst: 1 });
         const { reserve } = await asking("patient");
         const startMs = performance.now();
@@ -374,7 +374,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(Math.min(served1.length, served2.length)).toBeGreaterThan(0);
     });
 
-    it("finishes what is in hand when it stops, and takes nothing new", async () => {
+    it("finishes what is in flight when it stops, and takes nothing new", async () => {
       const started = Promise.withResolvers<undefined>();
       const held = Promise.withResolvers<object>();
       const bus = await world.connect("service");
@@ -388,7 +388,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       const call = client(caller, ReservationService).listPools({});
       await started.promise;
       const stopped = service[Symbol.asyncDispose]();
-      await until("new requests find nobody", async () => {
+      await until("new requests have no responder", async () => {
         const fault = await faultFrom(caller.request(subjectOfGet, new Uint8Array(), { timeoutMs: 200 }));
         return fault.code === "unavailable";
       });
@@ -420,12 +420,12 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         heard.push(payload[0] ?? 0);
         await held.promise;
       };
-      await slow.listen("test.slow.*", handler, { pendingMax: 3 });
+      await slow.listen("test.slow.*", handler, { maxPending: 3 });
       for (let n = 1; n <= 7; n += 1) caller.signal("test.slow.a", new Uint8Array([n]));
-      await until("it is said", () => said.length === 1);
+      await until("it is reported", () => said.length === 1);
       caller.signal("test.slow.end", new Uint8Array([8]));
       // A round trip of the one and then of the other: all signals have arrived.
-      for (const end of [caller, slow]) await faultFrom(end.request("nobody.answers", nothing, { timeoutMs: 5000 }));
+      for (const end of [caller, slow]) await faultFrom(end.request("no.responder", nothing, { timeoutMs: 5000 }));
       held.resolve(undefined);
       await until("what waited has been heard", () => heard.length === 4 && said.length === 2);
       expect(heard).toEqual([1, 2, 3, 4]);

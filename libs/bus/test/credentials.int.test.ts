@@ -58,15 +58,15 @@ it("speaks TLS with a user's key, and gets its answers where only that user may 
   const nats = access({ MUSTER_NATS_NKEY_FILE: file, MUSTER_NATS_CA_FILE: join(directory, "ca.pem") });
   await using bus = await connectNats({ ...nats, name: "watcher", inboxPrefix: "_INBOX.watcher" });
   await bus.connection.flush();
-  // Nobody answers, and that is heard: it comes by the inbox.
-  const unheard = faultFrom(bus.request("_INBOX.nobody", new Uint8Array(), { timeoutMs: 60_000 }));
+  // Without a responder an error comes by the inbox.
+  const unheard = faultFrom(bus.request("_INBOX.missing", new Uint8Array(), { timeoutMs: 60_000 }));
   expect(await unheard).toMatchObject({ code: "unavailable" });
   const forbidden = bus.request("muster.req.reservation.reserve", new Uint8Array(), { timeoutMs: 60_000 });
   await expect(forbidden).rejects.toThrow(/does not permit it to this user/);
   await expect(connectNats({ ...nats, tls: undefined, name: "watcher", timeoutMs: 100 })).rejects.toThrow();
 });
 
-it("says whose key is refused, also to who asks whether it is ready, and goes on once the file has the right one", async () => {
+it("reports whose key is refused, also by its readiness, and continues once the file has the right one", async () => {
   const wrong = makeNkey();
   const file = await write("late.nk", wrong.seed);
   const stop = new AbortController();
@@ -92,7 +92,7 @@ it.each<[title: string, spoil: (file: string) => Promise<unknown>, says: RegExp]
   ["what others may read", (file) => chmod(file, 0o644), /others may use it, its mode is 0644: chmod 0600 is needed/],
   ["nothing at all, for it is gone", (file) => rm(file), /ENOENT: no such file/],
 ])(
-  "says that the file of its key holds %s, without a stack, and goes on once it is right",
+  "reports that the file of its key holds %s, without a stack, and continues once it is right",
   async (_title, spoil, says) => {
     const seed = keys.get("watcher")?.seed ?? "";
     const file = await write("spoilt.nk", seed);
@@ -114,7 +114,7 @@ it.each<[title: string, spoil: (file: string) => Promise<unknown>, says: RegExp]
   },
 );
 
-it("says that it does not trust the server's certificate, and goes on once the file has who signed it", async () => {
+it("reports an untrusted server certificate, and continues once the file has its issuer", async () => {
   const file = await write("trusted.pem", (await certificateAuthority("another")).cert);
   const seed = keys.get("watcher")?.seed ?? "";
   const variables = { MUSTER_NATS_NKEY: seed, MUSTER_NATS_CA_FILE: file };
@@ -151,7 +151,7 @@ it("says that the server is away, and waits for it", async () => {
   expect(missing()).toBeUndefined();
 });
 
-it("ends when it is told to while its key is refused", async () => {
+it("stops at the signal while its key is refused", async () => {
   const stop = new AbortController();
   const variables = { MUSTER_NATS_NKEY: makeNkey().seed, MUSTER_NATS_CA_FILE: join(directory, "ca.pem") };
   const { context, said } = contextWith(variables, stop.signal);
@@ -161,7 +161,7 @@ it("ends when it is told to while its key is refused", async () => {
   expect(await connecting).toMatchObject({ code: "cancelled" });
 });
 
-it("takes no key that others may read, and none beside a token, and tells neither", async () => {
+it("takes no key that others may read, and none beside a token, and reveals neither", async () => {
   const { seed } = makeNkey();
   const file = await write("open.nk", seed);
   await chmod(file, 0o640);

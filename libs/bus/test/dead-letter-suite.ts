@@ -35,7 +35,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       subject = `deadly.${count}.a`;
     });
 
-    /** Consumes, and gives every first delivery of a message up until told otherwise. */
+    /** Consumes, and gives up every first delivery of a message by default. */
     const consume = async (seen: { giveUp: boolean; deliveries: number }): Promise<AsyncDisposable> =>
       consumeEvents(bus, options, Granted, (_event, { giveUp }) => {
         seen.deliveries += 1;
@@ -54,7 +54,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       return letter?.id ?? 0;
     };
 
-    it("tells what was sent where, why it was given up, by whom, after how many deliveries, and when", async () => {
+    it("has the message and its subject, the reason, the consumer, the number of deliveries, and the time", async () => {
       await using _consumer = await consume({ giveUp: true, deliveries: 0 });
       const startMs = Date.now();
       const id = await oneLetter();
@@ -162,7 +162,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       const attempts: number[] = [];
       await using _consumer = await consumeEvents(
         bus,
-        { ...options, attemptsMax: 2 },
+        { ...options, maxAttempts: 2 },
         Granted,
         (_event, { attempt }) => {
           attempts.push(attempt);

@@ -71,7 +71,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(seen.sequences).toEqual([3, 4, 5]);
     });
 
-    it("tells between which sequences it has messages", async () => {
+    it("reports the first and last sequence of its messages", async () => {
       const { name, subject } = await stream({ maxMessages: 3 });
       expect(await bus.streamState(name)).toMatchObject({ messages: 0, firstSequence: 1, lastSequence: 0 });
       for (let n = 1; n <= 5; n += 1) await bus.publish(subject("a"), nothing, { messageId: String(n) });
@@ -106,7 +106,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       await expectNothingLeft(bus, consuming, subject("end"));
     });
 
-    it("goes on where the durable consumer stopped", async () => {
+    it("continues where the durable consumer stopped", async () => {
       const { subject, consuming } = await stream();
       const first = collect();
       const consumer = await bus.consume(consuming, first.handler);
@@ -120,7 +120,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(second.sequences).toEqual([2]);
     });
 
-    it("hands a message out again when its handler throws, and tells why", async () => {
+    it("redelivers a message when its handler throws, and reports why", async () => {
       const { subject, consuming } = await stream();
       const failures: FailedDelivery[] = [];
       const attempts: number[] = [];
@@ -149,7 +149,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(attempts).toEqual([1, 2, 3]);
     });
 
-    it("puts what does not decode on the dead-letter subject with the reason, and goes on", async () => {
+    it("puts what does not decode on the dead-letter subject with the reason, and continues", async () => {
       const { subject, consuming, name } = await stream();
       const area = name.toLowerCase();
       const dead = collect();
@@ -238,7 +238,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(deliveries).toBe(1);
     });
 
-    it("has no more in hand than its limit in any replica, and keeps it full", async () => {
+    it("has no more in flight than its limit in any replica, and keeps it full", async () => {
       const { subject, consuming } = await stream();
       const options = { ...consuming, maxInFlight: 3 };
       let most = 0;
@@ -270,7 +270,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       for (const consumer of consumers) await consumer[Symbol.asyncDispose]();
     });
 
-    it("lets all others pass while more messages than it may have in hand wait for their next attempt", async () => {
+    it("lets all others pass while more messages than its limit in flight wait for their next attempt", async () => {
       const { subject, consuming } = await stream();
       const poisoned = new Set<number>();
       const options = { ...consuming, maxInFlight: 4 };
@@ -307,7 +307,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       ]);
     });
 
-    it("finishes what is in hand when it stops; the rest waits for the next", async () => {
+    it("finishes what is in flight when it stops; the rest waits for the next", async () => {
       const { subject, consuming } = await stream();
       const options = { ...consuming, maxInFlight: 1 };
       const held = Promise.withResolvers<undefined>();
@@ -318,7 +318,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       const consumer = await bus.consume(options, first.handler);
       await bus.publish(subject("a"), nothing, { messageId: "1" });
       await bus.publish(subject("a"), nothing, { messageId: "2" });
-      await until("the first is in hand", () => first.sequences.length === 1);
+      await until("the first is in flight", () => first.sequences.length === 1);
       const stopped = consumer[Symbol.asyncDispose]();
       held.resolve(undefined);
       await stopped;
@@ -377,7 +377,7 @@ type Collected = {
   readonly handler: (delivery: Delivery) => Promise<void>;
 };
 
-/** Keeps what was delivered; acknowledges it unless told otherwise. */
+/** Keeps what was delivered; acknowledges it by default. */
 function collect(then: (delivery: Delivery) => Promise<void> = (delivery) => delivery.ack()): Collected {
   const collected: Collected = {
     deliveries: [],

@@ -37,7 +37,7 @@ async function kill(child: ChildProcess): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
 }
 
-it("hides from callers that replicas are killed with their calls in hand", async () => {
+it("hides from callers that replicas are killed with their calls in flight", async () => {
   let [one, two] = [await start("one"), await start("two")];
   const { listPools } = client(caller, ReservationService);
   const answers = new Map<string, number>();
@@ -64,7 +64,7 @@ it("hides from callers that replicas are killed with their calls in hand", async
     await until("the other answers all", () => (answers.get("one") ?? 0) > 20);
     two = await start("two");
   }
-  // Nobody at all for a moment, as in a restart.
+  // No replica for a moment, as in a restart.
   await kill(one);
   await kill(two);
   one = await start("one");

@@ -9,22 +9,22 @@ it("shows how far behind a consumer is and what a slow listener lost", async () 
   await using bus = await connectNats({ url: server.url, token: server.token, name: "tested" });
   await bus.ensureStream({ name: "LAG", subjects: ["lag.>"], retention: "limits" });
   const held = Promise.withResolvers<undefined>();
-  let inHand = 0;
+  let inFlight = 0;
   const consuming = { stream: "LAG", durable: "slow", subject: "lag.>", maxInFlight: 2, ackWaitMs: 60_000 };
   await bus.consume(consuming, async (delivery) => {
-    inHand += 1;
+    inFlight += 1;
     await held.promise;
     await delivery.ack();
   });
   for (let n = 0; n < 7; n += 1) await bus.publish("lag.a", new Uint8Array(), { messageId: String(n) });
-  await until("the hands are full", () => inHand === 2);
+  await until("the hands are full", () => inFlight === 2);
   const of = 'messaging_destination_name="LAG",messaging_consumer_group_name="slow"';
   await until("the lag is shown", async () => (await scrape(telemetry)).includes(`muster_bus_consumer_waiting{${of}`));
   const text = await scrape(telemetry);
   expect(text).toMatch(new RegExp(`muster_bus_consumer_waiting\\{${of}[^}]*\\} 5`));
   expect(text).toMatch(new RegExp(`muster_bus_consumer_unacknowledged\\{${of}[^}]*\\} 2`));
 
-  await bus.listen("lost.*", () => held.promise, { pendingMax: 1 });
+  await bus.listen("lost.*", () => held.promise, { maxPending: 1 });
   for (let n = 0; n < 5; n += 1) bus.signal("lost.a", new Uint8Array());
   const lost = 'muster_bus_signals_dropped_total{messaging_destination_template="lost.*"';
   await until("the first loss is counted", async () => (await scrape(telemetry)).includes(lost));
@@ -54,15 +54,17 @@ it("counts the requests that it refuses, by user and reason", async () => {
   });
 });
 
-it("tells of refusals before there are any, so that the first is a rise", async () => {
+it("exports refusals at 0, so that the first is a rise", async () => {
   await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();
   await using _bus = await connectNats({ url: server.url, token: server.token, name: "tested" });
-  const told = [...(await scrape(telemetry)).matchAll(/^muster_bus_refusals_total\{muster_bus_refused="(\w+)".* 0/gm)];
-  expect(told.map(([, what]) => what)).toEqual(["credential", "certificate", "publish", "subscription"]);
+  const exported = [
+    ...(await scrape(telemetry)).matchAll(/^muster_bus_refusals_total\{muster_bus_refused="(\w+)".* 0/gm),
+  ];
+  expect(exported.map(([, what]) => what)).toEqual(["credential", "certificate", "publish", "subscription"]);
 });
 
-it("goes on answering scrapes while the server is away", async () => {
+it("still answers scrapes while the server is away", async () => {
   await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();
   await using bus = await connectNats({ url: server.url, token: server.token, name: "tested", drainMs: 100 });

@@ -82,7 +82,7 @@ it("brings an answer over a restart of the server in the middle of the request",
   expect([...status].sort()).toEqual(["disconnected", "disconnected", "reconnected", "reconnected"]);
 });
 
-it("brings an answer that was ready while the server was away, whoever is back first", async () => {
+it("delivers an answer that was ready while the server was away, in either order of reconnects", async () => {
   const status: string[] = [];
   const caller = await connected("caller", status);
   const service = await connected("service", status);
@@ -137,7 +137,7 @@ it("asks again for what was lost with the connection, however long it may take, 
   expect(arrived.toSorted()).toEqual(["reserve", "reserve again", "unreserve"]);
 });
 
-it("asks nobody while the connection is down, and says unavailable at the deadline", async () => {
+it("sends nothing while the connection is down, and rejects with unavailable at the deadline", async () => {
   const status: string[] = [];
   const caller = await connected("caller", status);
   await kill();
@@ -153,7 +153,7 @@ it("asks nobody while the connection is down, and says unavailable at the deadli
   await restart();
 });
 
-describe("whoever is told to stop", () => {
+describe("a stop", () => {
   const noticed = (status: readonly string[], what: string) => until(what, () => status.includes(what));
 
   it("waits no longer for a server that is away, and says so", async () => {
@@ -240,7 +240,7 @@ it("loses no event over kills of the server, with handlers at work", async () =>
   });
 });
 
-it("makes its consumer again when somebody deletes it", async () => {
+it("recreates its consumer when it is deleted", async () => {
   const bus = await connected("consumer");
   await bus.ensureStream({ name: "DELETED", subjects: ["test.deleted.>"], retention: "workqueue" });
   const seen: string[] = [];
@@ -257,7 +257,7 @@ it("makes its consumer again when somebody deletes it", async () => {
   await until("the second is there", () => seen.includes("test.deleted.b"));
 });
 
-it("goes on when its stream was deleted and is there again", async () => {
+it("continues when its stream was deleted and recreated", async () => {
   const bus = await connected("consumer");
   const stream = { name: "AGAIN", subjects: ["test.again.>"], retention: "limits" } as const;
   await bus.ensureStream(stream);
@@ -299,7 +299,7 @@ it("waits for a server that starts later, and says unavailable when none comes",
 });
 
 it("says unavailable at once when the token is refused", async () => {
-  const refused = connectNats({ url: server.url, token: "wrong", name: "stranger", timeoutMs: 3_600_000 });
+  const refused = connectNats({ url: server.url, token: "wrong", name: "foreign", timeoutMs: 3_600_000 });
   expect(await faultFrom(refused)).toMatchObject({ code: "unavailable", dependency: "nats" });
 });
 

@@ -57,16 +57,16 @@ it("shows every replica with name, version, description and endpoints, and what 
   });
 });
 
-it("tells which signals a replica was too slow for, and how many", async () => {
+it("lists which signals a replica was too slow for, and how many", async () => {
   await using _one = await serve(bus, ReservationService, reservations, identity);
   await using _two = await serve(replica, ReservationService, reservations, identity);
   expect(await bus.droppedSignals()).toEqual([]);
   const busy = Promise.withResolvers<undefined>();
-  await using _slow = await replica.listen("test.much.*", () => busy.promise, { pendingMax: 2 });
+  await using _slow = await replica.listen("test.much.*", () => busy.promise, { maxPending: 2 });
   for (let n = 1; n <= 8; n += 1) bus.signal("test.much.a", new Uint8Array([n]));
-  await until("the first loss is told", async () => (await bus.droppedSignals()).length > 0);
+  await until("the first loss is reported", async () => (await bus.droppedSignals()).length > 0);
   busy.resolve(undefined);
-  await until("all losses are told", async () => (await bus.droppedSignals())[0]?.dropped !== 1);
+  await until("all losses are reported", async () => (await bus.droppedSignals())[0]?.dropped !== 1);
   expect(await bus.droppedSignals()).toEqual([
     { service: "reservation", id: expect.any(String) as string, subject: "test.much.*", dropped: 5 },
   ]);
@@ -106,7 +106,7 @@ it("gives every stream a limit of bytes, so that none takes the room of the othe
     expect(buildStreamConfig(stream).max_bytes, stream.name).toBeGreaterThan(0);
 });
 
-it("refuses what is beyond the limit of a work queue, keeps what is queued, and goes on with everything else", async () => {
+it("refuses what is beyond the limit of a work queue, keeps what is queued, and continues with everything else", async () => {
   const queue = { name: "FULL", subjects: ["test.full.*"], retention: "workqueue", maxBytes: 64 * 1024 } as const;
   await bus.ensureStream(queue);
   const payload = new Uint8Array(20 * 1024);

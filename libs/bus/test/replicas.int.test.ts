@@ -19,7 +19,7 @@ async function replicasOf(bus: NatsBus, stream: string): Promise<number> {
   return (await (await jetstreamManager(bus.connection)).streams.info(stream)).config.num_replicas;
 }
 
-it("makes streams with the replicas that were said, changes those that have another number, and leaves them when nothing is said", async () => {
+it("creates streams with the configured replicas, changes those that have another number, and leaves them without a setting", async () => {
   const config = { name: "COUNTED", subjects: ["counted.>"], retention: "limits" } as const;
   const counts: number[] = [];
   for (const replicas of [undefined, 3, undefined, 1]) {
@@ -30,7 +30,7 @@ it("makes streams with the replicas that were said, changes those that have anot
   expect(counts).toEqual([1, 3, 3, 1]);
 });
 
-it("loses nothing that was acknowledged when a server is killed, and goes on writing and reading", async () => {
+it("loses nothing that was acknowledged when a server is killed, and continues to write and read", async () => {
   await using bus = await connect(3);
   await bus.ensureStream({ name: "KEPT", subjects: ["kept.>"], retention: "limits" });
   const acknowledged = new Set<string>();
@@ -51,7 +51,7 @@ it("loses nothing that was acknowledged when a server is killed, and goes on wri
     const index = cluster.indexOf(leader);
     await cluster.kill(index);
     const then = acknowledged.size;
-    await until("writes go on without it", () => acknowledged.size > then + 50);
+    await until("writes continue without it", () => acknowledged.size > then + 50);
     await cluster.start(index);
   }
   stop.abort();

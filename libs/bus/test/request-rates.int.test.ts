@@ -57,7 +57,7 @@ it("takes each user of NATS for itself, by the inbox that the server lets it lis
   expect(calls).toBe(4);
 });
 
-it("has another user's rate used up by whoever names his inbox, who gets no answer for it", async () => {
+it("lets a caller that names another user's inbox use up that user's rate, and sends it no answer", async () => {
   const heard: string[] = [];
   cli.connection.subscribe(`${subjects.inbox("cli")}.>`, {
     callback: (_error, { subject }) => void heard.push(subject),
@@ -77,7 +77,7 @@ it.each([
   { to: "a bucket of the service", reply: `$KV.${buckets.snapshots}.reservation` },
   { to: "the log of the service", reply: "muster.log.reservation" },
   { to: "what empties its bucket", reply: `$JS.API.STREAM.PURGE.${STREAM}` },
-])("answers nobody who wants the answer to go to $to, and does nothing for him", async ({ reply }) => {
+])("does not answer or execute a request whose answer is to go to $to", async ({ reply }) => {
   manager.connection.publish(`$KV.${buckets.snapshots}.reservation`, "kept");
   await manager.connection.flush();
   const before = await ownedMessages();

@@ -29,7 +29,7 @@ it("never lets more go in any time than the burst and what comes back in that ti
       fc.integer({ min: 1, max: 20 }),
       (gaps, burst) => {
         const clock = fixedClock(0);
-        const limiter = rateLimiter({ firstMs: 0.001, mostMs: 0.001, perSecond: 10, burst }, clock.now);
+        const limiter = rateLimiter({ firstMs: 0.001, maxMs: 0.001, perSecond: 10, burst }, clock.now);
         const starts = gaps.map((gap, at) => {
           clock.advance(gap);
           return clock.now() + limiter.delayMs(String(at));
@@ -44,6 +44,6 @@ it("never lets more go in any time than the burst and what comes back in that ti
   );
 });
 
-it.each(["firstMs", "mostMs", "perSecond", "burst"])("does not accept a %s of 0", (name) => {
+it.each(["firstMs", "maxMs", "perSecond", "burst"])("does not accept a %s of 0", (name) => {
   expect(() => rateLimiter({ ...DEFAULT_RATE_LIMITS, [name]: 0 }, () => 0)).toThrow(name);
 });

@@ -9,14 +9,14 @@ export type RateLimiter = {
 export type RateLimits = {
   /** The pause after the first failure of a key; doubles with each further one. */
   readonly firstMs: number;
-  readonly mostMs: number;
+  readonly maxMs: number;
   /** All keys together: this many retries a second, after a burst of `burst`. */
   readonly perSecond: number;
   readonly burst: number;
 };
 
 /** client-go's: 5 ms x 2^n up to 1000 s a key, 10 a second after a burst of 100 for all. */
-export const DEFAULT_RATE_LIMITS: RateLimits = { firstMs: 5, mostMs: 1_000_000, perSecond: 10, burst: 100 };
+export const DEFAULT_RATE_LIMITS: RateLimits = { firstMs: 5, maxMs: 1_000_000, perSecond: 10, burst: 100 };
 
 /**
  * The longer one of an exponential pause per key and a token bucket shared by all. Remembers one number for each key that failed and was not forgotten:
@@ -32,7 +32,7 @@ export function rateLimiter(limits: RateLimits, now: () => number): RateLimiter 
     delayMs: (key) => {
       const before = failures.get(key) ?? 0;
       failures.set(key, before + 1);
-      return Math.max(Math.min(limits.firstMs * 2 ** before, limits.mostMs), bucket.takeMs());
+      return Math.max(Math.min(limits.firstMs * 2 ** before, limits.maxMs), bucket.takeMs());
     },
     failures: (key) => failures.get(key) ?? 0,
     forget: (key) => failures.delete(key),

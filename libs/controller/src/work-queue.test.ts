@@ -5,7 +5,7 @@ import { workQueue, type Priority, type WorkQueue } from "./work-queue.ts";
 
 const KEYS = ["a", "b", "c", "d"];
 const WORKERS = 3;
-const limits = { firstMs: 5, mostMs: 80, perSecond: 1, burst: 1_000_000 };
+const limits = { firstMs: 5, maxMs: 80, perSecond: 1, burst: 1_000_000 };
 
 type Command =
   | { readonly kind: "add"; readonly key: string; readonly priority: Priority }
@@ -66,7 +66,7 @@ function model() {
     limit: (name: string, nowMs: number) => {
       const before = failures.get(name) ?? 0;
       failures.set(name, before + 1);
-      delay(name, nowMs + Math.min(limits.firstMs * 2 ** before, limits.mostMs));
+      delay(name, nowMs + Math.min(limits.firstMs * 2 ** before, limits.maxMs));
     },
     forget: (name: string) => failures.delete(name),
     passedTo: (nowMs: number) => {

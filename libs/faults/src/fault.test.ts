@@ -8,7 +8,7 @@ const cases: [Fault, text: string, retryable: boolean][] = [
   [{ code: "already_exists", kind: "session", id: "a" }, "session a exists already", false],
   [
     { code: "conflict", id: "a", expectedRevision: 3, actualRevision: 0 },
-    "a was changed by somebody else: expected revision 3, found another",
+    "a was changed concurrently: expected revision 3, found another",
     true,
   ],
   [{ code: "pool_unknown", pool: "p" }, "pool p does not exist", false],

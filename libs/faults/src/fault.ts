@@ -1,6 +1,6 @@
 import { assertNever } from "./assert-never.ts";
 
-/** Every expected failure in the system. One variant per thing that a caller may want to tell apart. */
+/** Every expected failure in the system. One variant per failure that a caller may want to distinguish. */
 export type Fault =
   | { readonly code: "invalid_request"; readonly field: string; readonly reason: string }
   | { readonly code: "not_found"; readonly kind: string; readonly id: string }
@@ -74,7 +74,7 @@ export function describeFault(fault: Fault): string {
     case "already_exists":
       return `${fault.kind} ${fault.id} exists already`;
     case "conflict":
-      return `${fault.id} was changed by somebody else: expected revision ${fault.expectedRevision}, found ${fault.actualRevision || "another"}`;
+      return `${fault.id} was changed concurrently: expected revision ${fault.expectedRevision}, found ${fault.actualRevision || "another"}`;
     case "pool_unknown":
       return `pool ${fault.pool} does not exist${fault.known === undefined ? "" : `; known pools: ${fault.known.join(", ")}`}`;
     case "pool_capacity":

@@ -6,15 +6,15 @@ const WHOLE = /^(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+$/;
 const PART = /(\d+(?:\.\d+)?)(ms|d|h|m|s)/g;
 
 /** No wait in Muster is longer than a year; what is longer is a slip. */
-export const DURATION_MAX_MS = 366 * UNIT_MS.d;
+export const MAX_DURATION_MS = 366 * UNIT_MS.d;
 
-/** Reads `10m`, `1h30m`, `2.5s`, `500ms` as whole milliseconds; undefined when the text is no duration or is longer than DURATION_MAX_MS. */
+/** Reads `10m`, `1h30m`, `2.5s`, `500ms` as whole milliseconds; undefined when the text is no duration or is longer than MAX_DURATION_MS. */
 export function parseDuration(text: string): number | undefined {
   if (text.length > 64 || !WHOLE.test(text)) return undefined;
   let total = 0;
   for (const [, amount, unit] of text.matchAll(PART)) total += Number(amount) * unitMs(unit);
   const ms = Math.round(total);
-  return ms <= DURATION_MAX_MS ? ms : undefined;
+  return ms <= MAX_DURATION_MS ? ms : undefined;
 }
 
 function unitMs(unit: string | undefined): number {

@@ -12,7 +12,7 @@ it("gives the answer, and undefined in place of the faults that are named", asyn
   expect(await unlessFault(failing(away), "not_found", "unavailable")).toBeUndefined();
 });
 
-it("lets every other error go on", async () => {
+it("rethrows every other error", async () => {
   await expect(unlessMissing(failing(away))).rejects.toBe(away);
   const defect = new Error("a defect");
   await expect(unlessFault(failing(defect), "not_found")).rejects.toBe(defect);

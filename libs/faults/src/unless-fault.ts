@@ -1,7 +1,7 @@
 import type { FaultCode } from "./fault.ts";
 import { faultOf } from "./fault-error.ts";
 
-/** Undefined in place of an error with one of these faults, which is an answer to whoever asks. Every other error goes on. */
+/** Undefined in place of an error with one of these faults, which is an answer to the caller. Rethrows every other error. */
 export async function unlessFault<Answer>(
   answer: Promise<Answer>,
   ...codes: readonly FaultCode[]

@@ -56,7 +56,7 @@ const MAX_WAITING = 1000;
 const FLUSH_MS = 5000;
 const WRITERS = 2;
 const MAX_ATTEMPTS = 12;
-const RETRY = { firstMs: 500, mostMs: 10_000, perSecond: 100, burst: 100 };
+const RETRY = { firstMs: 500, maxMs: 10_000, perSecond: 100, burst: 100 };
 
 /** The event in the API. Until its creation was answered, it may exist or not. */
 type Stored = { readonly name: string; readonly created: boolean };

@@ -190,7 +190,7 @@ async function follow<Object extends KubeObject, Kept>(following: Following<Obje
 function pauseAfter(error: unknown, position: Position, timing: InformerTiming): number {
   position.failures += 1;
   if (isGone(error) && position.failures === 1) return 0;
-  const limits = { firstMs: timing.minBackoffMs, mostMs: timing.maxBackoffMs };
+  const limits = { firstMs: timing.minBackoffMs, maxMs: timing.maxBackoffMs };
   const asked = error instanceof KubeError ? retryAfterMs(error) : undefined;
   return Math.max(asked ?? 0, backoffMs(position.failures, limits));
 }

@@ -5,7 +5,7 @@ export type Requirement =
 
 export type LabelSelector = readonly Requirement[];
 
-/** What is said of a selector that is none: each returns what is wrong with a key or a value, and `refuse` throws. */
+/** The errors of a malformed selector: each function returns what is wrong with a key or a value, and `refuse` throws. */
 export type SelectorRules = {
   readonly checkKey: (key: string) => string | undefined;
   readonly checkValue: (value: string) => string | undefined;

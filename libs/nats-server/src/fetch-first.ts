@@ -5,9 +5,9 @@ import type { Source } from "./source.ts";
 export type Patience = {
   /** For all sources together. */
   readonly limitMs: number;
-  /** A source that has not answered after this goes on, and the next one is tried beside it. */
+  /** A source that has not answered after this continues, and the next one starts beside it. */
   readonly headStartMs: number;
-  /** While nothing else is to be said, that it goes on is said this often. */
+  /** Interval of progress lines while nothing else is reported. */
   readonly sayEveryMs: number;
 };
 
@@ -23,7 +23,7 @@ export async function fetchFirst<Result>(
   attempt: (source: Source, signal: AbortSignal) => Promise<Attempt<Result>>,
   options: Patience & {
     readonly signal: AbortSignal;
-    /** Aborted when the time for all is over, part of which may have passed before. */
+    /** Aborted when the total time is over; a part may have passed before. */
     readonly limit: AbortSignal;
     readonly onProgress: (line: string) => void;
   },

@@ -34,10 +34,10 @@ const DOWNLOADS = "https://github.com/nats-io/nats-server/releases";
 const SOURCES: readonly Source[] = [releaseDownload(PINNED_RELEASE), goInstall(), debianPackage()];
 
 /**
- * Finds a nats-server binary of version 2.11 or later, or fetches one into the cache: MUSTER_NATS_SERVER, then PATH, then the cache, then the pinned download with
- * its checksum, `go install`, and the Debian package unpacked without root. A way to fetch that is slow gets company by the next one, and one limit holds for all
- * of them. Rejects with FaultError unavailable whose message says what was tried and what to do by hand, and with cancelled when the signal is aborted. Several
- * callers at once fetch once.
+ * Finds a nats-server binary of version 2.11 or later, or fetches one into the cache: MUSTER_NATS_SERVER, then PATH, then the cache, then the pinned download
+ * with its checksum, `go install`, and the Debian package unpacked without root. A slow way to fetch gets the next one beside it, and one limit holds for all
+ * of them. Rejects with FaultError unavailable whose message says what was tried and what to do by hand, and with cancelled when the signal is aborted.
+ * Several concurrent callers fetch once.
  */
 export async function findNatsServer(options: FindOptions): Promise<FoundNatsServer> {
   const { env, onProgress = () => undefined, signal = new AbortController().signal } = options;
@@ -46,7 +46,7 @@ export async function findNatsServer(options: FindOptions): Promise<FoundNatsSer
   const named = env["MUSTER_NATS_SERVER"];
   if (named !== undefined && named !== "") {
     const version = await usableVersion(named, env, failures);
-    // Whoever names one wants no other.
+    // A named server is used, or none.
     return version === undefined ? giveUp(failures) : { path: named, version, from: "MUSTER_NATS_SERVER" };
   }
   for (const path of await findOnPath("nats-server", env)) {
@@ -97,7 +97,7 @@ async function fetchInto(
     const version = await usableVersion(fetched, env, failures);
     if (version === undefined) return { why: failures.join("; ") };
     signal.throwIfAborted();
-    // Whoever looks sees all of it or nothing.
+    // The rename is atomic: other processes see all of it or nothing.
     await rename(fetched, path);
     return { result: { path, version, from: source.name } };
   } catch (error) {

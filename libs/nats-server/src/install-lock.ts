@@ -5,17 +5,17 @@ const RETRY_MS = 100;
 
 /**
  * Runs the work while no other process on this machine does it under the same lock file. A lock whose process is gone is taken over; should two take it over at
- * the same moment, both do the work, which has to bear that. `onWait` is told once when somebody else is at it.
+ * the same moment, both do the work, which has to bear that. `onWait` is called once when another process has the lock.
  */
 export async function underLock<Result>(
   file: string,
   { signal, onWait }: { readonly signal: AbortSignal; readonly onWait: () => void },
   work: () => Promise<Result>,
 ): Promise<Result> {
-  let told = false;
+  let hasReported = false;
   while (!(await take(file))) {
-    if (!told) onWait();
-    told = true;
+    if (!hasReported) onWait();
+    hasReported = true;
     if (await isAbandoned(file)) await rm(file, { force: true });
     else await sleep(RETRY_MS, undefined, { signal });
   }

@@ -32,7 +32,7 @@ const anyRights: fc.Arbitrary<Rights> = fc.record({
   publishes: some(["muster.evt.session.x.started", "muster.cmd.provision.x.create"]),
   listens: some(["muster.evt.session.*.started"]),
   keeps: some(STREAMS),
-  looksInto: some(STREAMS),
+  inspects: some(STREAMS),
   counts: some(BUCKETS),
   consumes: some(STREAMS.map((stream) => ({ stream, durable: "worker" }))),
   oversees: some(STREAMS),
@@ -54,7 +54,7 @@ it("never takes a right away by giving another", () => {
   );
 });
 
-it("lets nobody write a bucket or a lock by what he may do with others, or with other lines", () => {
+it("forbids writing a bucket or a lock by rights on other ones, or by other lines", () => {
   fc.assert(
     fc.property(anyRights, (needed) => {
       const { publish } = planPermissions("u", needed);
@@ -76,7 +76,7 @@ it("lets nobody write a bucket or a lock by what he may do with others, or with 
   );
 });
 
-it("lets nobody take from a stream, copy it, or delete in it, but by the line that names it", () => {
+it("forbids consuming, copying or deleting in a stream except by the line that names it", () => {
   fc.assert(
     fc.property(anyRights, (needed) => {
       const { publish } = planPermissions("u", needed);
@@ -95,7 +95,7 @@ it("lets nobody take from a stream, copy it, or delete in it, but by the line th
   );
 });
 
-it("lets nobody hear answers that are another's, or requests of a service that he does not serve", () => {
+it("forbids hearing another user's answers, or requests of a service that the user does not serve", () => {
   fc.assert(
     fc.property(anyRights, (needed) => {
       const { subscribe } = planPermissions("u", needed);

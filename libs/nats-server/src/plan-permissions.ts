@@ -23,27 +23,27 @@ export function planPermissions(user: string, needed: Rights): Permissions {
     publishes = [],
     listens = [],
   } = needed;
-  const { keeps = [], looksInto = [], counts = [], consumes = [], log, oversees = [], copies = [] } = needed;
+  const { keeps = [], inspects = [], counts = [], consumes = [], log, oversees = [], copies = [] } = needed;
   const lockReads = locks.length === 0 ? [] : [buckets.locks];
   const publish = [
     ...asks.flatMap(askingSubjects),
-    // Answers go to inboxes, whose names nobody can guess.
+    // Answers go to inboxes, whose names cannot be guessed.
     ...(serves.length === 0 ? [] : [ANY_INBOX]),
     ...publishes,
     ...locks.map((key) => `$KV.${buckets.locks}.${key}`),
     ...marks.map((key) => `$KV.${buckets.installation}.${key}`),
-    // Whoever starts gives it as many copies as the others have.
+    // A starting service sets its number of copies to that of the others.
     ...(marks.length === 0
       ? []
       : ["CREATE", "UPDATE", "INFO", "MSG.GET"].map((verb) => api(`STREAM.${verb}`, kv(buckets.installation)))),
     ...owns.flatMap((bucket) => [`$KV.${bucket}.>`, api("STREAM.UPDATE", kv(bucket)), api("STREAM.PURGE", kv(bucket))]),
-    // Whoever comes first makes the bucket.
+    // The first user creates the bucket.
     ...[...owns, ...reads, ...lockReads].flatMap((bucket) => [
       api("STREAM.CREATE", kv(bucket)),
       ...following(kv(bucket)),
     ]),
     ...keeps.flatMap((name) => ["CREATE", "UPDATE", "INFO"].map((verb) => api(`STREAM.${verb}`, name))),
-    ...looksInto.flatMap((name) => [api("STREAM.INFO", name), api("STREAM.MSG.GET", name)]),
+    ...inspects.flatMap((name) => [api("STREAM.INFO", name), api("STREAM.MSG.GET", name)]),
     ...counts.map((bucket) => api("STREAM.INFO", kv(bucket))),
     // A command that is still queued is looked for in the stream of its subject.
     ...(consumes.length > 0 || oversees.length > 0 ? ["$JS.API.STREAM.NAMES"] : []),

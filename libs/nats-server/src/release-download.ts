@@ -23,7 +23,7 @@ export const PINNED_RELEASE: Release = {
   },
 };
 
-const ARCHIVE_BYTES_MAX = 64 * 1024 * 1024;
+const MAX_ARCHIVE_BYTES = 64 * 1024 * 1024;
 const PROCESSORS: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
 /** Downloads the release and unpacks it only if its checksum is the one pinned here. */
@@ -55,7 +55,7 @@ async function download(url: string, signal: AbortSignal): Promise<Uint8Array> {
   let length = 0;
   for await (const part of body) {
     length += part.length;
-    if (length > ARCHIVE_BYTES_MAX) throw new Error(`${url} is larger than ${ARCHIVE_BYTES_MAX} bytes`);
+    if (length > MAX_ARCHIVE_BYTES) throw new Error(`${url} is larger than ${MAX_ARCHIVE_BYTES} bytes`);
     parts.push(part);
   }
   return Buffer.concat(parts);

@@ -13,7 +13,10 @@ export function keyVariable(user: NatsUserName): string {
   return `MUSTER_NATS_KEY_${user.toUpperCase().replaceAll("-", "_")}`;
 }
 
-/** The block of a nats.conf that lets these users in, and no others, each with its permissions. `keyOf`: its public key, or `$VARIABLE`. `observer`: the key of one more, who may do everything. */
+/**
+ * The block of a nats.conf that lets these users in, and no others, each with its permissions. `keyOf`: its public key, or `$VARIABLE`. `observer`: the key
+ * of one more, who may do everything.
+ */
 export function renderUsers(keyOf: (user: NatsUserName) => string, observer?: string): string {
   const list = (subjects: readonly string[]): string =>
     `[\n${subjects.map((subject) => `          ${JSON.stringify(subject)}`).join("\n")}\n        ]`;

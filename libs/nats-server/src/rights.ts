@@ -15,7 +15,7 @@ import {
   WatchService,
 } from "@muster/proto";
 
-/** What one user of NATS needs to do its work. What does not stand here it may not do. */
+/** The rights that one user of NATS needs. Everything else is forbidden. */
 export type Rights = {
   /** It answers the requests of these services. */
   readonly serves?: readonly ServiceDescriptor[];
@@ -30,16 +30,16 @@ export type Rights = {
   readonly marks?: readonly string[];
   /** Events and commands that it sends. */
   readonly publishes?: readonly string[];
-  /** Signals and events that it listens to while it is there. */
+  /** Signals and events that it listens to while it runs. */
   readonly listens?: readonly string[];
   /** Streams that it makes, and brings to their configuration. */
   readonly keeps?: readonly string[];
   /** Streams whose messages it reads by their number. */
-  readonly looksInto?: readonly string[];
-  /** Buckets of which it may know how much is in them, and nothing else. */
+  readonly inspects?: readonly string[];
+  /** Buckets whose size it may read, and nothing else. */
   readonly counts?: readonly string[];
   readonly consumes?: readonly { readonly stream: string; readonly durable: string }[];
-  /** The log of which it is the one writer. */
+  /** The log that it alone writes. */
   readonly log?: { readonly name: string; readonly subjects: readonly string[] };
   /** It takes away messages of these streams, and asks the server and the services how they are: for people. */
   readonly oversees?: readonly string[];
@@ -59,7 +59,7 @@ const ANY = {
 const ENGINE_IDS = ["main"];
 const LEASE_SERVICES = [LeaseService, ...ENGINE_IDS.map((id) => leaseServiceOf(id))];
 
-/** One user for each service, `cli` for whoever uses the command line, and `backup` for `muster backup` and `muster restore`. */
+/** One user for each service, `cli` for users of the command line, and `backup` for `muster backup` and `muster restore`. */
 export const rights = {
   watcher: {
     serves: [WatchService],
@@ -126,7 +126,7 @@ export const rights = {
     publishes: [anyKey(ANY.alert), anyKey(ANY.setAudit)],
     listens: ANY_GRANT,
     keeps: [streams.events.name, streams.audit.name],
-    looksInto: [streams.audit.name],
+    inspects: [streams.audit.name],
   },
   "provision-engine": {
     serves: LEASE_SERVICES,
@@ -149,7 +149,7 @@ export const rights = {
     marks: [bucketKeys.installationId],
     publishes: [subjects.anyLeaseAnswered, subjects.anyLeaseAudited, subjects.dead("lease")],
     keeps: [streams.events.name, streams.audit.name, streams.leaseOrders.name, streams.dead.name],
-    looksInto: [streams.audit.name],
+    inspects: [streams.audit.name],
     consumes: ENGINE_IDS.map((id) => ({ stream: streams.leaseOrders.name, durable: `lease-orders-${id}` })),
   },
   "node-scaler": {
@@ -164,7 +164,7 @@ export const rights = {
     // A dead letter that is sent again goes to where it was sent first.
     publishes: [...streams.leaseOrders.subjects],
     listens: [subjects.anySessionEventRecorded],
-    looksInto: [streams.dead.name, streams.leaseOrders.name],
+    inspects: [streams.dead.name, streams.leaseOrders.name],
     // Without their services they say whether anybody misses these.
     counts: [buckets.replicaSets, buckets.leases],
     oversees: [streams.dead.name],

@@ -18,7 +18,7 @@ export type Source = {
 export type SourceContext = { readonly directory: string; readonly env: Environment; readonly signal: AbortSignal };
 
 const execute = promisify(execFile);
-const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
+const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 
 /** Runs a program to its end; rejects with the last lines of what it said. */
 export async function runProgram(
@@ -31,7 +31,7 @@ export async function runProgram(
   },
 ): Promise<string> {
   try {
-    const { stdout } = await execute(program, args, { ...options, killSignal: "SIGINT", maxBuffer: OUTPUT_BYTES_MAX });
+    const { stdout } = await execute(program, args, { ...options, killSignal: "SIGINT", maxBuffer: MAX_OUTPUT_BYTES });
     return stdout;
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;

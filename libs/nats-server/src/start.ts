@@ -18,16 +18,19 @@ export type NatsServerOptions = {
   readonly token: string;
   /** The public key of each user: instead of clients with the token, only these are let in, each with no more than its permissions. */
   readonly users?: (user: NatsUserName) => string;
-  /** Beside the users: the public key of one who may do everything. For tests, which look at what is nobody's business. */
+  /** Public key of another user, who may do everything. For tests that inspect private state. */
   readonly observer?: string;
   /** Files in PEM form; clients must then speak TLS. */
   readonly tls?: { readonly certFile: string; readonly keyFile: string };
   /** Takes part in a cluster, so that streams can have replicas; JetStream answers once a majority of the servers is up. */
   readonly cluster?: NatsClusterOptions;
-  /** Every write reaches the disk before it is acknowledged. Otherwise the system writes it within two minutes, and a power loss loses what it has not written. Default false. */
+  /**
+   * Every write reaches the disk before it is acknowledged. Otherwise the system writes it within two minutes, and a power loss loses what it has not
+   * written. Default false.
+   */
   readonly syncAlways?: boolean;
   /** What JetStream may write to disk in all; default what the server finds. Beyond it every write is refused. */
-  readonly storeBytesMax?: number | undefined;
+  readonly maxStoreBytes?: number | undefined;
   readonly onExit?: (code: number | null, signal: string | null) => void;
 };
 
@@ -57,8 +60,8 @@ const READY_TIMEOUT_MS = 20_000;
 const STOP_TIMEOUT_MS = 10_000;
 
 /**
- * Starts a nats-server with JetStream and resolves once it answers. Disposing stops it with SIGTERM, then SIGKILL. It does not outlive this process, however that
- * ends, and hears no signal from the terminal.
+ * Starts a nats-server with JetStream and resolves once it answers. Disposing stops it with SIGTERM, then SIGKILL. It does not outlive this process, however
+ * that ends, and hears no signal from the terminal.
  */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const { directory } = options;
@@ -100,8 +103,8 @@ function renderConfiguration(options: NatsServerOptions, portsDirectory: string)
     `log_file: ${quote(join(options.directory, LOG))}`,
     "logfile_size_limit: 10MB",
     "max_payload: 1MB",
-    // A process that is frozen (suspended, or its machine is gone) stays in its queue groups and swallows its share of the requests until the server drops it: with
-    // these after 4 to 6 seconds, about as long as a lead lasts without its leader; by default after minutes.
+    // A process that is frozen (suspended, or its machine is gone) stays in its queue groups and swallows its share of the requests until the server drops
+    // it: with these after 4 to 6 seconds, about as long as a lead lasts without its leader; by default after minutes.
     'ping_interval: "2s"',
     "ping_max: 2",
     options.users === undefined
@@ -116,10 +119,10 @@ function renderConfiguration(options: NatsServerOptions, portsDirectory: string)
   ].join("\n");
 }
 
-function jetStreamLimits({ syncAlways, storeBytesMax }: NatsServerOptions): string[] {
+function jetStreamLimits({ syncAlways, maxStoreBytes }: NatsServerOptions): string[] {
   return [
     ...(syncAlways === true ? ["sync_interval: always"] : []),
-    ...(storeBytesMax === undefined ? [] : [`max_file_store: ${storeBytesMax}`]),
+    ...(maxStoreBytes === undefined ? [] : [`max_file_store: ${maxStoreBytes}`]),
   ];
 }
 

@@ -60,7 +60,7 @@ function failing(why: string): Source {
   return { name: "failing", takes: "for ever", fetch: () => Promise.reject(new Error(why)) };
 }
 
-/** A source that never gives anything, and knows whether it was told to stop. */
+/** A source that never answers, and records whether it was stopped. */
 function hanging(name = "hanging"): Source & { aborted: boolean } {
   const source = {
     name,
@@ -98,27 +98,27 @@ describe("a server that is there", () => {
     await expect(find({ MUSTER_NATS_SERVER: join(home, "none"), PATH })).rejects.toThrow(/none does not run/);
   });
 
-  it("is the first one on PATH that is new enough; the others are passed over, and that is said", async () => {
+  it("is the first one on PATH that is new enough; the others are passed over, and reported", async () => {
     const old = await program(join(home, "old", "nats-server"), "2.9.10");
     await writeFile(join(home, "old", "other"), "");
     const good = await program(join(home, "good", "nats-server"), "2.11.0");
     await program(join(home, "late", "nats-server"), "2.15.2");
-    const told: string[] = [];
+    const progress: string[] = [];
     const PATH = [
       "",
       "relative",
       join(home, "nowhere"),
       ...["old", "good", "late"].map((name) => join(home, name)),
     ].join(":");
-    const found = await find({ PATH }, [], { onProgress: (line) => told.push(line) });
+    const found = await find({ PATH }, [], { onProgress: (line) => progress.push(line) });
     expect(found).toEqual({ path: good, version: "2.11.0", from: "PATH" });
-    expect(told).toEqual([`passing over ${old} is version 2.9.10`]);
+    expect(progress).toEqual([`passing over ${old} is version 2.9.10`]);
   });
 
   it.each([
     ["in XDG_CACHE_HOME", { XDG_CACHE_HOME: "cache" }, "cache"],
     ["in .cache otherwise", {}, ".cache"],
-  ])("is the one in the cache %s when there is none on PATH", async (_title, env, below) => {
+  ])("is the one in the cache %s without one on PATH", async (_title, env, below) => {
     const cached = await program(join(home, below, "muster", "bin", "nats-server"), "2.15.2");
     const absolute = Object.fromEntries(Object.entries(env).map(([name, value]) => [name, join(home, value)]));
     expect(await find({ PATH: "", ...absolute })).toEqual({ path: cached, version: "2.15.2", from: "cache" });
@@ -161,7 +161,7 @@ describe("a server that is not there", () => {
     expect((await find({ PATH: "/usr/bin:/bin" }, [making("2.15.2")])).version).toBe("2.15.2");
   });
 
-  it("is an error that tells everything that was tried and what to do", async () => {
+  it("is an error that lists everything that was tried and what to do", async () => {
     const old = await program(join(home, "old", "nats-server"), "2.9.10");
     const error: unknown = await find({ PATH: `${join(home, "old")}:/usr/bin:/bin` }, [
       failing("no luck"),
@@ -174,13 +174,13 @@ describe("a server that is not there", () => {
 
   it("is fetched by the next way as well when the one before is slow, which is then given up", async () => {
     const slow = hanging();
-    const told: string[] = [];
+    const progress: string[] = [];
     const patience = { limitMs: 60_000, headStartMs: 20, sayEveryMs: 60_000 };
-    const options = { patience, onProgress: (line: string) => told.push(line) };
+    const options = { patience, onProgress: (line: string) => progress.push(line) };
     const found = await find({ PATH: "/usr/bin:/bin" }, [slow, making("2.15.2")], options);
     expect(found).toMatchObject({ version: "2.15.2", from: "making 2.15.2" });
     expect(slow.aborted).toBe(true);
-    expect(told).toEqual([
+    expect(progress).toEqual([
       "no nats-server of version 2.11.0 or later is on PATH or in the cache;",
       `one is fetched into ${dirname(found.path)}, which takes 60 s at most`,
       "fetching nats-server: hanging (takes for ever)",
@@ -188,28 +188,28 @@ describe("a server that is not there", () => {
     ]);
   });
 
-  it("is not waited for beyond one limit for all ways, and that it goes on is said until then", async () => {
-    const told: string[] = [];
+  it("is not waited for beyond one limit for all ways, and progress is reported until then", async () => {
+    const progress: string[] = [];
     const patience = { limitMs: 300, headStartMs: 10, sayEveryMs: 20 };
-    const options = { patience, onProgress: (line: string) => told.push(line) };
+    const options = { patience, onProgress: (line: string) => progress.push(line) };
     const failed = find({ PATH: "/usr/bin:/bin" }, [hanging(), failing("no luck"), hanging("second")], options);
     // Both of these end at the limit, in whichever order.
     await expect(failed).rejects.toThrow(
       /tried:\n {2}failing: no luck\n(?: {2}hanging: not done within 0 s\n {2}second: not done within 0 s| {2}second: not done within 0 s\n {2}hanging: not done within 0 s)\nwhat to do:/,
     );
-    expect(told).toContainEqual(expect.stringMatching(/^ {2}\d+ s: still at it: hanging and second$/));
+    expect(progress).toContainEqual(expect.stringMatching(/^ {2}\d+ s: still at it: hanging and second$/));
   });
 
-  it("is not waited for beyond the limit when another process fetches it, and that is said", async () => {
+  it("is not waited for beyond the limit when another process fetches it, which is reported", async () => {
     const directory = join(home, ".cache", "muster", "bin");
     await mkdir(directory, { recursive: true });
     await writeFile(join(directory, "nats-server.lock"), String(process.pid));
-    const told: string[] = [];
+    const progress: string[] = [];
     const patience = { limitMs: 150, headStartMs: 10, sayEveryMs: 60_000 };
-    const options = { patience, onProgress: (line: string) => told.push(line) };
+    const options = { patience, onProgress: (line: string) => progress.push(line) };
     const failed = find({ PATH: "/usr/bin:/bin" }, [making("2.15.2")], options);
     await expect(failed).rejects.toThrow("another process was fetching it for longer than");
-    expect(told).toContain("waiting for another process that fetches it");
+    expect(progress).toContain("waiting for another process that fetches it");
   });
 
   it("is not waited for after the caller has given up", async () => {
@@ -270,7 +270,7 @@ describe("the download of a release", () => {
     await stop();
   });
 
-  it("says so when nobody answers", async () => {
+  it("reports that no server answers", async () => {
     const { release, stop } = await serving();
     await stop();
     await expect(find({ PATH: "/usr/bin:/bin" }, [releaseDownload(release)])).rejects.toThrow(/ECONNREFUSED/);

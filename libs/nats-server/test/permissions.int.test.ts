@@ -26,7 +26,7 @@ const STREAMS = [
   ...Object.values(streams).map(({ name }) => name),
 ];
 
-/** What no service and nobody at a command line may do: taking state away, looking at everything, being the server's operator. */
+/** Forbidden to every service and every user of a command line: removing state, reading everything, operating the server. */
 const FORBIDDEN_TO_ALL = {
   publish: [
     ...STREAMS.flatMap((name) =>

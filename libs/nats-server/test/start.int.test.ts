@@ -78,7 +78,7 @@ describe("starting", () => {
 });
 
 describe("ending", () => {
-  it("tells how the server ended, and leaves no process behind", async () => {
+  it("reports how the server ended, and leaves no process behind", async () => {
     const ends: (string | number | null)[] = [];
     const onExit = (code: number | null, signal: string | null): void => void ends.push(signal ?? code);
     const killed = await start({ onExit });

@@ -2,9 +2,9 @@
 export const labels = {
   /** On pods: kind of the owner, such as `session`. */
   ownerKind: "muster.dev/owner-kind",
-  /** On pods: id of the owner. A pod without it is nobody's business here. */
+  /** On pods: id of the owner. Pods without it are ignored. */
   owner: "muster.dev/owner",
-  /** On pods: uid of the owner, so that a pod of an earlier owner of the same name can be told apart. */
+  /** On pods: uid of the owner, which distinguishes pods of an earlier owner of the same name. */
   ownerUid: "muster.dev/owner-uid",
   /** On pods: name of the component or replica. */
   component: "muster.dev/component",
@@ -14,7 +14,7 @@ export const labels = {
   attempt: "muster.dev/attempt",
   /** On pods of replica sets: the set's name, under the name that people who kept pods on nodes before look for. */
   replicationController: "replication_controller_id",
-  /** On pods of replica sets: what runs, of which a node has one at most. */
+  /** On pods of replica sets: what runs; a node has at most one of each. */
   podId: "pod_id",
   /** On pods: `true` when the pod has its machine to itself. */
   exclusive: "muster.dev/exclusive",
@@ -42,20 +42,20 @@ export const schedulingGates = {
 
 /** Keys of taints. */
 export const taints = {
-  /** On nodes that the node scaler made, from their birth until it has decided that they are wanted: nobody is to use them before. */
-  unopened: "muster.dev/unopened",
+  /** On nodes that the node scaler made, from their creation until it has seen them ready: no pod may use them before. */
+  startup: "muster.dev/unopened",
 } as const;
 
 export const annotations = {
   /** On pods: name of the container by which the pod is judged; the first one when absent. */
   mainContainer: "muster.dev/main-container",
-  /** On jobs: somebody wants it to end; the value says when and why. */
+  /** On jobs: a user wants it to end; the value says when and why. */
   cancelled: "muster.dev/cancelled",
   /** On jobs: id of the request that made it, so that the same request again finds it. */
   requestId: "muster.dev/request-id",
   /** On jobs whose own status has no place for it: restarts and completed indexes, as JSON. */
   progress: "muster.dev/progress",
-  /** On nodes that the node scaler has cordoned: why. A cordon without it is somebody else's, and stays. */
+  /** On nodes that the node scaler has cordoned: why. A cordon without it is another client's, and stays. */
   cordoned: "muster.dev/cordoned",
   /** On pods of replica sets: the sweep leaves the pod alone though its set does not exist; the value says why. */
   kept: "muster.dev/kept",

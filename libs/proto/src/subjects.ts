@@ -59,7 +59,7 @@ export const streams = {
     name: "MUSTER_LEASE_ORDERS",
     subjects: ["muster.cmd.lease.*.*.order"],
     retention: "workqueue",
-    // A thousand of the largest. Those for an engine that is not there are taken by nobody, and refused for their age by whoever comes later.
+    // A thousand of the largest. Those for a missing engine are not consumed, and a later consumer refuses them for their age.
     maxBytes: 64 * 1024 * 1024,
     maxAgeMs: 7 * 24 * 3_600_000,
   },
@@ -93,7 +93,7 @@ export const buckets = {
   sessions: "muster-sessions",
   /** <session>.<pod>.<container>.<chunk> -> log text; written by the session controller. */
   sessionLogs: "muster-session-logs",
-  /** <lock> -> holder and fencing token; written by whoever takes part in an election. */
+  /** <lock> -> holder and fencing token; written by every participant of an election. */
   locks: "muster-locks",
   /** <node> -> node.v1.NodeRecord; written by the node scaler. */
   scaledNodes: "muster-scaled-nodes",
@@ -105,11 +105,11 @@ export const buckets = {
   rolls: "muster-rolls",
   /** <lease> -> provision.v1.LeaseRecord; written by the provision engine. */
   leases: "muster-leases",
-  /** Sessions of farms, and which session owns which replica set; written by whoever takes part. */
+  /** Sessions of farms, and which session owns which replica set; written by every farm. */
   farmLocks: "muster-farm-locks",
   /** <log> -> snapshot of an event-sourced log; written by the log's writer. */
   snapshots: "muster-snapshots",
-  /** `bucketKeys.installationId` -> id of the installation, as text; written once, by whoever is first. */
+  /** `bucketKeys.installationId` -> id of the installation, as text; written once, by the first service. */
   installation: "muster-installation",
 } as const;
 

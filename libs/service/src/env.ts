@@ -25,7 +25,8 @@ export type EnvReader = {
  *
  *   readEnv(env, (read) => ({ natsUrl: read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222") }))
  *
- * Throws one FaultError (invalid_request) that names every wrong or missing variable, one a line, its value and what would be right. An empty variable counts as absent.
+ * Throws one FaultError (invalid_request) that names every wrong or missing variable, one a line, its value and what would be right. An empty variable counts
+ * as absent.
  */
 export function readEnv<Config>(
   env: Readonly<Record<string, string | undefined>>,

@@ -4,5 +4,5 @@ export type { Logger } from "./logger.ts";
 export { runService } from "./run-service.ts";
 export type { ReadyCheck } from "./status-server.ts";
 export type { ServiceContext, ServiceDefinition } from "./run-service.ts";
-export { tellLeftAlone } from "./tell-left-alone.ts";
+export { reportForeignObjects } from "./report-foreign-objects.ts";
 export { VERSION } from "./version.ts";

@@ -12,7 +12,7 @@ import { VERSION } from "./version.ts";
 export type ServiceContext<Config> = {
   readonly config: Config;
   readonly logger: Logger;
-  /** Aborted on SIGINT and SIGTERM, once: finish what is in hand and return. */
+  /** Aborted on SIGINT and SIGTERM, once: finish what is in flight and return. */
   readonly signal: AbortSignal;
   /** As the definition names it. */
   readonly service: string;
@@ -21,7 +21,9 @@ export type ServiceContext<Config> = {
   readonly version: string;
   /** Of every stream and bucket (MUSTER_NATS_REPLICAS, default 1): for `connectNats`. */
   readonly natsReplicas: number;
-  /** What one user may ask of this process (MUSTER_REQUESTS_PER_SECOND, default 1000, after MUSTER_REQUESTS_BURST, default 2000, at once): for whoever connects. */
+  /**
+   * What one user may ask of this process (MUSTER_REQUESTS_PER_SECOND, default 1000; burst MUSTER_REQUESTS_BURST, default 2000), for its connection to NATS.
+   */
   readonly requestRate: { readonly perSecond: number; readonly burst: number };
   /**
    * Ready (HTTP /readyz) once this was called, and only while every check returns undefined; a check returns what is missing. Call it when everything is open.
@@ -35,8 +37,8 @@ export type ServiceDefinition<Config> = {
   readonly name: string;
   readonly readConfig: (env: Readonly<Record<string, string | undefined>>) => Config;
   /**
-   * Runs until the context's signal. A retryable fault (NATS or the API server does not answer yet, or has no room) is logged and shown by /readyz, and it runs again after a
-   * pause; it has to dispose of what it opened. Anything else that it throws, and an early return, ends the process with exit code 1.
+   * Runs until the context's signal. A retryable fault (NATS or the API server does not answer yet, or has no room) is logged and shown by /readyz, and it
+   * runs again after a pause; it has to dispose of what it opened. Anything else that it throws, and an early return, ends the process with exit code 1.
    */
   readonly run: (context: ServiceContext<Config>) => Promise<void>;
 };
@@ -48,14 +50,15 @@ const KILLED = 137;
 const STARTING = "started";
 
 /** Pause after a run that a dependency has ended. */
-const NEXT_RUN = { firstMs: 500, mostMs: 10_000 };
+const NEXT_RUN = { firstMs: 500, maxMs: 10_000 };
 /** The pause after a run that lasted this long is a first one. */
 const SETTLED_MS = 60_000;
 
 /**
- * The whole of a service's main: configuration (all problems in one message, exit code 2), telemetry, logger, signals, and an HTTP server with /livez, /readyz and
- * /metrics on MUSTER_HTTP_ADDR (default 127.0.0.1:0, the bound address is logged), then `run`. MUSTER_NATS_REPLICAS, MUSTER_REQUESTS_PER_SECOND and MUSTER_REQUESTS_BURST are for whoever connects. A second signal, or MUSTER_STOP_TIMEOUT_MS (default 20000) after
- * the first, ends the process at once.
+ * The whole of a service's main: configuration (all problems in one message, exit code 2), telemetry, logger, signals, and an HTTP server with /livez,
+ * /readyz and /metrics on MUSTER_HTTP_ADDR (default 127.0.0.1:0, the bound address is logged), then `run`. MUSTER_NATS_REPLICAS, MUSTER_REQUESTS_PER_SECOND
+ * and MUSTER_REQUESTS_BURST are for the connection to NATS. A second signal, or MUSTER_STOP_TIMEOUT_MS (default 20000) after the first, ends the process
+ * immediately.
  */
 export async function runService<Config>(definition: ServiceDefinition<Config>): Promise<void> {
   const configured = configure(definition);
@@ -96,12 +99,12 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
     };
     await runUntilStopped(definition, context, checks);
     if (!stop.signal.aborted) process.exitCode = 1;
-    logger.info({}, stop.signal.aborted ? "stopped" : "ended without being told to stop");
+    logger.info({}, stop.signal.aborted ? "stopped" : "ended without a signal");
   } catch (error) {
     const code = faultOf(error)?.code;
     if (stop.signal.aborted && (code === "cancelled" || code === "unavailable")) {
       // What could not be done any more others do, or the next process; its time was over.
-      if (code === "unavailable") logger.warn({ err: error }, "not all could be done before the end");
+      if (code === "unavailable") logger.warn({ err: error }, "stopped before all work was done");
       logger.info({}, "stopped");
       return;
     }
@@ -136,7 +139,7 @@ async function runUntilStopped<Config>(
       failures = performance.now() - startedMs > SETTLED_MS ? 1 : failures + 1;
       const retryInMs = backoffMs(failures, NEXT_RUN);
       notStarted(`waiting: ${describeError(error)}`);
-      logger.warn({ err: error, retryInMs }, "cannot run now, and tries again");
+      logger.warn({ err: error, retryInMs }, "cannot run now and retries");
       await pause(retryInMs, signal);
       if (stopping()) return;
     }
@@ -211,7 +214,7 @@ function stopOnSignals(logger: Logger, timeoutMs: number): { signal: AbortSignal
 }
 
 function endNow(logger: Logger, because: string): void {
-  logger.error({ because }, "ending at once");
+  logger.error({ because }, "ending immediately");
   // SIGKILL to ourselves cannot be held up by an exit handler or an open handle.
   process.kill(process.pid, "SIGKILL");
   // The first process of a container is spared it, and comes here.

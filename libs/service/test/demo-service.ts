@@ -1,4 +1,4 @@
-/** A service for the tests: ready after a while that the test chooses, stops as told by DEMO_STOP. */
+/** A service for the tests: ready after a delay that the test chooses, stops as DEMO_STOP says. */
 import { once } from "node:events";
 import { throwFault } from "@muster/faults";
 import { readEnv, runService } from "../src/index.ts";

@@ -91,7 +91,7 @@ it("waits for what it needs, reports that on /readyz, and runs when it can", asy
     "[-]started waiting: run 2: nats is not available; try again in 500 ms (JetStream has no leader)",
   );
   expect([...seen].at(-1)).not.toContain("forgotten");
-  const waited = service.lines().filter(({ msg }) => msg === "cannot run now, and tries again");
+  const waited = service.lines().filter(({ msg }) => msg === "cannot run now and retries");
   expect(waited).toMatchObject([{ level: "warn", err: { message: expect.stringContaining("run 1") as unknown } }, {}]);
   service.child.kill("SIGTERM");
   expect(await service.exit).toEqual([0, null]);
@@ -112,7 +112,7 @@ it("ends well where what it stops with is away, and says what it could not do", 
   expect(await service.exit).toEqual([0, null]);
   expect(service.lines().slice(-2)).toMatchObject([
     {
-      msg: "not all could be done before the end",
+      msg: "stopped before all work was done",
       level: "warn",
       err: { message: expect.stringContaining("nats") as unknown },
     },
@@ -159,7 +159,7 @@ it("stops when the supervisor that started it with a channel is gone", async () 
 it.each([
   { said: undefined, replicas: 1 },
   { said: "3", replicas: 3 },
-])("hands on how many replicas streams have: $replicas when $said is said", async ({ said, replicas }) => {
+])("passes on how many replicas streams have: $replicas for $said", async ({ said, replicas }) => {
   const service = start(said === undefined ? {} : { MUSTER_NATS_REPLICAS: said });
   await service.address();
   await until("it says so", () => service.lines().some((line) => line["natsReplicas"] === replicas));

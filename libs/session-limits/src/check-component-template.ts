@@ -34,8 +34,8 @@ export type ComponentTemplate = {
 };
 
 /**
- * Returns undefined when it has reported a problem: a field that the schema refuses, or a conflict within the template, with the component's `env`, or with a field
- * that Muster sets. What only the cluster knows, such as whether a Secret exists, is not looked at.
+ * Returns undefined when it has reported a problem: a field that the schema refuses, or a conflict within the template, with the component's `env`, or with a
+ * field that Muster sets. What only the cluster knows, such as whether a Secret exists, is not looked at.
  */
 export function checkComponentTemplate(
   reader: ValueReader,

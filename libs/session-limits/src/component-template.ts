@@ -147,8 +147,8 @@ const INIT = closed(["name", "image"], {
 const GRANTED = "the pod runs on the machine that the component's pool grants";
 
 /**
- * The fields of a pod template that a component may be given, as JSON Schema: the command and the session controller check the same, and editors complete it. A field
- * that Muster sets itself is refused with its reason; every other field that is missing here is unknown.
+ * The fields of a pod template that a component may be given, as JSON Schema: the command and the session controller check the same, and editors complete it.
+ * A field that Muster sets itself is refused with its reason; every other field that is missing here is unknown.
  */
 export const COMPONENT_TEMPLATE_SCHEMA: CheckedSchema = {
   description: "Fields of the component's pod, as in pod templates of Kubernetes.",

@@ -23,7 +23,7 @@ export const SESSION_DEFAULTS = {
 } as const;
 
 /** A pod is named `<session>-<component>`, and its name is a DNS label. */
-export const POD_NAME_LENGTH_MAX = 63;
+export const MAX_POD_NAME_LENGTH = 63;
 
 /** What an entry costs in the record beside its text, so that very many empty ones are not free. */
 const ENTRY_BYTES = 8;

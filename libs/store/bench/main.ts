@@ -1,4 +1,7 @@
-/** What the log, the buckets, sessions of locks and writes to the disk cost beside bare NATS. Run: npx node libs/store/bench/main.ts [operations|sessions|sync] */
+/**
+ * What the log, the buckets, sessions of locks and writes to the disk cost beside bare NATS. Run: npx node libs/store/bench/main.ts
+ * [operations|sessions|sync]
+ */
 import { runBenches } from "@muster/testkit";
 
 await runBenches({

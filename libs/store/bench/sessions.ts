@@ -6,7 +6,7 @@ import { openBucket, withSessions, type Codec, type Session } from "../src/index
 const LOCKS = sized(1000, 50);
 const ROUNDS = sized(5, 1);
 const IN_FLIGHT = 64;
-/** Nobody is taken for dead because the machine is slow. */
+/** So long that a slow machine loses no session. */
 const TTL_MS = 60_000;
 
 const raw: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };
@@ -39,12 +39,12 @@ for (let round = 0; round < ROUNDS; round += 1) {
   await until("the next one sees them", () => next.view().locks.size === LOCKS);
   const bucket = await openBucket(connection, { name, codec: raw });
   const startMs = performance.now();
-  const told = new Promise<void>((resolve) => {
+  const lost = new Promise<void>((resolve) => {
     next.onChange(resolve);
   });
   const entry = await bucket.get(`session.${dying.id}`);
   await bucket.delete(`session.${dying.id}`, entry?.revision ?? 0);
-  await told;
+  await lost;
   await Promise.all(keys.map((key) => next.lock(key)));
   const takeoverMs = performance.now() - startMs;
   rounds.push({ takeoverMs, putsMs: await puts(`bench-puts-${round}`) });

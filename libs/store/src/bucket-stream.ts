@@ -27,7 +27,7 @@ export type BucketLimits = {
   readonly ttlMs?: number;
 };
 
-/** Makes the stream behind a bucket, or sets the limits that are given on the one that is there. Resolves with how many bytes it may have; undefined: any number. */
+/** Creates the stream of a bucket, or sets the given limits on an existing one. Resolves with its maximum in bytes; undefined: no limit. */
 export async function ensureBucket(
   connection: NatsConnection,
   manager: JetStreamManager,
@@ -64,7 +64,7 @@ export async function ensureBucket(
   }
 }
 
-/** Who only reads a bucket, or has one lock in it, may not change it: its owner brings it to its limits. */
+/** A reader of a bucket, or a holder of one lock in it, may not change it: its owner sets its limits. */
 function unlessForbidden(error: unknown): void {
   if (!(error instanceof PermissionViolationError)) throw error;
 }
@@ -98,12 +98,12 @@ async function addStream(
       max_msgs_per_subject: 1,
       allow_direct: true,
       allow_rollup_hdrs: true,
-      // Entries that time out leave a mark, so that watches hear of it.
+      // Entries that expire leave a mark, so that watches report them.
       allow_msg_ttl: true,
       subject_delete_marker_ttl: nanos(DELETE_MARK_TTL_MS),
     });
   } catch (error) {
-    // Somebody else was faster, with limits of their own.
+    // Another process was faster, with limits of its own.
     if (jetStreamCode(error) !== JETSTREAM.streamNameInUse) throw error;
   }
 }

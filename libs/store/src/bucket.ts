@@ -29,16 +29,16 @@ import { watchBucket, type Change, type Entry } from "./watch.ts";
 export type WatchOptions = {
   readonly filter?: string;
   readonly signal: AbortSignal;
-  /** `current`: nothing is missing at this moment; told again with every sign of life. `interrupted`: changes may be missing until the next `current`. */
+  /** `current`: nothing is missing at this moment; repeated with every sign of life. `interrupted`: changes may be missing until the next `current`. */
   readonly onStatus?: (status: "current" | "interrupted") => void;
-  /** Told of each interruption and when the next attempt is made. */
+  /** Called on each interruption, with the time until the next attempt. */
   readonly onProblem?: (error: unknown, retryInMs: number) => void;
 };
 
 /**
- * Typed key-value on JetStream. Every write names the revision it replaces, so two writers never overwrite each other unseen.
- * Rejects with FaultError: conflict, already_exists, limit_exceeded (value too large, bucket full), invalid_request (key), unavailable (of "disk of nats" where the server
- * answers and does not store). After unavailable a write may have happened or not: read, or write again and take the conflict as the answer.
+ * Typed key-value on JetStream. Every write names the revision it replaces, so no write is lost to a concurrent one. Rejects with FaultError: conflict,
+ * already_exists, limit_exceeded (value too large, bucket full), invalid_request (key), unavailable (of "disk of nats" where the server answers and does not
+ * store). After unavailable a write may have happened or not: read, or write again and take the conflict as the answer.
  */
 export type Bucket<Value, Input = Value> = {
   readonly name: string;
@@ -53,26 +53,29 @@ export type Bucket<Value, Input = Value> = {
   modify(...of: Parameters<Modify<Value, Input>>): ReturnType<Modify<Value, Input>>;
   /** Entries whose key matches, in key order. `filter` has the form of a subject: `session.*.>`; all by default. */
   list(filter?: string): Promise<Entry<Value>[]>;
-  /** First what is there, then "synced", then every later change, in order per key, until the signal. Survives reconnects without a gap, and once it has caught up also refusals (a limit, a permission). */
+  /**
+   * First the present entries, then "synced", then every later change, in order per key, until the signal. Survives reconnects without a gap, and once it has
+   * caught up also refusals (a limit, a permission).
+   */
   watch(options: WatchOptions): AsyncIterable<Change<Value>>;
 };
 
 export type BucketConfig<Value, Input = Value> = BucketLimits & {
   readonly codec: Codec<Value, Input>;
-  /** After what time a write is worth another try that the full bucket has refused; default 0: somebody has to delete first. */
+  /** Retry hint of a write that the full bucket refuses; default 0: a retry helps only after a deletion. */
   readonly fullRetryAfterMs?: number;
   /** Time for one request to the server; default 5000. */
   readonly timeoutMs?: number;
   /**
-   * Told about a value whose bytes do not decode, and its key, met by list or watch, which go on without it as if the key were not there. By default a process warning.
+   * Called by list or watch with a value that does not decode, and its key; both continue as if the key were missing. By default a process warning.
    * `get` of such a key rejects with a plain Error: it is a defect.
    */
   readonly onDecodeError?: (error: Error, key: string) => void;
 };
 
 const TIMEOUT_MS = 5000;
-/** Whoever reads metrics does not wait for a server that is away. */
-const LOOK_MS = 1000;
+/** A reader of metrics does not wait for a server that is away. */
+const FILL_TIMEOUT_MS = 1000;
 const OPERATION = "KV-Operation";
 const MARKER_REASON = "Nats-Marker-Reason";
 
@@ -86,12 +89,12 @@ type Opened<Value, Input> = {
   readonly stream: string;
   /** Of the subjects of keys. */
   readonly prefix: string;
-  /** What it might have when it was opened last. */
+  /** The size limit when it was opened last. */
   readonly bytes: { max: number | undefined };
 };
 
 /**
- * Opens the bucket, creating it when it is not there. Idempotent; safe from many processes at once. Limits that are given explicitly are set on a bucket that
+ * Opens the bucket, creating a missing one. Idempotent; safe from concurrent processes. Limits that are given explicitly are set on a bucket that
  * exists with others; those left out are taken as they are. The layout is that of NATS key-value, so `nats kv` shows it.
  */
 export async function openBucket<Value, Input>(
@@ -108,7 +111,7 @@ export async function openBucket<Value, Input>(
     bytes.max = await ask(connection, timeoutMs, () => ensureBucket(connection, manager, config, stream));
   };
   await ensure();
-  showFill(connection, name, () => bucketFill(connection, name, LOOK_MS));
+  showFill(connection, name, () => bucketFill(connection, name, FILL_TIMEOUT_MS));
   const single: SingleKey<Value, Input> = {
     get: (key) => observed("get", name, () => get(opened, key)),
     create: (key, value) => observed("create", name, () => create(opened, key, value)),
@@ -146,13 +149,16 @@ export async function bucketFill(connection: NatsConnection, name: string, timeo
   try {
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
     const { state, config } = await ask(connection, timeoutMs, () => manager.streams.info(`KV_${name}`));
-    return { bytes: state.bytes, bytesMax: config.max_bytes > 0 ? config.max_bytes : undefined };
+    return { bytes: state.bytes, maxBytes: config.max_bytes > 0 ? config.max_bytes : undefined };
   } catch (error) {
     throw toFault(error, `looking at bucket ${name}`);
   }
 }
 
-/** Revision of the latest write to the bucket of this name: a view of this revision has every write that was acknowledged before the call. Rejects as a bucket does. */
+/**
+ * Revision of the latest write to the bucket of this name: a view of this revision has every write that was acknowledged before the call. Rejects as a bucket
+ * does.
+ */
 export async function bucketRevision(
   connection: NatsConnection,
   name: string,
@@ -166,7 +172,7 @@ export async function bucketRevision(
   }
 }
 
-/** When the bucket of this name was made, by the server's clock: what is older than that it has never known. Rejects as a bucket does. */
+/** When the bucket of this name was made, by the server's clock: it has never held anything older. Rejects as a bucket does. */
 export async function bucketMadeMs(connection: NatsConnection, name: string, timeoutMs = TIMEOUT_MS): Promise<number> {
   try {
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });

@@ -17,7 +17,7 @@ export type Claims = {
   /** See `Session`. */
   lock(key: string): Promise<SessionLock | undefined>;
   unlock(lock: SessionLock): Promise<void>;
-  /** Gives up all that it has, trying once: what is left is free as soon as the session is. */
+  /** Releases all its locks, in one attempt: the rest becomes free when the session ends. */
   unlockAll(): Promise<void>;
 };
 
@@ -29,14 +29,14 @@ export type ClaimContext = {
   readonly held: Held;
 };
 
-/** Locks that are taken and given up at a time: the session's own renewal waits behind no more than these. */
-const IN_FLIGHT_MAX = 64;
+/** Limit of locks taken and released concurrently: the session's own renewal waits behind no more than these. */
+const MAX_IN_FLIGHT = 64;
 
 export function openClaims(context: ClaimContext): Claims {
   const { held } = context;
-  const inTurn = takeTurns(IN_FLIGHT_MAX);
+  const inTurn = takeTurns(MAX_IN_FLIGHT);
   const ours = new Map<string, SessionLock>();
-  /** A lock that is being given up is taken again only afterwards, so that no attempt to delete it meets the new one. */
+  /** A lock that is being released is taken again only afterwards, so that the release cannot delete the new one. */
   const leaving = new Map<string, Promise<void>>();
   const forget = ({ key, token }: SessionLock): void => {
     if (ours.get(key)?.token === token) ours.delete(key);
@@ -85,30 +85,30 @@ export function openClaims(context: ClaimContext): Claims {
   };
 }
 
-/** One attempt; the token, or undefined when somebody else has the lock or was faster: the watch tells of that, and of its end. */
+/** One attempt; the token, or undefined when another session has the lock or was faster: the watch reports that, and its end. */
 async function claim(context: ClaimContext, key: string): Promise<number | undefined> {
   const { bucket, observer, session, holder, held } = context;
   const observed = observer.current();
   if (observed === undefined) return undefined;
   const decision = decideClaim(observed, key, session);
-  if (decision.do === "leave") return undefined;
-  if (decision.do === "take-from" && !(await observer.isGone(decision.session))) return undefined;
+  if (decision.kind === "leave") return undefined;
+  if (decision.kind === "take-from" && !(await observer.isGone(decision.session))) return undefined;
   if (!held.isHeld()) return undefined;
   const record: ClaimRecord = { holder, session };
   try {
-    return decision.do === "create"
+    return decision.kind === "create"
       ? await bucket.create(lockKey(key), record)
       : await bucket.update(lockKey(key), record, decision.revision);
   } catch (error) {
     const code = faultOf(error)?.code;
     if (code !== "conflict" && code !== "already_exists") throw error;
   }
-  // It may have been ourselves, with a write of which we did not hear.
+  // It may have been ourselves, by a write whose answer was lost.
   const found = await bucket.get(lockKey(key));
   return found !== undefined && readClaim(found.value) === session ? found.revision : undefined;
 }
 
-/** Whether the lock is ours no more. */
+/** Whether the lock is lost. */
 async function giveUp({ bucket }: ClaimContext, { key, token }: SessionLock): Promise<boolean> {
   try {
     await bucket.delete(lockKey(key), token);

@@ -15,7 +15,7 @@ export function protoCodec<Type extends AnyMessageType>(type: Type): Codec<Messa
   };
 }
 
-/** JSON, so that `nats kv get` shows it. What is no JSON is read as undefined: who reads decides what that means. */
+/** JSON, so that `nats kv get` shows it. Other bytes are read as undefined, which the reader interprets. */
 export const jsonText: Codec<unknown> = {
   encode: (value) => new TextEncoder().encode(JSON.stringify(value)),
   decode: (bytes) => {

@@ -1,8 +1,8 @@
 import type { NatsConnection } from "@nats-io/nats-core";
 import { unavailable } from "./jetstream-fault.ts";
 
-/** Between two attempts at what the server did not do or answer. */
-export const RETRY = { firstMs: 50, mostMs: 5000 };
+/** Between two attempts after a failure or silence of the server. */
+export const RETRY = { firstMs: 50, maxMs: 5000 };
 
 type ConnectionEvent = "disconnect" | "reconnect" | "close";
 type Listener = (event: ConnectionEvent) => void;
@@ -10,7 +10,10 @@ type Followed = { up: boolean; readonly listeners: Set<Listener> };
 
 const followed = new WeakMap<NatsConnection, Followed>();
 
-/** Tells when the connection is lost, is back, or is closed for good. Returns the way to stop. One reader of the connection's status serves all listeners. */
+/**
+ * Reports when the connection is lost, is back, or is closed for good. Returns the function that stops. One reader of the connection's status serves all
+ * listeners.
+ */
 export function onConnectionEvent(connection: NatsConnection, listener: Listener): () => void {
   const { listeners } = follow(connection);
   listeners.add(listener);
@@ -37,9 +40,9 @@ export async function connectionUp(connection: NatsConnection, signal: AbortSign
 }
 
 /**
- * Sends a request once the connection stands, and rejects with unavailable as soon as the connection is lost: the client forgets what is sent while it reconnects
- * and does not tell requests whose answer can no longer come, so both would only wait for their time limit. Also where the connection does not come back within
- * timeoutMs; then nothing was sent.
+ * Sends a request once the connection stands, and rejects with unavailable as soon as it is lost. Without this both would wait for their time limit: the
+ * client forgets what is sent while it reconnects, and does not fail requests whose answer can no longer come. Rejects, too, when the connection does not
+ * come back within timeoutMs; then nothing was sent.
  */
 export async function ask<Reply>(
   connection: NatsConnection,
@@ -65,17 +68,17 @@ function follow(connection: NatsConnection): Followed {
   if (known !== undefined) return known;
   const state: Followed = { up: true, listeners: new Set() };
   followed.set(connection, state);
-  const tell = (event: ConnectionEvent): void => {
+  const notify = (event: ConnectionEvent): void => {
     state.up = event === "reconnect";
     for (const listener of [...state.listeners]) listener(event);
   };
   const read = async (): Promise<void> => {
     for await (const status of connection.status()) {
-      if (status.type === "disconnect" || status.type === "reconnect") tell(status.type);
+      if (status.type === "disconnect" || status.type === "reconnect") notify(status.type);
       else if (status.type === "reconnecting") state.up = false;
     }
   };
-  const close = (): void => tell("close");
+  const close = (): void => notify("close");
   read().then(close, close);
   return state;
 }

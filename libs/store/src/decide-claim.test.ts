@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
-  decideBurial,
+  decideExpiry,
   decideClaim,
   lockKey,
   nameOfKey,
@@ -22,18 +22,18 @@ const claims: ObservedClaims = {
   locks: new Map([
     ["held", { session: "other", revision: 11 }],
     ["mine", { session: "me", revision: 12 }],
-    ["left", { session: "buried", revision: 13 }],
+    ["left", { session: "ended", revision: 13 }],
     ["garbage", { session: undefined, revision: 14 }],
   ]),
 };
 
 describe("deciding about a silent session", () => {
   it("waits for the rest of its time", () => {
-    expect(decideBurial(session, 4400)).toEqual({ do: "wait", forMs: 600, because: "alive" });
+    expect(decideExpiry(session, 4400)).toEqual({ kind: "wait", forMs: 600, because: "alive" });
   });
 
   it("buries it at the revision that was seen", () => {
-    expect(decideBurial(session, 5000)).toEqual({ do: "bury", revision: 7, because: "silent" });
+    expect(decideExpiry(session, 5000)).toEqual({ kind: "expire", revision: 7, because: "silent" });
   });
 
   it("never buries one before it has stopped by its own count", () => {
@@ -42,9 +42,9 @@ describe("deciding about a silent session", () => {
       fc.property(times, fc.integer({ min: 1, max: 5000 }), ({ sentAtMs, delayMs, afterMs }, ttlMs) => {
         const seenAtMs = sentAtMs + delayMs;
         const nowMs = seenAtMs + afterMs;
-        const decision = decideBurial({ ...session, ttlMs, seenAtMs }, nowMs);
-        if (decision.do === "bury") expect(nowMs).toBeGreaterThanOrEqual(sentAtMs + ttlMs);
-        else expect(decideBurial({ ...session, ttlMs, seenAtMs }, nowMs + decision.forMs).do).toBe("bury");
+        const decision = decideExpiry({ ...session, ttlMs, seenAtMs }, nowMs);
+        if (decision.kind === "expire") expect(nowMs).toBeGreaterThanOrEqual(sentAtMs + ttlMs);
+        else expect(decideExpiry({ ...session, ttlMs, seenAtMs }, nowMs + decision.forMs).kind).toBe("expire");
       }),
     );
   });
@@ -52,14 +52,14 @@ describe("deciding about a silent session", () => {
 
 describe("deciding about a lock", () => {
   it.each([
-    ["creates one that nobody ever took", "new", { do: "create", because: "absent" }],
-    ["leaves one that somebody live has", "held", { do: "leave", because: "held" }],
-    ["takes one that it wrote itself", "mine", { do: "take", revision: 12, because: "ours" }],
-    ["takes one that nobody understands", "garbage", { do: "take", revision: 14, because: "unreadable" }],
+    ["creates one that was never taken", "new", { kind: "create", because: "absent" }],
+    ["leaves one that a live session has", "held", { kind: "leave", because: "held" }],
+    ["takes one that it wrote itself", "mine", { kind: "take", revision: 12, because: "ours" }],
+    ["takes one that is unreadable", "garbage", { kind: "take", revision: 14, because: "unreadable" }],
     [
       "wants to know more of a holder that it does not see",
       "left",
-      { do: "take-from", session: "buried", revision: 13, because: "not-seen" },
+      { kind: "take-from", session: "ended", revision: 13, because: "not-seen" },
     ],
   ])("%s", (_title, lock, expected) => {
     expect(decideClaim(claims, lock, "me")).toEqual(expected);
@@ -79,9 +79,9 @@ describe("deciding about a lock", () => {
 });
 
 describe("what stands in the bucket", () => {
-  it("is told apart by its key, and anything else is left alone", () => {
-    expect(nameOfKey(sessionKey("s-1"))).toEqual({ of: "session", session: "s-1" });
-    expect(nameOfKey(lockKey("a.b"))).toEqual({ of: "lock", lock: "a.b" });
+  it("is distinguished by its key, and anything else is left alone", () => {
+    expect(nameOfKey(sessionKey("s-1"))).toEqual({ kind: "session", session: "s-1" });
+    expect(nameOfKey(lockKey("a.b"))).toEqual({ kind: "lock", lock: "a.b" });
     for (const key of ["session", "session.", "session.a.b", "session.ä", "locks.a", "other"])
       expect(nameOfKey(key)).toBeUndefined();
   });
@@ -92,7 +92,7 @@ describe("what stands in the bucket", () => {
     expect(readClaim({ holder: "a", session: "s-1" })).toBe("s-1");
   });
 
-  it("is somebody unknown, or nobody, where nobody understands it", () => {
+  it("is an unknown session, or none, where it is unreadable", () => {
     const unknown = { holder: "unknown", ttlMs: 1000, about: undefined };
     const values = [
       undefined,

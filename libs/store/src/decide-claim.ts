@@ -1,70 +1,71 @@
-/** What a session tells all others of itself. */
+/** What a session publishes about itself. */
 export type About = Readonly<Record<string, unknown>>;
 
-/** What stands under a session's key. */
+/** The record under a session's key. */
 export type SessionRecord = {
-  /** Who has it, for people. */
+  /** The holder, for people. */
   readonly holder: string;
   /** The session's promise: it stops when it could not renew for this long. */
   readonly ttlMs: number;
-  /** undefined: nobody understands what is written there. */
+  /** undefined: the record is unreadable. */
   readonly about: About | undefined;
 };
 
-/** What stands under a lock's key. It is written once, and belongs to the session for as long as that one's key is there. */
+/** The record under a lock's key. It is written once, and belongs to the session while that session's key exists. */
 export type ClaimRecord = { readonly holder: string; readonly session: string };
 
 /** A session as we see it. */
 export type ObservedSession = SessionRecord & {
   readonly revision: number;
-  /** When we first saw this revision, on our own monotonic clock; nobody else's clock is asked. */
+  /** When we first saw this revision, by our own monotonic clock; no other clock is used. */
   readonly seenAtMs: number;
 };
 
 /** A lock as we see it. */
 export type ObservedClaim = {
-  /** undefined: nobody understands what is written there, so nobody's life protects it. */
+  /** undefined: the record is unreadable, so that no session protects it. */
   readonly session: string | undefined;
   /** Of the write that took the lock. */
   readonly revision: number;
 };
 
-/** A bucket of sessions and locks as we see it. Sessions that were buried are not there; their locks still are. */
+/** A bucket of sessions and locks as we see it. Ended sessions are missing; their locks remain. */
 export type ObservedClaims = {
   readonly sessions: ReadonlyMap<string, ObservedSession>;
   readonly locks: ReadonlyMap<string, ObservedClaim>;
 };
 
-export type BurialDecision =
-  | { readonly do: "bury"; readonly revision: number; readonly because: "silent" }
-  | { readonly do: "wait"; readonly forMs: number; readonly because: "alive" };
+export type ExpiryDecision =
+  | { readonly kind: "expire"; readonly revision: number; readonly because: "silent" }
+  | { readonly kind: "wait"; readonly forMs: number; readonly because: "alive" };
 
 /**
- * Is the session dead? It is once it was silent for its whole time, counted from when we saw its last sign of life: that is later than when it was sent, from which
- * the session counts, so it has stopped by then. Its key is deleted at that very revision: a renewal that came meanwhile wins, and one that comes later is refused.
+ * Decides whether a session has expired: it has once it was silent for its whole time, counted from when we saw its last sign of life: that is later than
+ * when it was sent, from which the session counts, so it has stopped by then. Its key is deleted at that very revision: a renewal that came meanwhile wins,
+ * and one that comes later is refused.
  */
-export function decideBurial(session: ObservedSession, nowMs: number): BurialDecision {
+export function decideExpiry(session: ObservedSession, nowMs: number): ExpiryDecision {
   const forMs = session.seenAtMs + session.ttlMs - nowMs;
-  if (forMs <= 0) return { do: "bury", revision: session.revision, because: "silent" };
-  return { do: "wait", forMs, because: "alive" };
+  if (forMs <= 0) return { kind: "expire", revision: session.revision, because: "silent" };
+  return { kind: "wait", forMs, because: "alive" };
 }
 
 export type ClaimDecision =
-  | { readonly do: "create"; readonly because: "absent" }
-  | { readonly do: "take"; readonly revision: number; readonly because: "ours" | "unreadable" }
-  /** To be taken if the bucket itself says that the session is gone: one that was made and renewed at once may be told after its lock. */
-  | { readonly do: "take-from"; readonly session: string; readonly revision: number; readonly because: "not-seen" }
-  | { readonly do: "leave"; readonly because: "held" };
+  | { readonly kind: "create"; readonly because: "absent" }
+  | { readonly kind: "take"; readonly revision: number; readonly because: "ours" | "unreadable" }
+  /** Taken only if the bucket confirms that the session is gone: the watch may report a lock before the session that was just made and renewed. */
+  | { readonly kind: "take-from"; readonly session: string; readonly revision: number; readonly because: "not-seen" }
+  | { readonly kind: "leave"; readonly because: "held" };
 
-/** May this session take the lock? "ours" is a record that we wrote without hearing the answer, or that we have just given up. */
+/** Decides whether this session may take the lock. "ours" is a record whose answer was lost, or that we have just released. */
 export function decideClaim({ sessions, locks }: ObservedClaims, lock: string, session: string): ClaimDecision {
   const seen = locks.get(lock);
-  if (seen === undefined) return { do: "create", because: "absent" };
+  if (seen === undefined) return { kind: "create", because: "absent" };
   const { session: holder, revision } = seen;
-  if (holder === undefined) return { do: "take", revision, because: "unreadable" };
-  if (holder === session) return { do: "take", revision, because: "ours" };
-  if (sessions.has(holder)) return { do: "leave", because: "held" };
-  return { do: "take-from", session: holder, revision, because: "not-seen" };
+  if (holder === undefined) return { kind: "take", revision, because: "unreadable" };
+  if (holder === session) return { kind: "take", revision, because: "ours" };
+  if (sessions.has(holder)) return { kind: "leave", because: "held" };
+  return { kind: "take-from", session: holder, revision, because: "not-seen" };
 }
 
 const SESSION = "session.";
@@ -79,16 +80,19 @@ export function lockKey(lock: string): string {
   return LOCK + lock;
 }
 
-/** What a key of the bucket is of; undefined for one that nobody here writes. */
+/** The kind and name of a key of the bucket; undefined for a foreign key. */
 export function nameOfKey(
   key: string,
-): { readonly of: "session"; readonly session: string } | { readonly of: "lock"; readonly lock: string } | undefined {
-  if (key.startsWith(LOCK)) return { of: "lock", lock: key.slice(LOCK.length) };
+):
+  | { readonly kind: "session"; readonly session: string }
+  | { readonly kind: "lock"; readonly lock: string }
+  | undefined {
+  if (key.startsWith(LOCK)) return { kind: "lock", lock: key.slice(LOCK.length) };
   const session = key.slice(SESSION.length);
-  return key.startsWith(SESSION) && SESSION_ID.test(session) ? { of: "session", session } : undefined;
+  return key.startsWith(SESSION) && SESSION_ID.test(session) ? { kind: "session", session } : undefined;
 }
 
-/** Anything that is no session's record counts as a session of somebody unknown, who is given our own time to show life. */
+/** An unreadable record counts as an unknown session, which gets our own time to live. */
 export function readSession(value: unknown, ttlMs: number): SessionRecord {
   const { holder, ttlMs: theirs, about } = fieldsOf(value);
   const readable = typeof holder === "string" && typeof theirs === "number" && theirs > 0 && isAbout(about);

@@ -9,27 +9,27 @@ describe("deciding about a lock", () => {
     [
       "creates one that is not there",
       { record: undefined, revision: 0, seenAtMs: 0 },
-      { do: "create", because: "absent" },
+      { kind: "create", because: "absent" },
     ],
     [
       "takes one that was given up",
       { record: { ...held, holder: "" }, revision: 7, seenAtMs: 5000 },
-      { do: "take", revision: 7, because: "given-up" },
+      { kind: "take", revision: 7, because: "given-up" },
     ],
     [
       "takes one that it wrote itself",
       { record: { ...held, session: "me" }, revision: 7, seenAtMs: 5000 },
-      { do: "take", revision: 7, because: "ours" },
+      { kind: "take", revision: 7, because: "ours" },
     ],
     [
       "waits for the rest of the holder's time",
       { record: held, revision: 7, seenAtMs: 4400 },
-      { do: "wait", forMs: 400, because: "held" },
+      { kind: "wait", forMs: 400, because: "held" },
     ],
     [
       "takes one whose holder was silent for its whole time",
       { record: held, revision: 7, seenAtMs: 4000 },
-      { do: "take", revision: 7, because: "silent" },
+      { kind: "take", revision: 7, because: "silent" },
     ],
   ])("%s", (_title, observed, expected) => {
     expect(decideLock(observed, "me", 5000)).toEqual(expected);
@@ -48,7 +48,7 @@ describe("deciding about a lock", () => {
           const seenAtMs = sentAtMs + delayMs;
           const nowMs = seenAtMs + afterMs;
           const decision = decideLock({ record: { ...held, ttlMs }, revision: 1, seenAtMs }, "me", nowMs);
-          if (decision.do === "take") expect(nowMs).toBeGreaterThanOrEqual(sentAtMs + ttlMs);
+          if (decision.kind === "take") expect(nowMs).toBeGreaterThanOrEqual(sentAtMs + ttlMs);
         },
       ),
     );
@@ -60,9 +60,9 @@ describe("deciding about a lock", () => {
         const observed = { record: { ...held, ttlMs }, revision: 1, seenAtMs };
         const nowMs = seenAtMs + laterMs;
         const decision = decideLock(observed, "me", nowMs);
-        if (decision.do === "wait") {
-          expect(decideLock(observed, "me", nowMs + decision.forMs).do).toBe("take");
-          expect(decideLock(observed, "me", nowMs + decision.forMs - 1).do).toBe("wait");
+        if (decision.kind === "wait") {
+          expect(decideLock(observed, "me", nowMs + decision.forMs).kind).toBe("take");
+          expect(decideLock(observed, "me", nowMs + decision.forMs - 1).kind).toBe("wait");
         }
       }),
     );

@@ -1,34 +1,34 @@
 import { faultOf } from "@muster/faults";
 import { pause } from "@muster/backoff";
 
-/** A record in a bucket that stands for something which is ours for as long as we renew it. */
+/** A record in a bucket that we hold while we renew it. */
 export type HeldRecord = {
   /** The revision that made it ours. */
   readonly revision: number;
-  /** Before the write was sent that made it ours. */
+  /** Time before the write that made it ours was sent. */
   readonly sentAtMs: number;
   /** It is ours this long after its last renewal. Renewed every third of it. */
   readonly ttlMs: number;
-  /** Writes it in the place of this revision. */
+  /** Replaces this revision. */
   readonly renew: (revision: number) => Promise<number>;
-  /** The revision at which it is there and ours. */
+  /** The revision at which we hold it. */
   readonly find: () => Promise<number | undefined>;
-  /** Gives it up, if this is its revision. */
+  /** Releases it, if this is its revision. */
   readonly giveUp: (revision: number) => Promise<unknown>;
-  /** Calls `lose` when somebody else is seen to have taken it from us since this revision. Returns the way to stop. */
+  /** Calls `lose` when another owner is seen to have taken it since this revision. Returns the function that stops. */
   readonly onTaken: (lose: () => void, revision: () => number) => () => void;
 };
 
 export type HoldContext = {
   readonly record: HeldRecord;
-  /** Told that it is lost, unless it is being given up anyway. */
+  /** Called when it is lost, except while it is being released. */
   readonly onLost: () => void;
   readonly signal: AbortSignal;
   readonly now: () => number;
 };
 
 export type Held = {
-  /** Aborted as soon as it may be lost, and when we are told to stop. */
+  /** Aborted as soon as it may be lost, and when the caller stops. */
   readonly signal: AbortSignal;
   /** Whether it is ours at this moment, by our monotonic clock; aborts the signal when it is not. */
   readonly isHeld: () => boolean;
@@ -38,8 +38,8 @@ export type Held = {
 const NEXT_RENEWAL = { renewed: 1 / 3, unknown: 1 / 10, behind: 0, taken: 0 } as const;
 
 /**
- * Runs the work while the record is renewed, and gives it up afterwards. The work's signal is aborted when its time to live has passed since the last renewal that is
- * known to have succeeded, counted from before it was sent, and at once when somebody else is seen to have taken it.
+ * Runs the work while the record is renewed, and releases it afterwards. The work's signal is aborted when the time to live has passed since the last
+ * successful renewal was sent, and immediately when another owner is seen to have taken it.
  */
 export async function holdRecord(
   context: HoldContext,
@@ -106,7 +106,7 @@ type Renewal =
   | { readonly because: "taken"; readonly revision: number }
   | { readonly because: "unknown" };
 
-/** `behind`: an earlier renewal had succeeded without our hearing of it; the next one can follow, but this proves nothing about how long the record is ours. */
+/** `behind`: an earlier renewal had succeeded and its answer was lost; the next one can follow, but this proves nothing about how long the record is ours. */
 async function renewOnce(record: HeldRecord, revision: number): Promise<Renewal> {
   try {
     return { because: "renewed", revision: await record.renew(revision) };
@@ -121,7 +121,7 @@ async function renewOnce(record: HeldRecord, revision: number): Promise<Renewal>
   }
 }
 
-/** Others see it at once. When it cannot be given up they wait for its time. */
+/** Others see the release immediately. When it fails they wait for its time to live. */
 async function release(record: HeldRecord, revision: number): Promise<void> {
   try {
     await record.giveUp(revision);
@@ -132,7 +132,7 @@ async function release(record: HeldRecord, revision: number): Promise<void> {
   }
 }
 
-/** What work throws because it was told to stop. */
+/** What work throws because it was stopped. */
 function isUnwinding(error: unknown): boolean {
   const code = faultOf(error)?.code;
   if (code === "unavailable" || code === "cancelled" || code === "conflict") return true;

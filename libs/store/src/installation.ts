@@ -10,7 +10,7 @@ const BUCKET_BYTES = 64 * 1024;
 const VALUE_BYTES = 256;
 const ID = /^muster-[0-9a-f]{16}$/;
 
-/** As text, so that `nats kv get` shows it. Throws on what is no such id: objects that carry another word would be nobody's. */
+/** As text, so that `nats kv get` shows it. Throws on a malformed id: it would orphan every object that carries the real one. */
 const codec: Codec<string> = {
   encode: (id) => new TextEncoder().encode(id),
   decode: (bytes) => {
@@ -21,8 +21,9 @@ const codec: Codec<string> = {
 };
 
 /**
- * The id of the installation whose state this NATS has: a word that is a DNS label, the same for all services and for as long as the state is kept, also in its backups.
- * Makes it where there is none; of several who do so at once, one does, and all get that one. Rejects as a bucket does, and with a plain Error when what is there is no id.
+ * The id of the installation whose state this NATS has: a word that is a DNS label, the same for all services and for as long as the state is kept, also in
+ * its backups. Creates a missing one; of several concurrent callers one creates it, and all get that one. Rejects as a bucket does, and with a plain Error
+ * for a malformed id.
  */
 export async function installationOf(connection: NatsConnection): Promise<string> {
   const limits = { maxBytes: BUCKET_BYTES, maxValueBytes: VALUE_BYTES };
@@ -36,7 +37,7 @@ export async function installationOf(connection: NatsConnection): Promise<string
       await bucket.create(installationId, id);
       return id;
     } catch (error) {
-      // Somebody else was faster.
+      // Another process was faster.
       if (faultOf(error)?.code !== "already_exists") throw error;
     }
   }

@@ -1,6 +1,6 @@
 import { FaultError, isFaultError } from "@muster/faults";
 
-/** Numbers of JetStream's API errors that mean something to us. */
+/** Numbers of the JetStream API errors that we handle. */
 export const JETSTREAM = {
   insufficientResources: 10023,
   noMessageFound: 10037,
@@ -9,12 +9,12 @@ export const JETSTREAM = {
   streamNameInUse: 10058,
   streamNotFound: 10059,
   wrongLastSequence: 10071,
-  /** What the store said no to; of a stream that refuses new messages when full: it is full. */
+  /** The store refused a message; for a stream that refuses new messages when full: it is full. */
   storeFailed: 10077,
   wrongLastSequenceUnknown: 10164,
 } as const;
 
-/** Milliseconds after which asking NATS again is worth it. */
+/** Retry hint for NATS. */
 export const RETRY_AFTER_MS = 500;
 
 const CONNECTION_ERRORS: ReadonlySet<string> = new Set([
@@ -39,7 +39,7 @@ export function jetStreamCode(error: unknown): number | undefined {
   return typeof error.code === "number" ? error.code : undefined;
 }
 
-/** The server said no by its configuration of now (a limit, a permission), which somebody can change while we run. */
+/** The server refused by its present configuration (a limit, a permission), which an operator can change while we run. */
 export function isRefusal(error: unknown): boolean {
   return jetStreamCode(error) !== undefined || (error instanceof Error && REFUSALS.has(error.name));
 }
@@ -63,16 +63,17 @@ export function isServerFull(error: unknown): boolean {
   return code === JETSTREAM.storageExceeded || code === JETSTREAM.insufficientResources;
 }
 
-/** Somebody can make room: the same may succeed later. */
+/** An operator can make room: a retry may succeed later. */
 export function serverFull(cause: unknown): FaultError {
   const what = "storage of nats";
   return new FaultError({ code: "limit_exceeded", what, limit: 0, retryAfterMs: RETRY_AFTER_MS }, { cause });
 }
 
 /**
- * The one way from the client's errors to ours. No answer becomes unavailable, also where the time limit of one request has passed: that limit is ours and not the
- * caller's deadline, which deadline_exceeded would speak of; and a request without an answer has the same unknown outcome as one whose connection was lost, so who
- * writes has to find out in either case, as the contracts of bucket and log say. A fault stays itself, anything else is a defect and comes back as it is.
+ * Maps the client's errors to faults. No answer becomes unavailable, also where the time limit of one request has passed: that limit is ours and not the
+ * caller's deadline, which deadline_exceeded would speak of; and a request without an answer has the same unknown outcome as one whose connection was lost,
+ * so a writer has to find out in either case, as the contracts of bucket and log say. A fault stays itself, anything else is a defect and comes back as it
+ * is.
  */
 export function toFault(error: unknown, doing: string): unknown {
   if (isFaultError(error)) return error;

@@ -1,21 +1,21 @@
 import { throwFault } from "@muster/faults";
 
 /** Largest key in bytes; keys are part of a subject. */
-const KEY_LENGTH_MAX = 512;
+const MAX_KEY_LENGTH = 512;
 
 const KEY = /^[-/=\w]+(\.[-/=\w]+)*$/;
 const FILTER = /^([-/=\w]+|\*)(\.([-/=\w]+|\*))*(\.>)?$|^>$/;
 
 /** The key, if it can be one: tokens of letters, digits and `-_/=` joined by dots. Otherwise throws invalid_request. */
 export function validKey(key: string): string {
-  if (key.length > KEY_LENGTH_MAX) return refuse("key", key, `is longer than ${KEY_LENGTH_MAX} bytes`);
+  if (key.length > MAX_KEY_LENGTH) return refuse("key", key, `is longer than ${MAX_KEY_LENGTH} bytes`);
   if (!KEY.test(key)) return refuse("key", key, "cannot be a key");
   return key;
 }
 
 /** Like a key, where `*` stands for one token and a last `>` for one or more. */
 export function validFilter(filter: string): string {
-  if (filter.length > KEY_LENGTH_MAX) return refuse("filter", filter, `is longer than ${KEY_LENGTH_MAX} bytes`);
+  if (filter.length > MAX_KEY_LENGTH) return refuse("filter", filter, `is longer than ${MAX_KEY_LENGTH} bytes`);
   if (!FILTER.test(filter)) return refuse("filter", filter, "cannot be a filter of keys");
   return filter;
 }

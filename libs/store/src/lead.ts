@@ -15,11 +15,11 @@ import { countLock } from "./telemetry.ts";
 export type Leadership = {
   /** Fencing token: larger for each later leader of the same lock. */
   readonly token: number;
-  /** Aborted as soon as the lead may be lost: the lock could not be renewed in time, or somebody else took it. */
+  /** Aborted as soon as the lead may be lost: the lock could not be renewed in time, or another process took it. */
   readonly signal: AbortSignal;
   /**
-   * Whether the lead is ours at this moment, by our monotonic clock; aborts the signal when it is not. A process that was frozen may run other work before the timer that
-   * aborts the signal: ask before each effect that is not fenced by the token.
+   * Whether the lead is ours at this moment, by our monotonic clock; aborts the signal when it is not. A process that was frozen may run other work before
+   * the timer that aborts the signal: ask before each effect that is not fenced by the token.
    */
   readonly isHeld: () => boolean;
 };
@@ -32,7 +32,7 @@ export type LeadOptions = {
   readonly ttlMs: number;
   readonly signal: AbortSignal;
   readonly onChange?: (state: "waiting" | "leading" | "lost") => void;
-  /** Told why the lock, which is free, is not taken; once while the reason is the same. It is tried again. */
+  /** Called when the free lock cannot be taken, once while the reason is the same. The attempt is retried. */
   readonly onProblem?: (error: unknown) => void;
   /** Monotonic milliseconds. */
   readonly now?: () => number;
@@ -41,9 +41,10 @@ export type LeadOptions = {
 const LOCKS_BYTES = 16 * 1024 * 1024;
 
 /**
- * Runs `work` while this process leads, again each time it becomes the leader, until the signal. Gives the lock up at once when stopped, so that another
- * replica need not wait for the time limit; one that dies is noticed through a watch. Work that returns while it leads gives the lock up and stands for it again.
- * Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError unavailable once the connection is closed for good.
+ * Runs `work` while this process leads, again each time it becomes the leader, until the signal. Releases the lock immediately when stopped, so that another
+ * replica need not wait for the time limit; one that dies is noticed through a watch. Work that returns while it leads releases the lock and competes for it
+ * again. Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError unavailable once the connection is
+ * closed for good.
  */
 export async function lead(
   connection: NatsConnection,
@@ -58,17 +59,17 @@ export async function lead(
   await using observer = observeLock(bucket, lock, now);
   const { onProblem = () => undefined } = options;
   const context = { bucket, lock, record, observer, signal, now, onProblem };
-  const told = (state: "waiting" | "leading" | "lost"): void => {
+  const report = (state: "waiting" | "leading" | "lost"): void => {
     countLock(lock, state);
     options.onChange?.(state);
   };
   let shortLeads = 0;
   for (;;) {
-    told("waiting");
+    report("waiting");
     const acquired = await acquireLock(context);
     if (acquired === undefined) return;
-    told("leading");
-    const hold = { record: heldLock(context, acquired), onLost: () => told("lost"), signal, now };
+    report("leading");
+    const hold = { record: heldLock(context, acquired), onLost: () => report("lost"), signal, now };
     const { heldMs } = await holdRecord(hold, (held) => work({ token: acquired.revision, ...held }));
     if (signal.aborted) return;
     shortLeads = heldMs > ttlMs ? 0 : shortLeads + 1;
@@ -89,14 +90,14 @@ type LockContext = {
 
 type AcquiredLock = {
   readonly revision: number;
-  /** Before the write was sent that got it. */
+  /** Time before the write that acquired it was sent. */
   readonly sentAtMs: number;
 };
 
 /** Waits until the lock is ours; undefined when the signal came first. */
 async function acquireLock(context: LockContext): Promise<AcquiredLock | undefined> {
   const { bucket, lock, record, observer, signal, now, onProblem } = context;
-  let told = "";
+  let lastProblem = "";
   for (let failures = 0; !signal.aborted;) {
     const failure = observer.failure();
     if (failure !== undefined) throw failure.error;
@@ -106,14 +107,14 @@ async function acquireLock(context: LockContext): Promise<AcquiredLock | undefin
       continue;
     }
     const decision = decideLock(observed, record.session, now());
-    if (decision.do === "wait") {
+    if (decision.kind === "wait") {
       await observer.changed(signal, decision.forMs);
       continue;
     }
     const sentAtMs = now();
     try {
       const revision =
-        decision.do === "create"
+        decision.kind === "create"
           ? await bucket.create(lock, record)
           : await bucket.update(lock, record, decision.revision);
       return { revision, sentAtMs };
@@ -121,14 +122,14 @@ async function acquireLock(context: LockContext): Promise<AcquiredLock | undefin
       const code = faultOf(error)?.code;
       const isRace = code === "conflict" || code === "already_exists";
       if (!isRace && code !== "unavailable" && code !== "limit_exceeded") throw error;
-      // Somebody else was faster, the answer was lost, or there is no room now: what is there says which.
+      // Another process was faster, the answer was lost, or there is no room now: a refresh shows which.
       const refreshed = await observer.refresh().then(
         () => isRace,
         () => false,
       );
       if (refreshed) continue;
-      if (!isRace && String(error) !== told) onProblem(error);
-      told = String(error);
+      if (!isRace && String(error) !== lastProblem) onProblem(error);
+      lastProblem = String(error);
       await pause(backoffMs(failures + 1, RETRY), signal);
       failures += 1;
     }
@@ -154,7 +155,7 @@ function heldLock({ bucket, lock, record, observer }: LockContext, acquired: Acq
   };
 }
 
-/** Anything that is no lock's record counts as held by somebody unknown, who is given our own time to show life. */
+/** An unreadable record counts as held by an unknown process, which gets our own time to live. */
 function lockCodec(ttlMs: number): Codec<LockRecord> {
   return {
     encode: jsonText.encode,

@@ -1,7 +1,7 @@
-/** Who wants to hear of changes that carry nothing: whoever is told looks again. */
+/** Listeners to changes without content: each reads the new state itself. */
 export type Listeners = {
-  tell(): void;
-  /** Returns the way to stop. */
+  notify(): void;
+  /** Returns the function that stops. */
   onChange(listener: () => void): () => void;
   /** Resolves at the next change, after the time, or when the signal is aborted. */
   changed(signal: AbortSignal, withinMs?: number): Promise<void>;
@@ -10,7 +10,7 @@ export type Listeners = {
 export function openListeners(): Listeners {
   const listeners = new Set<() => void>();
   return {
-    tell: () => {
+    notify: () => {
       for (const listener of [...listeners]) callListener(listener);
     },
     onChange: (listener) => {
@@ -35,7 +35,7 @@ export function openListeners(): Listeners {
   };
 }
 
-/** A listener that throws is a defect of its owner: the process hears of it, whoever tells goes on. */
+/** A listener that throws is a defect of its owner: it becomes an uncaught exception, and the notifier continues. */
 export function callListener(listener: () => void): void {
   try {
     listener();

@@ -7,22 +7,22 @@ import type { Codec } from "./codec.ts";
 export type Snapshot<State> = { readonly state: State; readonly sequence: number };
 
 /**
- * How a large state becomes the bytes of a snapshot and comes back: a little at a time, because a process that does nothing else for seconds cannot renew its
+ * Encodes and decodes a large state in small steps, because a process that is busy for seconds cannot renew its
  * lock meanwhile.
  */
 export type SnapshotCodec<State> = {
-  /** Pieces whose bytes, one after the other, are the state. Other work goes on between two of them. */
+  /** Pieces whose bytes, concatenated, are the state. Other work continues between two of them. */
   pieces(state: State): Iterable<Uint8Array>;
-  /** The same bytes, cut in other places. Throws on bytes that are no state. */
+  /** Accepts the same bytes, cut in other places. Throws on malformed bytes. */
   assemble(pieces: readonly Uint8Array[]): Promise<State>;
 };
 
 export type Snapshots<State> = {
-  /** undefined when there is none. Rejects with a plain Error when there is one that is damaged. */
+  /** undefined without a snapshot. Rejects with a plain Error for a damaged one. */
   read(): Promise<Snapshot<State> | undefined>;
   /**
-   * Replaces the one that is there if that is older; otherwise does nothing. Rejects with conflict when somebody else does the same at this moment. Stops where
-   * it is once the signal is aborted: what it leaves behind goes with the next one.
+   * Replaces the stored one if that is older; otherwise does nothing. Rejects with conflict on a concurrent write. Stops at an abort of the signal: the next
+   * write removes what it leaves behind.
    */
   write(snapshot: Snapshot<State>, signal: AbortSignal): Promise<void>;
 };
@@ -32,8 +32,8 @@ type Head = { readonly sequence: number; readonly id: string; readonly parts: nu
 
 const PART_BYTES = 256 * 1024;
 const READ_ATTEMPTS = 5;
-/** Parts that are asked for at once, so that the way to the server is waited for once for all of them. */
-const READ_AT_ONCE = 8;
+/** Limit of concurrent reads of parts, so that they share round trips. */
+const MAX_READS_IN_FLIGHT = 8;
 
 export async function openSnapshots<State>(
   connection: NatsConnection,
@@ -119,7 +119,7 @@ async function readParts(
   const parts: Uint8Array[] = [];
   const hash = createHash("sha256");
   while (parts.length < head.parts) {
-    const next = Array.from({ length: Math.min(READ_AT_ONCE, head.parts - parts.length) }, (_, index) =>
+    const next = Array.from({ length: Math.min(MAX_READS_IN_FLIGHT, head.parts - parts.length) }, (_, index) =>
       bucket.get(partKey(key, head.id, parts.length + index)),
     );
     for (const entry of await Promise.all(next)) {

@@ -19,15 +19,15 @@ import { unlessUnstored } from "./unstored.ts";
 
 /** The stream under a log: entries at consecutive sequences, each with the fencing token of its writer. */
 export type LogStream = {
-  /** Makes the stream when it is not there, and makes sure that one that is there drops nothing by itself. */
+  /** Creates a missing stream, and ensures that an existing one drops nothing by itself. */
   ensure(): Promise<void>;
-  /** The token of the last entry; 0 when there is none. */
+  /** The token of the last entry; 0 for an empty log. */
   lastToken(): Promise<number>;
-  /** Appends without regard to what is there; returns the sequence. From then on a writer who expects another last entry is refused. */
+  /** Appends unconditionally; returns the sequence. From then on a writer that expects another last entry is refused. */
   fence(bytes: Uint8Array): Promise<number>;
   /** Entries from one sequence to another, both included, without a gap. */
   read(from: number, to: number): AsyncIterable<LogEntry>;
-  /** Appends behind exactly this sequence, and finds out what became of it when the answer is lost. */
+  /** Appends behind exactly this sequence, and finds out the outcome when the answer is lost. */
   append(bytes: Uint8Array, expectedLast: number, signal: AbortSignal): Promise<Appended>;
   /** Drops the entries before this sequence. */
   dropBefore(sequence: number): Promise<void>;
@@ -37,15 +37,15 @@ export type LogEntry = { readonly sequence: number; readonly token: number; read
 
 export type Appended =
   | { readonly kind: "written"; readonly sequence: number }
-  /** `deposed`: somebody else has written in this place. `refused`: the server does not take it. `unknown`: it may be on disk or not. */
+  /** `deposed`: another writer has written at this place. `refused`: the server does not take it. `unknown`: it may be on disk or not. */
   | { readonly kind: "deposed" | "refused" | "unknown"; readonly error: unknown };
 
 const TOKEN = "Muster-Token";
 const MESSAGE_ID = "Nats-Msg-Id";
 const TIMEOUT_MS = 5000;
-/** For so long is the truth about an entry looked for. */
+/** Time limit of finding the outcome of an entry. */
 const GIVE_UP_MS = 30_000;
-/** Passes over the tail that may be interrupted one after the other. */
+/** Limit of consecutive interrupted passes over the tail. */
 const READ_ATTEMPTS = 10;
 
 export async function openLogStream(
@@ -74,7 +74,7 @@ export async function openLogStream(
     const question = () => manager.streams.info(name);
     return (await unlessUnstored(send, { question, timeoutMs: TIMEOUT_MS, doing: `writing log ${name}` })).seq;
   };
-  /** Who wrote the entry at this sequence; undefined when there is none. */
+  /** Writer of the entry at this sequence; undefined without an entry. */
   const writerAt = async (sequence: number): Promise<string | undefined> => {
     const stored = await ask(connection, TIMEOUT_MS, () => manager.streams.getMessage(name, { seq: sequence }));
     return stored === null ? undefined : stored.header.get(MESSAGE_ID);
@@ -138,21 +138,21 @@ async function appendBehind(
       if (truth.writer === id) return { kind: "written", sequence: expectedLast + 1 };
       if (truth.writer !== undefined || isWrongSequence(error)) return { kind: "deposed", error };
       if (!lost) return { kind: "refused", error: writeFault(name, error) };
-      // It is not there and may still be on its way: sending it again is safe, because only one can have this place.
+      // It is missing and may still be in flight: sending it again is safe, because only one can have this place.
       await pause(backoffMs(attempt + 1, RETRY), giveUp);
       if (giveUp.aborted) return { kind: "unknown", error };
     }
   }
 }
 
-/** Asks until there is an answer, or it is time to give up. */
+/** Asks until an answer or the time limit. */
 async function findTruth(
   writerAt: () => Promise<string | undefined>,
   connection: NatsConnection,
   giveUp: AbortSignal,
 ): Promise<{ readonly kind: "known"; readonly writer: string | undefined } | { readonly kind: "unknown" }> {
   for (let attempt = 0; !giveUp.aborted && !connection.isClosed(); attempt += 1) {
-    // The pause comes first: that the connection is lost is told a moment after its requests have failed.
+    // The pause comes first: the loss of the connection is reported a moment after its requests have failed.
     await pause(backoffMs(attempt + 1, RETRY), giveUp);
     await connectionUp(connection, giveUp);
     try {

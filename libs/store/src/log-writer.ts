@@ -5,35 +5,38 @@ import type { Snapshot, Snapshots, SnapshotCodec } from "./log-snapshots.ts";
 import type { Appended, LogStream } from "./log-stream.ts";
 import { planBatch } from "./plan-batch.ts";
 
-/** What a decision wants to be remembered, and what to answer once it is. */
+/** The events of a decision, and its answer once they are on disk. */
 export type Decision<Event, Result> = { readonly events: readonly Event[]; readonly result: Result };
 
 /**
  * An event-sourced log with one writer. A decision sees the state after every decision before it, also those still on their way to disk; its answer is given
- * only when its events are on disk. Decisions that wait while a write is under way go together in the next one. A writer that was deposed cannot write: its
- * append names the sequence it believes to be the last, and is refused.
+ * only when its events are on disk. Decisions that wait during a write share the next one. A deposed writer cannot write: its
+ * append names an outdated last sequence, and is refused.
  */
 export type Log<State, Event> = AsyncDisposable & {
-  /** The state of what is on disk. Never mutated: each write makes a new one or `evolve` does so. */
+  /** The state on disk. Never mutated: `evolve` returns a new one. */
   readonly state: State;
   /** Sequence of the last entry on disk; 0 when empty. */
   readonly sequence: number;
   /**
-   * Decides and remembers. `decide` must be pure and fast; throwing a FaultError rejects this call alone. Rejects with FaultError unavailable when the entry
-   * could not be written or this writer is deposed (then nothing was remembered, or the answer is unknown: ask again with the same request id), and
+   * Decides and persists. `decide` must be pure and fast; throwing a FaultError rejects this call alone. Rejects with FaultError unavailable when the entry
+   * could not be written or this writer is deposed (then nothing was persisted, or the outcome is unknown: retry with the same request id), and
    * limit_exceeded when too many decisions wait, or the events of this one are larger than an entry may be. A decision without events, or that
    * throws, is answered once everything that it has seen is on disk.
    */
   transact<Result>(decide: (state: State) => Decision<Event, Result>): Promise<Result>;
   /** Aborted when this writer is deposed or the log is disposed: stop deciding, open again if still the leader. */
   readonly deposed: AbortSignal;
-  /** Told after events are on disk, in order, with the state after them. */
+  /** Calls the listener after events are on disk, in order, with the state after them. */
   onCommit(listener: (events: readonly Event[], state: State) => void): void;
 };
 
 export type LogConfig<State, Event> = {
   readonly stream: { readonly name: string; readonly subject: string };
-  /** One entry of the log holds the events of one or more decisions. With `join` each decision is encoded once, without it again with those that go beside it. */
+  /**
+   * One entry of the log holds the events of one or more decisions. With `join` each decision is encoded once, without it once more with the others of its
+   * entry.
+   */
   readonly events: ListCodec<Event>;
   readonly snapshots: {
     readonly bucket: string;
@@ -49,15 +52,15 @@ export type LogConfig<State, Event> = {
   readonly evolve: (state: State, event: Event) => State;
   /** Fencing token of the lead under which we write; goes into each entry's header. */
   readonly token: number;
-  /** Decisions that may wait at once; default 10000. */
+  /** Limit of waiting decisions; default 10000. */
   readonly maxWaiting?: number;
   /** Largest entry in bytes; default 512 KiB, at most what the server takes. One decision must fit. */
   readonly maxEntryBytes?: number;
   /** The signal of the lead under which we write: once aborted, the log is deposed. */
   readonly signal?: AbortSignal;
-  /** That of the lead: asked before each decision and each write, so that a process which was frozen past its lead writes nothing any more. */
+  /** `isHeld` of the lead: checked before each decision and each write, so that a process frozen past its lead writes nothing. */
   readonly isHeld?: () => boolean;
-  /** Told about a snapshot that could not be written; it is tried again later. By default a process warning. */
+  /** Called with a snapshot that could not be written; it is retried later. By default a process warning. */
   readonly onProblem?: (problem: Error) => void;
 };
 
@@ -66,7 +69,7 @@ export type LogWriterParts<State, Event> = {
   readonly stream: LogStream;
   readonly snapshots: Snapshots<State>;
   readonly recovered: Snapshot<State>;
-  /** Sequence of the snapshot that is there. */
+  /** Sequence of the stored snapshot. */
   readonly snapshotAt: number;
 };
 
@@ -87,10 +90,10 @@ const NO_BYTES = new Uint8Array();
 /** Room for the headers beside the events. */
 const HEADER_BYTES = 2048;
 const RETRY_AFTER_MS = 500;
-/** Disposing waits so long for what is under way. */
+/** Disposing waits this long for the write in flight. */
 const DISPOSE_MS = 5000;
 
-/** The one writer: decides against the tentative state, and writes what has gathered whenever the write before it is done. */
+/** The one writer: decides against the tentative state, and writes what has queued whenever the previous write is done. */
 export class LogWriter<State, Event> implements Log<State, Event> {
   readonly #connection: Pick<NatsConnection, "info">;
   readonly #config: LogConfig<State, Event>;
@@ -99,7 +102,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
   readonly #deposed = new AbortController();
   readonly #listeners: ((events: readonly Event[], state: State) => void)[] = [];
   #durable: Snapshot<State>;
-  /** What decisions see: as if everything that waits were on disk. */
+  /** The state for decisions: as if all queued events were on disk. */
   #tentative: State;
   #waiting: Waiting<State, Event>[] = [];
   #inFlight: readonly Waiting<State, Event>[] = [];
@@ -135,7 +138,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
   }
 
   transact<Result>(decide: (state: State) => Decision<Event, Result>): Promise<Result> {
-    // What is thrown in here rejects.
+    // A throw in here rejects.
     return new Promise((resolve, reject) => {
       this.#admit();
       const { events, answer } = attempt(() => decide(this.#tentative), { resolve, reject });
@@ -199,7 +202,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
     return Math.min(this.#config.maxEntryBytes ?? MAX_ENTRY_BYTES, payload - HEADER_BYTES);
   }
 
-  /** Throws when it is more than an entry may have. */
+  /** Throws when an entry cannot hold it. */
   #encode(events: readonly Event[]): Uint8Array {
     if (events.length === 0) return NO_BYTES;
     const bytes = this.#config.events.encode(events);
@@ -219,7 +222,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
   }
 
   async #write(): Promise<void> {
-    // Callers of the same turn go together.
+    // Callers of the same turn share an entry.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
       const { count, bytes } = nextEntry(this.#config, this.#waiting, this.#maxBytes());
@@ -246,7 +249,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
     this.#inFlight = [];
     this.#durable = { state: done.at(-1)?.state ?? this.#durable.state, sequence };
     const events = done.flatMap((one) => one.events);
-    if (events.length > 0) for (const listener of this.#listeners) tell(listener, events, this.#durable.state);
+    if (events.length > 0) for (const listener of this.#listeners) notify(listener, events, this.#durable.state);
     for (const { answer } of done) answer();
     this.#snapshotter.offer(this.#durable);
   }
@@ -263,7 +266,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
   }
 }
 
-/** A refusal is an answer, too: what it was decided from has to be on disk before anybody hears of it. */
+/** A refusal is an answer, too: the state behind it has to be on disk before the caller learns of it. */
 function attempt<Event, Result>(
   decide: () => Decision<Event, Result>,
   { resolve, reject }: { readonly resolve: (result: Result) => void; readonly reject: (error: unknown) => void },
@@ -290,7 +293,7 @@ function nextEntry<State, Event>(
     const together = waiting.slice(0, count).filter(({ events }) => events.length > 0);
     if (together.length === 0) return { count, bytes: undefined };
     const bytes = encodeTogether(config.events, together);
-    // Where bytes are more than the sum of their parts, fewer decisions go together.
+    // Where the whole is larger than its parts, fewer decisions share an entry.
     if (bytes.length <= limitBytes || count === 1) return { count, bytes };
     count = Math.floor(count / 2);
   }
@@ -350,8 +353,8 @@ function outOfOrder(name: string, because: string, cause: unknown): FaultError {
   );
 }
 
-/** A listener that throws is a defect of its owner: the process hears of it, the log goes on. */
-function tell<State, Event>(
+/** A listener that throws is a defect of its owner: it becomes an uncaught exception, and the log continues. */
+function notify<State, Event>(
   listener: (events: readonly Event[], state: State) => void,
   events: readonly Event[],
   state: State,

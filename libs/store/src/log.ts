@@ -20,7 +20,7 @@ export async function openLog<State, Event>(
   refuseIfStale(config, await stream.lastToken());
   const snapshots = await openSnapshots(connection, config.snapshots);
   const fence = await stream.fence(config.events.encode([]));
-  // Read after the fence: whatever an older writer still did is before it.
+  // Read after the fence: every write of an older writer is before it.
   let snapshot = await snapshots.read();
   for (;;) {
     if (snapshot !== undefined && snapshot.sequence > fence)

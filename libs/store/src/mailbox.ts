@@ -1,4 +1,4 @@
-/** What callbacks put in and one loop takes out, in order. Unbounded: whoever fills it has to have flow control. */
+/** A queue from callbacks to one loop. Unbounded: its producer must have flow control. */
 export type Mailbox<Item> = {
   put(item: Item): void;
   /** After what is in it, taking rejects with this error. */

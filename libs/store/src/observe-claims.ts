@@ -15,20 +15,20 @@ import { openListeners } from "./listeners.ts";
 export type ClaimsObserver = AsyncDisposable & {
   /** undefined until the watch has caught up for the first time. */
   current(): ObservedClaims | undefined;
-  /** Grows with every change that is told. */
+  /** Grows with every reported change. */
   changes(): number;
-  /** Called when a session appears or dies, when a lock changes, and when the watch ends; not when a session is renewed. Returns the way to stop. */
+  /** Called when a session appears or dies, when a lock changes, and when the watch ends; not when a session is renewed. Returns the function that stops. */
   onChange(listener: () => void): () => void;
   /** Resolves at the next such change, after the time, or when the signal is aborted. */
   changed(signal: AbortSignal, withinMs?: number): Promise<void>;
-  /** Asks the bucket itself whether the session is buried. It stays so, as the id of a session is never used again. */
+  /** Asks the bucket whether the session has ended, which is final: an id of a session is never reused. */
   isGone(session: string): Promise<boolean>;
   /** Why the watch has ended, if it has. */
   failure(): { readonly error: unknown } | undefined;
 };
 
 /** Sessions that are known to be gone. Forgetting one costs a read. */
-const GONE_MAX = 1000;
+const MAX_GONE = 1000;
 
 export function observeClaims(bucket: Bucket<unknown>, ttlMs: number, now: () => number): ClaimsObserver {
   const stop = new AbortController();
@@ -38,16 +38,16 @@ export function observeClaims(bucket: Bucket<unknown>, ttlMs: number, now: () =>
   let synced = false;
   let changes = 0;
   let failure: { readonly error: unknown } | undefined;
-  const tell = (): void => {
+  const notify = (): void => {
     changes += 1;
-    listeners.tell();
+    listeners.notify();
   };
-  /** Whether it is news for anybody. */
+  /** Whether listeners need to know. */
   const see = (change: Exclude<Change<unknown>, { kind: "synced" }>): boolean => {
     const { key, revision } = change.kind === "put" ? change.entry : change;
     const name = nameOfKey(key);
     if (name === undefined) return false;
-    if (name.of === "lock") {
+    if (name.kind === "lock") {
       if (change.kind === "delete") return locks.delete(name.lock);
       locks.set(name.lock, { session: readClaim(change.entry.value), revision });
       return true;
@@ -61,12 +61,12 @@ export function observeClaims(bucket: Bucket<unknown>, ttlMs: number, now: () =>
     for await (const change of bucket.watch({ signal: stop.signal })) {
       if (change.kind === "synced") synced = true;
       else if (!see(change)) continue;
-      tell();
+      notify();
     }
   };
   const following = follow().catch((error: unknown) => {
     failure = { error };
-    tell();
+    notify();
   });
   const current: ObservedClaims = { sessions, locks };
   return {
@@ -83,14 +83,14 @@ export function observeClaims(bucket: Bucket<unknown>, ttlMs: number, now: () =>
   };
 }
 
-/** Asks once for all who want to know at the same time, and never again about one that is gone. */
+/** Concurrent callers share one read, and an ended session is never read again. */
 function rememberGone(ask: (session: string) => Promise<boolean>): (session: string) => Promise<boolean> {
   const answers = new Map<string, Promise<boolean>>();
   return (session) => {
     const known = answers.get(session);
     if (known !== undefined) return known;
     const [oldest] = answers.keys();
-    if (oldest !== undefined && answers.size >= GONE_MAX) answers.delete(oldest);
+    if (oldest !== undefined && answers.size >= MAX_GONE) answers.delete(oldest);
     const answer = ask(session);
     answers.set(session, answer);
     const forget = (): boolean => answers.delete(session);

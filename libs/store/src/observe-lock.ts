@@ -21,10 +21,10 @@ export function observeLock(bucket: Bucket<LockRecord>, lock: string, now: () =>
   let current: ObservedLock | undefined;
   let failure: { readonly error: unknown } | undefined;
   const see = (record: LockRecord | undefined, revision: number): void => {
-    // A watch that is behind does not turn back what a read has shown.
+    // A watch that is behind does not override a newer read.
     if (current !== undefined && revision <= current.revision) return;
     current = { record, revision, seenAtMs: now() };
-    listeners.tell();
+    listeners.notify();
   };
   const follow = async (): Promise<void> => {
     for await (const change of bucket.watch({ filter: lock, signal: stop.signal })) {
@@ -35,7 +35,7 @@ export function observeLock(bucket: Bucket<LockRecord>, lock: string, now: () =>
   };
   const following = follow().catch((error: unknown) => {
     failure = { error };
-    listeners.tell();
+    listeners.notify();
   });
   return {
     current: () => current,

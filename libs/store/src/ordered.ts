@@ -26,11 +26,11 @@ export type OrderedOptions = {
   /** The last message of each subject and what follows, or everything from this sequence on. */
   readonly from: "last-of-each-subject" | number;
   readonly signal: AbortSignal;
-  /** Told by the server that leads the stream, which has every write that was acknowledged before; another one may be behind. */
+  /** Reads from the leader of the stream, which has every acknowledged write; another server may be behind. */
   readonly atLeader?: boolean;
   /** Time for the request that begins the pass; default 5000. */
   readonly timeoutMs?: number;
-  /** Told each time that the server proves that nothing has been missed. */
+  /** Called each time that the server proves that nothing has been missed. */
   readonly onAlive?: () => void;
 };
 
@@ -42,14 +42,14 @@ export const SILENCE_MS = 3 * HEARTBEAT_MS;
 const INACTIVE_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 5000;
 /** On which server a consumer is, is drawn by lot: of three the one that leads is missed so often in one case of thousands. */
-const DRAWS_MAX = 20;
+const MAX_DRAWS = 20;
 /** Of status messages from the server: heartbeat or flow control. */
 const CONTROL = 100;
 
 /**
- * One pass over a stream in its order: messages, and, from the last of each subject, `caught-up` once every subject that was there at the beginning has been told.
- * Goes on until the signal; rejects with FaultError unavailable as soon as a message may have been missed (a gap, a lost connection, silence). What to do then is
- * up to the caller.
+ * One pass over a stream in its order: messages, and, from the last of each subject, `caught-up` once every subject that existed at the beginning has been
+ * read. Runs until the signal; rejects with FaultError unavailable as soon as a message may have been missed (a gap, a lost connection, silence). The caller
+ * decides what follows.
  */
 export async function* orderedPass(
   connection: NatsConnection,
@@ -77,7 +77,8 @@ export async function* orderedPass(
   if (signal.aborted) stop();
   let consumer: Consumer | undefined;
   try {
-    const there = options.from === "last-of-each-subject" ? await lookInto(connection, manager, options) : undefined;
+    const there =
+      options.from === "last-of-each-subject" ? await countSubjects(connection, manager, options) : undefined;
     consumer = await drawConsumer(connection, manager, options, there?.leader);
     consumer.hear(hear);
     yield* read(connection, mailbox.take, there?.subjects, options.onAlive);
@@ -109,7 +110,7 @@ async function drawConsumer(
   options: OrderedOptions,
   leader: string | undefined,
 ): Promise<Consumer> {
-  for (let draw = 1; draw <= DRAWS_MAX; draw += 1) {
+  for (let draw = 1; draw <= MAX_DRAWS; draw += 1) {
     const consumer = await addConsumer(connection, manager, options);
     if (options.atLeader !== true || leader === undefined || consumer.server === leader) return consumer;
     consumer.end();
@@ -176,10 +177,10 @@ function startOf(
 type There = { readonly leader: string | undefined; readonly subjects: Set<string> };
 
 /**
- * The number of subjects alone would not do: one that gets a new message while the old one waits is told after those that are newer than the pass, and what the server
- * counts as pending lags behind what it has stored.
+ * A count of subjects is not enough: one that gets a new message while the old one waits is delivered after those newer than the pass, and the server's
+ * pending count lags behind what it has stored.
  */
-async function lookInto(
+async function countSubjects(
   connection: NatsConnection,
   manager: JetStreamManager,
   { stream, subject, timeoutMs = REQUEST_TIMEOUT_MS }: OrderedOptions,
@@ -195,13 +196,13 @@ async function lookInto(
 async function* read(
   connection: NatsConnection,
   take: () => Promise<Msg>,
-  untold: Set<string> | undefined,
+  pendingSubjects: Set<string> | undefined,
   onAlive: (() => void) | undefined,
 ): AsyncGenerator<StreamMessage | { readonly kind: "caught-up" }, undefined> {
   let delivered = 0;
-  let caughtUp = untold === undefined;
+  let caughtUp = pendingSubjects === undefined;
   onAlive?.();
-  if (untold?.size === 0) {
+  if (pendingSubjects?.size === 0) {
     caughtUp = true;
     yield { kind: "caught-up" };
   }
@@ -214,7 +215,7 @@ async function* read(
       if (sent === undefined || sent === "") continue;
       if (Number(sent) !== delivered) throw unavailable(`message ${delivered + 1} of ${sent} was lost`);
       onAlive?.();
-      // Idle, the server has sent all there is: what has not been told has gone without a mark.
+      // Idle, the server has sent everything: a subject that is still missing has vanished without a mark.
       if (!caughtUp && !isStalled(message)) {
         caughtUp = true;
         yield { kind: "caught-up" };
@@ -232,8 +233,8 @@ async function* read(
       headers: message.headers,
       sequence: position.sequence,
     };
-    untold?.delete(message.subject);
-    if (!caughtUp && untold?.size === 0) {
+    pendingSubjects?.delete(message.subject);
+    if (!caughtUp && pendingSubjects?.size === 0) {
       caughtUp = true;
       yield { kind: "caught-up" };
     }

@@ -3,21 +3,21 @@ import type { About, ObservedClaims } from "./decide-claim.ts";
 export type LiveSession = {
   readonly id: string;
   readonly holder: string;
-  /** undefined: nobody understands what the session says of itself. */
+  /** undefined: the session's record is unreadable. */
   readonly about: About | undefined;
 };
 
 export type SeenLock = {
   readonly key: string;
-  /** Who took it last; undefined when nobody understands who. */
+  /** The last session that took it; undefined when its record is unreadable. */
   readonly session: string | undefined;
   /** Fencing token of who took it last. */
   readonly token: number;
-  /** Nobody live is seen to have it. Whoever takes it finds out whether that is so. */
+  /** No live session is seen to have it. An attempt to take it verifies that. */
   readonly free: boolean;
 };
 
-/** All that live and what they have, by id and by key. A lock that nobody ever took, or that was given up, is not there. */
+/** All live sessions and their locks, by id and by key. A lock that was never taken, or was released, is missing. */
 export type SessionsView = {
   readonly sessions: ReadonlyMap<string, LiveSession>;
   readonly locks: ReadonlyMap<string, SeenLock>;

@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { backoffMs, pause, TIMER_MS_MAX } from "@muster/backoff";
+import { backoffMs, pause, MAX_TIMER_MS } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
 import type { NatsConnection } from "@nats-io/nats-core";
 import type { Bucket } from "./bucket.ts";
 import { openClaims, type SessionLock } from "./claim-locks.ts";
 import { jsonText } from "./codec.ts";
 import { RETRY } from "./connection-events.ts";
-import { decideBurial, sessionKey, type About, type SessionRecord } from "./decide-claim.ts";
+import { decideExpiry, sessionKey, type About, type SessionRecord } from "./decide-claim.ts";
 import { holdRecord, type Held, type HeldRecord } from "./hold-record.ts";
 import { observeClaims, type ClaimsObserver } from "./observe-claims.ts";
 import { openLocks } from "./open-locks.ts";
@@ -14,26 +14,31 @@ import { buildSessionsView, type SessionsView } from "./sessions-view.ts";
 import { countLock } from "./telemetry.ts";
 
 export type Session = {
-  /** Never used again: whoever begins anew is somebody else. */
+  /** Never reused: every new beginning gets a new id. */
   readonly id: string;
-  /** Aborted as soon as the session may be lost, and with it all its locks; and when we are told to stop. */
+  /** Aborted as soon as the session may be lost, and with it all its locks; and when the caller stops. */
   readonly signal: AbortSignal;
   /**
-   * Whether the session is live and at work at this moment, by our monotonic clock; aborts the signal when it is not live. A process that was frozen may run other work before the
-   * timer that aborts the signal: ask before each effect that is not fenced by a lock's token.
+   * Whether the session is live and at work at this moment, by our monotonic clock; aborts the signal when it is not live. A process that was frozen may run
+   * other work before the timer that aborts the signal: ask before each effect that is not fenced by a lock's token.
    */
   readonly isHeld: () => boolean;
   /**
-   * Takes a lock, which is then this session's until it is unlocked or the session ends; the same again for one that it has. undefined when somebody live has it or was
-   * faster, and once the session is to end. Tries on while the server does not answer, so that no lock is left of which nobody knows.
-   * Rejects with FaultError invalid_request (key) and limit_exceeded (size of the bucket).
+   * Takes a lock until it is unlocked or the session ends; returns the same again for one that it has. undefined when a live session has it or was faster,
+   * and once the session is to end. Retries while the server does not answer, so that no unknown lock is left behind. Rejects with FaultError invalid_request
+   * (key) and limit_exceeded (size of the bucket).
    */
   lock(key: string): Promise<SessionLock | undefined>;
-  /** Gives the lock up, if it is still this session's. Tries on while the server does not answer: a lock that is left is free as soon as the session is lost. */
+  /**
+   * Gives the lock up, if it is still this session's. Tries on while the server does not answer: a lock that is left is free as soon as the session is lost.
+   */
   unlock(lock: SessionLock): Promise<void>;
   /** What is seen now; the same object until something changes. This session is in it. */
   view(): SessionsView;
-  /** Called at once, as long as this session lives, when any session appears or dies and when any lock changes: the time to look for locks that are free. Returns the way to stop. */
+  /**
+   * Called immediately, while this session lives, when any session appears or ends and when any lock changes: the time to check for free locks. Returns the
+   * function that stops.
+   */
   onChange(listener: () => void): () => void;
 };
 
@@ -56,17 +61,20 @@ export type SessionsOptions = {
 
 /** Some 300,000 locks. */
 const CLAIMS_BYTES = 64 * 1024 * 1024;
-/** Until the next session, after one that was lost or could not be made. Grows with each that was short-lived: its work was taken up by others, and given back, for nothing. */
-const NEXT_SESSION = { firstMs: 500, mostMs: 30_000 };
+/**
+ * Until the next session, after one that was lost or could not be made. Grows with each short-lived one: others took over its work, and released it, for
+ * nothing.
+ */
+const NEXT_SESSION = { firstMs: 500, maxMs: 30_000 };
 /** A session that lived this long was not short-lived. */
 const SETTLED_MS = 60_000;
 
 /**
- * Runs `work` with a live session, again with a new one when it was lost, until the signal. A session has any number of locks, which cost no writes while it lives: one that
- * falls silent loses all of them at once, and all others hear of it. When stopped, the locks and the session are given up at once.
+ * Runs `work` with a live session, again with a new one when it was lost, until the signal. A session has any number of locks, which cost no writes while it
+ * lives: one that falls silent loses all of them together, and all others are notified. When stopped, the locks and the session are released immediately.
  * Work is never run twice at a time: the next session waits until the work of the last one has returned. Work that returns by itself gives the session up.
- * Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError limit_exceeded (`about` is too large, the bucket is full)
- * and unavailable (the connection is closed for good).
+ * Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError limit_exceeded (`about` is too large, the
+ * bucket is full) and unavailable (the connection is closed for good).
  */
 export async function withSessions(
   connection: NatsConnection,
@@ -86,18 +94,18 @@ export async function runSessions(
 ): Promise<void> {
   const { ttlMs, signal, now = () => performance.now() } = options;
   await using observer = observeClaims(bucket, ttlMs, now);
-  await using _burying = burySilent(bucket, observer, now);
+  await using _expiry = deleteSilentSessions(bucket, observer, now);
   const context = { bucket, observer, options, now };
-  const told = (state: SessionState): void => {
+  const report = (state: SessionState): void => {
     countLock(bucket.name, state);
     options.onChange?.(state);
   };
   for (let shortLived = 0; ;) {
-    told("waiting");
+    report("waiting");
     const started = await startSession(context);
     if (started === undefined) return;
-    told("live");
-    const hold = { record: heldSession(context, started), onLost: () => told("lost"), signal, now };
+    report("live");
+    const hold = { record: heldSession(context, started), onLost: () => report("lost"), signal, now };
     const { heldMs } = await holdRecord(hold, (held) => runSession(context, started.id, held, work));
     if (signal.aborted) return;
     shortLived = heldMs < SETTLED_MS ? shortLived + 1 : 0;
@@ -114,7 +122,7 @@ type SessionContext = {
 
 type StartedSession = { readonly id: string; readonly revision: number; readonly sentAtMs: number };
 
-/** undefined when the signal came first. An attempt whose answer was lost leaves a session that nobody renews, and is buried. */
+/** undefined when the signal came first. An attempt whose answer was lost leaves a session that is never renewed, and is deleted. */
 async function startSession({ bucket, observer, options, now }: SessionContext): Promise<StartedSession | undefined> {
   const { signal } = options;
   for (let failures = 0; !signal.aborted;) {
@@ -147,7 +155,7 @@ function heldSession({ bucket, observer, options }: SessionContext, session: Sta
     ...session,
     ttlMs: options.ttlMs,
     renew: (revision) => bucket.update(key, recordOf(options), revision),
-    // Nobody else makes a session of this id, so that it is ours as long as it is there.
+    // Only this process makes a session of this id, so that it is ours while it exists.
     find: async () => (await bucket.get(key))?.revision,
     giveUp: (revision) => bucket.delete(key, revision),
     onTaken: (lose) => {
@@ -210,35 +218,35 @@ async function runSession(
   }
 }
 
-/** Deletes the keys of sessions that have fallen silent, whoever's they were: that is what frees their locks. All who follow the bucket do it; the first one succeeds. */
-function burySilent(bucket: Bucket<unknown>, observer: ClaimsObserver, now: () => number): AsyncDisposable {
+/** Deletes the keys of silent sessions, which frees their locks. Every follower of the bucket tries; the first one succeeds. */
+function deleteSilentSessions(bucket: Bucket<unknown>, observer: ClaimsObserver, now: () => number): AsyncDisposable {
   const stop = new AbortController();
-  const bury = async (): Promise<void> => {
+  const deleteSilent = async (): Promise<void> => {
     for (let failures = 0; !stop.signal.aborted && observer.failure() === undefined;) {
-      let waitMs = TIMER_MS_MAX;
+      let waitMs = MAX_TIMER_MS;
       let failed = false;
       for (const [id, session] of observer.current()?.sessions ?? []) {
-        const decision = decideBurial(session, now());
-        if (decision.do === "wait") {
+        const decision = decideExpiry(session, now());
+        if (decision.kind === "wait") {
           waitMs = Math.min(waitMs, decision.forMs);
           continue;
         }
-        const buried = await bucket.delete(sessionKey(id), decision.revision).then(
+        const deleted = await bucket.delete(sessionKey(id), decision.revision).then(
           () => true,
           () => false,
         );
-        // It was renewed, or buried by another, which the watch tells; or the server is away.
-        if (!buried) failed = true;
+        // It was renewed, or deleted by another follower, which the watch reports; or the server is away.
+        if (!deleted) failed = true;
       }
       failures = failed ? failures + 1 : 0;
       await observer.changed(stop.signal, failed ? Math.min(waitMs, backoffMs(failures, RETRY)) : waitMs);
     }
   };
-  const burying = bury();
+  const deleting = deleteSilent();
   return {
     [Symbol.asyncDispose]: async () => {
       stop.abort();
-      await burying;
+      await deleting;
     },
   };
 }

@@ -1,15 +1,15 @@
 import { metrics, type BatchObservableCallback } from "@opentelemetry/api";
 import type { NatsConnection } from "@nats-io/nats-core";
 
-/** By all that is in it; `bytesMax` is undefined where it has no limit. */
-export type Fill = { readonly bytes: number; readonly bytesMax: number | undefined };
+/** By all that is in it; `maxBytes` is undefined where it has no limit. */
+export type Fill = { readonly bytes: number; readonly maxBytes: number | undefined };
 
 /** A process opens some buckets twice, and one answer is enough of each. */
 const shown = new WeakMap<NatsConnection, Set<string>>();
 
 /**
- * Shows from now on, until the connection is closed, how full the bucket of this name is: `look` is asked whenever the metrics are read. A look that rejects leaves
- * what was seen last: why a server does not answer is told elsewhere.
+ * Exports how full the bucket of this name is, until the connection is closed: each scrape calls `look`. When it rejects the last value stays; another metric
+ * reports why a server does not answer.
  */
 export function showFill(connection: NatsConnection, name: string, look: () => Promise<Fill>): void {
   const known = shown.get(connection) ?? new Set();
@@ -19,17 +19,17 @@ export function showFill(connection: NatsConnection, name: string, look: () => P
   const bytes = meter.createObservableGauge("muster.bucket.bytes", {
     description: "What the server keeps of a bucket, marks of what was deleted included",
   });
-  const bytesMax = meter.createObservableGauge("muster.bucket.bytes.max", {
+  const maxBytes = meter.createObservableGauge("muster.bucket.bytes.max", {
     description: "What a bucket may have: beyond it, writes are refused",
   });
   const attributes = { "db.system.name": "nats", "db.collection.name": name };
   const observe: BatchObservableCallback = async (result) => {
     const fill = await look().catch(() => undefined);
-    if (fill?.bytesMax === undefined) return;
+    if (fill?.maxBytes === undefined) return;
     result.observe(bytes, fill.bytes, attributes);
-    result.observe(bytesMax, fill.bytesMax, attributes);
+    result.observe(maxBytes, fill.maxBytes, attributes);
   };
-  const gauges = [bytes, bytesMax];
+  const gauges = [bytes, maxBytes];
   meter.addBatchObservableCallback(observe, gauges);
   const stop = (): void => meter.removeBatchObservableCallback(observe, gauges);
   connection.closed().then(stop, stop);

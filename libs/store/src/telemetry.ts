@@ -11,8 +11,8 @@ const SCOPE = "@muster/store";
 let made: { readonly by: MeterProvider; readonly instruments: Instruments } | undefined;
 
 /**
- * Measures one operation on a bucket or log, and makes a span of it when it is part of a trace: work that nobody asked for, such as a watcher's thousands of writes, makes
- * none. Attributes are names of buckets and logs, never of keys.
+ * Measures one operation on a bucket or log, and makes a span of it within a trace. Background work, such as a watcher's thousands of writes, makes none.
+ * Attributes are names of buckets and logs, never of keys.
  */
 export async function observed<Result>(
   operation: Operation,

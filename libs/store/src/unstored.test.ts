@@ -39,7 +39,7 @@ it.each([
 
 it("asks nothing where the write is answered in time", async () => {
   const question = (): never => {
-    throw new Error("nobody asked for this");
+    throw new Error("unexpected question");
   };
   expect(await unlessUnstored(() => Promise.resolve(7), { question, timeoutMs: TIMEOUT_MS, doing: "" })).toBe(7);
 });

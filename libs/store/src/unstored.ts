@@ -2,8 +2,9 @@ import { FaultError } from "@muster/faults";
 import { RETRY_AFTER_MS } from "./jetstream-fault.ts";
 
 /**
- * Sends a write, and says what its silence means: a server whose disk is full or fails does not answer who writes, and answers questions as ever. Where half of the time has
- * passed it is asked one meanwhile, so that nobody waits longer to know. Rejects as the write does, but with unavailable, disk of nats, where only the question was answered.
+ * Sends a write, and interprets its silence: a server whose disk is full or fails does not answer writes, and answers reads as usual. After half of the time
+ * limit it gets a read, so that the result needs no extra time. Rejects as the write does, but with unavailable, disk of nats, where only the read was
+ * answered.
  */
 export async function unlessUnstored<Reply>(
   write: () => Promise<Reply>,

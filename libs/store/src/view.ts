@@ -22,11 +22,11 @@ export type ViewOptions = {
   readonly filter?: string;
   /** Gives up waiting for the first catching up. */
   readonly signal?: AbortSignal;
-  /** Told of each interruption and when the next attempt is made. */
+  /** Called on each interruption, with the time until the next attempt. */
   readonly onProblem?: (error: unknown, retryInMs: number) => void;
   /**
-   * Told when the view follows the bucket no more although nobody has asked for that: it stays as it is, and its owner should not go on with it. By default the
-   * process ends with the error, unless it says that the connection was closed.
+   * Called when the view stops following without a request: its content stays stale, and its owner should stop. By default the process ends with the error,
+   * unless the connection was closed.
    */
   readonly onEnd?: (error: unknown) => void;
   /** Monotonic milliseconds. */
@@ -37,8 +37,8 @@ export type ViewOptions = {
 export type Watchable<Value> = { readonly watch: (options: WatchOptions) => AsyncIterable<Change<Value>> };
 
 /**
- * Resolves once the view has caught up. Follows the bucket until disposed, across reconnects and refusals: keys that were deleted in between vanish and listeners
- * are told. Once the connection is closed for good the view stays as it is, its age grows, and `onEnd` is told.
+ * Resolves once the view has caught up. Follows the bucket until disposed, across reconnects and refusals: keys that were deleted in between vanish and
+ * listeners are called. Once the connection is closed for good the view stays as it is, its age grows, and `onEnd` is called.
  */
 export async function openView<Value>(bucket: Watchable<Value>, options: ViewOptions = {}): Promise<View<Value>> {
   const { filter, onProblem, onEnd = endLoudly, now = () => performance.now() } = options;
@@ -113,7 +113,7 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
   };
 }
 
-/** Reading a view that follows nothing leads to wrong decisions; whoever supervises the process starts one that follows. */
+/** A stale view leads to wrong decisions: the supervisor restarts the process with a fresh one. */
 function endLoudly(error: unknown): void {
   if (faultOf(error)?.code === "unavailable") return;
   queueMicrotask(() => {

@@ -10,7 +10,7 @@ export type Entry<Value> = { readonly key: string; readonly value: Value; readon
 export type Change<Value> =
   | { readonly kind: "put"; readonly entry: Entry<Value> }
   | { readonly kind: "delete"; readonly key: string; readonly revision: number }
-  /** Everything that was there when the watch began has been told. */
+  /** Everything that existed when the watch began has been reported. */
   | { readonly kind: "synced" };
 
 export type WatchTarget<Value> = {
@@ -30,7 +30,7 @@ export type WatchTarget<Value> = {
 };
 
 /**
- * Passes over the bucket, again after each interruption, and tells what differs from what was told before. Each pass begins with every key's last value, so
+ * Passes over the bucket, again after each interruption, and reports what differs from the reports before. Each pass begins with every key's last value, so
  * whatever happened in between (also to keys whose mark of deletion has vanished, also to the whole bucket) is found by comparison.
  */
 export async function* watchBucket<Value>(
@@ -38,8 +38,8 @@ export async function* watchBucket<Value>(
   target: WatchTarget<Value>,
 ): AsyncGenerator<Change<Value>, undefined> {
   const { signal, onStatus } = target;
-  /** Keys told, with the revision told. */
-  const told = new Map<string, number>();
+  /** Reported keys, with the reported revision. */
+  const reported = new Map<string, number>();
   let created: string | undefined;
   let synced = false;
   let failures = 0;
@@ -48,10 +48,10 @@ export async function* watchBucket<Value>(
     if (signal.aborted) return;
     try {
       const now = await target.created();
-      // Keys stay, so that the missing ones are told as deleted; their revisions mean nothing in the new bucket.
-      if (created !== now) for (const key of told.keys()) told.set(key, 0);
+      // Keys stay, so that the missing ones are reported as deleted; their revisions mean nothing in the new bucket.
+      if (created !== now) for (const key of reported.keys()) reported.set(key, 0);
       created = now;
-      for await (const change of onePass(connection, target, told)) {
+      for await (const change of onePass(connection, target, reported)) {
         failures = 0;
         if (change.kind !== "synced") yield change;
         else if (!synced) {
@@ -73,7 +73,7 @@ export async function* watchBucket<Value>(
 async function* onePass<Value>(
   connection: NatsConnection,
   target: WatchTarget<Value>,
-  told: Map<string, number>,
+  reported: Map<string, number>,
 ): AsyncGenerator<Change<Value>, undefined> {
   const { stream, prefix, filter, signal } = target;
   const met = new Set<string>();
@@ -90,9 +90,9 @@ async function* onePass<Value>(
   });
   for await (const message of pass) {
     if (message.kind === "caught-up") {
-      for (const key of told.keys()) {
+      for (const key of reported.keys()) {
         if (met.has(key)) continue;
-        told.delete(key);
+        reported.delete(key);
         yield { kind: "delete", key, revision };
       }
       met.clear();
@@ -105,14 +105,14 @@ async function* onePass<Value>(
     const { key, entry } = target.read(message);
     if (!caughtUp) met.add(key);
     if (entry !== undefined) {
-      if (told.get(key) === entry.revision) continue;
-      told.set(key, entry.revision);
+      if (reported.get(key) === entry.revision) continue;
+      reported.set(key, entry.revision);
       yield { kind: "put", entry };
-    } else if (told.delete(key)) yield { kind: "delete", key, revision };
+    } else if (reported.delete(key)) yield { kind: "delete", key, revision };
   }
 }
 
-/** Makes ready for the next attempt, or throws the error after which there is none. */
+/** Prepares the next attempt, or throws the error that ends the watch. */
 async function prepareNext<Value>(
   connection: NatsConnection,
   target: WatchTarget<Value>,
@@ -123,6 +123,6 @@ async function prepareNext<Value>(
   // The next attempt says so when the bucket is still not there.
   if (jetStreamCode(error) === JETSTREAM.streamNotFound) await target.ensure().catch(() => undefined);
   else if (faultOf(toFault(error, `watching ${target.name}`))?.code === "unavailable") return;
-  // Whoever begins learns at once that he may not; where it went well before, it may do so again.
+  // A first refusal fails the caller immediately; after a successful pass a refusal may pass.
   else if (!synced || !isRefusal(error)) throw error;
 }

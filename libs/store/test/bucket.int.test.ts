@@ -25,17 +25,17 @@ function machines(config: Partial<BucketConfig<Machine>> = {}): Promise<Bucket<M
   return openBucket(connection, { name: freshName("machines"), codec: jsonCodec<Machine>(), ...config });
 }
 
-/** Collects what a watch tells until it is stopped. */
-function collect(bucket: Bucket<Machine>, filter?: string): { told: string[]; stop: () => Promise<void> } {
-  const told: string[] = [];
+/** Collects the reports of a watch until it is stopped. */
+function collect(bucket: Bucket<Machine>, filter?: string): { changes: string[]; stop: () => Promise<void> } {
+  const changes: string[] = [];
   const stop = new AbortController();
   const read = async (): Promise<void> => {
     for await (const change of bucket.watch({ signal: stop.signal, ...(filter !== undefined && { filter }) }))
-      told.push(line(change));
+      changes.push(line(change));
   };
   const reading = read();
   return {
-    told,
+    changes,
     stop: async () => {
       stop.abort();
       await reading;
@@ -55,7 +55,7 @@ function line(change: Change<Machine>): string {
 }
 
 describe("writing", () => {
-  it("gives back what was written, with its revision", async () => {
+  it("returns what was written, with its revision", async () => {
     const bucket = await machines();
     const revision = await bucket.create("rack.1", { name: "one" });
     expect(await bucket.get("rack.1")).toEqual({ key: "rack.1", value: { name: "one" }, revision });
@@ -87,7 +87,7 @@ describe("writing", () => {
         expect(result.reason).toMatchObject({ fault: { code: "conflict", expectedRevision: revision } });
   });
 
-  it("refuses to update or delete what was changed or deleted by somebody else", async () => {
+  it("refuses to update or delete what was changed or deleted concurrently", async () => {
     const bucket = await machines();
     const first = await bucket.create("a", { name: "one" });
     const second = await bucket.update("a", { name: "two" }, first);
@@ -110,7 +110,7 @@ describe("writing", () => {
     },
   );
 
-  it("says which value of which bucket is too large, how large it is and what the limit is", async () => {
+  it("names the value and bucket that is too large, its size and the limit", async () => {
     const bucket = await machines({ maxValueBytes: 100 });
     await expect(bucket.create("big", { name: "x".repeat(200) })).rejects.toMatchObject({
       fault: { code: "limit_exceeded", what: `value of ${bucket.name}/big with 211 bytes`, limit: 100 },
@@ -128,7 +128,7 @@ describe("writing", () => {
 
   it("says that the bucket is full, and can still delete from it", async () => {
     const { name } = await machines({ maxBytes: 4096, maxValueBytes: 1024 });
-    // Whoever leaves the limits as they are is told what they are.
+    // A caller without limits gets those of the bucket.
     const bucket = await machines({ name, fullRetryAfterMs: 70 });
     const revisions: number[] = [];
     const fill = async (): Promise<void> => {
@@ -199,9 +199,9 @@ describe("values that do not decode", () => {
     await bucket.create("good", { name: "good" });
     const bad = await bucket.create("bad", { name: "bad" });
     const watched = collect(bucket);
-    await until("the watch has caught up", () => watched.told.includes("synced"));
+    await until("the watch has caught up", () => watched.changes.includes("synced"));
     await connection.request(`$KV.${bucket.name}.bad`, "{");
-    await until("the watch has told", () => watched.told.includes("delete bad"));
+    await until("the watch has reported it", () => watched.changes.includes("delete bad"));
     await watched.stop();
     expect((await bucket.list()).map(({ key }) => key)).toEqual(["good"]);
     expect(reported).toEqual(Array(2).fill(`decoding ${bucket.name}/bad at revision ${bad + 1}`));
@@ -299,56 +299,56 @@ describe("modifying", () => {
 });
 
 describe("watching", () => {
-  it("tells what is there, then that this was all, then every change", async () => {
+  it("reports the present entries, then their end, then every change", async () => {
     const bucket = await machines();
     const a = await bucket.create("a", { name: "one" });
     const watched = collect(bucket);
-    await until("it has caught up", () => watched.told.includes("synced"));
+    await until("it has caught up", () => watched.changes.includes("synced"));
     const second = await bucket.update("a", { name: "two" }, a);
     await bucket.create("b", { name: "three" });
     await bucket.delete("a", second);
-    await until("all is told", () => watched.told.includes("delete a"));
+    await until("everything is reported", () => watched.changes.includes("delete a"));
     await watched.stop();
-    expect(watched.told).toEqual(["put a one", "synced", "put a two", "put b three", "delete a"]);
+    expect(watched.changes).toEqual(["put a one", "synced", "put a two", "put b three", "delete a"]);
   });
 
-  it("says at once that an empty part of the bucket has been told", async () => {
+  it("reports immediately that an empty part of the bucket is complete", async () => {
     const bucket = await machines();
     await bucket.create("other.a", { name: "x" });
     const watched = collect(bucket, "mine.>");
-    await until("it has caught up", () => watched.told.length > 0);
+    await until("it has caught up", () => watched.changes.length > 0);
     await bucket.create("other.b", { name: "y" });
     await bucket.create("mine.a", { name: "z" });
-    await until("the change is told", () => watched.told.length > 1);
+    await until("the change is reported", () => watched.changes.length > 1);
     await watched.stop();
-    expect(watched.told).toEqual(["synced", "put mine.a z"]);
+    expect(watched.changes).toEqual(["synced", "put mine.a z"]);
   });
 
-  it("tells an entry that is replaced while its turn has not come before it says that this was all", async () => {
+  it("reports an entry that is replaced before its turn ahead of the end of the present entries", async () => {
     const bucket = await machines();
     // More than the server sends before the reader has taken something.
     const ballast = "x".repeat(200_000);
     for (let at = 0; at < 40; at++) await bucket.create(`first.${at}`, { name: ballast });
     const before = await bucket.create("replaced", { name: "before" });
     const stop = new AbortController();
-    const told: string[] = [];
+    const changes: string[] = [];
     for await (const change of bucket.watch({ signal: stop.signal })) {
-      if (told.length === 0) {
+      if (changes.length === 0) {
         await bucket.create("new", { name: "new" });
         await bucket.update("replaced", { name: "after" }, before);
       }
-      told.push(line(change));
-      if (told.includes("synced") && told.includes("put replaced after")) break;
+      changes.push(line(change));
+      if (changes.includes("synced") && changes.includes("put replaced after")) break;
     }
     stop.abort();
-    expect(told.slice(40)).toEqual(["put new new", "put replaced after", "synced"]);
+    expect(changes.slice(40)).toEqual(["put new new", "put replaced after", "synced"]);
   });
 
-  it("tells of entries whose time is over", async () => {
+  it("reports entries that expire", async () => {
     const bucket = await machines({ ttlMs: 1000 });
     const watched = collect(bucket);
     await bucket.create("a", { name: "short" });
-    await until("it is gone", () => watched.told.includes("delete a"));
+    await until("it is gone", () => watched.changes.includes("delete a"));
     await watched.stop();
     expect(await bucket.list()).toEqual([]);
     await bucket.create("a", { name: "again" });
@@ -359,7 +359,7 @@ describe("watching", () => {
     const bucket = await machines();
     const manager = await jetstreamManager(connection);
     const watched = collect(bucket);
-    await until("it has caught up", () => watched.told.includes("synced"));
+    await until("it has caught up", () => watched.changes.includes("synced"));
     await bucket.list();
     await watched.stop();
     await until("no consumer is left", async () => {
@@ -381,16 +381,19 @@ describe("a server that dies and comes back", () => {
     const stay = await write.create("stay", { name: "1" });
     const go = await write.create("go", { name: "1" });
     const watched = collect(read);
-    await until("it has caught up", () => watched.told.includes("synced"));
+    await until("it has caught up", () => watched.changes.includes("synced"));
     for (let round = 2; round <= 3; round += 1) {
       await mine.kill();
       await mine.start();
       if (round === 2) await until("it is deleted", () => write.delete("go", go).then(() => true));
       else await until("it is created", () => write.create("late", { name: "1" }));
     }
-    await until("both are told", () => watched.told.includes("delete go") && watched.told.includes("put late 1"));
+    await until(
+      "both are reported",
+      () => watched.changes.includes("delete go") && watched.changes.includes("put late 1"),
+    );
     await watched.stop();
-    expect(watched.told.slice(2).sort()).toEqual(["delete go", "put late 1", "synced"].sort());
+    expect(watched.changes.slice(2).sort()).toEqual(["delete go", "put late 1", "synced"].sort());
     expect(await read.get("stay")).toMatchObject({ revision: stay });
   });
 

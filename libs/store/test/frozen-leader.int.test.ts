@@ -33,7 +33,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-type Told = {
+type LeaderEvent = {
   readonly state?: string;
   readonly token?: number;
   readonly wrote?: string;
@@ -46,20 +46,20 @@ function keeper(name: string, holder: string, mode: "watchful" | "blind") {
   const file = join(import.meta.dirname, "journal.process.ts");
   const child = fork(file, [server.url, server.token, holder, String(TTL_MS), name, mode]);
   children.add(child);
-  const told: Told[] = [];
-  child.on("message", (message) => told.push(message as Told));
+  const events: LeaderEvent[] = [];
+  child.on("message", (message) => events.push(message as LeaderEvent));
   return {
-    told,
-    token: () => until(`${holder} leads`, () => told.find(({ token }) => token !== undefined)?.token),
+    events,
+    token: () => until(`${holder} leads`, () => events.find(({ token }) => token !== undefined)?.token),
     write: (text: string) => child.send(text),
     answer: (text: string) =>
-      until(`${holder} answers ${text}`, () => told.find((one) => one.wrote === text || one.refused === text)),
+      until(`${holder} answers ${text}`, () => events.find((one) => one.wrote === text || one.refused === text)),
     signal: (name: NodeJS.Signals) => child.kill(name),
   };
 }
 
 it.each(["watchful", "blind"] as const)(
-  "a %s leader that is frozen past its time and goes on has every write refused, while the next one writes",
+  "a %s leader that is frozen past its time and resumes has every write refused, while the next one writes",
   async (mode) => {
     const name = freshName(`frozen-${mode}`);
     const old = keeper(name, "old", mode);
@@ -67,15 +67,15 @@ it.each(["watchful", "blind"] as const)(
     old.write("before");
     expect(await old.answer("before")).toEqual({ wrote: "before" });
     const next = keeper(name, "next", "watchful");
-    await until("the next one waits", () => next.told.some(({ state }) => state === "waiting"));
+    await until("the next one waits", () => next.events.some(({ state }) => state === "waiting"));
 
     old.signal("SIGSTOP");
-    // Lies in its pipe, and is the first thing that it sees when it goes on.
+    // Lies in its pipe, and is the first thing that it reads when it resumes.
     for (const text of ["frozen 1", "frozen 2"]) old.write(text);
     expect(await next.token()).toBeGreaterThan(oldToken);
     next.write("since");
     expect(await next.answer("since")).toEqual({ wrote: "since" });
-    expect(old.told.some(({ state }) => state === "lost")).toBe(false);
+    expect(old.events.some(({ state }) => state === "lost")).toBe(false);
 
     old.signal("SIGCONT");
     for (const text of ["frozen 1", "frozen 2"]) {
@@ -83,7 +83,7 @@ it.each(["watchful", "blind"] as const)(
       expect(answer).toMatchObject({ refused: text, code: "unavailable" });
       if (mode === "watchful") expect(answer.sawLoss).toBe(true);
     }
-    await until("it knows that it has lost", () => old.told.some(({ state }) => state === "lost"));
+    await until("it knows that it has lost", () => old.events.some(({ state }) => state === "lost"));
     old.write("later");
     expect(await old.answer("later")).toMatchObject({ refused: "later" });
     next.write("undisturbed");

@@ -43,7 +43,7 @@ it("is another one in a NATS that has forgotten everything", async () => {
   expect(await installationOf(connection)).not.toBe(id);
 });
 
-it("is told to be none where somebody has written something else", async () => {
+it("is rejected where the bucket has a malformed id", async () => {
   await using other = await natsServer();
   await using connection = await connected(other);
   const bucket = await openBucket(connection, { name: buckets.installation, codec: jsonCodec<string>() });

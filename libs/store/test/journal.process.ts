@@ -4,17 +4,17 @@ import { lead } from "../src/index.ts";
 import { note, openJournal } from "./journal.ts";
 
 /**
- * Keeps a journal while it leads, and notes what its parent sends. With `watchful` it looks at its lead before it writes, as services do; with `blind` it does not, so
- * that only the fence stops it. Arguments: url, token, holder, time of the lock, name of lock and journal, watchful or blind.
+ * Keeps a journal while it leads, and notes what its parent sends. With `watchful` it looks at its lead before it writes, as services do; with `blind` it
+ * does not, so that only the fence stops it. Arguments: url, token, holder, time of the lock, name of lock and journal, watchful or blind.
  */
 const [url = "", token = "", holder = "", ttlMs = "", name = "", mode = ""] = process.argv.slice(2);
 const connection = await connect({ servers: url, token, maxReconnectAttempts: -1, reconnectTimeWait: 20 });
 const { signal } = new AbortController();
-const tell = (said: object): unknown => process.send?.(said);
+const report = (said: object): unknown => process.send?.(said);
 
 await lead(
   connection,
-  { lock: name, holder, ttlMs: Number(ttlMs), signal, onChange: (state) => tell({ state }) },
+  { lock: name, holder, ttlMs: Number(ttlMs), signal, onChange: (state) => report({ state }) },
   async (leadership) => {
     const { signal: lost, isHeld } = leadership;
     const journal = await openJournal(
@@ -26,11 +26,11 @@ await lead(
     process.on("message", (text) => {
       const timerHadRun = lost.aborted;
       journal.transact(note(`${holder} ${String(text)}`)).then(
-        () => tell({ wrote: text }),
-        (error: unknown) => tell({ refused: text, code: faultOf(error)?.code, sawLoss: lost.aborted, timerHadRun }),
+        () => report({ wrote: text }),
+        (error: unknown) => report({ refused: text, code: faultOf(error)?.code, sawLoss: lost.aborted, timerHadRun }),
       );
     });
-    tell({ token: leadership.token });
+    report({ token: leadership.token });
     // Stays with its journal when the lead is over: a writer that does not know when to stop.
     await new Promise(() => undefined);
   },

@@ -29,7 +29,7 @@ type Contender = {
   readonly ended: Promise<void>;
 };
 
-/** Somebody who leads for as long as possible. */
+/** A process that leads for as long as possible. */
 function contender(nats: NatsConnection, lock: string, holder: string, ttlMs: number): Contender {
   const states: string[] = [];
   const tokens: number[] = [];
@@ -67,11 +67,11 @@ function aborted(signal: AbortSignal): Promise<void> {
 describe("a lock with several who want it", () => {
   it("goes to the next at once when the leader stops, each with a larger token, never to two at a time", async () => {
     const lock = freshName("lock");
-    // So long that nobody can have waited for it.
+    // So long that no lock can have expired.
     const all = ["a", "b", "c", "d"].map((holder) => contender(connection, lock, holder, 600_000));
     const tokens: number[] = [];
     for (let left = all.length; left > 0; left -= 1) {
-      const leader = await until("somebody leads", () => all.find((one) => one.leading() !== undefined));
+      const leader = await until("one leads", () => all.find((one) => one.leading() !== undefined));
       expect(all.filter((one) => one.leading() !== undefined)).toHaveLength(1);
       tokens.push(...leader.tokens);
       await leader.stop();
@@ -117,7 +117,7 @@ describe("a lock with several who want it", () => {
     await old.stop();
   });
 
-  it("is lost at once when somebody deletes it", async () => {
+  it("is lost immediately when it is deleted", async () => {
     const lock = freshName("lock");
     const leader = contender(connection, lock, "leader", 600_000);
     const leadership = await until("it leads", () => leader.leading());
@@ -130,7 +130,7 @@ describe("a lock with several who want it", () => {
     await leader.stop();
   });
 
-  it("is taken over from a record that nobody understands after one's own time", async () => {
+  it("is taken over from an unreadable record after one's own time", async () => {
     const lock = freshName("lock");
     const bucket = await openBucket(connection, { name: buckets.locks, codec: jsonCodec<unknown>() });
     const revision = await bucket.create(lock, "who knows");
@@ -169,7 +169,7 @@ describe("work", () => {
 });
 
 describe("a server that dies", () => {
-  it("ends the lead in time, and makes nobody lead until it is back", async () => {
+  it("ends the lead in time, and allows no leader until it is back", async () => {
     await using mine = await natsServer();
     await using first = await connected(mine);
     await using second = await connected(mine);
@@ -188,19 +188,19 @@ describe("a server that dies", () => {
 });
 
 describe("a leader that is stopped by the system", () => {
-  it("learns that it has lost when it goes on, while another leads since", async () => {
+  it("learns that it has lost when it resumes, while another leads since", async () => {
     const child = fork(join(import.meta.dirname, "leader.process.ts"), [server.url, server.token, "child", "500"]);
-    const told: { readonly state?: string; readonly token?: number }[] = [];
-    child.on("message", (message) => told.push(message as { state?: string; token?: number }));
+    const events: { readonly state?: string; readonly token?: number }[] = [];
+    child.on("message", (message) => events.push(message as { state?: string; token?: number }));
     try {
-      const { token = 0 } = await until("the child leads", () => told.find((one) => one.token !== undefined));
+      const { token = 0 } = await until("the child leads", () => events.find((one) => one.token !== undefined));
       const next = contender(connection, "process", "next", 500);
       await until("the other waits", () => next.states.includes("waiting"));
       child.kill("SIGSTOP");
       await until("the other leads", () => next.leading());
-      expect(told.some(({ state }) => state === "lost")).toBe(false);
+      expect(events.some(({ state }) => state === "lost")).toBe(false);
       child.kill("SIGCONT");
-      await until("the child knows", () => told.some(({ state }) => state === "lost"));
+      await until("the child knows", () => events.some(({ state }) => state === "lost"));
       expect(next.tokens[0]).toBeGreaterThan(token);
       expect(next.leading()).toBeDefined();
       await next.stop();

@@ -7,7 +7,7 @@ export type Link = AsyncDisposable & {
   readonly server: TestNats;
   /** Connections through it end, and new ones are refused. */
   cut(): void;
-  /** Nothing passes (or no answers do) and nobody is told, as when a cable is pulled. */
+  /** Drops everything (or all answers) silently, as when a cable is pulled. */
   freeze(what?: "all" | "answers"): void;
   /** Freezes the answers as soon as this text has gone to the server; resolves then. */
   freezeAfter(text: string): Promise<void>;

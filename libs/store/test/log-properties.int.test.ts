@@ -18,19 +18,19 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-/** What happens to a log. A crash is a writer that nobody hears of again, with decisions on their way. */
+/** What happens to a log. A crash is a writer that vanishes with decisions in flight. */
 type Step =
-  | { readonly do: "decide"; readonly sizes: readonly number[] }
-  | { readonly do: "crash"; readonly sizes: readonly number[] }
-  | { readonly do: "close" }
-  | { readonly do: "take-over"; readonly sizes: readonly number[] };
+  | { readonly kind: "decide"; readonly sizes: readonly number[] }
+  | { readonly kind: "crash"; readonly sizes: readonly number[] }
+  | { readonly kind: "close" }
+  | { readonly kind: "take-over"; readonly sizes: readonly number[] };
 
 const sizes = fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 1, maxLength: 12 });
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("decide" as const), sizes }) },
-  fc.record({ do: fc.constant("crash" as const), sizes }),
-  fc.record({ do: fc.constant("close" as const) }),
-  fc.record({ do: fc.constant("take-over" as const), sizes }),
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("decide" as const), sizes }) },
+  fc.record({ kind: fc.constant("crash" as const), sizes }),
+  fc.record({ kind: fc.constant("close" as const) }),
+  fc.record({ kind: fc.constant("take-over" as const), sizes }),
 );
 
 class Run {
@@ -74,7 +74,7 @@ it("opens with exactly what was answered, in order, whatever happened; decisions
         let log = await run.open();
         const abandoned: Promise<number>[] = [];
         for (const one of steps) {
-          switch (one.do) {
+          switch (one.kind) {
             case "decide":
               expect(await run.decide(log, one.sizes)).toBe(one.sizes.length);
               break;

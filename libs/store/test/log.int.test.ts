@@ -24,7 +24,7 @@ function numbered(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `${index}`);
 }
 
-/** What somebody finds who opens the log after everybody else. */
+/** The texts that a later reader of the log finds. */
 async function recovered(nats: NatsConnection, name: string): Promise<readonly string[]> {
   await using log = await openJournal(nats, name, 1_000_000);
   return log.state.texts;
@@ -132,20 +132,20 @@ describe("deciding", () => {
     for (const result of await results) expect(result).toMatchObject({ reason: { fault: { code: "unavailable" } } });
   });
 
-  it("tells listeners what was written, in order, before it answers", async () => {
+  it("calls listeners with what was written, in order, before it answers", async () => {
     await using log = await openJournal(connection, freshName("log"), 1);
-    const told: string[] = [];
+    const seen: string[] = [];
     log.onCommit((events, state) => {
-      told.push(...events.map(({ text }) => text));
-      expect(state.texts).toEqual(told);
+      seen.push(...events.map(({ text }) => text));
+      expect(state.texts).toEqual(seen);
     });
     await Promise.all(
       numbered(100).map(async (text) => {
         await log.transact(note(text));
-        expect(told).toContain(text);
+        expect(seen).toContain(text);
       }),
     );
-    expect(told).toEqual(numbered(100));
+    expect(seen).toEqual(numbered(100));
   });
 
   it("refuses more waiting decisions than allowed, by name and number", async () => {
@@ -343,7 +343,7 @@ describe("a damaged log", () => {
 });
 
 describe("snapshots", () => {
-  it("replace old entries, of which as many as wanted are kept", async () => {
+  it("replace old entries, and keep the configured number of them", async () => {
     const name = freshName("log");
     {
       await using log = await openJournal(connection, name, 1, { snapshot: { everyEntries: 5, keepEntries: 3 } });
@@ -434,7 +434,7 @@ describe("snapshots", () => {
     const partIsSent = wire.freezeAfter(` $KV.snapshots.${name}.`);
     await log.transact(note("a"));
     await partIsSent;
-    lead.abort(new Error("somebody else leads"));
+    lead.abort(new Error("another process leads"));
     wire.mend();
     await log[Symbol.asyncDispose]();
     await through.close();

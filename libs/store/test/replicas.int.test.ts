@@ -30,7 +30,7 @@ it("keeps the lock, the log and the buckets through the death of the server that
 
   const leading = lead(connection, { lock: "l", holder: "h", ttlMs: 5000, signal: stop.signal }, async (leadership) => {
     const { signal, isHeld } = leadership;
-    // Who leads while the servers elect one among themselves is told that the stream is not there: a service would start again.
+    // While the servers elect a leader the stream looks missing: a service would restart.
     await using journal = await until("the log opens to its writer", () =>
       openJournal(connection, "replicated", leadership.token, { signal, isHeld }),
     );
@@ -64,8 +64,8 @@ it("keeps the lock, the log and the buckets through the death of the server that
   const leader = await until("the log has a leader", async () => (await streams.info("replicated")).cluster?.leader);
   await cluster.kill(cluster.indexOf(leader));
   const before = written.length;
-  await until("the log goes on", () => written.length > before + 20, { timeoutMs: 40_000 });
-  await until("the bucket goes on", bump, { timeoutMs: 40_000 });
+  await until("the log continues", () => written.length > before + 20, { timeoutMs: 40_000 });
+  await until("the bucket continues", bump, { timeoutMs: 40_000 });
   stop.abort();
   await leading;
 

@@ -60,7 +60,7 @@ class Wire {
     };
   }
 
-  /** Most requests are quick, some arrive so late that whoever sent them may have been buried since. */
+  /** Most requests are quick; some arrive so late that their session may have ended since. */
   private async ask<Reply>(request: () => Reply): Promise<Reply> {
     await delay(this.random() < 0.05 ? this.random() * 4 * TTL_MS : this.random() * 20);
     if (performance.now() < this.cutUntilMs) return this.silence();
@@ -75,11 +75,11 @@ class Wire {
   }
 
   private async *watch(signal: AbortSignal): AsyncGenerator<Change<unknown>, undefined> {
-    let told = 0;
+    let seen = 0;
     let synced = false;
     while (!signal.aborted) {
-      // What was replaced before it was read is not told.
-      const news = [...this.store.last.values()].filter(({ revision }) => revision > told);
+      // A write that was replaced before it was read is not reported.
+      const news = [...this.store.last.values()].filter(({ revision }) => revision > seen);
       const [next] = news.sort((a, b) => a.revision - b.revision);
       if (next === undefined && !synced) yield { kind: "synced" };
       if (next === undefined) synced = true;
@@ -87,7 +87,7 @@ class Wire {
         await this.woken(signal);
         continue;
       }
-      told = next.revision;
+      seen = next.revision;
       const { key, revision } = next;
       if (next.value === undefined) yield { kind: "delete", key, revision };
       else yield { kind: "put", entry: next };
@@ -118,7 +118,7 @@ class Witness {
   granted(by: Session, lock: string, token: number): void {
     for (const grant of this.grants) {
       if (grant.lock !== lock) continue;
-      expect(grant.by.isHeld() && !grant.left, "somebody else has it").toBe(false);
+      expect(grant.by.isHeld() && !grant.left, "another session has it").toBe(false);
       expect(token).toBeGreaterThan(grant.token);
     }
     this.grants.push({ lock, token, by, left: false });

@@ -9,12 +9,12 @@ import { openBucket, withSessions, type Bucket, type Session } from "../src/inde
 import { jsonText } from "../src/codec.ts";
 import { connected, freshName } from "./connected.ts";
 import { link } from "./link.ts";
-import { takeFree, type Told } from "./take-free.ts";
+import { takeFree, type SessionEvent } from "./take-free.ts";
 
 const TTL_MS = 1000;
 /** Processes take their time to start where much else runs. */
 const SLOW = { timeoutMs: 50_000 };
-/** So long that nobody can have waited for it. */
+/** So long that no session can have expired. */
 const LONG_MS = 600_000;
 
 let server: TestNats;
@@ -40,13 +40,13 @@ afterAll(async () => {
 type Participant = {
   readonly states: string[];
   readonly sessions: Session[];
-  readonly took: Told[];
+  readonly took: SessionEvent[];
   live(): Promise<Session>;
   stop(): Promise<void>;
   readonly ended: Promise<void>;
 };
 
-/** Somebody in this process who has sessions for as long as possible, and takes what is free of these locks. */
+/** A participant in this process that has sessions for as long as possible, and takes what is free of these locks. */
 function participant(
   nats: NatsConnection,
   bucket: string,
@@ -57,13 +57,13 @@ function participant(
   const stop = new AbortController();
   const states: string[] = [];
   const sessions: Session[] = [];
-  const took: Told[] = [];
+  const took: SessionEvent[] = [];
   const ended = withSessions(
     nats,
     { bucket, holder, ttlMs, about: { of: holder }, signal: stop.signal, onChange: (state) => states.push(state) },
     async (session) => {
       sessions.push(session);
-      await takeFree(session, keys, (told) => took.push(told));
+      await takeFree(session, keys, (event) => took.push(event));
       await aborted(session.signal);
     },
   );
@@ -95,14 +95,16 @@ function process(bucket: string, holder: string, keys: readonly string[], ttlMs 
   const file = join(import.meta.dirname, "sessions.process.ts");
   const child = fork(file, [server.url, server.token, bucket, holder, String(ttlMs), keys.join(",")]);
   children.add(child);
-  const told: Told[] = [];
-  child.on("message", (message) => told.push(message as Told));
+  const events: SessionEvent[] = [];
+  child.on("message", (message) => events.push(message as SessionEvent));
   return {
-    told,
-    session: () => until(`${holder} has a session`, () => told.find((one) => one.session !== undefined)?.session, SLOW),
-    took: () => told.filter(({ took }) => took !== undefined),
+    events,
+    session: () =>
+      until(`${holder} has a session`, () => events.find((one) => one.session !== undefined)?.session, SLOW),
+    took: () => events.filter(({ took }) => took !== undefined),
     order: (text: string) => child.send(text),
-    answer: (text: string) => until(`${holder} answers ${text}`, () => told.find(({ answerTo }) => answerTo === text)),
+    answer: (text: string) =>
+      until(`${holder} answers ${text}`, () => events.find(({ answerTo }) => answerTo === text)),
     signal: (name: NodeJS.Signals) => child.kill(name),
   };
 }
@@ -141,8 +143,8 @@ describe("locks of sessions", () => {
     const bucket = freshName("sessions");
     const [one, two] = [participant(connection, bucket, "one"), participant(connection, bucket, "two")];
     const [a, b] = [await one.live(), await two.live()];
-    let told = 0;
-    b.onChange(() => (told += 1));
+    let changes = 0;
+    b.onChange(() => (changes += 1));
     const first = await a.lock("set.1");
     expect(await a.lock("set.1")).toBe(first);
     expect(await b.lock("set.1")).toBeUndefined();
@@ -155,9 +157,9 @@ describe("locks of sessions", () => {
       expect(locks.get("set.1")).toEqual({ key: "set.1", session: a.id, token: first?.token, free: false });
       return true;
     });
-    const before = told;
+    const before = changes;
     if (first !== undefined) await a.unlock(first);
-    await until("two is told", () => told > before && !b.view().locks.has("set.1"));
+    await until("two is reported", () => changes > before && !b.view().locks.has("set.1"));
     const second = await b.lock("set.1");
     expect(second?.token).toBeGreaterThan(first?.token ?? 0);
     // A holder of the past gives nothing up.
@@ -196,7 +198,7 @@ describe("locks of sessions", () => {
     await one.stop();
   });
 
-  it("are known to whoever has written them, also when the answer was lost", async () => {
+  it("are known to their writer, also when the answer was lost", async () => {
     await using wire = await link(server);
     await using far = await connected(wire.server);
     const bucket = freshName("sessions");
@@ -238,7 +240,7 @@ describe("a session", () => {
       const four = ["one", "two", "four", "five"].map((holder) =>
         participant(connection, bucket, holder, 4 * TTL_MS, keys),
       );
-      const taken = (): Told[] => [...third.took(), ...four.flatMap(({ took }) => took)];
+      const taken = (): SessionEvent[] => [...third.took(), ...four.flatMap(({ took }) => took)];
       await until("every lock is taken", () => taken().length === 10, SLOW);
       const { changes, stop } = await recorded(bucket);
       dying.signal("SIGKILL");
@@ -261,7 +263,7 @@ describe("a session", () => {
   );
 
   it(
-    "that is frozen past its time and goes on knows that it is over, and changes nothing any more",
+    "that is frozen past its time and resumes knows that it is over, and changes nothing any more",
     { timeout: 180_000 },
     async () => {
       const bucket = freshName("sessions");
@@ -270,7 +272,7 @@ describe("a session", () => {
       const next = process(bucket, "next", ["set"]);
       const session = await next.session();
       old.signal("SIGSTOP");
-      // Lies in its pipe, and is the first thing that it sees when it goes on.
+      // Lies in its pipe, and is the first thing that it reads when it resumes.
       for (const text of ["lock other", "unlock set"]) old.order(text);
       await until("the next one has the lock", () => next.took().length === 1);
       expect(next.took()[0]?.token).toBeGreaterThan(old.took()[0]?.token ?? 0);
@@ -282,8 +284,8 @@ describe("a session", () => {
       old.signal("SIGCONT");
       expect(await old.answer("lock other")).toMatchObject({ result: "refused", isHeld: false });
       expect(await old.answer("unlock set")).toMatchObject({ isHeld: false });
-      await until("it has lost its session", () => old.told.some(({ state }) => state === "lost"));
-      await until("it has another", () => old.told.filter((one) => one.session !== undefined).length >= 2, SLOW);
+      await until("it has lost its session", () => old.events.some(({ state }) => state === "lost"));
+      await until("it has another", () => old.events.filter((one) => one.session !== undefined).length >= 2, SLOW);
       const opened = await plain(bucket);
       expect((await opened.get("lock.set"))?.value).toMatchObject({ session });
       expect(await opened.get("lock.other")).toBeUndefined();
@@ -351,7 +353,7 @@ describe("a session", () => {
     await Promise.all([one.stop(), two.stop()]);
   });
 
-  it("is not disturbed by what nobody understands, which holds nothing and lives no longer than its own time", async () => {
+  it("is not disturbed by unreadable records, which hold nothing and live no longer than its own time", async () => {
     const bucket = freshName("sessions");
     const one = participant(connection, bucket, "one", TTL_MS);
     const session = await one.live();
@@ -362,7 +364,7 @@ describe("a session", () => {
     expect(session.view().sessions.get("zombie")?.about).toBeUndefined();
     await until("it sees the lock", () => session.view().locks.get("set")?.free);
     expect(await session.lock("set")).toBeDefined();
-    await until("the zombie is buried", () => !session.view().sessions.has("zombie"));
+    await until("the zombie is deleted", () => !session.view().sessions.has("zombie"));
     expect(session.isHeld()).toBe(true);
     await one.stop();
   });

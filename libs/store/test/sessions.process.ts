@@ -1,30 +1,30 @@
 import { connect } from "@nats-io/transport-node";
 import { withSessions } from "../src/index.ts";
-import { takeFree, type Told } from "./take-free.ts";
+import { takeFree, type SessionEvent } from "./take-free.ts";
 
 /**
- * Has sessions until killed, and takes every lock of its list that is free, as soon as it is. Does what its parent sends besides: `lock KEY`, `unlock KEY`, without a
- * look at its session. Arguments: url, token, bucket, holder, time to live, keys with commas between them.
+ * Has sessions until killed, and takes every lock of its list that is free, as soon as it is. Does what its parent sends besides: `lock KEY`, `unlock KEY`,
+ * without a look at its session. Arguments: url, token, bucket, holder, time to live, keys with commas between them.
  */
 const [url = "", token = "", bucket = "", holder = "", ttlMs = "", keys = ""] = process.argv.slice(2);
 const connection = await connect({ servers: url, token, maxReconnectAttempts: -1, reconnectTimeWait: 20 });
 const { signal } = new AbortController();
-const tell = (told: Told): void => void process.send?.(told);
+const report = (event: SessionEvent): void => void process.send?.(event);
 let obey: (text: string) => Promise<void> = () => Promise.resolve();
 process.on("message", (text) => void obey(String(text)));
 
 await withSessions(
   connection,
-  { bucket, holder, ttlMs: Number(ttlMs), about: { holder }, signal, onChange: (state) => tell({ state }) },
+  { bucket, holder, ttlMs: Number(ttlMs), about: { holder }, signal, onChange: (state) => report({ state }) },
   async (session) => {
-    const has = await takeFree(session, keys.split(","), tell);
+    const has = await takeFree(session, keys.split(","), report);
     obey = async (text) => {
       const [verb, key = ""] = text.split(" ");
       const lock = verb === "lock" ? await session.lock(key) : has.get(key);
       if (verb === "unlock" && lock !== undefined) await session.unlock(lock);
-      tell({ answerTo: text, result: lock === undefined ? "refused" : "done", isHeld: session.isHeld() });
+      report({ answerTo: text, result: lock === undefined ? "refused" : "done", isHeld: session.isHeld() });
     };
-    tell({ session: session.id });
+    report({ session: session.id });
     await new Promise((resolve) => {
       session.signal.addEventListener("abort", resolve);
     });

@@ -1,7 +1,7 @@
 import type { Session, SessionLock } from "../src/index.ts";
 
-/** What a process with sessions tells its parent. */
-export type Told = {
+/** What a process with sessions reports to its parent. */
+export type SessionEvent = {
   readonly state?: string;
   readonly session?: string;
   readonly took?: string;
@@ -15,14 +15,14 @@ export type Told = {
 export async function takeFree(
   session: Session,
   keys: readonly string[],
-  tell: (told: Told) => void,
+  report: (event: SessionEvent) => void,
 ): Promise<Map<string, SessionLock>> {
   const has = new Map<string, SessionLock>();
   const take = async (key: string): Promise<void> => {
     const lock = await session.lock(key);
     if (lock === undefined || has.has(key)) return;
     has.set(key, lock);
-    tell({ took: key, token: lock.token });
+    report({ took: key, token: lock.token });
   };
   const look = async (): Promise<void> => {
     const { locks } = session.view();

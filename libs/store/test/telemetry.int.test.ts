@@ -52,7 +52,7 @@ it("makes spans of what a trace does, and measures everything, by names of bucke
   expect(text).not.toContain("secret-key");
 });
 
-it("shows how full each bucket is, once however often it is opened, and keeps nobody who reads waiting for a server that is away", async () => {
+it("shows how full each bucket is, once however often it is opened, and delays no scrape while the server is away", async () => {
   await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();
   await using connection = await connected(server);
@@ -68,7 +68,7 @@ it("shows how full each bucket is, once however often it is opened, and keeps no
   expect(seen("muster_bucket_bytes_max")).toEqual([10_000]);
   expect(seen("muster_bucket_bytes")).toEqual([expect.closeTo(7100, -2)]);
   await server.kill();
-  // As long as whoever asks waits for NATS to come back.
+  // As long as a request waits for NATS to come back.
   const asked = connection.request("$JS.API.INFO", "", { timeout: 5000 }).catch(() => "asked");
   const scraped = scrape(telemetry);
   expect(await Promise.race([scraped.then(() => "scraped"), asked])).toBe("scraped");

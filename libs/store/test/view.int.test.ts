@@ -8,7 +8,7 @@ import { link } from "./link.ts";
 type Machine = { readonly name: string };
 const codec = jsonCodec<Machine>();
 
-it("holds the bucket in key order and tells which key changed", async () => {
+it("holds the bucket in key order and reports which key changed", async () => {
   await using server = await natsServer();
   await using connection = await connected(server);
   const bucket = await openBucket(connection, { name: freshName("view"), codec });
@@ -73,7 +73,7 @@ it("grows old when the server falls silent although the connection stands", asyn
   await until("it is current", () => view.ageMs() === 0);
 });
 
-it("starts anew with a bucket that was lost and made again", async () => {
+it("starts over with a bucket that was lost and recreated", async () => {
   await using server = await natsServer();
   await using connection = await connected(server);
   const name = freshName("view");
@@ -90,7 +90,7 @@ it("starts anew with a bucket that was lost and made again", async () => {
   expect(view.entries().map(({ key }) => key)).toEqual(["both", "filler"]);
 });
 
-it("gives up waiting for a bucket that it cannot reach when told to", async () => {
+it("stops waiting for an unreachable bucket at the signal", async () => {
   await using server = await natsServer();
   const connection = await connected(server);
   const bucket = await openBucket(connection, { name: freshName("view"), codec });
@@ -99,7 +99,7 @@ it("gives up waiting for a bucket that it cannot reach when told to", async () =
   await connection.close();
 });
 
-it("goes on after the server has refused to be watched for a while", async () => {
+it("continues after the server has refused to be watched for a while", async () => {
   await using server = await natsServer();
   await using wire = await link(server);
   await using reader = await connected(wire.server);
@@ -158,7 +158,7 @@ it("rejects at once where it is refused from the beginning", async () => {
   await expect(openView(bucket)).rejects.toThrow("maximum consumers limit");
 });
 
-it("tells its owner when it cannot follow the bucket any more, and not when its owner has ended it", async () => {
+it("calls its owner when it cannot follow the bucket any more, and not when its owner has ended it", async () => {
   const watching = Promise.withResolvers<undefined>();
   const ends: unknown[] = [];
   const onEnd = (error: unknown) => ends.push(error);
@@ -170,7 +170,7 @@ it("tells its owner when it cannot follow the bucket any more, and not when its 
   await using view = await openView({ watch: broken }, { onEnd, now: () => ends.length });
   const defect = new Error("a defect");
   watching.reject(defect);
-  await until("the owner is told", () => ends.length > 0);
+  await until("the owner is called", () => ends.length > 0);
   expect(ends).toEqual([defect]);
   expect(view.ageMs()).toBeGreaterThan(0);
 
@@ -185,7 +185,7 @@ it("tells its owner when it cannot follow the bucket any more, and not when its 
   await using closed = await openView(bucket, { onEnd });
   expect(closed.ageMs()).toBe(0);
   await connection.close();
-  await until("the end of the connection is told", () => ends.length > 1);
+  await until("the end of the connection is reported", () => ends.length > 1);
   expect(String(ends[1])).toContain("the connection is closed");
   expect(ends).toHaveLength(2);
 });

@@ -12,7 +12,10 @@ export function sized<Size>(full: Size, quick: Size, args?: readonly string[]): 
   return quickArguments(args).length > 0 ? quick : full;
 }
 
-/** Runs the parts of a benchmark that the command line names, one after the other; all of them where it names none. Rejects for an unknown argument before any of them. */
+/**
+ * Runs the parts of a benchmark that the command line names, one after the other; all of them where it names none. Rejects for an unknown argument before any
+ * of them.
+ */
 export async function runBenches(
   parts: Readonly<Record<string, () => unknown>>,
   args: readonly string[] = process.argv.slice(2),

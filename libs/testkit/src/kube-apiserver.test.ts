@@ -50,7 +50,7 @@ describe.skipIf(!assets.found)(`a real kube-apiserver${skipped}`, () => {
   });
 });
 
-/** Processes that name the directory on their command line, as Linux tells them. */
+/** Processes that name the directory on their command line, from /proc. */
 async function processesOf(directory: string): Promise<string[]> {
   const numbers = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
   const lines = await Promise.all(numbers.map((id) => readFile(`/proc/${id}/cmdline`, "utf8").catch(() => "")));

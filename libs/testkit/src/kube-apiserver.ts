@@ -40,7 +40,10 @@ export function kubeAssets(env: NodeJS.ProcessEnv = process.env): KubeAssets {
   return { found: false, reason };
 }
 
-/** Starts etcd and kube-apiserver on free loopback ports and resolves once the API answers. Disposing ends both and removes their folder. Neither outlives this process, however that ends. */
+/**
+ * Starts etcd and kube-apiserver on free loopback ports and resolves once the API answers. Disposing ends both and removes their folder. Neither outlives
+ * this process, however that ends.
+ */
 export async function kubeApiServer(): Promise<TestKubeApiServer> {
   const assets = kubeAssets();
   if (!assets.found) throw new Error(assets.reason);
@@ -101,7 +104,7 @@ async function writeCredentials(directory: string, token: string): Promise<Certi
 
 type Started = { readonly port: number; readonly stop: () => Promise<void> };
 
-/** A port that was free a moment ago may be taken by somebody else before the server binds it: then other ports are tried. */
+/** Another process may take a free port before the server binds it: then other ports are tried. */
 async function startBoth(
   binaries: string,
   directory: string,
@@ -125,7 +128,7 @@ async function startBoth(
         "kube-apiserver answers",
         async () => {
           if (etcd.ended() || apiServer.ended()) return "ended";
-          // One by one: whoever is not ready is not asked for the rest, and each question costs both a handshake.
+          // One by one: a server that is not ready is not asked for the rest, and each question costs both a handshake.
           for (const path of ["/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-system"]) {
             if ((await statusOf(`https://127.0.0.1:${port}${path}`, credentials)) !== 200) return false;
           }

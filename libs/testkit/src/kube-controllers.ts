@@ -8,7 +8,10 @@ import { kubeAssets } from "./kube-apiserver.ts";
 
 const PROGRAM = "kube-controller-manager";
 
-/** Why a real API server cannot have Kubernetes' own controllers here, for a suite to show when it skips; undefined where it can. With CI=true that is an error. */
+/**
+ * Why a real API server cannot have Kubernetes' own controllers here, for a suite to show when it skips; undefined where it can. With CI=true that is an
+ * error.
+ */
 export function whatControllersLack(env: NodeJS.ProcessEnv = process.env): string | undefined {
   const assets = kubeAssets(env);
   if (!assets.found) return assets.reason;
@@ -18,7 +21,10 @@ export function whatControllersLack(env: NodeJS.ProcessEnv = process.env): strin
   return reason;
 }
 
-/** Kubernetes' own controllers for a real API server: these, by their names, as `kube-controller-manager --help` has them. Disposing ends them; they do not outlive this process. */
+/**
+ * Kubernetes' own controllers for a real API server: these, by their names, as `kube-controller-manager --help` has them. Disposing ends them; they do not
+ * outlive this process.
+ */
 export async function kubeControllers(kubeconfig: string, controllers: readonly string[]): Promise<AsyncDisposable> {
   await using nowhere = await open(devNull, "a");
   const flags = [`--kubeconfig=${kubeconfig}`, "--leader-elect=false", "--secure-port=0"];

@@ -19,12 +19,12 @@ export type TestNats = AsyncDisposable & {
   /** Removes the store of a server that was killed. */
   loseStore(): Promise<void>;
   /** Starts it again on the same port and store, which from now on may hold so much. */
-  start(storeBytesMax?: number): Promise<void>;
+  start(maxStoreBytes?: number): Promise<void>;
 };
 
 /**
- * Starts nats-server. Where no binary can be had the error says how to have one: a suite never passes without it. `users`: instead of clients with the token it lets
- * in those of an installation, each with its rights. `syncAlways`: it acknowledges a write once it is on the disk.
+ * Starts nats-server. Where no binary can be had the error says how to have one: a suite never passes without it. `users`: instead of clients with the token
+ * it lets in those of an installation, each with its rights. `syncAlways`: it acknowledges a write once it is on the disk.
  */
 export async function natsServer(
   options: { readonly users?: boolean; readonly syncAlways?: boolean } = {},
@@ -39,13 +39,13 @@ export async function natsServer(
   const users = hasUsers
     ? { users: (user: NatsUserName) => keys.get(user)?.publicKey ?? "", observer: observer.publicKey }
     : {};
-  const startAt = (at: number, storeBytesMax?: number) =>
+  const startAt = (at: number, maxStoreBytes?: number) =>
     startNatsServer({
       binary,
       directory,
       port: at,
       token,
-      storeBytesMax,
+      maxStoreBytes,
       syncAlways: options.syncAlways === true,
       ...users,
     });
@@ -62,8 +62,8 @@ export async function natsServer(
     }),
     kill: () => server.kill(),
     loseStore: () => rm(join(directory, "store"), { recursive: true }),
-    start: async (storeBytesMax) => {
-      server = await startAt(port, storeBytesMax);
+    start: async (maxStoreBytes) => {
+      server = await startAt(port, maxStoreBytes);
     },
     [Symbol.asyncDispose]: async () => {
       await server[Symbol.asyncDispose]();

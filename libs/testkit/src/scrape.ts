@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 /** What answers Prometheus. */
 type Scraped = { answerScrape(request: IncomingMessage, response: ServerResponse): void };
 
-/** What Prometheus would be told now. */
+/** What Prometheus would read now. */
 export async function scrape(telemetry: Scraped): Promise<string> {
   const http = createServer((request, response) => {
     telemetry.answerScrape(request, response);

@@ -1,4 +1,7 @@
-/** Waits until the condition holds (no exception, not false, not undefined) and returns its value; fails with `what` and the last error after timeoutMs (default 20000). */
+/**
+ * Waits until the condition holds (no exception, not false, not undefined) and returns its value; fails with `what` and the last error after timeoutMs
+ * (default 20000).
+ */
 export async function until<Value>(
   what: string,
   condition: () => Value | Promise<Value>,

@@ -10,8 +10,8 @@ export type TelemetryPlan = {
 };
 
 /**
- * What the standard variables ask for. Unlike in the specification, nothing is exported before a variable names an exporter or an endpoint, and metrics are sent
- * only where OTEL_METRICS_EXPORTER has `otlp`: they exist to be scraped, and a collector of traces may refuse them.
+ * What the standard variables ask for. Unlike in the specification, nothing is exported before a variable names an exporter or an endpoint, and metrics are
+ * sent only where OTEL_METRICS_EXPORTER has `otlp`: they exist to be scraped, and a collector of traces may refuse them.
  */
 export function decideTelemetry(env: Readonly<Record<string, string | undefined>>): TelemetryPlan {
   if (env["OTEL_SDK_DISABLED"]?.trim().toLowerCase() === "true")

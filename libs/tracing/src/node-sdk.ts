@@ -24,8 +24,8 @@ const DETECTORS = [
 ];
 
 /**
- * Starts the SDK for Node, which reads the OTEL_* variables of the process by itself. `reader` gets the metrics beside what is sent. Shutting it down sends what is
- * left.
+ * Starts the SDK for Node, which reads the OTEL_* variables of the process by itself. `reader` gets the metrics beside what is sent. Shutting it down sends
+ * what is left.
  */
 export function startSdk({
   spans,

@@ -14,7 +14,7 @@ export function extractTrace(headers: ReadonlyMap<string, string>): Context {
   return propagation.extract(ROOT_CONTEXT, headers, getter);
 }
 
-/** The W3C traceparent of a context; empty when there is none. */
+/** The W3C traceparent of a context; empty without one. */
 export function traceparentOf(from: Context = context.active()): string {
   return w3cHeaders(from).get("traceparent") ?? "";
 }

@@ -9,7 +9,7 @@ import {
   type SpanKind,
 } from "@opentelemetry/api";
 
-/** Runs the work under a span of its own; an error is recorded, marks the span as failed, and goes on. */
+/** Runs the work under a span of its own; an error is recorded, marks the span as failed, and is rethrown. */
 export async function inSpan<Result>(
   tracer: string,
   name: string,

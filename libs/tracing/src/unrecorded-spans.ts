@@ -16,8 +16,8 @@ const SPAN_ID_BYTES = 8;
 const POOL_BYTES = 8192;
 
 /**
- * Spans that have ids and record nothing: for a process that exports none, at a tenth of the price of those that could be exported. They say that they are sampled, so
- * that a trace which begins here is recorded by whoever it reaches that exports.
+ * Spans that have ids and record nothing: for a process that exports none, at a tenth of the price of those that could be exported. They say that they are
+ * sampled, so that an exporting service further on records a trace that begins here.
  */
 export function unrecordedSpans(): TracerProvider {
   const newId = makeIds();

@@ -10,8 +10,9 @@ export type MarkOptions = {
 };
 
 /**
- * Follows the watcher's mark that all nodes are known, and returns whether it is believed at a moment of the wall clock. A mark that a fast clock has written comes near to
- * now once more, when its watcher is long gone: it is believed only while it is renewed, too. Call it once for each view, which it follows until that is closed.
+ * Follows the watcher's mark that all nodes are known, and returns whether it is believed at a moment of the wall clock. A mark that a fast clock has written
+ * approaches now when its watcher is long gone: it is believed only while it is renewed, too. Call it once for each view, which it follows until that is
+ * closed.
  */
 export function followMark(
   marks: Pick<View<unknown>, "onChange">,

@@ -61,7 +61,7 @@ async function drain(news: AsyncIterableIterator<PodNews, undefined>, into: PodN
     asked = news.next();
   }
 }
-/** A read that was begun and is still waiting is the next one to go on with. */
+/** A read that was begun and still waits is the next one to await. */
 const reads = new WeakMap<object, Promise<IteratorResult<PodNews, undefined>>>();
 
 describe("a subscription", () => {
@@ -86,7 +86,7 @@ describe("a subscription", () => {
     expect((await drain(pods.subscribe(owner))).map(brief)).toEqual(["subscribed: "]);
   });
 
-  it("whose buffer is full is told so, and then the current state; nothing is dropped silently", async () => {
+  it("whose buffer is full receives `overflowed`, and then the current state; nothing is dropped silently", async () => {
     const states = fakeStates();
     await using pods = followPods(states.bucket, { eventBufferSize: 2 });
     const news = pods.subscribe(owner);
@@ -101,7 +101,7 @@ describe("a subscription", () => {
     expect((await drain(news)).map(brief)).toEqual(["a@7"]);
   });
 
-  it("has a buffer of 32 changes unless it is told otherwise", async () => {
+  it("has a buffer of 32 changes by default", async () => {
     for (const [changes, last] of [
       [33, "a@33"],
       [34, "overflowed: a@34"],
@@ -149,7 +149,7 @@ describe("a subscription", () => {
     expect((await drain(news)).map(brief)).toEqual(["subscribed: a@1"]);
   });
 
-  it("is not told that the end of a pod, once told, is forgotten", async () => {
+  it("receives nothing when the published end of a pod is forgotten", async () => {
     const states = fakeStates();
     await using pods = followPods(states.bucket);
     const news = pods.subscribe(owner);
@@ -201,9 +201,9 @@ describe("in one process", () => {
     pods.unsubscribe(owner);
     states.put(state("a", 2));
     await settled();
-    const told: string[] = [];
-    for await (const each of news) told.push(brief(each));
-    expect(told).toEqual(["a@1"]);
+    const received: string[] = [];
+    for await (const each of news) received.push(brief(each));
+    expect(received).toEqual(["a@1"]);
   });
 
   it("leaving the loop, the signal and the end of everything each free the session", async () => {
@@ -242,9 +242,12 @@ describe("in one process", () => {
   });
 });
 
-type Act = { readonly do: "put" | "end" | "forget" | "read" | "interrupt" | "resume" | "drain"; readonly pod: string };
+type Act = {
+  readonly kind: "put" | "end" | "forget" | "read" | "interrupt" | "resume" | "drain";
+  readonly pod: string;
+};
 const anyAct: fc.Arbitrary<Act> = fc.record({
-  do: fc.oneof(
+  kind: fc.oneof(
     { weight: 8, arbitrary: fc.constant("put" as const) },
     { weight: 2, arbitrary: fc.constantFrom("end" as const, "read" as const) },
     {
@@ -261,43 +264,43 @@ it("whatever changes, gaps and slow readers there are, the reader ends with the 
       const states = fakeStates();
       await using pods = followPods(states.bucket, { eventBufferSize: size });
       const news = pods.subscribe(owner);
-      const told: PodNews[] = [];
+      const received: PodNews[] = [];
       let at = 0;
       let changes = 0;
       for (const act of acts) {
         at += 1;
         const key = `session.s.${act.pod}`;
-        if (act.do === "put" || act.do === "end") {
-          states.put(state(act.pod, at, { deleted: act.do === "end" }));
+        if (act.kind === "put" || act.kind === "end") {
+          states.put(state(act.pod, at, { deleted: act.kind === "end" }));
           changes += 1;
-        } else if (act.do === "forget") {
+        } else if (act.kind === "forget") {
           if (states.truth.get(key)?.deleted === true) states.forget(key);
-        } else if (act.do === "read") {
+        } else if (act.kind === "read") {
           const asked = reads.get(news) ?? news.next();
           reads.set(news, asked);
-        } else if (act.do === "drain") await drain(news, told);
-        else states[act.do]();
+        } else if (act.kind === "drain") await drain(news, received);
+        else states[act.kind]();
         await settled();
       }
       states.resume();
       await settled();
-      await drain(news, told);
+      await drain(news, received);
 
       const seen = new Map<string, PodWatchEvent>();
       const newest = new Map<string, number>();
-      const tell = (event: PodWatchEvent): void => {
+      const replay = (event: PodWatchEvent): void => {
         expect(event.observedAtMs).toBeGreaterThanOrEqual(newest.get(event.pod) ?? 0);
         newest.set(event.pod, event.observedAtMs);
         seen.set(event.pod, event);
       };
-      for (const [index, each] of told.entries()) {
-        if (each.kind === "changed") tell(each.event);
-        if (each.kind === "overflowed") expect(told[index + 1]).toMatchObject({ kind: "current" });
+      for (const [index, each] of received.entries()) {
+        if (each.kind === "changed") replay(each.event);
+        if (each.kind === "overflowed") expect(received[index + 1]).toMatchObject({ kind: "current" });
         if (each.kind !== "current") continue;
         seen.clear();
-        each.pods.forEach(tell);
+        each.pods.forEach(replay);
       }
-      // A pod whose end was told may be forgotten there without a word.
+      // A pod whose end was published may be forgotten there silently.
       const living = (events: Iterable<PodWatchEvent>): string[] =>
         [...events]
           .filter(({ deleted }) => !deleted)
@@ -305,8 +308,8 @@ it("whatever changes, gaps and slow readers there are, the reader ends with the 
           .sort();
       expect(living(seen.values())).toEqual(living(states.truth.values()));
       for (const [key, event] of states.truth) expect(seen.get(key.split(".")[2]!)).toEqual(event);
-      if (!told.some((each) => each.kind === "current" && each.because !== "subscribed"))
-        expect(told.filter(({ kind }) => kind === "changed").length).toBeLessThanOrEqual(changes);
+      if (!received.some((each) => each.kind === "current" && each.because !== "subscribed"))
+        expect(received.filter(({ kind }) => kind === "changed").length).toBeLessThanOrEqual(changes);
     }),
     { numRuns: 300 },
   );

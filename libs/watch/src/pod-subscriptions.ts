@@ -8,16 +8,16 @@ import { makePodsByOwner, ownerOf } from "./pods-by-owner.ts";
 import { makeSubscriber, type PodNews } from "./subscriber.ts";
 import { makeSubscription, type Following, type Subscription } from "./subscription.ts";
 
-/** The pods of many owners, each owner's told to one subscriber. One connection and one copy of the states serve all of them. */
+/** The pods of many owners, each owner's reported to one subscriber. One connection and one copy of the states serve all of them. */
 export type PodSubscriptions = AsyncDisposable & {
   /**
-   * The current state of every pod of the owner, then each change, in order per pod; the same again, after a word that says so, when the reader was too slow or the
-   * connection was gone. An owner without pods has a current state that is empty. Ends at the signal, when unsubscribed (what waits is told first), when its reader
-   * leaves the loop, and when the subscriptions are disposed; rejects with FaultError unavailable once the connection is closed for good.
-   * Throws already_exists while the owner has a subscription.
+   * The current state of every pod of the owner, then each change, in order per pod; the same again, after an item that says so, when the reader was too slow
+   * or the connection was gone. An owner without pods has an empty current state. Ends at the signal, when unsubscribed (waiting changes come first), when
+   * its reader leaves the loop, and when the subscriptions are disposed; rejects with FaultError unavailable once the connection is closed for good. Throws
+   * already_exists while the owner has a subscription.
    */
   subscribe(owner: Owner, options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<PodNews, undefined>;
-  /** Ends the owner's subscription; a later one begins anew. Throws not_found where there is none. */
+  /** Ends the owner's subscription; a later one starts over. Throws not_found without a subscription. */
   unsubscribe(owner: Owner): void;
 };
 
@@ -26,7 +26,7 @@ export type PodSubscriptionsOptions = {
   readonly eventBufferSize?: number;
   /** Only owners of this kind; default all. */
   readonly ownerKind?: string;
-  /** Told of a state that cannot be read, and goes on without it. By default a process warning. */
+  /** Called with a state that cannot be read, which is skipped. By default a process warning. */
   readonly onDecodeError?: (error: Error) => void;
 };
 
@@ -68,10 +68,10 @@ export function followPods(bucket: Watchable<PodWatchEvent>, options: PodSubscri
     const subscription = subscriptions.get(ownerOf(key));
     if (change.kind === "put") {
       pods.put(key, change.entry.value);
-      // What is found after an interruption is told by the current state at its end.
+      // The current state after an interruption covers the changes within it.
       if (following.whole) subscription?.subscriber.change(change.entry.value);
     } else if (pods.delete(key)?.deleted === false) {
-      // The watcher forgets only pods whose end was told. This one was lost with the bucket.
+      // The watcher forgets only pods whose end was published. This one was lost with the bucket.
       subscription?.subscriber.resync();
     }
     subscription?.ring();

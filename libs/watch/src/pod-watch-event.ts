@@ -3,13 +3,13 @@ import type { Health } from "@muster/health";
 /** Whose a pod is; a session is `{ kind: "session", id: <its name> }`. */
 export type Owner = { readonly kind: string; readonly id: string };
 
-/** How one pod is. Of two about one pod the one that was told later is the newer. */
+/** The state of one pod. Of two events about one pod the later one is the newer. */
 export type PodWatchEvent = {
   readonly owner: Owner;
   /** Name of the component (session) or replica (job) that the pod is. */
   readonly component: string;
   readonly pod: string;
-  /** Tells a pod from an earlier one of the same name. */
+  /** Distinguishes a pod from an earlier one of the same name. */
   readonly uid: string;
   /** Empty while it has none. */
   readonly podIp: string;
@@ -18,7 +18,7 @@ export type PodWatchEvent = {
   readonly health: Health;
   /** What is wrong, for people: reason and message; undefined when nothing is. */
   readonly error: string | undefined;
-  /** The stable word in it, such as ImagePullBackOff; empty when there is none. */
+  /** The stable word in it, such as ImagePullBackOff; empty without a reason. */
   readonly reason: string;
   /** Of the main container, once it has ended. */
   readonly exitCode: number | undefined;

@@ -4,7 +4,7 @@ import type { PodWatchEvent } from "./pod-watch-event.ts";
 export type PodsByOwner = {
   of(owner: string): readonly PodWatchEvent[];
   put(key: string, event: PodWatchEvent): void;
-  /** Returns the state that is no more. */
+  /** Returns the removed state. */
   delete(key: string): PodWatchEvent | undefined;
 };
 

@@ -1,21 +1,21 @@
 import type { PodWatchEvent } from "./pod-watch-event.ts";
 
-/** What a subscriber is told. */
+/** What a subscriber receives. */
 export type PodNews =
-  /** Every pod of the owner as it is now. Replaces all that was told before; a pod that is not in it is forgotten. */
+  /** Every pod of the owner as it is now. Replaces all earlier news; a pod that is missing here is forgotten. */
   | {
       readonly kind: "current";
       readonly pods: readonly PodWatchEvent[];
-      /** It is the beginning; changes did not fit into the buffer; or the connection was gone for a while, and changes in between are told only by what they led to. */
+      /** The first state; changes did not fit into the buffer; or the connection was gone, and changes in between are only in this state. */
       readonly because: "subscribed" | "overflowed" | "resync";
     }
   | { readonly kind: "changed"; readonly event: PodWatchEvent }
-  /** The buffer was full: this many changes are told by nothing but the current state, which comes next. */
+  /** The buffer was full: this many changes are only in the current state, which comes next. */
   | { readonly kind: "overflowed"; readonly missed: number };
 
 type Current = Extract<PodNews, { kind: "current" }>;
 
-/** What waits for one reader: at most `size` changes, and then perhaps the word that the current state has to be told. Takes no more room, however late the reader is. */
+/** The queue of one reader: at most `size` changes, and then perhaps a request for the current state. Its memory is bounded, however slow the reader is. */
 export type Subscriber = {
   /** A pod is now like this. Never waits. */
   change(event: PodWatchEvent): void;
@@ -31,7 +31,7 @@ export function makeSubscriber(size: number): Subscriber {
   let current: Current["because"] | undefined = "subscribed";
   return {
     change: (event) => {
-      // The current state that comes next will have it, and nobody was told otherwise.
+      // The current state that comes next includes it, and no earlier news contradict it.
       if (current !== undefined && missed === 0) return;
       if (current === undefined && waiting.length < size) {
         waiting.push(event);

@@ -4,7 +4,7 @@ import type { PodNews, Subscriber } from "./subscriber.ts";
 /** How the states are followed: `whole` while nothing is missing, `ended` once there will be no more, with the error that ended them. */
 export type Following = { whole: boolean; ended: boolean; failure: Error | undefined };
 
-/** One subscription, as those see it who fill it. */
+/** One subscription, from the producer's side. */
 export type Subscription = {
   readonly subscriber: Subscriber;
   /** Something may have come. */

@@ -3,10 +3,10 @@ import type { PodWatchEvent } from "../src/pod-watch-event.ts";
 
 type Sent = { readonly change: Change<PodWatchEvent> } | { readonly status: "current" | "interrupted" };
 
-/** A bucket of pod states that tells as the real one does: every key first, then "synced"; after an interruption what differs from what was told before. */
+/** A bucket of pod states that reports as the real one does: every key first, then "synced"; after an interruption what differs from the reports before. */
 export function fakeStates() {
   const truth = new Map<string, PodWatchEvent>();
-  const told = new Map<string, number>();
+  const reported = new Map<string, number>();
   const revisions = new Map<string, number>();
   const sent: Sent[] = [{ status: "current" }, { change: { kind: "synced" } }];
   let revision = 0;
@@ -17,20 +17,20 @@ export function fakeStates() {
     sent.push(what);
     wake.resolve(undefined);
   };
-  const tell = (key: string): void => {
+  const report = (key: string): void => {
     const value = truth.get(key);
     const known = revisions.get(key) ?? 0;
     if (value === undefined) {
-      if (told.delete(key)) send({ change: { kind: "delete", key, revision } });
-    } else if (told.get(key) !== known) {
-      told.set(key, known);
+      if (reported.delete(key)) send({ change: { kind: "delete", key, revision } });
+    } else if (reported.get(key) !== known) {
+      reported.set(key, known);
       send({ change: { kind: "put", entry: { key, value, revision: known } } });
     }
   };
   const change = (key: string): void => {
     revision += 1;
     revisions.set(key, revision);
-    if (connected) tell(key);
+    if (connected) report(key);
   };
 
   return {
@@ -51,7 +51,7 @@ export function fakeStates() {
     resume: () => {
       if (connected) return;
       connected = true;
-      for (const key of new Set([...truth.keys(), ...told.keys()])) tell(key);
+      for (const key of new Set([...truth.keys(), ...reported.keys()])) report(key);
       send({ status: "current" });
     },
     fail: (error: Error) => {

@@ -50,44 +50,44 @@ function writer(pod: string) {
   };
 }
 
-/** Reads all the time and remembers what was told. */
-function recorder(news: AsyncIterable<PodNews>): { readonly told: PodNews[]; readonly done: Promise<void> } {
-  const told: PodNews[] = [];
+/** Reads continuously and keeps the news. */
+function recorder(news: AsyncIterable<PodNews>): { readonly received: PodNews[]; readonly done: Promise<void> } {
+  const received: PodNews[] = [];
   const read = async (): Promise<void> => {
-    for await (const each of news) told.push(each);
+    for await (const each of news) received.push(each);
   };
-  return { told, done: read() };
+  return { received, done: read() };
 }
 
-const events = (told: readonly PodNews[]) =>
-  told.flatMap((news) => (news.kind === "changed" ? [news.event] : news.kind === "current" ? news.pods : []));
+const events = (received: readonly PodNews[]) =>
+  received.flatMap((news) => (news.kind === "changed" ? [news.event] : news.kind === "current" ? news.pods : []));
 
-it("tells the current state of every pod of the session, then changes in order, with their fields", async () => {
+it("reports the current state of every pod of the session, then changes in order, with their fields", async () => {
   const [driver, server0] = [writer("driver"), writer("server-0")];
   await driver();
   await server0();
   await using pods = await openPodSubscriptions(connection);
-  const { told, done } = recorder(pods.subscribe(owner));
-  await until("the current state is told", () => told.length > 0);
+  const { received, done } = recorder(pods.subscribe(owner));
+  await until("the current state arrives", () => received.length > 0);
   await driver({ podIp: "10.0.0.1", node: "n" });
   await driver({ health: HEALTH_FAILED, reason: "Error", message: "it broke", exitCode: 3, deleted: true });
-  await until("the end is told", () => events(told).at(-1)?.deleted === true);
+  await until("the end arrives", () => events(received).at(-1)?.deleted === true);
   pods.unsubscribe(owner);
   await done;
 
-  expect(told[0]).toMatchObject({
+  expect(received[0]).toMatchObject({
     kind: "current",
     because: "subscribed",
     pods: [{ pod: "driver" }, { pod: "server-0" }],
   });
-  expect(told.slice(1).map(({ kind }) => kind)).toEqual(["changed", "changed"]);
-  expect(events(told).slice(2)).toMatchObject([
+  expect(received.slice(1).map(({ kind }) => kind)).toEqual(["changed", "changed"]);
+  expect(events(received).slice(2)).toMatchObject([
     { owner, component: "driver", podIp: "10.0.0.1", node: "n", health: "READY", error: undefined },
     { pod: "driver", health: "FAILED", error: "Error: it broke", reason: "Error", exitCode: 3, deleted: true },
   ]);
 });
 
-it("a subscriber that never reads hurts nobody else, and is told what it missed when it does read", async () => {
+it("a subscriber that never reads delays no other, and receives what it missed when it does read", async () => {
   const silent = owner;
   const loud = writer("driver");
   owner = { kind: "session", id: `${owner.id}-other` };
@@ -95,13 +95,13 @@ it("a subscriber that never reads hurts nobody else, and is told what it missed 
   await using pods = await openPodSubscriptions(connection, { eventBufferSize: 8 });
   const unread = pods.subscribe(silent);
   await unread.next();
-  const { told } = recorder(pods.subscribe(owner));
+  const { received } = recorder(pods.subscribe(owner));
   for (let round = 0; round < 100; round += 1) {
     await loud();
     await other();
   }
-  await until("the other has heard everything", () => events(told).at(-1)?.observedAtMs === 100);
-  expect(told.filter(({ kind }) => kind === "overflowed")).toEqual([]);
+  await until("the other has heard everything", () => events(received).at(-1)?.observedAtMs === 100);
+  expect(received.filter(({ kind }) => kind === "overflowed")).toEqual([]);
 
   const late: PodNews[] = [];
   for await (const news of unread) {
@@ -121,20 +121,22 @@ it("a gap in the connection, here a restart of the server, is followed by the cu
   const [driver, client] = [writer("driver"), writer("client")];
   await using reading = await connected();
   await using pods = await openPodSubscriptions(reading);
-  const { told } = recorder(pods.subscribe(owner));
+  const { received } = recorder(pods.subscribe(owner));
   await driver();
   await client();
-  await until("both are told", () => events(told).length >= 2);
+  await until("both arrive", () => events(received).length >= 2);
   await server.kill();
   await server.start();
   await driver({ health: HEALTH_FAILED });
-  await until("the gap is told", () => told.some((news) => news.kind === "current" && news.because === "resync"));
+  await until("the gap is reported", () =>
+    received.some((news) => news.kind === "current" && news.because === "resync"),
+  );
   await client({ health: HEALTH_FAILED, deleted: true });
-  await until("what came after it, too", () => events(told).at(-1)?.deleted === true);
-  const last = new Map(events(told).map((event) => [event.pod, event]));
+  await until("what came after it, too", () => events(received).at(-1)?.deleted === true);
+  const last = new Map(events(received).map((event) => [event.pod, event]));
   expect(last.get("driver")).toMatchObject({ health: "FAILED", observedAtMs: 2 });
   for (const pod of ["driver", "client"]) {
-    const times = events(told).flatMap((event) => (event.pod === pod ? [event.observedAtMs] : []));
+    const times = events(received).flatMap((event) => (event.pod === pod ? [event.observedAtMs] : []));
     expect(times).toEqual(times.toSorted((one, two) => one - two));
   }
 });
@@ -142,8 +144,8 @@ it("a gap in the connection, here a restart of the server, is followed by the cu
 it("a connection that is closed for good ends every subscription with unavailable", async () => {
   const own = await connected();
   await using pods = await openPodSubscriptions(own);
-  const { told, done } = recorder(pods.subscribe(owner));
-  await until("it began", () => told.length > 0);
+  const { received, done } = recorder(pods.subscribe(owner));
+  await until("it began", () => received.length > 0);
   await own.close();
   await expect(done).rejects.toMatchObject({ fault: { code: "unavailable" } });
 });

@@ -28,7 +28,7 @@ type Nodes = AsyncDisposable & {
 /** Of the MachineDeployments, as the manifest of the scaler's rights names it. */
 const NAMESPACE = "machines";
 /** As nodes are born, which the scaler opens. */
-const CLOSED = [{ key: taints.unopened, effect: "NoSchedule" }] as const;
+const CLOSED = [{ key: taints.startup, effect: "NoSchedule" }] as const;
 /** Other kubelets of the same machine have the first ones. */
 const FIRST_INDEX = 100;
 

@@ -39,8 +39,8 @@ const AGAIN_MS = 400;
 const ENGINE = "main";
 
 export function drawLeases(random: Random, count: number, windowMs: number): LeaseWish[] {
-  const sometimes = (share: number, mostMs: number): number | undefined =>
-    random.chance(share) ? random.integer(0, mostMs) : undefined;
+  const sometimes = (share: number, maxMs: number): number | undefined =>
+    random.chance(share) ? random.integer(0, maxMs) : undefined;
   const wishes: LeaseWish[] = [];
   for (let index = 0; index < count; index += 1) {
     const type = random.weighted(TYPES);

@@ -66,7 +66,7 @@ function planLedger(snapshot: SystemSnapshot): NextStep[] {
 function planWatcher({ watcher }: SystemSnapshot): NextStep[] {
   const { pods, nodes, mark } = planPass(watcher, watcherConfig({}).policy);
   const steps = [...pods, ...nodes].map((step) => {
-    return { who: "watcher", step: `${step.do} ${step.key}`, because: step.because };
+    return { who: "watcher", step: `${step.kind} ${step.key}`, because: step.because };
   });
   return mark === undefined
     ? steps

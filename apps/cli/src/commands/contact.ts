@@ -7,7 +7,7 @@ import { isAborted } from "../is-aborted.ts";
 
 /** Nobody waits longer than this for somebody who does not answer; what runs goes on without us. */
 export const LOST_MAX_MS = 120_000;
-const BACKOFF = { firstMs: 250, mostMs: 5000 };
+const BACKOFF = { firstMs: 250, maxMs: 5000 };
 
 export type ContactDeps = {
   /** Who is asked, for people. */
@@ -66,7 +66,7 @@ export function contact(deps: ContactDeps): Contact {
           if (fault === undefined || !isRetryable(fault)) throw error;
           lose(who, `: ${describeTrouble(fault)}`);
           if (deps.now() - (lostSinceMs.get(who) ?? deps.now()) > LOST_MAX_MS) giveUp(fault, error);
-          await deps.pause(Math.min(BACKOFF.mostMs, BACKOFF.firstMs * 2 ** Math.min(failures, 10)), signal);
+          await deps.pause(Math.min(BACKOFF.maxMs, BACKOFF.firstMs * 2 ** Math.min(failures, 10)), signal);
         }
       }
       return undefined;

@@ -1,7 +1,7 @@
 import { formatDuration } from "@muster/faults";
 import {
   COMPONENT_TEMPLATE_SCHEMA,
-  POD_NAME_LENGTH_MAX,
+  MAX_POD_NAME_LENGTH,
   SESSION_DEFAULTS,
   SESSION_LIMITS,
 } from "@muster/session-limits";
@@ -61,12 +61,12 @@ function writeJson(value: unknown, indent: string, key = ""): string {
 }
 
 function metadata(): Schema {
-  const prefixMax = POD_NAME_LENGTH_MAX - GENERATED_LENGTH;
+  const prefixMax = MAX_POD_NAME_LENGTH - GENERATED_LENGTH;
   return {
     description: "Either name or generateName.",
     oneOf: [{ required: ["name"] }, { required: ["generateName"] }],
     ...closed([], {
-      name: { ...label("Name of the session; a DNS label."), maxLength: POD_NAME_LENGTH_MAX },
+      name: { ...label("Name of the session; a DNS label."), maxLength: MAX_POD_NAME_LENGTH },
       generateName: {
         type: "string",
         maxLength: prefixMax,

@@ -1,5 +1,5 @@
 import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
-import { checkComponentTemplate, POD_NAME_LENGTH_MAX, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
+import { checkComponentTemplate, MAX_POD_NAME_LENGTH, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
 import type { Fault } from "@muster/faults";
 import { findNonJson } from "./find-non-json.ts";
 import { valueReader, type Finding, type Path, type ValueReader } from "@muster/documents";
@@ -238,10 +238,10 @@ function checkPodName(reader: ValueReader, path: Path, component: string, sessio
   if (session === undefined) return;
   const length = "exact" in session ? session.exact.length : session.prefix.length + GENERATED_LENGTH;
   const total = length + 1 + component.length;
-  if (total > POD_NAME_LENGTH_MAX)
+  if (total > MAX_POD_NAME_LENGTH)
     reader.report(
       path,
-      `the session's name and "${component}" have ${total} characters; ${POD_NAME_LENGTH_MAX} at most`,
+      `the session's name and "${component}" have ${total} characters; ${MAX_POD_NAME_LENGTH} at most`,
     );
 }
 

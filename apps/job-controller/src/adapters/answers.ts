@@ -69,7 +69,7 @@ const MAX_JOBS_ELSEWHERE = 100;
 /** A job that was just created is read again after this. */
 const UNKNOWN_WAIT_MS = 200;
 /** Between reads of a job whose cached version is higher than the API server's. */
-const AHEAD_PAUSES = { firstMs: 50, mostMs: 2000 };
+const AHEAD_PAUSES = { firstMs: 50, maxMs: 2000 };
 /** A client gets an error from an API server that does not answer, instead of waiting longer. */
 const READ_TIMEOUT_MS = 5000;
 

@@ -2,11 +2,11 @@
 export type Clock = {
   /** Milliseconds since 1970 that never jump while the process lives: a clock that is set must not end nodes. For all that is measured here. */
   readonly now: () => number;
-  /** Milliseconds since 1970 as everybody else counts them, which jump when the clock is set. For times that others wrote, or will read. */
+  /** Milliseconds since 1970 by the wall clock, which jumps when it is set. For times that others wrote, or will read. */
   readonly wallNow: () => number;
 };
 
-/** `ticking` are milliseconds that only go on. */
+/** `ticking` counts milliseconds monotonically. */
 export function steadyClock(wallNow: () => number = Date.now, ticking: () => number = () => performance.now()): Clock {
   const originMs = wallNow() - ticking();
   return { now: () => Math.round(originMs + ticking()), wallNow };

@@ -28,7 +28,7 @@ export type ClusterOptions = {
   /** Name of this scaler. */
   readonly scaler: string;
   readonly poolLabel: string;
-  /** The watcher's mark that all nodes are known is believed for so long. */
+  /** How long the watcher's mark that all nodes are known is believed. */
   readonly nodesFreshMs: number;
   readonly timeoutMs: number;
   readonly now: () => number;
@@ -36,7 +36,7 @@ export type ClusterOptions = {
 };
 
 const NODES = { apiVersion: "v1", plural: "nodes" };
-/** A quiet API server speaks once a minute, when it sends its bookmarks. */
+/** A quiet API server sends a bookmark once a minute. */
 const PODS_FRESH_MS = 180_000;
 
 /** Follows nodes through the watcher's bucket, and pods through the API server; nodes are changed through the API server. */
@@ -68,7 +68,7 @@ export async function openCluster(options: ClusterOptions): Promise<OpenCluster>
     pendingPods: () => pods.list().flatMap(({ pending }) => pending ?? []),
     synced: pods.synced,
     staleness: () => {
-      if (!isMarked()) return "the watcher has not told lately that all nodes are known";
+      if (!isMarked()) return "the watcher has not confirmed lately that all nodes are known";
       const ageMs = pods.ageMs();
       return ageMs > PODS_FRESH_MS ? `the API server last said anything ${Math.round(ageMs)} ms ago` : undefined;
     },
@@ -82,16 +82,16 @@ function groupByNode(pods: readonly KeptPod[]): PodsByNode {
   return new Map([...Map.groupBy(on, ({ node }) => node)].map(([node, all]) => [node, all.map(({ pod }) => pod)]));
 }
 
-/** Each may be made again: what is done already, and what is gone, is no failure. */
+/** Each call is idempotent: a done change and a missing object are no failures. */
 export function nodeCalls({
   calls,
   timeoutMs,
 }: Pick<ClusterOptions, "calls" | "timeoutMs">): Pick<
   Cluster,
-  "open" | "cordon" | "uncordon" | "evict" | "podsOn" | "deleteNode"
+  "removeStartupTaint" | "cordon" | "uncordon" | "evict" | "podsOn" | "deleteNode"
 > {
   const options = { timeoutMs };
-  /** Undefined: there is no such object, or another one of that name by now. */
+  /** Undefined: the object is missing, or another one has the name by now. */
   const unlessGone = async <Result>(call: Promise<Result>): Promise<Result | undefined> => {
     try {
       return await call;
@@ -103,18 +103,18 @@ export function nodeCalls({
     }
   };
   return {
-    open: async (name) => {
+    removeStartupTaint: async (name) => {
       const node = await unlessGone(calls.get<V1Node>(NODES, name, options));
       const found = node?.spec?.taints ?? [];
-      const kept = found.filter(({ key }) => key !== taints.unopened);
+      const kept = found.filter(({ key }) => key !== taints.startup);
       if (node === undefined || kept.length === found.length) return;
-      // The whole list is replaced: a taint that somebody adds meanwhile must not be lost.
+      // The whole list is replaced: the resource version keeps a taint that another client adds meanwhile.
       const body = { metadata: { resourceVersion: node.metadata?.resourceVersion }, spec: { taints: kept } };
       await unlessGone(calls.patch(NODES, name, { kind: "merge", body }, options));
     },
     cordon: async (name, because) => {
       const node = await unlessGone(calls.get<V1Node>(NODES, name, options));
-      // Somebody else's cordon stays theirs.
+      // A cordon of another client stays.
       if (node === undefined || node.spec?.unschedulable === true) return;
       const body = { metadata: { annotations: { [annotations.cordoned]: because } }, spec: { unschedulable: true } };
       await unlessGone(calls.patch(NODES, name, { kind: "merge", body }, options));

@@ -7,7 +7,7 @@ import { openBucket, openView, type Leadership, type View } from "@muster/store"
 import type { Config } from "../config.ts";
 import { packPods } from "../domain/pack-pods.ts";
 import type { ScaledNode } from "../domain/node.ts";
-import type { ScalerDeps, Tell } from "../scaler.ts";
+import type { ScalerDeps, Reporter } from "../scaler.ts";
 import { steadyClock, type Clock } from "./clock.ts";
 import { openCluster, type OpenCluster } from "./cluster.ts";
 import { guardProvider, type ProviderOfLeader } from "./guard-provider.ts";
@@ -28,15 +28,15 @@ export type Deps = AsyncDisposable & {
   readonly forLeader: (leadership: Leadership) => ScalerDeps;
   /** What is not as fresh as it should be; undefined when all is. */
   readonly staleness: () => string | undefined;
-  /** The records of whoever leads here; undefined: nobody. */
+  /** Records of the leadership of this replica; undefined: it does not lead. */
   led: Records | undefined;
 };
 
-const CALLS_AT_ONCE = 10;
+const MAX_CALLS_IN_FLIGHT = 10;
 /** Much less than any interval between rounds. */
-const PATIENCE_MS = 1000;
+const MAX_WAIT_MS = 1000;
 
-/** Opens what the service lives on; the one place that knows what stands behind each verb. */
+/** Opens the dependencies of the service; the one place that knows the implementation of each verb. */
 export async function openDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
@@ -75,13 +75,13 @@ export async function openDeps(
     led: undefined,
     staleness: () => (view.ageMs() > 0 ? "the view of the records is not current" : cluster.staleness()),
     forLeader: ({ token, isHeld, signal }) => {
-      const tell = makeTell(context, metrics);
+      const report = makeReporter(context, metrics);
       const providers = new Map([...guards].map(([name, ofLeader]) => [name, ofLeader(isHeld)]));
       const images = imageCache({
         ttlMs: config.imageTtlMs,
         now: clock.now,
         ask: async (name, properties) => (await providers.get(name)?.findImage(properties, signal)) ?? "",
-        stale: (provider, error) => tell.failed("pool", `looking for a newer image of ${provider}`, error),
+        onStale: (provider, error) => report.failed("pool", `finding a newer image of ${provider}`, error),
       });
       return {
         name: config.name,
@@ -106,10 +106,10 @@ export async function openDeps(
         publishPools: pools.publish,
         limits: { bootsPerRound: config.bootsPerRound, spotRequestPauseMs: config.spotRequestPauseMs },
         unavailableMs: config.unavailableMs,
-        patienceMs: PATIENCE_MS,
-        // A list may take a whole time limit to come, and serves for another one.
+        patienceMs: MAX_WAIT_MS,
+        // A list may take a whole time limit to arrive, and is used for another one.
         listFreshMs: 2 * config.providerTimeoutMs,
-        tell,
+        report,
       };
     },
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
@@ -140,7 +140,7 @@ async function openStored(
 
 function noteUnreadable({ logger }: ServiceContext<Config>, unreadable: Set<string>, key: string, err: Error): void {
   unreadable.add(key);
-  logger.error({ err, key }, "nothing is made or taken for nobody's before this record can be read");
+  logger.error({ err, key }, "no node is made and no instance counts as orphan until this record can be read");
 }
 
 async function openProviders(
@@ -153,24 +153,24 @@ async function openProviders(
   for (const block of config.file.providers) {
     const { name } = block;
     const provider = undo.use(await openProvider(block, { ...around, name, timeoutMs, unavailableMs }));
-    const limits = { timeoutMs, callsAtOnce: CALLS_AT_ONCE, now: around.clock.now };
+    const limits = { timeoutMs, maxCallsInFlight: MAX_CALLS_IN_FLIGHT, now: around.clock.now };
     providers.set(name, guardProvider(provider, limits));
   }
   return providers;
 }
 
-function makeTell({ logger }: ServiceContext<Config>, metrics: ScalerMetrics): Tell {
+function makeReporter({ logger }: ServiceContext<Config>, metrics: ScalerMetrics): Reporter {
   return {
     planned: (loop, step) => {
       metrics.took(loop, step);
-      const level = step.do === "wait" ? "debug" : "info";
+      const level = step.kind === "wait" ? "debug" : "info";
       logger[level]({ loop, ...step }, "planned");
     },
     failed: (loop, doing, error) => {
       metrics.failed(loop);
-      logger.warn({ loop, doing, err: error }, "not done, and tried again");
+      logger.warn({ loop, doing, err: error }, "an action failed and is retried");
     },
     booted: metrics.booted,
-    wrong: (pool, problems) => logger.error({ pool, problems }, "the provider cannot make nodes of this pool"),
+    poolIsWrong: (pool, problems) => logger.error({ pool, problems }, "the provider cannot make nodes of this pool"),
   };
 }

@@ -25,7 +25,7 @@ function makeGuard(parts: Partial<NodeProvider>, timeoutMs = 3_600_000, isHeld =
     [Symbol.asyncDispose]: () => Promise.resolve(),
     ...parts,
   };
-  return { clock, guard: guardProvider(provider, { timeoutMs, callsAtOnce: 2, now: clock.now })(isHeld) };
+  return { clock, guard: guardProvider(provider, { timeoutMs, maxCallsInFlight: 2, now: clock.now })(isHeld) };
 }
 
 const codeOf = (call: Promise<unknown>) =>
@@ -51,7 +51,7 @@ it("neither starts nor stops anything when it is its turn in a process that lead
   expect(await codeOf(guard.start(buildBoot(), signal))).toBe("unavailable");
 });
 
-it("lets no more calls through at once than it may, and the next when one has ended", async () => {
+it("limits the calls in flight, and starts the next when one has ended", async () => {
   const pending: PromiseWithResolvers<[]>[] = [];
   const { guard } = guarded(() => {
     const call = Promise.withResolvers<[]>();

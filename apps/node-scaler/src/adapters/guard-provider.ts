@@ -6,7 +6,7 @@ import type { NodeProvider } from "../providers/provider.ts";
 export type ProviderLimits = {
   /** For one call, the wait for its turn not counted. */
   readonly timeoutMs: number;
-  readonly callsAtOnce: number;
+  readonly maxCallsInFlight: number;
   /** Milliseconds that never jump. */
   readonly now: () => number;
 };
@@ -15,10 +15,10 @@ export type ProviderLimits = {
 export type ProviderOfLeader = (isHeld: () => boolean) => NodeProvider;
 
 /**
- * A provider whose calls have a time limit and take turns, and which is asked for nothing for as long as it has asked for that. Calls in that time reject with
- * limit_exceeded and the time that is left; calls that take too long with deadline_exceeded. Calls of each kind have turns and pauses of their own: many of them, or slow
- * ones, or a pause that the provider asked for, delay no call of another kind.
- * Starts and stops reject with unavailable when the process leads no more once it is their turn.
+ * A provider whose calls have a time limit and a limit in flight, and which is left alone during the pauses that it asks for. Calls in a pause reject with
+ * limit_exceeded and the time that is left; calls that take too long with deadline_exceeded. Calls of each kind have turns and pauses of their own: many of
+ * them, or slow ones, or a pause that the provider asked for, delay no call of another kind. Starts and stops reject with unavailable when the process no
+ * longer leads at their turn.
  */
 export function guardProvider(provider: NodeProvider, limits: ProviderLimits): ProviderOfLeader {
   const starting = makeLane(provider.name, limits);
@@ -54,8 +54,8 @@ type Lane = <Result>(
   work: (signal: AbortSignal) => Promise<Result>,
 ) => Promise<Result>;
 
-function makeLane(provider: string, { timeoutMs, callsAtOnce, now }: ProviderLimits): Lane {
-  const turns = takeTurns(callsAtOnce);
+function makeLane(provider: string, { timeoutMs, maxCallsInFlight: maxCallsInFlight, now }: ProviderLimits): Lane {
+  const turns = takeTurns(maxCallsInFlight);
   let silentUntilMs = -Infinity;
   return (operation, signal, work) =>
     turns(async () => {
@@ -66,7 +66,7 @@ function makeLane(provider: string, { timeoutMs, callsAtOnce, now }: ProviderLim
         return await limited(operation, timeoutMs, signal, work);
       } catch (error) {
         const fault = faultOf(error);
-        // Not each kind of provider can tell that it was asked too often from that it has too much to do.
+        // Not every kind of provider distinguishes a rate limit from an overload.
         if (fault !== undefined && "retryAfterMs" in fault)
           silentUntilMs = Math.max(silentUntilMs, now() + fault.retryAfterMs);
         throw error;
@@ -74,7 +74,7 @@ function makeLane(provider: string, { timeoutMs, callsAtOnce, now }: ProviderLim
     }, signal);
 }
 
-/** Also a provider that does not look at its signal is waited for no longer. */
+/** The wait also ends for a provider that ignores its signal. */
 async function limited<Result>(
   operation: string,
   timeoutMs: number,

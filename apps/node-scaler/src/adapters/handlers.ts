@@ -10,11 +10,11 @@ import type { Scaler } from "../scaler.ts";
 import { toWireNode, toWirePool } from "./messages.ts";
 
 /** Nodes in one page, and bindings in one dump. */
-const PAGE_MAX = 500;
-/** Of the name of whoever asks. */
-const CALLER_CHARS = 100;
-/** Of an order that others come before. */
-const ATTEMPTS_MAX = 5;
+const MAX_PAGE_SIZE = 500;
+/** Length of the caller's name in a record. */
+const MAX_CALLER_CHARS = 100;
+/** Attempts of an order against concurrent writes. */
+const MAX_ATTEMPTS = 5;
 
 /** The methods of NodeService, answered by the one scaler that leads. */
 export function makeHandlers(
@@ -25,7 +25,7 @@ export function makeHandlers(
   const troubles = () => buildPoolTroubles({ ...memory, policies: scaler.policies, nowMs: now() });
   return {
     listNodes: ({ pool, limit, continue: after }) => {
-      const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
+      const size = limit === 0 ? MAX_PAGE_SIZE : Math.min(limit, MAX_PAGE_SIZE);
       const nodes = records.list().filter(({ name, spec }) => name > after && (pool === "" || spec.pool === pool));
       const page = nodes.slice(0, size);
       return Promise.resolve({
@@ -48,8 +48,8 @@ export function makeHandlers(
         unavailable: memory.unavailable,
         pools: (memory.plan?.poolScaling ?? []).map((pool) => toWirePool(pool, now())),
         nodes: records.list().length,
-        bindings: bindings.slice(0, PAGE_MAX),
-        bindingsMore: Math.max(0, bindings.length - PAGE_MAX),
+        bindings: bindings.slice(0, MAX_PAGE_SIZE),
+        bindingsMore: Math.max(0, bindings.length - MAX_PAGE_SIZE),
         troubles: troubles(),
         undecided: describeUndecided(scaler) ?? "",
       });
@@ -62,24 +62,24 @@ export function makeHandlers(
   };
 }
 
-/** Why there is no plan of this leader yet; undefined: there is one. */
+/** Why this leader has no plan yet; undefined: it has one. */
 function describeUndecided({ memory, cluster }: Scaler): string | undefined {
   if (memory.plan !== undefined) return undefined;
-  if (memory.hasLooked) return "the first round that decides has not ended";
+  if (memory.hasObserved) return "the first round that decides has not ended";
   return cluster.nodes().known
-    ? "the ledger has not told its machines to this leader"
-    : "the watcher has not told lately which nodes there are";
+    ? "the ledger has not sent its machines to this leader"
+    : "the watcher has not reported lately which nodes exist";
 }
 
 type Order = { readonly name: string; readonly requestId: string; readonly requestedBy: string };
 
-/** Resolves once the order stands in the record, or the node ends for another reason that stays. */
+/** Resolves once the record has the order, or the node ends for another reason that stays. */
 async function terminateNode(
   { records, policies, now }: Scaler,
   { name, requestId, requestedBy }: Order,
 ): Promise<ScaledNode> {
-  const who = requestedBy === "" ? "somebody" : requestedBy.slice(0, CALLER_CHARS);
-  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt += 1) {
+  const who = requestedBy === "" ? "an unnamed caller" : requestedBy.slice(0, MAX_CALLER_CHARS);
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
     const node = records.get(name) ?? throwFault({ code: "not_found", kind: "node", id: name });
     const { terminate: ordered } = node.spec;
     const isEnding = node.status.phase === "Terminating" || node.status.phase === "Terminated";

@@ -15,7 +15,7 @@ function cached() {
       const answer = answers.shift() ?? new Error("no answer is left");
       return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
     },
-    stale: (_provider, error) => stale.push(error),
+    onStale: (_provider, error) => stale.push(error),
   });
   return { clock, answers, asked, stale, find: (properties = {}) => cache.find("cloud", properties) };
 }
@@ -40,7 +40,7 @@ it("gives the old one while it looks for a new one", async () => {
   expect(await find()).toBe("new");
 });
 
-it("gives the old one for as long as the provider fails, and fails when there is none", async () => {
+it("returns the old one while the provider fails, and fails without one", async () => {
   const { clock, answers, stale, find } = cached();
   answers.push(new Error("down"), "old", new Error("down again"), "new");
   await expect(find()).rejects.toThrow("down");

@@ -7,14 +7,14 @@ export type ImageCacheDeps = {
   readonly ttlMs: number;
   readonly now: () => number;
   readonly ask: (provider: string, properties: Readonly<Record<string, string>>) => Promise<string>;
-  /** Told when the provider failed and an older image is used. */
-  readonly stale: (provider: string, error: unknown) => void;
+  /** Called when the provider failed and an older image is used. */
+  readonly onStale: (provider: string, error: unknown) => void;
 };
 
 type Entry = { image: string; askedAtMs: number; refreshing: boolean };
 
-/** Asks a provider once in a while. What is older than that is used while it is looked for again, and for as long as the provider fails. */
-export function imageCache({ ttlMs, now, ask, stale }: ImageCacheDeps): ImageCache {
+/** Asks a provider again after the TTL. Until the answer, and while the provider fails, the previous image is used. */
+export function imageCache({ ttlMs, now, ask, onStale: stale }: ImageCacheDeps): ImageCache {
   const entries = new Map<string, Entry>();
   const first = new Map<string, Promise<string>>();
 

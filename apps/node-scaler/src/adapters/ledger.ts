@@ -14,12 +14,12 @@ export type LedgerOptions = {
   readonly timeoutMs: number;
 };
 
-/** More pages than that are no list of machines but a loop. */
-const PAGES_MAX = 1000;
+/** More pages than this are a loop, not a list of machines. */
+const MAX_PAGES = 1000;
 
 /**
- * What waits for machines of the scaled pools. Where that is more than the ledger tells in one answer, it is asked for each pool by itself, for as many as it tells: a
- * long queue for one pool, which may be full, hides nothing that waits for another.
+ * What waits for machines of the scaled pools. Where one answer of the ledger is not enough, each pool is asked separately, so that a long queue for one pool
+ * hides no other.
  */
 export async function askDemands(
   { ledger, policies, timeoutMs }: LedgerOptions,
@@ -27,7 +27,7 @@ export async function askDemands(
 ): Promise<Demand[]> {
   if (policies.size === 0) return [];
   const ask = (pools: string[]) => ledger.listDemand({ pools }, { timeoutMs, signal });
-  // One answer for all where it is whole: a kind's concurrency limit leaves room once, and not once for each pool.
+  // One complete answer serves all pools: a kind's concurrency limit leaves room once, not once for each pool.
   const all = await ask([...policies.keys()]);
   const replies =
     all.more === 0 ? [all] : [all, ...(await Promise.all([...policies.keys()].map((pool) => ask([pool]))))];
@@ -57,7 +57,7 @@ function withinRooms(
 export async function askMachines({ ledger, timeoutMs }: LedgerOptions, signal: AbortSignal): Promise<Machines> {
   const machines: Machine[] = [];
   let [after, isComplete] = ["", true];
-  for (let page = 0; page < PAGES_MAX; page += 1) {
+  for (let page = 0; page < MAX_PAGES; page += 1) {
     const reply = await ledger.listMachines({ continue: after }, { timeoutMs, signal });
     machines.push(...reply.machines.map(toMachine));
     isComplete &&= reply.complete;

@@ -24,7 +24,7 @@ const CODES: Readonly<Record<TerminationCode, true>> = {
 
 const messages = protoCodec(wire.NodeRecord);
 
-/** Decoding throws on a phase that this version does not know: a node must not be taken for one in another phase. */
+/** Decoding throws on a phase that this version does not know: a node must not be mistaken for one in another phase. */
 export const nodeCodec: Codec<ScaledNode> = {
   encode: (node) => messages.encode(toWireNode(node)),
   decode: (bytes) => toNode(messages.decode(bytes)),
@@ -84,7 +84,7 @@ function toSpec(spec = wire.NodeSpec.create()): NodeSpec {
   };
 }
 
-/** A code that a later version has brought is still an order to end the node. */
+/** An unknown code of a later version is still an order to end the node. */
 function toTermination({ code, message, atMs, drainUntilMs, requestId }: muster.node.v1.Termination): Termination {
   return {
     code: isCode(code) ? code : "REQUESTED",

@@ -14,7 +14,7 @@ export function startMetrics(nodes: () => readonly ScaledNode[] | undefined): Sc
   const meter = metrics.getMeter("@muster/node-scaler");
   const steps = meter.createCounter("muster.scaler.steps", { description: "Steps by loop, kind and reason" });
   const failures = meter.createCounter("muster.scaler.failures", { description: "What did not work, by loop" });
-  // From 0 on: an alert sees the first of them as a rise.
+  // Exported at 0, so that an alert sees the first one as a rise.
   for (const loop of LOOPS) failures.add(0, { loop });
   const rounds = meter.createHistogram("muster.scaler.round", { unit: "ms", description: "Time of rounds, by loop" });
   const boots = meter.createHistogram("muster.scaler.boot", {
@@ -32,7 +32,7 @@ export function startMetrics(nodes: () => readonly ScaledNode[] | undefined): Sc
   meter.addBatchObservableCallback(observe, [gauge]);
   return {
     // Reasons that a provider words itself are too many for a label.
-    took: (loop, step) => steps.add(1, { loop, do: step.do, ...(step.do !== "mark" && { because: step.because }) }),
+    took: (loop, step) => steps.add(1, { loop, do: step.kind, ...(step.kind !== "mark" && { because: step.because }) }),
     failed: (loop) => failures.add(1, { loop }),
     round: (loop, tookMs, isFailure) => rounds.record(tookMs, { loop, failed: isFailure }),
     booted: (outcome, tookMs) => boots.record(tookMs, { outcome }),

@@ -7,8 +7,8 @@ const ID_LENGTH = 6;
 const SECRET_LENGTH = 16;
 
 /**
- * Makes a bootstrap token of Kubernetes' own kind for one node: with it a kubelet asks for a certificate of its own, whose key never leaves the machine. It is good until
- * `validMs` from now, when the cluster removes it by itself. Rejects as `calls` does; an attempt that is made again leaves a token that nobody knows, and that ends in time.
+ * Creates a Kubernetes bootstrap token for one node: a kubelet requests its own certificate with it, and the key never leaves the machine. The token expires
+ * after `validMs`, and the cluster removes it. Rejects as `calls` does; a retry leaves an unused token behind that expires.
  */
 export async function mintBootstrapToken(
   calls: KubeCalls,

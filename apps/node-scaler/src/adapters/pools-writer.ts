@@ -5,17 +5,17 @@ import { buildFirstFacts, type PoolFacts } from "../domain/build-pool-facts.ts";
 import type { PoolPolicy } from "../domain/pool.ts";
 import { toWirePool } from "./messages.ts";
 
-/** Written again this often although nothing changed, so that readers see that somebody scales; with the usual rounds, within 30 s. */
-const AGAIN_MS = 20_000;
+/** Unchanged facts are rewritten this often, so that readers see a live scaler; with the usual rounds, within 30 s. */
+const REWRITE_MS = 20_000;
 
-/** Writes how each pool is scaled. Each call rejects with FaultError (conflict when somebody else writes, unavailable), and made again it writes what is missing. */
+/** Writes how each pool is scaled. Each call rejects with FaultError (conflict with another writer, unavailable); a retry writes what is missing. */
 export type PoolsWriter = {
   /**
-   * That these pools are scaled, before anything is decided about them: work that comes first must not meet a pool that nobody knows. What an earlier leader found out about
-   * them stays. Pools that are not among them go.
+   * Announces these pools before anything is decided, so that early work finds its pool. What an earlier leader found out about them stays. Other pools are
+   * removed.
    */
   readonly announce: (policies: Iterable<PoolPolicy>) => Promise<void>;
-  /** What was decided. Pools that are not among these go. */
+  /** The facts of the latest plan. Other pools are removed. */
   readonly publish: (pools: readonly PoolFacts[]) => Promise<void>;
 };
 
@@ -54,7 +54,7 @@ type ValueOf = (value: WirePool, before: muster.node.v1.PoolScaling | undefined)
 
 function isWorthWriting(before: muster.node.v1.PoolScaling, value: WirePool, nowMs: number): boolean {
   const { PoolScaling } = muster.node.v1;
-  if (Math.abs(nowMs - before.atMs) >= AGAIN_MS) return true;
+  if (Math.abs(nowMs - before.atMs) >= REWRITE_MS) return true;
   const bytes = PoolScaling.encode({ ...value, atMs: before.atMs }).finish();
   return !Buffer.from(bytes).equals(PoolScaling.encode(before).finish());
 }

@@ -12,12 +12,12 @@ import type { ProviderBlock } from "../read-pools-file.ts";
 import type { Clock } from "./clock.ts";
 import { mintBootstrapToken } from "./mint-bootstrap-token.ts";
 
-/** What providers are opened with, beside their own settings. */
+/** What every provider needs beside its own settings. */
 export type ProviderDeps = {
   /** Key of its block in the file of pools. */
   readonly name: string;
   readonly calls: KubeCalls;
-  /** Of one call. */
+  /** Time limit of one call. */
   readonly timeoutMs: number;
   readonly clock: Clock;
   /** How long a kind of instance that was short is not asked for. */
@@ -31,7 +31,7 @@ type ProviderKind = {
   readonly open: (block: ProviderBlock, deps: ProviderDeps) => Promise<NodeProvider>;
 };
 
-/** A machine that boots for longer cannot join: how long pools let theirs boot is not known here. */
+/** A machine that boots for longer cannot join: the boot timeouts of pools are unknown here. */
 const TOKEN_VALID_MS = 3_600_000;
 
 function kind<Shape extends z.ZodType>(
@@ -42,7 +42,7 @@ function kind<Shape extends z.ZodType>(
   return { settings, files, open: async (block, deps) => await open(settings.parse(block.settings), deps) };
 }
 
-/** Every kind of provider that there is. A new one is a folder beside the others and a line here. */
+/** All kinds of providers. A new one is a folder beside the others and a line here. */
 export const PROVIDER_KINDS: Readonly<Record<string, ProviderKind>> = {
   local: kind(localSettings, ["tokenFile"], (settings, deps) => openLocal({ ...deps, settings })),
   karpenter: kind(karpenterSettings, [], (settings, deps) => openKarpenter({ ...deps, settings })),
@@ -55,7 +55,7 @@ export const PROVIDER_KINDS: Readonly<Record<string, ProviderKind>> = {
     };
   }),
   ec2: kind(ec2Settings, ["userDataFile"], async (settings, deps) => {
-    // The SDK is large, and nobody without EC2 needs it.
+    // The SDK is large: load it only for EC2.
     const { openEc2 } = await import("../providers/ec2/open-ec2.ts");
     const { calls, clock } = deps;
     return openEc2({
@@ -69,7 +69,7 @@ export const PROVIDER_KINDS: Readonly<Record<string, ProviderKind>> = {
   }),
 };
 
-/** Opens the provider of a block whose settings have been checked. Rejects with what the kind rejects with. */
+/** Opens the provider of a block with valid settings. Rejects as the provider does. */
 export function openProvider(block: ProviderBlock, deps: ProviderDeps): Promise<NodeProvider> {
   const found = Object.hasOwn(PROVIDER_KINDS, block.kind) ? PROVIDER_KINDS[block.kind] : undefined;
   if (found === undefined) throw new Error(`provider ${block.name} is of no known kind: ${block.kind}`);

@@ -46,7 +46,7 @@ describe("a pod that waits", () => {
 
   it.each([
     ["that names no pool", pod({ spec: { containers: [], nodeSelector: {} } })],
-    ["that nobody has tried to place", pod({ status: { phase: "Pending" } })],
+    ["that no scheduler has tried to place", pod({ status: { phase: "Pending" } })],
     ["of Muster's own", pod({ metadata: { labels: { "muster.dev/owner": "s", "muster.dev/owner-kind": "session" } } })],
     ["that is being deleted", pod({ metadata: { deletionTimestamp: new Date(0) } })],
     [

@@ -4,48 +4,48 @@ import { checkHeld } from "./check-held.ts";
 import { decideChange, type NodeChange } from "../domain/change-node.ts";
 import type { ScaledNode } from "../domain/node.ts";
 
-/** The records of nodes. Only the leader writes them: writes of a process that leads no more reject with FaultError unavailable. */
+/** The records of nodes. Only the leader writes them: writes of a process that no longer leads reject with FaultError unavailable. */
 export type Records = {
   /**
-   * Resolves when nothing that is stored is missing here. Rejects with FaultError: unavailable, as long as the bucket cannot be followed or a record cannot be read. A node
-   * without a record must not be concluded from then.
+   * Resolves when nothing that is stored is missing here. Rejects with FaultError: unavailable, as long as the bucket cannot be followed or a record cannot
+   * be read. A node without a record must not be concluded from then.
    */
   checkCurrent(): Promise<void>;
-  /** In the order of their names. Contains every write that this process was told of. */
+  /** In the order of their names. Contains every write that this process has seen. */
   list(): readonly ScaledNode[];
   get(name: string): ScaledNode | undefined;
   /** Rejects with FaultError: already_exists, unavailable (it may have been written). */
   create(node: ScaledNode): Promise<void>;
   /**
-   * Makes a change on the newest record; undefined when the record is gone, in another phase than expected, or as wanted already. Rejects with FaultError:
-   * invalid_request for a phase that may not follow, conflict when somebody else keeps writing, unavailable (it may have been written).
+   * Applies a change to the newest record; undefined when the record is gone, in another phase than expected, or already as desired. Rejects with FaultError:
+   * invalid_request for a phase that may not follow, conflict with a persistent other writer, unavailable (it may have been written).
    */
   changeNode(change: NodeChange): Promise<ScaledNode | undefined>;
-  /** Takes away the record of a node that is Terminated. Rejects with FaultError: invalid_request for any other, conflict, unavailable. */
+  /** Deletes the record of a Terminated node. Rejects with FaultError: invalid_request for any other, conflict, unavailable. */
   purge(name: string): Promise<void>;
 };
 
 export type RecordsDeps = {
   readonly bucket: Pick<Bucket<ScaledNode>, "get" | "create" | "delete" | "modify">;
   readonly view: Pick<View<ScaledNode>, "get" | "entries" | "ageMs">;
-  /** Keys whose values could not be read when they were met: those that can be by now, or are gone, are taken out. */
+  /** Keys with unreadable values. A key leaves once it is readable or gone. */
   readonly unreadable: Set<string>;
   readonly now: () => number;
   /** Whether this process leads at this moment. */
   readonly isHeld: () => boolean;
 };
 
-/** A write that the view has not shown yet; no node: it was taken away. */
+/** A write that the view does not show yet; no node: a deletion. */
 type Written = { readonly revision: number; readonly node: ScaledNode | undefined };
 
 export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDeps): Records {
   const written = new Map<string, Written>();
 
-  /** What is newest of what the view shows and what was written here. */
+  /** The newer of the view and our own write. */
   const newest = (name: string): Entry<ScaledNode> | undefined => {
     const seen = view.get(name);
     const own = written.get(name);
-    // The view of a name that was taken away shows it for a while, and never again after that: names are unique for ever.
+    // The view shows a deleted name for a while, and never again after that: names are never reused.
     if (own !== undefined && own.node === undefined && seen === undefined) written.delete(name);
     if (own === undefined || (seen !== undefined && seen.revision >= own.revision && own.node !== undefined)) {
       written.delete(name);
@@ -86,8 +86,8 @@ export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDe
       if (known === undefined) return undefined;
       const decide = (current: ScaledNode | undefined): Modification<ScaledNode> => {
         const verdict = decideChange(current, change, now());
-        if (verdict.do === "refuse") return throwFault(verdict.fault);
-        if (verdict.do === "nothing") return { kind: "unchanged" };
+        if (verdict.kind === "refuse") return throwFault(verdict.fault);
+        if (verdict.kind === "nothing") return { kind: "unchanged" };
         checkHeld(isHeld);
         return { kind: "put", value: verdict.node };
       };

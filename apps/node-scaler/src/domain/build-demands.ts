@@ -2,14 +2,14 @@ import type { Demand } from "./demand.ts";
 import type { Owner } from "@muster/names";
 import type { PoolPolicy } from "./pool.ts";
 
-/** What waits in the ledger: machines for all of its needs, or for none. */
+/** A waiting reservation of the ledger: it gets machines for all of its needs, or for none. */
 export type WaitingReservation = {
   readonly owner: Owner;
   readonly createdAtMs: number;
   readonly needs: readonly { readonly component: string; readonly pool: string }[];
 };
 
-/** How a reservation's demands are called together. */
+/** Name of the group of a reservation's demands. */
 export function groupOf({ kind, id }: Owner): string {
   return `${kind}/${id}`;
 }

@@ -13,7 +13,7 @@ export type BootingNodes = {
   readonly sinceMs: number;
 };
 
-/** What others are told about how a pool is scaled. */
+/** What readers of the bucket learn about how a pool is scaled. */
 export type PoolFacts = {
   readonly pool: string;
   readonly max: number;
@@ -25,7 +25,7 @@ export type PoolFacts = {
   readonly blocked: { readonly code: Exclude<Wait["code"], "BOOTING">; readonly message: string } | undefined;
 };
 
-/** What is known of a pool before anything is decided about it. */
+/** The facts of a pool before the first plan. */
 export function buildFirstFacts({ name, max, standby }: PoolPolicy): PoolFacts {
   const count = mergeStandby(standby).reduce((sum, entry) => sum + entry.count, 0);
   return { pool: name, max, standby: count, booting: [], blocked: undefined };

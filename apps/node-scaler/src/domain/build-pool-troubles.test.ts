@@ -9,7 +9,7 @@ const nothing: TroubleFacts = {
   unavailable: [],
   backoffs: new Map(),
   silences: new Map(),
-  wrongPools: new Map(),
+  invalidPools: new Map(),
   bootFailures: [],
   nowMs: NOW,
 };
@@ -23,7 +23,7 @@ it("finds nothing where nothing is wrong", () => {
   expect(buildPoolTroubles(nothing)).toEqual([]);
 });
 
-it("tells each pool what is short of its own types, and when that is asked for again", () => {
+it("reports to each pool which of its types are short, and when they are retried", () => {
   const unavailable = [
     shortage,
     { ...shortage, instanceType: "huge" },
@@ -41,7 +41,7 @@ it("tells each pool what is short of its own types, and when that is asked for a
   expect(buildPoolTroubles({ ...nothing, policies, unavailable })).toHaveLength(2);
 });
 
-it("tells what is short of the nodes that stand by, of another kind than those for work", () => {
+it("reports shortages of standby nodes of another kind than those for work", () => {
   const standby = [{ instanceType: "small", count: 1, spot: true }];
   const policies = new Map([["a", buildPolicy({ spot: "Never", standby })]]);
   const unavailable = [{ ...shortage, spot: true }];
@@ -52,7 +52,7 @@ it("tells what is short of the nodes that stand by, of another kind than those f
 
 const asked = { provider: "cloud", instanceType: "small", spot: false, zone: undefined };
 
-it("tells every pool of a provider that fails, and not for long after its pause", () => {
+it("reports a failing provider to each of its pools until shortly after its pause", () => {
   const backoff = { asked, failures: 2, sinceMs: NOW - 90_000, untilMs: NOW + 20_000, message: "refused" };
   const withBackoff = (untilMs: number) =>
     buildPoolTroubles({ ...nothing, backoffs: new Map([["", { ...backoff, untilMs }]]) });
@@ -63,7 +63,7 @@ it("tells every pool of a provider that fails, and not for long after its pause"
   expect(withBackoff(NOW - 600_000)).toEqual([]);
 });
 
-it("tells of a provider that does not answer once, also where boots fail because of it", () => {
+it("reports a silent provider once, even where boots fail because of it", () => {
   const silences = new Map([["cloud", { sinceMs: NOW - 5000, message: "cloud is not available" }]]);
   const backoffs = new Map([
     ["", { asked, failures: 1, sinceMs: NOW - 1000, untilMs: NOW + 9000, message: "refused" }],
@@ -73,9 +73,9 @@ it("tells of a provider that does not answer once, also where boots fail because
   ]);
 });
 
-it("tells of a pool that its provider cannot make, and of no other", () => {
-  const wrongPools = new Map([["b", { sinceMs: NOW - 5000, message: "no such type" }]]);
-  expect(buildPoolTroubles({ ...nothing, wrongPools })).toEqual([
+it("reports a pool that its provider cannot make, and no other", () => {
+  const invalidPools = new Map([["b", { sinceMs: NOW - 5000, message: "no such type" }]]);
+  expect(buildPoolTroubles({ ...nothing, invalidPools })).toEqual([
     {
       ...{ pool: "b", code: "POOL_WRONG", provider: "other", instanceType: undefined, spot: false, zone: undefined },
       ...{ message: "no such type", sinceMs: NOW - 5000, nextTryAtMs: undefined, boots: 0 },
@@ -83,7 +83,7 @@ it("tells of a pool that its provider cannot make, and of no other", () => {
   ]);
 });
 
-it("tells of boots that failed, the oldest trouble of a pool first", () => {
+it("reports failed boots, the oldest trouble of a pool first", () => {
   const failure = {
     pool: "a",
     provider: "cloud",

@@ -30,13 +30,13 @@ export type TroubleFacts = {
   readonly unavailable: readonly Unavailability[];
   readonly backoffs: ReadonlyMap<string, BootBackoff>;
   readonly silences: ReadonlyMap<string, Silence>;
-  /** By pool: what is wrong with it in its provider's eyes. */
-  readonly wrongPools: ReadonlyMap<string, Silence>;
+  /** By pool: its problems, as its provider reports them. */
+  readonly invalidPools: ReadonlyMap<string, Silence>;
   readonly bootFailures: readonly BootFailure[];
   readonly nowMs: number;
 };
 
-/** A provider whose pause is over is asked with the next node that is needed; until then nobody knows better. */
+/** The next node that is needed tests a provider whose pause is over; until then its last failure stands. */
 const PAUSE_KEPT_MS = 60_000;
 
 /** What is wrong with each pool, as far as the leader remembers; by pool, the oldest first. */
@@ -53,8 +53,8 @@ export function buildPoolTroubles(facts: TroubleFacts): PoolTrouble[] {
 
 const WHOLE_POOL = { instanceType: undefined, spot: false, zone: undefined, boots: 0 } as const;
 
-function wrongs({ name: pool, provider }: PoolPolicy, { wrongPools }: TroubleFacts): PoolTrouble[] {
-  const wrong = wrongPools.get(pool);
+function wrongs({ name: pool, provider }: PoolPolicy, { invalidPools }: TroubleFacts): PoolTrouble[] {
+  const wrong = invalidPools.get(pool);
   if (wrong === undefined) return [];
   return [{ ...WHOLE_POOL, pool, provider, code: "POOL_WRONG", ...wrong, nextTryAtMs: undefined }];
 }

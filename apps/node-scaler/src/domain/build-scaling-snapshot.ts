@@ -21,9 +21,9 @@ export function isInUse(node: ScaledNode, { machines, pods }: Use): boolean {
 }
 
 /**
- * Nodes as `compute` is to see them: those in use count for their pool, and are touched no more than Claimed ones. One with pods that the ledger grants all the same is shared with them. One that the
- * ledger would not give away yet is on its way, as if it were booting since then, until the heartbeat ends it because that has lasted too long. So is one that was released and that the next heartbeat
- * makes Available, or another would be booted in between.
+ * Nodes as `compute` is to see them: those in use count for their pool, and are touched no more than Claimed ones. One with pods that the ledger grants all
+ * the same is shared with them. One that the ledger would not give away yet is on its way, as if it were booting since then, until the heartbeat ends it
+ * because that has lasted too long. So is one that was released and that the next heartbeat makes Available, or another would be booted in between.
  */
 export function buildComputedNodes(
   nodes: readonly ScaledNode[],
@@ -65,7 +65,7 @@ export function buildFreeMachines(
     }));
 }
 
-/** While boots of one kind fail, that kind is asked for no more, as if it were short; in one pool only, where it is its instances that become no nodes. */
+/** While boots of one kind fail, that kind counts as short; in one pool only, where its instances do not become nodes. */
 export function buildPauses(
   backoffs: Iterable<BootBackoff>,
   bootFailures: readonly BootFailure[],
@@ -80,8 +80,8 @@ export function buildPauses(
 }
 
 /**
- * What a provider has is not known before it was listed once, and what has joined is not while the watcher is silent, so that nothing is made: it could be there
- * already.
+ * What a provider has is not known before it was listed once, and what has joined is not while the watcher is silent, so that nothing is made: it could be
+ * there already.
  */
 export function buildUnseen(
   policies: ReadonlyMap<string, PoolPolicy>,
@@ -100,7 +100,7 @@ export function buildUnseen(
             subnet: undefined,
             message: areNodesKnown
               ? `the instances of ${provider} are not known yet`
-              : "the watcher has not told lately which nodes there are",
+              : "the watcher has not reported lately which nodes exist",
             sinceMs: nowMs,
             untilMs: nowMs + 1,
           })),

@@ -31,10 +31,10 @@ describe.each(PHASES)("a node of phase %s", (from) => {
   it.each(PHASES)("becomes %s only where the table says so", (to) => {
     const node = buildNode("n", { status: { phase: from, claim: { ...claim, reached: true } } });
     const verdict = decideChange(node, { node: "n", expected: from, phase: to, status: { trouble: "t" } }, 7);
-    if (ALLOWED[from][PHASES.indexOf(to)] === "y") expect(verdict.do).toBe("write");
+    if (ALLOWED[from][PHASES.indexOf(to)] === "y") expect(verdict.kind).toBe("write");
     else
       expect(verdict).toEqual({
-        do: "refuse",
+        kind: "refuse",
         fault: {
           code: "invalid_request",
           field: "node n",
@@ -47,32 +47,32 @@ describe.each(PHASES)("a node of phase %s", (from) => {
 it("takes back a claim whose pod never reached the node, and no other", () => {
   const change = { node: "n", expected: "Claimed", phase: "Available" } as const;
   const claimed = (reached: boolean) => buildNode("n", { status: { phase: "Claimed", claim: { ...claim, reached } } });
-  expect(decideChange(claimed(false), change, 7).do).toBe("write");
-  expect(decideChange(claimed(true), change, 7).do).toBe("refuse");
+  expect(decideChange(claimed(false), change, 7).kind).toBe("write");
+  expect(decideChange(claimed(true), change, 7).kind).toBe("refuse");
 });
 
 it("changes nothing when the phase is another one than the decision was made on", () => {
   const node = buildNode("n", { status: { phase: "Claimed" } });
   const stop = { node: "n", expected: "Available", spec: { terminate: idle } } as const;
-  expect(decideChange(node, stop, 7)).toEqual({ do: "nothing", because: "phase-moved-on" });
-  expect(decideChange(undefined, stop, 7)).toEqual({ do: "nothing", because: "gone" });
+  expect(decideChange(node, stop, 7)).toEqual({ kind: "nothing", because: "phase-moved-on" });
+  expect(decideChange(undefined, stop, 7)).toEqual({ kind: "nothing", because: "gone" });
 });
 
-it("keeps the first reason to end, and takes it away only when told so", () => {
+it("keeps the first reason to end, and removes it only on request", () => {
   const node = buildNode("n", { spec: { terminate: idle } });
   const other = { ...idle, code: "POOL_REMOVED" } as const;
   const change = { node: "n", expected: "Available" } as const;
   expect(decideChange(node, { ...change, spec: { terminate: other } }, 7)).toEqual({
-    do: "nothing",
+    kind: "nothing",
     because: "no-difference",
   });
   expect(decideChange(node, { ...change, spec: { terminate: undefined } }, 7)).toMatchObject({
-    do: "write",
+    kind: "write",
     node: { spec: { terminate: undefined } },
   });
 });
 
-it("lets an order to end win over the end of a node that nobody needs, whichever came first, and never takes it back", () => {
+it("prefers an order to the end of an idle node, whichever came first, and never withdraws it", () => {
   const ordered = { ...idle, code: "REQUESTED" } as const;
   const change = { node: "n", expected: "Available" } as const;
   const surplus = buildNode("n", { spec: { terminate: idle } });
@@ -80,17 +80,17 @@ it("lets an order to end win over the end of a node that nobody needs, whichever
     node: { spec: { terminate: ordered } },
   });
   const node = buildNode("n", { spec: { terminate: ordered } });
-  expect(decideChange(node, { ...change, spec: { terminate: idle } }, 7).do).toBe("nothing");
+  expect(decideChange(node, { ...change, spec: { terminate: idle } }, 7).kind).toBe("nothing");
   expect(decideChange(node, { ...change, spec: { terminate: undefined } }, 7)).toEqual({
-    do: "nothing",
+    kind: "nothing",
     because: "ordered-otherwise",
   });
 });
 
-it("counts a phase anew that a clock began which was ahead", () => {
+it("restarts a phase whose clock was ahead", () => {
   const node = buildNode("n", { status: { phaseSinceMs: 1000 } });
   const verdict = decideChange(node, { node: "n", expected: "Available" }, 7);
-  expect(verdict).toMatchObject({ do: "write", node: { status: { phaseSinceMs: 7 } } });
+  expect(verdict).toMatchObject({ kind: "write", node: { status: { phaseSinceMs: 7 } } });
 });
 
 it("notes when a phase began, and writes nothing that is as before", () => {
@@ -102,5 +102,5 @@ it("notes when a phase began, and writes nothing that is as before", () => {
   expect(decideChange(node, { ...change, status: { trouble: "x" } }, 7)).toMatchObject({
     node: { status: { phaseSinceMs: 0 } },
   });
-  expect(decideChange(node, { ...change, status: { addresses: ["10.0.0.1"] } }, 7).do).toBe("nothing");
+  expect(decideChange(node, { ...change, status: { addresses: ["10.0.0.1"] } }, 7).kind).toBe("nothing");
 });

@@ -1,7 +1,7 @@
 import type { Fault } from "@muster/faults";
 import { isWithdrawable, mayFollow, type NodeSpec, type NodeStatus, type Phase, type ScaledNode } from "./node.ts";
 
-/** A change of one record, as data. It is made only while the record is in the phase that it was decided on. */
+/** A change of one record, as data. It applies only while the record is in the expected phase. */
 export type NodeChange = {
   readonly node: string;
   readonly expected: Phase;
@@ -11,28 +11,28 @@ export type NodeChange = {
 };
 
 export type ChangeVerdict =
-  | { readonly do: "write"; readonly node: ScaledNode }
-  | { readonly do: "nothing"; readonly because: "gone" | "phase-moved-on" | "ordered-otherwise" | "no-difference" }
-  | { readonly do: "refuse"; readonly fault: Fault };
+  | { readonly kind: "write"; readonly node: ScaledNode }
+  | { readonly kind: "nothing"; readonly because: "gone" | "phase-moved-on" | "ordered-otherwise" | "no-difference" }
+  | { readonly kind: "refuse"; readonly fault: Fault };
 
 /**
- * What becomes of a record. A node that is to end already keeps its first reason, unless that one counted only for as long as nobody held the node; only such a
- * reason is taken back.
+ * Applies a change to a record. A node that is to end keeps its first reason, unless that reason is withdrawable: only a withdrawable reason is replaced or
+ * removed.
  */
 export function decideChange(current: ScaledNode | undefined, change: NodeChange, nowMs: number): ChangeVerdict {
-  if (current === undefined) return { do: "nothing", because: "gone" };
+  if (current === undefined) return { kind: "nothing", because: "gone" };
   const { phase: before } = current.status;
-  if (before !== change.expected) return { do: "nothing", because: "phase-moved-on" };
+  if (before !== change.expected) return { kind: "nothing", because: "phase-moved-on" };
   const after = change.phase ?? before;
   if (!mayFollow(current.status, after)) {
     const reason = `a node of phase ${before} cannot become ${after}`;
-    return { do: "refuse", fault: { code: "invalid_request", field: `node ${current.name}`, reason } };
+    return { kind: "refuse", fault: { code: "invalid_request", field: `node ${current.name}`, reason } };
   }
   const wanted = change.spec ?? {};
   const ordered = current.spec.terminate;
-  const isTakenBack = "terminate" in wanted && wanted.terminate === undefined;
-  if (isTakenBack && ordered !== undefined && !isWithdrawable(ordered.code))
-    return { do: "nothing", because: "ordered-otherwise" };
+  const isWithdrawal = "terminate" in wanted && wanted.terminate === undefined;
+  if (isWithdrawal && ordered !== undefined && !isWithdrawable(ordered.code))
+    return { kind: "nothing", because: "ordered-otherwise" };
   const keepsOrder =
     ordered !== undefined &&
     wanted.terminate !== undefined &&
@@ -46,11 +46,11 @@ export function decideChange(current: ScaledNode | undefined, change: NodeChange
       ...current.status,
       ...change.status,
       phase: after,
-      // One that a clock wrote which was ahead is counted anew.
+      // The clock of an earlier writer was ahead: the phase starts now.
       phaseSinceMs: after === before ? Math.min(current.status.phaseSinceMs, nowMs) : nowMs,
     },
   };
-  return isSame(current, node) ? { do: "nothing", because: "no-difference" } : { do: "write", node };
+  return isSame(current, node) ? { kind: "nothing", because: "no-difference" } : { kind: "write", node };
 }
 
 function isSame(one: unknown, other: unknown): boolean {

@@ -132,7 +132,7 @@ it("writes to the records what it says of the bindings", () => {
   });
 });
 
-it("touches only nodes that nobody holds and that are not ending", () => {
+it("touches only nodes without a holder that are not ending", () => {
   check((snapshot, plan) => {
     const usable = new Set(
       snapshot.nodes
@@ -172,7 +172,7 @@ it("does not split a gang that fits into one round of boots", () => {
 
 it("says of every group that has not all of its nodes ready why", () => {
   check((snapshot, plan) => {
-    const told = new Set([...plan.waits.map(({ group }) => group), ...plan.ignored.map(({ demand }) => demand)]);
+    const explained = new Set([...plan.waits.map(({ group }) => group), ...plan.ignored.map(({ demand }) => demand)]);
     const ready = new Set([
       ...snapshot.nodes.filter(({ status }) => status.phase === "Available").map(({ name }) => name),
       ...snapshot.machines.map(({ name }) => name),
@@ -180,13 +180,13 @@ it("says of every group that has not all of its nodes ready why", () => {
     for (const { name, group, pool } of snapshot.demands) {
       const node = plan.bindings.get(name);
       const isReady = node !== undefined && ready.has(node);
-      if (!isReady) expect(told).toContain(snapshot.pools.has(pool) ? (group ?? name) : name);
+      if (!isReady) expect(explained).toContain(snapshot.pools.has(pool) ? (group ?? name) : name);
     }
     for (const { message } of plan.waits) expect(message).toMatch(/\d/);
   });
 });
 
-it("never makes more nodes of a pool than it may have", () => {
+it("never makes more nodes of a pool than its maximum", () => {
   check((snapshot, plan) => {
     for (const [name, { max }] of snapshot.pools) {
       const started = plan.start.filter(({ spec }) => spec.pool === name).length;

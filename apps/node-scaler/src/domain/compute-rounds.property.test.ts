@@ -4,7 +4,7 @@ import { applyPlan, snapshots } from "../../test/scaling-snapshots.ts";
 import { compute, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
 import type { NodeSpec, ScaledNode } from "./node.ts";
 
-const ROUNDS_MOST = 60;
+const MAX_ROUNDS = 60;
 
 /** What happens between two rounds: nodes that are to end are gone, and nodes that boot are ready, each one or not. */
 function passTime(world: ScalingSnapshot, happens: (name: string) => boolean): ScalingSnapshot {
@@ -24,7 +24,7 @@ function live(snapshot: ScalingSnapshot, happenings: readonly number[], look: Lo
   let world = snapshot;
   let quiet = 0;
   for (let round = 0; ; round += 1) {
-    expect(round).toBeLessThan(ROUNDS_MOST);
+    expect(round).toBeLessThan(MAX_ROUNDS);
     const plan = compute(world);
     look(plan, world);
     quiet = plan.start.length === 0 && plan.stop.length === 0 ? quiet + 1 : 0;
@@ -52,7 +52,7 @@ function kindOf({ pool, instanceType, spot, gpus, privateIpOnly }: NodeSpec): st
   return [pool, instanceType, spot, gpus, privateIpOnly].join();
 }
 
-it("never has more nodes of a pool than it may, unless it had them before, while room is made and nodes come and go", () => {
+it("never grows a pool above its maximum while room is made and nodes come and go", () => {
   check(() => (plan, world) => {
     for (const [name, { max }] of world.pools) {
       const alive = world.nodes.filter(({ spec, status }) => spec.pool === name && status.phase !== "Terminated");

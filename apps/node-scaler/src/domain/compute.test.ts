@@ -40,7 +40,7 @@ describe("which nodes count", () => {
       { start: ["large for d1"], stop: [], updates: [] },
     ],
     [
-      "a node of a pool that is not scaled any more is stopped, but not while somebody holds it",
+      "a node of a pool that is not scaled any more is stopped, but not while it is held",
       { nodes: [aNode("n1", { pool: "old" }), aNode("n2", { pool: "old", phase: "Claimed" })] },
       { stop: ["n1 POOL_REMOVED"] },
     ],
@@ -281,7 +281,7 @@ describe("new nodes", () => {
       { start: ["large in b for d1"] },
     ],
     [
-      "are not made when all that would do is short, which is told with the time of the next attempt",
+      "are not made when all suitable types are short, and the wait names the time of the next attempt",
       {
         demands: [aDemand("d1", { instanceTypes: ["large", "huge"] })],
         unavailable: [aShortage(), aShortage({ instanceType: "huge" })],
@@ -335,7 +335,7 @@ describe("new nodes", () => {
       },
     ],
     [
-      "that are still booting are told with the time since they were made",
+      "that are still booting are reported with the time since their creation",
       {
         nodes: [aNode("n1", { phase: "Created", createdAtMs: NOW - 40_500, boundTo: "d1" })],
         demands: [aDemand("d1")],
@@ -379,7 +379,7 @@ describe("spot", () => {
       { start: [], bound: { d1: "n1" } },
     ],
     [
-      "is told with its reason beside that of on-demand where neither is to be had",
+      "is reported with its reason beside that of on-demand where neither is available",
       { demands: preferred, unavailable: [...short(NOW - 60_000), ...shortOnDemand] },
       {
         start: [],
@@ -629,7 +629,7 @@ describe("surplus", () => {
       { stop: ["new IDLE"], start: [] },
     ],
     [
-      "does not end a node that stands by because another one was given back just now",
+      "does not end a standby node because another one was released just now",
       {
         nodes: [idle("old", 400_000, NOW - 2), aNode("returned", { createdAtMs: NOW - 3 })],
         pools: [aPool({ standby })],
@@ -681,7 +681,7 @@ describe("a gang", () => {
       },
     ],
     [
-      "that is short of one type and has no room for another is told to be incomplete",
+      "that is short of one type and has no room for another is reported as incomplete",
       {
         demands: [...aGang(2), aDemand("gang/x", { group: "gang", instanceTypes: ["huge"] })],
         pools: [aPool({ max: 1 })],
@@ -721,7 +721,7 @@ describe("a gang", () => {
       { start: [], waits: ["gang GANG_INCOMPLETE a,b"] },
     ],
     [
-      "that is larger than its pool may be boots nothing, and is told how many it may have",
+      "that is larger than the maximum of its pool boots nothing, and the wait names the maximum",
       { demands: aGang(5), pools: [aPool({ max: 4 })] },
       {
         start: [],
@@ -729,7 +729,7 @@ describe("a gang", () => {
       },
     ],
     [
-      "of which there is an older one gets nothing while there is no room for both, though each would fit alone",
+      "that is younger gets nothing while the pool has no room for both, though each would fit alone",
       {
         demands: [...aGang(3), ...aGang(3, { group: "older", createdAtMs: 0 }).map(named("older"))],
         pools: [aPool({ max: 5 })],
@@ -768,7 +768,7 @@ describe("the boots of a round", () => {
   const many = (count: number, kind: string, differences = {}) =>
     Array.from({ length: count }, (_, index) => aDemand(`${kind}${index}`, { instanceTypes: [kind], ...differences }));
 
-  it("are no more than the limit, and what waits for its turn is told so", () => {
+  it("are no more than the limit, and the rest is reported as waiting for its turn", () => {
     const { start, waits } = compute(aSnapshot({ demands: many(12, "large") }));
     expect(start).toHaveLength(10);
     expect(waits.filter(({ code }) => code === "RATE_LIMITED")).toHaveLength(2);
@@ -833,7 +833,7 @@ describe("the boots of a round", () => {
   });
 });
 
-describe("what is told of a pool", () => {
+describe("the facts of a pool", () => {
   it("is how many nodes boot since when, how many are to stand by, and what holds it up", () => {
     const standby = [{ instanceType: "large", count: 1, spot: false }];
     const { poolScaling } = compute(

@@ -78,11 +78,11 @@ export type ScalingPlan = {
 };
 
 /**
- * Decides which nodes are made, kept and ended (`BindingNodeScaler.compute`). Looking again at a world where the plan was carried out starts nothing more, stops
- * nothing more and binds the same, unless boots were put off because a round has no more, or standby has to leave room in a pool that is full; and a demand that waits, for
+ * Decides which nodes are made, kept and ended (`BindingNodeScaler.compute`). Planning again after the plan was carried out starts nothing more, stops
+ * nothing more and binds the same, unless the limit of a round deferred boots, or standby has to leave room in a full pool; and a demand that waits, for
  * room or for spot instances, takes what was made to stand by.
  *
- * The cost is that of sorting: nodes and demands meet through what must match of them, never each with each.
+ * The cost is that of sorting: an index on the matching fields joins nodes and demands, never a loop over all pairs.
  */
 export function compute(snapshot: ScalingSnapshot): ScalingPlan {
   const { limits, nowMs } = snapshot;
@@ -203,7 +203,7 @@ function unitsOf(plans: readonly GroupPlan[], standby: ReadonlyMap<string, Stand
   return [...groups, ...spares];
 }
 
-/** All that the provider is asked for, so that what it refuses has a kind of its own. */
+/** Everything that identifies a request to the provider, so that a refusal has its own kind. */
 function kindOf(boots: readonly NewNode[]): string {
   const kinds = boots.map(({ spec }) => {
     const { pool, instanceType, spot, zone, gpus, volumeGib, privateIpOnly } = spec;

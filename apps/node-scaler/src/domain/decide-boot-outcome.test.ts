@@ -25,7 +25,7 @@ it("ends the record of what the provider is short of or does not have, and says 
     });
 });
 
-it("keeps the record when nobody knows what the provider did", () => {
+it("keeps the record when the outcome at the provider is unknown", () => {
   const outcome = decideBootOutcome(node, { kind: "failed", message: "time is up", retryAfterMs: 0 });
   expect(outcome).toMatchObject({ because: "failed", status: { trouble: "time is up" } });
   expect(outcome.phase).toBeUndefined();

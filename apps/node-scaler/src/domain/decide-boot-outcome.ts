@@ -9,13 +9,13 @@ export type BootAnswer =
   | { readonly kind: "failed"; readonly message: string; readonly retryAfterMs: number };
 
 export type BootOutcome =
-  | (NodeChange & { readonly do: "change"; readonly because: "started" | "failed" })
-  /** There is no instance, and there will be none: the record ends at once, and the shortage is remembered. */
-  | (NodeChange & { readonly do: "change"; readonly because: "short"; readonly shortage: Shortage });
+  | (NodeChange & { readonly kind: "change"; readonly because: "started" | "failed" })
+  /** No instance exists or will exist: the record ends immediately, and the shortage is remembered. */
+  | (NodeChange & { readonly kind: "change"; readonly because: "short"; readonly shortage: Shortage });
 
 /** What the provider's answer means for the record of a node that is Creating. A failed one is left for the heartbeat, which ends it as BOOT_FAILED. */
 export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer): BootOutcome {
-  const change = { do: "change", node: name, expected: "Creating" } as const;
+  const change = { kind: "change", node: name, expected: "Creating" } as const;
   switch (answer.kind) {
     case "started": {
       const { instanceId, zone } = answer;
@@ -39,7 +39,7 @@ export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer
 /** What was asked for; undefined zone: wherever there is room. */
 export type BootKind = Asked & { readonly zone: string | undefined };
 
-/** How often boots of one kind have failed in a row and since when, and until when no more are tried. */
+/** Consecutive failures of one kind, their beginning, and the time of the next attempt. */
 export type BootBackoff = {
   readonly asked: BootKind;
   readonly failures: number;
@@ -56,8 +56,8 @@ const FIRST_PAUSE_MS = 10_000;
 const LONGEST_PAUSE_MS = 300_000;
 
 /**
- * The pause after one more failure. Several nodes that fail in one round are one failure: those that fail during a pause do not make it longer, unless the provider
- * names a longer one.
+ * The pause after one more failure. Several nodes that fail in one round are one failure: those that fail during a pause do not make it longer, unless the
+ * provider names a longer one.
  */
 export function lengthenBackoff(
   before: BootBackoff | undefined,
@@ -72,7 +72,7 @@ export function lengthenBackoff(
   return { asked, failures, sinceMs, message, untilMs: nowMs + Math.max(pauseMsAfter(failures), retryAfterMs) };
 }
 
-/** How long a kind is asked for no more after so many failures in a row, in milliseconds: twice as long each time, up to five minutes. */
+/** Pause of a kind after this many consecutive failures, in milliseconds: doubles up to five minutes. */
 export function pauseMsAfter(failures: number): number {
   return Math.min(FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 10), LONGEST_PAUSE_MS);
 }

@@ -7,8 +7,8 @@ import type { Shortages } from "./unavailability.ts";
 export type Wish = Pick<Demand, "instanceTypes" | "spot" | "zone">;
 
 export type BootVerdict =
-  | { readonly do: "boot"; readonly instanceType: string; readonly spot: boolean; readonly zone: string | undefined }
-  | { readonly do: "wait"; readonly because: string };
+  | { readonly kind: "boot"; readonly instanceType: string; readonly spot: boolean; readonly zone: string | undefined }
+  | { readonly kind: "wait"; readonly because: string };
 
 export type BootConditions = {
   readonly shortages: Shortages;
@@ -24,21 +24,21 @@ export type BootConditions = {
 export function decideBoot(wish: Wish, pool: Pool, conditions: BootConditions): BootVerdict {
   const spot = wish.spot !== "Never";
   const hindrance = hindranceOf(wish, pool);
-  if (hindrance !== undefined) return { do: "wait", because: hindrance };
+  if (hindrance !== undefined) return { kind: "wait", because: hindrance };
   const tried = tryAll(wish, spot, pool, conditions);
-  if (tried.do === "boot") return tried;
+  if (tried.kind === "boot") return tried;
   if (wish.spot !== "Preferred") return waitFor([tried], conditions);
   const pauseLeftMs = tried.sinceMs + conditions.spotRequestPauseMs - conditions.nowMs;
   if (pauseLeftMs > 0) {
     const because = `${describeShortages([tried])}; on-demand is asked for in ${describeLeft(pauseLeftMs)}`;
-    return { do: "wait", because };
+    return { kind: "wait", because };
   }
   const onDemand = tryAll(wish, false, pool, conditions);
-  return onDemand.do === "boot" ? onDemand : waitFor([tried, onDemand], conditions);
+  return onDemand.kind === "boot" ? onDemand : waitFor([tried, onDemand], conditions);
 }
 
 type Short = {
-  readonly do: "wait";
+  readonly kind: "wait";
   readonly spot: boolean;
   /** All that were tried, in that order. */
   readonly kinds: readonly {
@@ -53,7 +53,7 @@ type Short = {
 /** Undefined: wherever the provider finds room. */
 type Zones = readonly (string | undefined)[];
 
-/** What no other type and no patience would change. */
+/** Hindrances that neither another type nor a retry changes. */
 function hindranceOf(wish: Wish, pool: Pool): string | undefined {
   const { name } = pool.policy;
   if (pool.bootImage === undefined) return `the boot image of pool ${name} is not known`;
@@ -66,17 +66,17 @@ function tryAll(
   spot: boolean,
   pool: Pool,
   { shortages }: BootConditions,
-): Extract<BootVerdict, { do: "boot" }> | Short {
+): Extract<BootVerdict, { kind: "boot" }> | Short {
   const zones = zonesFor(wish, pool);
   const kinds: Short["kinds"][number][] = [];
   for (const instanceType of wish.instanceTypes) {
     for (const zone of zones) {
       const shortage = shortages.find(pool.policy.provider, instanceType, spot, zone, pool.policy.name);
-      if (shortage === undefined) return { do: "boot", instanceType, spot, zone };
+      if (shortage === undefined) return { kind: "boot", instanceType, spot, zone };
       kinds.push({ instanceType, zone, shortage });
     }
   }
-  return { do: "wait", spot, kinds, sinceMs: Math.max(...kinds.map(({ shortage }) => shortage.sinceMs)) };
+  return { kind: "wait", spot, kinds, sinceMs: Math.max(...kinds.map(({ shortage }) => shortage.sinceMs)) };
 }
 
 function zonesFor({ zone }: Wish, { policy }: Pool): Zones {
@@ -87,13 +87,13 @@ function zonesFor({ zone }: Wish, { policy }: Pool): Zones {
 
 function waitFor(shorts: readonly Short[], { nowMs }: BootConditions): BootVerdict {
   const untilMs = Math.min(...shorts.flatMap(({ kinds }) => kinds.map(({ shortage }) => shortage.untilMs)));
-  return { do: "wait", because: `${describeShortages(shorts)}; asked for again in ${describeLeft(untilMs - nowMs)}` };
+  return { kind: "wait", because: `${describeShortages(shorts)}; asked for again in ${describeLeft(untilMs - nowMs)}` };
 }
 
-/** Causes that are told; a type that is short as spot and on demand, in two zones, has four at most. */
-const CAUSES_TOLD = 4;
+/** A type that is short as spot and on demand, in two zones, has four causes at most. */
+const MAX_NAMED_CAUSES = 4;
 
-/** Types and zones that are short for one cause are told together. */
+/** Types and zones that are short for one cause are named together. */
 function describeShortages(shorts: readonly Short[]): string {
   const causes = shorts.flatMap(({ spot, kinds }) =>
     [...Map.groupBy(kinds, ({ shortage }) => shortage.message)].map(([message, alike]) => {
@@ -104,6 +104,6 @@ function describeShortages(shorts: readonly Short[]): string {
       return `no ${types.join(", ")} ${spot ? "as spot" : "on demand"}${place}${cause}`;
     }),
   );
-  const more = causes.length - CAUSES_TOLD;
-  return `there is ${causes.slice(0, CAUSES_TOLD).join(", ")}${more > 0 ? `, and ${more} more causes` : ""}`;
+  const more = causes.length - MAX_NAMED_CAUSES;
+  return `there is ${causes.slice(0, MAX_NAMED_CAUSES).join(", ")}${more > 0 ? `, and ${more} more causes` : ""}`;
 }

@@ -1,9 +1,9 @@
-/** A time that has passed, in whole seconds that are over: `40 s`, `9m50s`, `2h05m`. */
+/** A time that has passed, rounded down to whole seconds: `40 s`, `9m50s`, `2h05m`. */
 export function describePassed(ms: number): string {
   return inWords(Math.floor(Math.max(0, ms) / 1000));
 }
 
-/** A time that is left: never told as shorter than it is, up to an hour. */
+/** A time that is left, rounded up, up to an hour. */
 export function describeLeft(ms: number): string {
   return inWords(Math.ceil(Math.max(0, ms) / 1000));
 }

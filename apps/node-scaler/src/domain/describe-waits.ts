@@ -4,7 +4,7 @@ import type { NodeSpec } from "./node.ts";
 import { describeShared, type Group, type GroupPlan } from "./plan-bindings.ts";
 
 /** Nodes with pods that are named. */
-const NAMED_MAX = 3;
+const MAX_NAMED = 3;
 
 /** BOOTING: enough nodes are on their way. Otherwise why they are not. */
 export type WaitCode = "POOL_MAX" | "UNAVAILABLE" | "RATE_LIMITED" | "GANG_INCOMPLETE" | "BOOTING";
@@ -39,7 +39,7 @@ function describeLack({ group, lacks }: GroupPlan): Wait | undefined {
   const names = demands.map(({ name }) => name);
   if (got === 0) return waitOf(group, first.code, `${count(lacks.length, "node")} needed: ${reasons}`, names);
   const message = `${got} of ${demands.length} nodes that are needed together can be had: ${reasons}`;
-  // Whoever keeps machines for the gang has to know that time alone does not complete it.
+  // The holder of the gang's machines has to know that time alone does not complete it.
   const short = lacks.every(({ code }) => code === "UNAVAILABLE");
   return waitOf(group, short ? "UNAVAILABLE" : "GANG_INCOMPLETE", message, names);
 }
@@ -68,7 +68,8 @@ function describeBoots(plan: GroupPlan, nowMs: number): Wait | undefined {
   const beside =
     shared.length === 0
       ? ""
-      : `; ${count(shared.length, "node")} ${shared.length === 1 ? "has" : "have"} pods that the ledger does not count: ${shared.slice(0, NAMED_MAX).join(", ")}`;
+      : `; ${count(shared.length, "node")} ${shared.length === 1 ? "has" : "have"} pods that the ledger does not count: ` +
+        shared.slice(0, MAX_NAMED).join(", ");
   return waitOf(
     plan.group,
     "BOOTING",

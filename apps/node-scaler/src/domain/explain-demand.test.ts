@@ -13,7 +13,7 @@ const wait = {
 const booting = (name: string, boundTo: string, createdAtMs: number) =>
   buildNode(name, { status: { phase: "Created", boundTo, createdAtMs } });
 
-it("tells of the nodes that boot for an owner, and of no other's", () => {
+it("reports the nodes that boot for an owner, and no others", () => {
   const nodes = [
     booting("n-1", "session/s/driver", 5),
     booting("n-2", "session/s/server", 7),
@@ -33,7 +33,7 @@ it("says so when nothing of the owner waits", () => {
   expect(explainDemand({ kind: "session", id: "s2" }, [wait], [], []).known).toBe(false);
 });
 
-it("tells of the boots that failed in the pools that the owner waits for, and of no other trouble", () => {
+it("reports failed boots in the pools that the owner waits for, and no other trouble", () => {
   const failed = {
     pool: "a",
     code: "BOOT_FAILED",

@@ -6,15 +6,18 @@ export const FULL: Load = { cpuMilli: Infinity, memoryBytes: Infinity, gpus: Inf
 
 /** The loads of nodes in their order, where the first that has room is found without asking of each. */
 export type Loads = {
-  /** Place of the first load with room. `hasRoom` is also asked of loads that are less than any of several, and whoever has room for more has to have it for less. */
+  /**
+   * Place of the first load with room. `hasRoom` must be monotonic: it is also called with the minimum of several loads, and room for more implies room for
+   * less.
+   */
   find(hasRoom: (load: Load) => boolean): number | undefined;
   /** The place after the last one is a new one. */
   set(place: number, load: Load): void;
 };
 
 /**
- * Levels of halves: an entry holds the least of each amount of the two entries below it, so that a part of the nodes in which none can have room is passed over as a
- * whole. Where some lack the one amount and some the other, their common entry promises more than they have, and is looked into in vain.
+ * A tree of minima: an entry holds the minimum of each amount of its two children, so that a subtree without room is skipped as a whole. Where one child
+ * lacks one amount and the other child another, the subtree is searched and yields nothing.
  */
 export function indexLoads(): Loads {
   const levels: Load[][] = [[]];

@@ -27,7 +27,7 @@ export type Pool = {
   readonly bootImage: string | undefined;
   /** Records of its nodes, whatever their phase, less those that are Terminated. */
   readonly records: number;
-  /** How many of these are to end, or do. */
+  /** How many of these end or are to end. */
   readonly ending: number;
   /** How many of these are on their way to a demand. */
   readonly booting: number;
@@ -37,7 +37,7 @@ export type Pool = {
 
 const PHASE_RANK: Readonly<Partial<Record<Phase, number>>> = { Available: 0, Created: 1, Creating: 2 };
 
-/** Whether a node can be kept for a demand: it is on its way or there, nobody holds it, and it is not to end. */
+/** Whether a node can be kept for a demand: it is ready or on its way, has no holder, and is not to end. */
 export function isUsable({ spec, status }: ScaledNode): boolean {
   return spec.terminate === undefined && PHASE_RANK[status.phase] !== undefined;
 }
@@ -47,7 +47,7 @@ export function phaseRank({ status }: ScaledNode): number {
   return PHASE_RANK[status.phase] ?? Number.MAX_SAFE_INTEGER;
 }
 
-/** Since when a node is on its way: since it was made, or since it turned out to be of no use after it had been. */
+/** Since when a node is on its way: since its creation, or since it last became unusable. */
 export function bootingSinceMs({ status }: ScaledNode): number {
   return status.unhealthySinceMs ?? status.createdAtMs;
 }
@@ -61,7 +61,7 @@ export function compareNodes(one: ScaledNode, other: ScaledNode): number {
   );
 }
 
-/** Those that want a certain zone first: any other may take a node of any zone, and would take theirs. Then the oldest. Total: names are unique. */
+/** Demands for a certain zone first: the others can take a node of any zone, and would take theirs. Then the oldest. Total: names are unique. */
 export function compareDemands(one: Demand, other: Demand): number {
   return (
     Number(one.zone === undefined) - Number(other.zone === undefined) ||
@@ -76,7 +76,10 @@ export function compareNames(one: string, other: string): number {
   return one < other ? -1 : 1;
 }
 
-/** The kinds of free nodes that a demand may be given, in the order in which they are taken: true is spot. A free node costs less than another one, whatever its kind. */
+/**
+ * The kinds of free nodes that a demand may be given, in the order in which they are taken: true is spot. A free node costs less than another one, whatever
+ * its kind.
+ */
 export function spotsFor({ spot }: Pick<Demand, "spot">): readonly boolean[] {
   return spot === "Preferred" ? [true, false] : [spot === "Always"];
 }
@@ -87,7 +90,8 @@ export function volumeFor(demand: Demand, { policy }: Pool): number | undefined 
 }
 
 /**
- * Whether a node may stay bound to a demand. With the policy Preferred both kinds may: a node that was booted on demand while spot was short is not given up for it.
+ * Whether a node may stay bound to a demand. With the policy Preferred both kinds may: a node that was booted on demand while spot was short is not given up
+ * for it.
  */
 export function suits({ spec, sharedWith }: ComputedNode, demand: Demand, pool: Pool): boolean {
   return (
@@ -103,8 +107,8 @@ export function suits({ spec, sharedWith }: ComputedNode, demand: Demand, pool: 
 }
 
 /**
- * Whether a machine that the scaler did not make does for a demand. What is not known of it is taken to be right, since the ledger will give it away all the same;
- * except the zone: a demand that names one is for pods that would not be placed anywhere else.
+ * Whether a machine that the scaler did not make does for a demand. What is not known of it is taken to be right, since the ledger will give it away all the
+ * same; except the zone: a demand that names one is for pods that would not be placed anywhere else.
  */
 export function machineSuits(machine: FreeMachine, demand: Demand): boolean {
   return (

@@ -11,7 +11,7 @@ export type FreeMachines = {
   rewind(taken: number): void;
 };
 
-/** Machines of which the same is known, in the order of their names; those before `next` are taken. */
+/** Interchangeable machines in the order of their names; those before `next` are taken. */
 type Alike = { readonly machines: FreeMachine[]; next: number };
 
 export function indexFreeMachines(machines: readonly FreeMachine[]): FreeMachines {

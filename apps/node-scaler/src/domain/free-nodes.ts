@@ -3,7 +3,7 @@ import { phaseRank, spotsFor, volumeFor, type ComputedNode, type Pool } from "./
 
 /** Nodes that nothing is bound to, found by what must match. Taking one and putting it back cost the same however many there are. */
 export type FreeNodes = {
-  /** The best node of the first kind (spot or not) of which there is one that suits; of several types the one that is ready sooner, then the preferred one. */
+  /** The best suitable node of the first kind (spot or not) that has one; among several types the sooner ready one, then the preferred type. */
   take(demand: Demand): ComputedNode | undefined;
   /** How many have been taken. */
   taken(): number;
@@ -12,8 +12,8 @@ export type FreeNodes = {
 };
 
 /**
- * One node in a ring of those that suit alike, best first; the first link of a ring is none of them. A link that was taken out keeps its neighbours, so that it can
- * be put back as long as that happens in the reverse order.
+ * One node in a ring of those that suit alike, best first; the first link of a ring is none of them. A link that was taken out keeps its neighbours, so that
+ * it can be put back as long as that happens in the reverse order.
  */
 class Link {
   readonly node: ComputedNode | undefined;
@@ -46,7 +46,7 @@ export function indexFreeNodes(nodes: readonly ComputedNode[], pools: ReadonlyMa
       for (const kind of kinds) {
         const node = best(demand, pool, kind, rings);
         if (node === undefined) continue;
-        for (const link of links.get(node) ?? []) takeOut(link);
+        for (const link of links.get(node) ?? []) unlink(link);
         stack.push(node);
         return node;
       }
@@ -56,7 +56,7 @@ export function indexFreeNodes(nodes: readonly ComputedNode[], pools: ReadonlyMa
     rewind: (taken) => {
       while (stack.length > taken) {
         const node = stack.pop();
-        for (const link of (node && links.get(node)) ?? []) putBack(link);
+        for (const link of (node && links.get(node)) ?? []) relink(link);
       }
     },
   };
@@ -72,15 +72,15 @@ type Kind = { readonly spot: boolean; readonly isShared: boolean };
 function best(demand: Demand, pool: Pool, kind: Kind, rings: ReadonlyMap<string, Link>): ComputedNode | undefined {
   let found: ComputedNode | undefined;
   for (const instanceType of demand.instanceTypes) {
-    const node = rings.get(wishKey(demand, pool, instanceType, kind))?.after.node;
+    const node = rings.get(demandKey(demand, pool, instanceType, kind))?.after.node;
     // Among equally ready ones the earlier type stays.
     if (node !== undefined && (found === undefined || phaseRank(node) < phaseRank(found))) found = node;
   }
   return found;
 }
 
-/** Tells which nodes at least one of the demands could be given. */
-export function indexWishes(
+/** Returns whether at least one of the demands could get a node. */
+export function indexDemands(
   demands: Iterable<Demand>,
   pools: ReadonlyMap<string, Pool>,
 ): (node: ComputedNode) => boolean {
@@ -89,7 +89,7 @@ export function indexWishes(
     const pool = pools.get(demand.pool);
     if (pool === undefined) continue;
     for (const instanceType of demand.instanceTypes)
-      for (const spot of spotsFor(demand)) wanted.add(wishKey(demand, pool, instanceType, { spot, isShared: false }));
+      for (const spot of spotsFor(demand)) wanted.add(demandKey(demand, pool, instanceType, { spot, isShared: false }));
   }
   return (node) => {
     const pool = pools.get(node.spec.pool);
@@ -104,7 +104,7 @@ function keysOf({ spec, sharedWith }: ComputedNode, pool: Pool): readonly string
   return zone === undefined ? [kind] : [kind, inZone(kind, zone)];
 }
 
-function wishKey(demand: Demand, pool: Pool, instanceType: string, wanted: Kind): string {
+function demandKey(demand: Demand, pool: Pool, instanceType: string, wanted: Kind): string {
   const { gpus, privateIpOnly, zone } = demand;
   const kind = ringKey(pool, instanceType, wanted, { gpus, privateIpOnly, volumeGib: volumeFor(demand, pool) });
   return zone === undefined ? kind : inZone(kind, zone);
@@ -137,16 +137,16 @@ function append(ring: Link, node: ComputedNode): Link {
   const link = new Link(node);
   link.before = ring.before;
   link.after = ring;
-  putBack(link);
+  relink(link);
   return link;
 }
 
-function takeOut(link: Link): void {
+function unlink(link: Link): void {
   link.before.after = link.after;
   link.after.before = link.before;
 }
 
-function putBack(link: Link): void {
+function relink(link: Link): void {
   link.before.after = link;
   link.after.before = link;
 }

@@ -42,7 +42,7 @@ function sight(name: string): fc.Arbitrary<Sight> {
       term: fc.constantFrom(1, 2),
       pool: fc.constantFrom("a", "a", "removed"),
       instance: maybe(fc.record({ state: fc.constantFrom("pending", "running", "stopping"), lostAtMs: maybe(time) })),
-      kubeNode: maybe(fc.record({ ready: fc.boolean(), cordoned: fc.boolean(), unopened: fc.boolean() })),
+      kubeNode: maybe(fc.record({ ready: fc.boolean(), cordoned: fc.boolean(), hasStartupTaint: fc.boolean() })),
       standing: maybe(fc.constantFrom("FREE", "HELD", "OCCUPIED", "NOT_READY", "CORDONED", "LOST")),
       isHeld: fc.boolean(),
       pods: fc.array(fc.record({ isOwned: fc.boolean(), deleting: fc.boolean() }), { maxLength: 2 }),
@@ -77,7 +77,7 @@ const silences = fc.record({
 });
 type Silences = typeof silences extends fc.Arbitrary<infer Value> ? Value : never;
 
-function lookAt(all: readonly Sight[], silent: Silences) {
+function planAll(all: readonly Sight[], silent: Silences) {
   const nodes = all.map(({ node }) => node);
   const instances: Instances = {
     all: silent.isProviderSilent ? [] : all.flatMap(({ instance }) => instance ?? []),
@@ -106,9 +106,9 @@ function lookAt(all: readonly Sight[], silent: Silences) {
 }
 
 function changesOf(all: readonly Sight[], silent: Silences): NodeChange[] {
-  const { heartbeat, claims, reap, scan } = lookAt(all, silent);
+  const { heartbeat, claims, reap, scan } = planAll(all, silent);
   const steps = [...heartbeat, ...claims, ...reap, ...scan(scan(new Set()).suspects).steps];
-  return steps.flatMap((step) => (step.do === "change" ? [step] : []));
+  return steps.flatMap((step) => (step.kind === "change" ? [step] : []));
 }
 
 it("moves phases only along what may follow, in health, claims, endings and scans", () => {
@@ -116,7 +116,7 @@ it("moves phases only along what may follow, in health, claims, endings and scan
     fc.property(sights, silences, (all, silent) => {
       for (const change of changesOf(all, silent)) {
         const node = all.find((one) => one.node.name === change.node)?.node;
-        expect(decideChange(node, change, NOW)).not.toMatchObject({ do: "refuse" });
+        expect(decideChange(node, change, NOW)).not.toMatchObject({ kind: "refuse" });
       }
     }),
     { numRuns: 1000 },
@@ -130,10 +130,10 @@ it("changes nothing when a change comes twice, or after any other of the same ro
       for (const change of changes) {
         const node = all.find((one) => one.node.name === change.node)?.node;
         const first = decideChange(node, change, NOW);
-        if (first.do !== "write") continue;
-        expect(decideChange(first.node, change, NOW)).toMatchObject({ do: "nothing" });
+        if (first.kind !== "write") continue;
+        expect(decideChange(first.node, change, NOW)).toMatchObject({ kind: "nothing" });
         for (const other of changes.filter((one) => one.node === change.node)) {
-          expect(decideChange(first.node, other, NOW)).not.toMatchObject({ do: "refuse" });
+          expect(decideChange(first.node, other, NOW)).not.toMatchObject({ kind: "refuse" });
         }
       }
     }),
@@ -141,17 +141,17 @@ it("changes nothing when a change comes twice, or after any other of the same ro
   );
 });
 
-it("ends no node that nobody needed while the ledger holds it for somebody", () => {
+it("ends no idle node while the ledger has it granted", () => {
   fc.assert(
     fc.property(sights, silences, (all, silent) => {
-      const { reap } = lookAt(all, { ...silent, isLedgerSilent: false });
+      const { reap } = planAll(all, { ...silent, isLedgerSilent: false });
       for (const { node, kubeNode, machine } of all) {
         const code = node.spec.terminate?.code;
         if (code === undefined || !withdrawn.includes(code) || node.status.phase === "Terminated") continue;
         if (machine?.holder === undefined || kubeNode === undefined) continue;
         // A provider that lists nothing of it has nothing to keep.
         const mine = reap.filter((step) => step.node === node.name);
-        expect(mine.filter(({ do: does }) => ["stop", "evict", "purge"].includes(does))).toEqual([]);
+        expect(mine.filter(({ kind }) => ["stop", "evict", "purge"].includes(kind))).toEqual([]);
         expect(mine).not.toContainEqual(expect.objectContaining({ phase: "Terminating" }));
       }
     }),
@@ -159,10 +159,10 @@ it("ends no node that nobody needed while the ledger holds it for somebody", () 
   );
 });
 
-it("ends, and evicts where it is not forced, only once the ledger can give the node to nobody, unless it is late or its machine is gone", () => {
+it("ends, and evicts where it is not forced, only once the ledger cannot grant the node, unless it is late or its machine is gone", () => {
   fc.assert(
     fc.property(sights, silences, (all, silent) => {
-      const { reap } = lookAt(all, { ...silent, isLedgerSilent: false, isLedgerCut: false });
+      const { reap } = planAll(all, { ...silent, isLedgerSilent: false, isLedgerCut: false });
       for (const { node, instance, kubeNode, machine } of all) {
         const { terminate } = node.spec;
         if (terminate?.code === "VANISHED" && instance === undefined && kubeNode?.ready !== true) continue;
@@ -172,7 +172,7 @@ it("ends, and evicts where it is not forced, only once the ledger can give the n
         const mine = reap.filter((step) => step.node === node.name);
         const isForced = terminate !== undefined && !withdrawn.includes(terminate.code);
         const harmless = isForced ? ["cordon", "wait", "evict"] : ["cordon", "wait"];
-        expect(mine.filter(({ do: does }) => !harmless.includes(does))).toEqual([]);
+        expect(mine.filter(({ kind }) => !harmless.includes(kind))).toEqual([]);
       }
     }),
     { numRuns: 1000 },
@@ -183,7 +183,7 @@ it("decides about each node the same in whatever order nodes are given", () => {
   fc.assert(
     fc.property(sights, silences, (all, silent) => {
       const byNode = (sorted: readonly Sight[]) => {
-        const { heartbeat, claims, reap } = lookAt(sorted, silent);
+        const { heartbeat, claims, reap } = planAll(sorted, silent);
         const steps = [...heartbeat, ...claims, ...reap];
         return new Map(all.map(({ node }) => [node.name, steps.filter((step) => step.node === node.name)]));
       };
@@ -196,9 +196,9 @@ it("decides about each node the same in whatever order nodes are given", () => {
 it("does nothing about what a scan finds for the first time, and nothing about what is all right in the second", () => {
   fc.assert(
     fc.property(sights, sights, silences, silences, (before, after, silent, silentLater) => {
-      const first = lookAt(before, silent).scan(new Set());
+      const first = planAll(before, silent).scan(new Set());
       expect(first.steps).toEqual([]);
-      const { scan } = lookAt(after, silentLater);
+      const { scan } = planAll(after, silentLater);
       const both = new Set([...scan(new Set()).suspects].filter((suspect) => first.suspects.has(suspect)));
       expect(scan(first.suspects).steps).toEqual(scan(both).steps);
       if (both.size === 0) expect(scan(first.suspects).steps).toEqual([]);

@@ -25,8 +25,8 @@ export type TerminationCode =
   | "REQUESTED";
 
 /**
- * The node is to end. Set once and never taken back, except for IDLE, RETURNED and POOL_REMOVED on a node that the ledger gave to somebody before it was cordoned
- * for all to see; any other reason takes the place of one of these three.
+ * The node is to end. Set once and never withdrawn, except IDLE, RETURNED and POOL_REMOVED on a node that the ledger granted before the cordon was visible to
+ * all; any other reason replaces one of these three.
  */
 export type Termination = {
   readonly code: TerminationCode;
@@ -35,18 +35,18 @@ export type Termination = {
   readonly atMs: number;
   /** Pods that are still there then are ended with the instance. */
   readonly drainUntilMs: number;
-  /** Id of the request that asked for it; absent: nobody did. */
+  /** Id of the request that asked for it; absent: no request did. */
   readonly requestId?: string;
 };
 
 const WITHDRAWABLE: ReadonlySet<TerminationCode> = new Set(["IDLE", "RETURNED", "POOL_REMOVED"]);
 
-/** Whether a reason to end a node counts for nothing once somebody holds it. The others come before it, and stay. */
+/** Whether a reason to end a node lapses once the node is held. The other reasons replace it, and stay. */
 export function isWithdrawable(code: TerminationCode): boolean {
   return WITHDRAWABLE.has(code);
 }
 
-/** What was asked for; the zone is what was got, once that is known. */
+/** The order for the node; the zone is the actual one, once that is known. */
 export type NodeSpec = {
   readonly pool: string;
   /** Name of the provider that has its instance, whatever is configured for its pool later. */
@@ -63,7 +63,7 @@ export type NodeSpec = {
   readonly terminate: Termination | undefined;
 };
 
-/** Who the ledger gave the node to. */
+/** The grant that the node serves. */
 export type Claim = {
   readonly owner: Owner;
   readonly reservationId: string;
@@ -83,7 +83,7 @@ export type NodeStatus = {
   readonly boundTo: string | undefined;
   /** With Claimed and Cleaning, and until the next claim where that was granted during the cleaning. */
   readonly claim: Claim | undefined;
-  /** Somebody has had it, or something has run on it, since it was made. */
+  /** It has been held, or something has run on it, since it was made. */
   readonly served: boolean;
   /** Not ready since; undefined: it is ready, or never was. */
   readonly unhealthySinceMs: number | undefined;

@@ -22,8 +22,8 @@ const USABLE = 0.9;
 type Bin = { readonly first: PendingPod; readonly types: readonly InstanceType[]; readonly place: number; load: Load };
 
 /**
- * Packs pods onto as few nodes as fit by what they ask for: the largest first, each onto the first node with room. A demand is named after the pod that its node was
- * begun for, so that it keeps its name as long as that pod waits. Pods that fit on no type of their pool make no demand.
+ * Packs pods onto as few nodes as fit by what they ask for: the largest first, each onto the first node with room. A demand is named after the pod that its
+ * node was begun for, so that it keeps its name as long as that pod waits. Pods that fit on no type of their pool make no demand.
  */
 export function packPods(pods: readonly PendingPod[], policies: ReadonlyMap<string, PoolPolicy>): Demand[] {
   const apart = Map.groupBy(pods.toSorted(largestFirst), ({ pool, zone }) => `${pool}\n${zone ?? ""}`);

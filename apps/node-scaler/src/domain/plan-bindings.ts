@@ -43,14 +43,14 @@ export type BindingPlan = {
   readonly round: Round;
 };
 
-/** How often a round is decided anew at most. */
-const ATTEMPTS_MOST = 20;
+/** Limit of attempts in one round. */
+const MAX_ATTEMPTS = 20;
 
 /**
  * Which node each demand gets: the one that is bound to it already, a machine that was not made for it, a free node, or a new one.
  *
- * A group that cannot be completed gives up what it holds; what others get is then decided anew, so that a second look at the result finds nothing to change.
- * Should that bring about one failure after another, all that hold a part of their nodes begin afresh at the last attempt.
+ * A group that cannot be completed releases what it holds, and everything is planned again, so that a second round with the same snapshot changes nothing.
+ * Before the last attempt every group that holds only a part of its nodes releases it.
  */
 export function planBindings(world: BindingWorld): BindingPlan {
   const verdicts = rememberVerdicts(world);
@@ -62,7 +62,7 @@ export function planBindings(world: BindingWorld): BindingPlan {
     const failed = holders.filter(({ lacks }) => lacks.length > 0);
     if (failed.length === 0) return { plans, round };
     const inPart = holders.filter(({ group }) => !group.demands.every(({ name }) => round.kept.has(name)));
-    for (const { group } of attempt < ATTEMPTS_MOST ? failed : inPart) released.add(group.name);
+    for (const { group } of attempt < MAX_ATTEMPTS ? failed : inPart) released.add(group.name);
   }
 }
 
@@ -141,13 +141,13 @@ function planDemand(demand: Demand, round: Round, own: Pick<GroupPlan, "bound" |
   const node = round.machines.take(demand) ?? round.nodes.take(demand);
   if (node !== undefined) return { node };
   const boot = round.verdictOn(demand, pool);
-  if (boot.do === "wait") return { lack: { code: "UNAVAILABLE", demand, because: boot.because } };
+  if (boot.kind === "wait") return { lack: { code: "UNAVAILABLE", demand, because: boot.because } };
   const headroom = round.headroom.get(demand.pool) ?? 0;
   if (headroom === 0) {
     return { lack: { code: "POOL_MAX", demand, because: describeFull(pool, own) } };
   }
   round.headroom.set(demand.pool, headroom - 1);
-  const { do: _, ...instance } = boot;
+  const { kind: _, ...instance } = boot;
   return { boot: { boundTo: demand.name, spec: buildSpec(demand, pool, instance) } };
 }
 

@@ -110,7 +110,7 @@ describe("the dispenser", () => {
     });
   });
 
-  it("writes once that something runs on a node that nobody holds", () => {
+  it("writes once that something runs on a node without a holder", () => {
     const occupied = inLedger(buildMachine("n", "OCCUPIED"));
     expect(plan(node("Available"), { machines: occupied })).toMatchObject({
       because: "occupied",
@@ -129,7 +129,7 @@ describe("the dispenser", () => {
     expect(plan(node("Claimed", false), { machines: free }, false)?.phase).toBe("Available");
   });
 
-  it("ends a node that was used once, granted anew while it was cleaned, and given back before that was seen", () => {
+  it("ends a node that was used once, granted again while it was cleaned, and released before that was seen", () => {
     const again = node("Available", true);
     expect(plan(again, { machines: free }, false)?.spec?.terminate?.code).toBe("RETURNED");
     expect(plan(again, { machines: free })).toMatchObject({ because: "clean", status: { claim: undefined } });

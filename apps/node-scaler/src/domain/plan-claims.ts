@@ -26,11 +26,11 @@ export type ClaimReason =
   | "never-clean"
   | "clock-went-back";
 
-export type ClaimStep = NodeChange & { readonly do: "change"; readonly because: ClaimReason };
+export type ClaimStep = NodeChange & { readonly kind: "change"; readonly because: ClaimReason };
 
 /**
- * The dispenser: what the ledger has granted is Claimed (`requestNode`); what it has taken back is Available when no pod of the holder reached it, and otherwise is
- * cleaned and used again, or ends (`returnNode`). At most one step a node. Nodes that are to end are left to the reaper.
+ * Follows the grants of the ledger: a granted node is Claimed; a released one is Available when no pod of the holder reached it, and otherwise is cleaned and
+ * reused, or ends. At most one step a node. Nodes that are to end are left to the reaper.
  */
 export function planClaims(snapshot: ClaimsSnapshot): ClaimStep[] {
   const { machines, pods } = snapshot;
@@ -60,21 +60,21 @@ function planNode(
     };
   if (phase === "Available" && !node.status.served && (pods.length > 0 || machine?.standing === "OCCUPIED"))
     return { ...begin(node, "occupied"), status: { served: true } };
-  // Available with a claim: it was granted anew while it was cleaned, and nobody has it any more.
+  // Available with a claim: it was granted again during the cleaning, and released since.
   if (phase === "Cleaning" || (phase === "Available" && claim !== undefined))
     return planCleaning(node, machine, pods, snapshot);
   if (phase !== "Claimed" || claim === undefined) return undefined;
-  if (holder === undefined) return claim.reached ? goBack(node, "returned") : goBack(node, "returned-unused");
+  if (holder === undefined) return claim.reached ? release(node, "returned") : release(node, "returned-unused");
   const was = claim.reached || reached(holder.owner, pods);
   if (holder.reservationId !== claim.reservationId)
-    // Given back and granted again between two looks: what ran on it is remembered.
+    // Released and granted again between two rounds: what ran on it is remembered.
     return { ...begin(node, "granted-anew"), status: claimed(holder, was) };
   return was === claim.reached
     ? undefined
     : { ...begin(node, "reached"), status: { claim: { ...claim, reached: was } } };
 }
 
-function goBack(node: ScaledNode, because: "returned" | "returned-unused"): ClaimStep {
+function release(node: ScaledNode, because: "returned" | "returned-unused"): ClaimStep {
   if (because === "returned") return { ...begin(node, because), phase: "Cleaning" };
   return { ...begin(node, because), phase: "Available", status: unbound };
 }
@@ -91,7 +91,7 @@ function planCleaning(
     const terminate = buildTermination({ code: "RETURNED", message }, node, policies, nowMs);
     return { ...begin(node, because), spec: { terminate } };
   };
-  // Granted anew: what ran on it is remembered.
+  // Granted again: what ran on it is remembered.
   if (machine?.holder !== undefined)
     return { ...begin(node, "clean"), phase: "Available", status: { ...unbound, claim } };
   if (policy === undefined || !policy.reuse) return returned("nodes of the pool are used once", "single-use");
@@ -116,5 +116,5 @@ function reached(owner: Claim["owner"], pods: readonly PodOnNode[]): boolean {
 }
 
 function begin(node: ScaledNode, because: ClaimReason): ClaimStep {
-  return { do: "change", node: node.name, expected: node.status.phase, because };
+  return { kind: "change", node: node.name, expected: node.status.phase, because };
 }

@@ -51,7 +51,7 @@ describe("a node that boots", () => {
     });
   });
 
-  it("is found by the name that the provider tells, where the label is missing", () => {
+  it("is found by the name that the provider lists, where the label is missing", () => {
     const kubeNode = buildKubeNode("n", { scaledNode: undefined, name: "ip-1" });
     const instances = listed(buildInstance("n", { kubernetesNode: "ip-1" }));
     expect(plan(created(), { instances, kubeNodes: inCluster(kubeNode) })).toMatchObject({
@@ -78,7 +78,7 @@ describe("a node that boots", () => {
     expect(plan(created(), { nowMs: 9 * MINUTE, leadingSinceMs })).toMatchObject(ended("BOOT_TIMEOUT"));
   });
 
-  it("is timed anew when the clock that wrote its record was ahead", () => {
+  it("restarts its time when the clock that wrote its record was ahead", () => {
     const ahead = created({ phaseSinceMs: 60 * MINUTE });
     const step = plan(ahead, { nowMs: MINUTE });
     expect(step).toMatchObject({ because: "clock-went-back", status: { unhealthySinceMs: MINUTE } });
@@ -97,7 +97,7 @@ describe("a node that boots", () => {
   it.each([
     ["is left alone while its provider is asked", { booting: new Set(["n"]) }, undefined],
     ["of an earlier leader ends", { term: 2 }, "RESTARTED"],
-    ["that nobody asks for any more ends", {}, "BOOT_FAILED"],
+    ["that no boot is in flight for ends", {}, "BOOT_FAILED"],
   ])("and is Creating %s", (_what, parts, code) => {
     const step = plan(node("Creating", { instanceId: undefined, kubernetesNode: undefined }), parts);
     expect(step?.spec?.terminate?.code).toBe(code);
@@ -133,7 +133,7 @@ describe.each(["Available", "Cleaning"] as const)("a node that is %s", (phase) =
   });
 });
 
-it("takes the ready one of two names under which a node has joined, unless somebody may hold the first", () => {
+it("takes the ready one of two names under which a node has joined, unless the first may be held", () => {
   const second = buildKubeNode("n", { name: "k-second" });
   const kubeNodes = inCluster(buildKubeNode("n", { ready: false }), second);
   expect(plan(node("Available"), { kubeNodes })).toMatchObject({
@@ -187,14 +187,14 @@ describe("a ready node that the ledger does not offer", () => {
     expect(plan(sick, { ...parts, machines, nowMs: 91_000 })?.spec?.terminate?.code).toBe("UNHEALTHY");
   });
 
-  it("is kept, and said to be cordoned, when somebody has done that", () => {
+  it("is kept, and reported as cordoned, when a user has cordoned it", () => {
     const sick = buildNode("n", { status: { unhealthySinceMs: 1000 } });
     const step = plan(sick, { ...parts, machines: cordoned, nowMs: 91_000 });
     expect(step).toMatchObject({ because: "ready-again", status: { unhealthySinceMs: undefined } });
-    expect(step?.status?.trouble).toContain("somebody has cordoned it");
+    expect(step?.status?.trouble).toContain("another client has cordoned it");
   });
 
-  it("is well again once it is offered, or somebody has it", () => {
+  it("is well again once it is offered or held", () => {
     const sick = buildNode("n", { status: { unhealthySinceMs: 500 } });
     for (const machines of [
       inLedger(buildMachine("n", "FREE")),

@@ -16,7 +16,7 @@ import {
 
 export type HeartbeatSnapshot = {
   readonly nowMs: number;
-  /** When this leader began: what came before is no reason to end a node, since nobody may have looked. */
+  /** When this leader began. Earlier times are no reason to end a node: this leader has not observed them. */
   readonly leadingSinceMs: number;
   readonly term: number;
   readonly nodes: readonly ScaledNode[];
@@ -32,14 +32,14 @@ export type HeartbeatSnapshot = {
 export type HeartbeatReason =
   "instance-seen" | "joined" | "ready" | "not-ready" | "not-offered" | "ready-again" | "clock-went-back" | "to-end";
 
-export type HeartbeatStep = NodeChange & { readonly do: "change"; readonly because: HeartbeatReason };
+export type HeartbeatStep = NodeChange & { readonly kind: "change"; readonly because: HeartbeatReason };
 
 /** Of a pool that is no longer configured. */
 export const DRAIN_MS = 120_000;
 
-const SET_ASIDE = "somebody has cordoned it: kept as it is, and given to nobody, until it is uncordoned";
+const CORDONED_BY_OTHERS = "another client has cordoned it: it is kept, and not granted, until it is uncordoned";
 
-/** What health and life of nodes say: at most one step a node. Nodes that are held by somebody are not judged: their holder watches them. */
+/** Plans from health and life cycle: at most one step a node. Held nodes are not judged: their holder watches them. */
 export function planHeartbeat(snapshot: HeartbeatSnapshot): HeartbeatStep[] {
   const byNode = instancesByNode(snapshot.instances);
   const byRecord = kubeNodesByRecord(snapshot.kubeNodes);
@@ -63,7 +63,7 @@ function isOf({ status }: ScaledNode, { instanceId }: ListedInstance): boolean {
 }
 
 /**
- * The Kubernetes node of a record. One that has joined under a second name keeps the first for as long as that is ready, or somebody may hold it.
+ * The Kubernetes node of a record. One that has joined under a second name keeps the first while that is ready or may be held.
  */
 function kubeNodeOf(
   { name, status }: ScaledNode,
@@ -119,12 +119,12 @@ function planLoss(
   return { ...step, spec: { terminate: { ...terminate, drainUntilMs } } };
 }
 
-/** Nobody knows any more what became of the request: the instance, if there is one, is found by its name and ended. */
+/** The outcome of the request is unknown: a later scan finds the instance, if one exists, by its name and ends it. */
 function planCreating(node: ScaledNode, snapshot: HeartbeatSnapshot): HeartbeatStep | undefined {
   if (snapshot.booting.has(node.name)) return undefined;
   if (node.status.term !== snapshot.term)
     return end(node, "RESTARTED", `its boot was begun by the leader of term ${node.status.term}`, snapshot);
-  return end(node, "BOOT_FAILED", node.status.trouble ?? "nobody waits for the provider's answer", snapshot);
+  return end(node, "BOOT_FAILED", node.status.trouble ?? "no call to the provider is in flight", snapshot);
 }
 
 function planCreated(seen: Seen, snapshot: HeartbeatSnapshot): HeartbeatStep | undefined {
@@ -147,7 +147,7 @@ function planCreated(seen: Seen, snapshot: HeartbeatSnapshot): HeartbeatStep | u
   if (sinceMs > nowMs) return startClock(node, "Created", nowMs);
   const bootingMs = nowMs - Math.max(sinceMs, snapshot.leadingSinceMs);
   const limitMs = snapshot.policies.get(node.spec.pool)?.bootTimeoutMs ?? 0;
-  // Nobody knows whether it has joined while the watcher is silent.
+  // While the watcher is silent it may have joined unnoticed.
   if (snapshot.kubeNodes.known && bootingMs >= limitMs) {
     const joined = seenOfIt.kubernetesNode === undefined ? "has not joined the cluster" : "has joined and is not ready";
     return end(node, "BOOT_TIMEOUT", `${joined} after ${describePassed(bootingMs)}`, snapshot);
@@ -161,31 +161,31 @@ function planHealth({ node, kubeNode }: Seen, snapshot: HeartbeatSnapshot): Hear
   const { nowMs, kubeNodes } = snapshot;
   if (!kubeNodes.known) return undefined;
   const machine = kubeNode === undefined ? undefined : snapshot.machines?.byNode.get(kubeNode.name);
-  const isSetAside = isCordonedByOthers(node, machine);
-  const closed = kubeNode?.ready === true && !isSetAside ? describeClosed(node, machine, snapshot) : undefined;
-  if (kubeNode?.ready === true && closed === undefined) {
-    const trouble = isSetAside ? SET_ASIDE : undefined;
+  const isCordoned = isCordonedByOthers(node, machine);
+  const notOffered = kubeNode?.ready === true && !isCordoned ? describeNotOffered(node, machine, snapshot) : undefined;
+  if (kubeNode?.ready === true && notOffered === undefined) {
+    const trouble = isCordoned ? CORDONED_BY_OTHERS : undefined;
     const fresh = { unhealthySinceMs: undefined, kubernetesNode: kubeNode.name, trouble };
     const because = kubeNode.name === status.kubernetesNode ? "ready-again" : "joined";
     return { ...begin(node, because), status: fresh };
   }
   if (status.unhealthySinceMs === undefined)
-    return closed === undefined
+    return notOffered === undefined
       ? { ...begin(node, "not-ready"), status: { unhealthySinceMs: nowMs } }
-      : { ...begin(node, "not-offered"), status: { unhealthySinceMs: nowMs, trouble: closed } };
+      : { ...begin(node, "not-offered"), status: { unhealthySinceMs: nowMs, trouble: notOffered } };
   if (status.unhealthySinceMs > nowMs) return startClock(node, status.phase, nowMs);
   const sickMs = nowMs - Math.max(status.unhealthySinceMs, snapshot.leadingSinceMs);
   const limitMs = snapshot.policies.get(node.spec.pool)?.healthyTimeoutMs ?? 0;
   if (sickMs < limitMs) return undefined;
-  const what = closed ?? (kubeNode === undefined ? "is gone from the cluster" : "is not ready");
+  const what = notOffered ?? (kubeNode === undefined ? "is gone from the cluster" : "is not ready");
   return end(node, "UNHEALTHY", `${what} for ${describePassed(sickMs)}`, snapshot);
 }
 
 /**
- * Why a ready node is of no use to anybody: the ledger does not know it as one of its machines, or would not give it away. Undefined: it would, or somebody has it,
- * or nobody can tell.
+ * Why a ready node is of no use: the ledger does not list it among its machines, or would not grant it. Undefined: the node can be granted, is held, or the
+ * ledger does not answer.
  */
-function describeClosed(
+function describeNotOffered(
   { status }: ScaledNode,
   machine: Machine | undefined,
   { machines }: Pick<HeartbeatSnapshot, "machines">,
@@ -196,13 +196,13 @@ function describeClosed(
   return isOfUse ? undefined : `is ready and ${machine.standing} for the ledger`;
 }
 
-/** The clock that wrote the record was ahead: what it measured is worth nothing, and the time is measured anew. */
+/** The clock that wrote the record was ahead: its time is discarded and starts now. */
 function startClock(node: ScaledNode, expected: ScaledNode["status"]["phase"], nowMs: number): HeartbeatStep {
-  return { do: "change", node: node.name, expected, status: { unhealthySinceMs: nowMs }, because: "clock-went-back" };
+  return { kind: "change", node: node.name, expected, status: { unhealthySinceMs: nowMs }, because: "clock-went-back" };
 }
 
 function begin(node: ScaledNode, because: HeartbeatReason): HeartbeatStep {
-  return { do: "change", node: node.name, expected: node.status.phase, because };
+  return { kind: "change", node: node.name, expected: node.status.phase, because };
 }
 
 function end(

@@ -44,9 +44,9 @@ function plan(record: ScaledNode, parts: Partial<ReapSnapshot>) {
 }
 
 const shown = (record: ScaledNode, parts: Partial<ReapSnapshot> = {}) =>
-  plan(record, parts).map((step) => `${step.do} ${step.because}`);
+  plan(record, parts).map((step) => `${step.kind} ${step.because}`);
 
-describe("the way to the end of a node that nobody needs", () => {
+describe("the way to the end of an idle node", () => {
   it.each<[string, Partial<ReapSnapshot>, string[]]>([
     ["is cordoned first", {}, ["cordon IDLE", "wait cordon-not-seen"]],
     ["waits until the ledger has seen it", { kubeNodes: cordoned }, ["wait cordon-not-seen"]],
@@ -68,7 +68,7 @@ describe("the way to the end of a node that nobody needs", () => {
     ],
     [
       "is cordoned although it was never opened",
-      { kubeNodes: inCluster(buildKubeNode("n", { unopened: true })), machines: standing("CORDONED") },
+      { kubeNodes: inCluster(buildKubeNode("n", { hasStartupTaint: true })), machines: standing("CORDONED") },
       ["cordon IDLE", "wait cordon-not-seen"],
     ],
     [
@@ -83,7 +83,7 @@ describe("the way to the end of a node that nobody needs", () => {
     ],
     ["ends when it is in no cluster", { kubeNodes: inCluster() }, ["change not-in-cluster"]],
     [
-      "is kept when it was granted before the cordon was told of",
+      "is kept when it was granted before the cordon was seen",
       { machines: standing("HELD", holder) },
       ["uncordon held", "change taken-back"],
     ],
@@ -108,7 +108,7 @@ describe("the way to the end of a node that nobody needs", () => {
     expect(shown(draining, { ...parts, nowMs: 120_000 })).toEqual(["change drain-deadline"]);
   });
 
-  it("has its time counted anew when a clock that was ahead has written the order", () => {
+  it("restarts its time when a clock that was ahead has written the order", () => {
     const terminate = { code: "IDLE", message: "", atMs: 9_000_000, drainUntilMs: 9_120_000 } as const;
     expect(plan(buildNode("n", { spec: { terminate } }), {})).toMatchObject([
       { because: "clock-went-back", spec: { terminate: { atMs: 1000, drainUntilMs: 121_000 } } },
@@ -135,7 +135,7 @@ describe("the way to the end of a node that is lost", () => {
     expect(shown(vanished, { ...gone, kubeNodes: ready })).not.toContain("change instance-gone");
   });
 
-  it("goes on although somebody holds it, once the ledger gives it to nobody else", () => {
+  it("continues although it is held, once the ledger grants it to no other owner", () => {
     const sick = inCluster(buildKubeNode("n", { ready: false, cordoned: true }));
     for (const word of ["NOT_READY", "CORDONED"] as const) {
       const machines = inLedger({ ...buildMachine("n", word, holder), cordoned: true });
@@ -146,7 +146,7 @@ describe("the way to the end of a node that is lost", () => {
     }
   });
 
-  it("is drained from its cordon on, whoever is silent", () => {
+  it("is drained from its cordon on, even while the watcher and the ledger are silent", () => {
     const blind = { kubeNodes: { ...cordoned, known: false }, machines: undefined, pods };
     expect(shown(node("REQUESTED", "Claimed"), blind)).toEqual(["evict draining", "wait watcher-silent"]);
     expect(shown(node("REQUESTED", "Claimed"), { ...blind, kubeNodes: cordoned })).toEqual([
@@ -161,7 +161,7 @@ describe("the way to the end of a node that is lost", () => {
     expect(shown(node("IDLE"), blind)).toEqual(["wait watcher-silent"]);
   });
 
-  it("ends at its deadline, whoever is silent", () => {
+  it("ends at its deadline, even while the watcher and the ledger are silent", () => {
     const blind = { kubeNodes: { ...ready, known: false }, machines: undefined };
     expect(shown(node("SPOT_NOTICE", "Claimed"), blind)).toEqual(["cordon SPOT_NOTICE", "wait watcher-silent"]);
     expect(shown(node("SPOT_NOTICE", "Claimed"), { ...blind, nowMs: 120_000 })).toEqual([
@@ -179,7 +179,7 @@ describe("the way to the end of a node that is lost", () => {
 
 describe("a node that is Terminating", () => {
   const ending = node("IDLE", "Terminating");
-  const stops = new Map([["n", { attempts: 1, nextAtMs: 5000, taken: true }]]);
+  const stops = new Map([["n", { attempts: 1, nextAtMs: 5000, accepted: true }]]);
 
   const apart = { kubeNodes: inCluster() };
 
@@ -192,9 +192,9 @@ describe("a node that is Terminating", () => {
   it("is ordered to stop at least once, whether it is listed or not", () => {
     const gone = { ...apart, instances: listed() };
     expect(plan(ending, gone)).toEqual([
-      { do: "stop", node: "n", provider: "cloud", instanceId: "i-n", because: "not-listed" },
+      { kind: "stop", node: "n", provider: "cloud", instanceId: "i-n", because: "not-listed" },
     ]);
-    const refused = new Map([["n", { attempts: 1, nextAtMs: 5000, taken: false }]]);
+    const refused = new Map([["n", { attempts: 1, nextAtMs: 5000, accepted: false }]]);
     expect(shown(ending, { ...gone, stops: refused })).toEqual(["wait stopping"]);
     expect(shown(ending, { ...gone, stops: refused, nowMs: 5000 })).toEqual(["stop not-listed"]);
     expect(shown(ending, { ...gone, stops })).toEqual(["change gone"]);
@@ -218,7 +218,7 @@ describe("a node that is Terminating", () => {
     expect(shown(ahead, { ...apart, instances: asked(501), stops })).toEqual(["change gone"]);
   });
 
-  it("that joins late is cordoned, and kept for whoever was given it meanwhile", () => {
+  it("that joins late is cordoned, and kept for an owner that was granted it meanwhile", () => {
     expect(shown(ending)).toEqual(["cordon IDLE", "wait cordon-not-seen"]);
     const held = { kubeNodes: cordoned, machines: standing("CORDONED", holder) };
     expect(shown(ending, { ...held, nowMs: 999_999 })).toEqual(["wait held"]);
@@ -236,9 +236,9 @@ describe("a node that is Terminating", () => {
     const kubeNodes = inCluster(buildKubeNode("n"), buildKubeNode("n", { name: "k-second" }));
     expect(shown(ending, { instances: silence, kubeNodes, stops })).toEqual(["wait provider-silent"]);
     expect(plan(ending, { instances: listed(), kubeNodes, stops })).toMatchObject([
-      { do: "delete-kube-node", kubeNode: "k-n" },
-      { do: "delete-kube-node", kubeNode: "k-second" },
-      { do: "change", phase: "Terminated" },
+      { kind: "delete-kube-node", kubeNode: "k-n" },
+      { kind: "delete-kube-node", kubeNode: "k-second" },
+      { kind: "change", phase: "Terminated" },
     ]);
   });
 });
@@ -255,12 +255,12 @@ it("does nothing to nodes that are not to end", () => {
     expect(plan(node(undefined, phase), {})).toEqual([]);
 });
 
-it("tells a provider again after pauses that double up to a minute, or as long as it asks for", () => {
-  const taken = { taken: true, retryAfterMs: 0 };
-  let tried = nextStop(undefined, taken, 0);
+it("retries a stop after pauses that double up to a minute, or as long as the provider asks for", () => {
+  const accepted = { accepted: true, retryAfterMs: 0 };
+  let tried = nextStop(undefined, accepted, 0);
   const pauses = [tried.nextAtMs];
-  for (let again = 0; again < 5; again += 1) pauses.push((tried = nextStop(tried, taken, 0)).nextAtMs);
+  for (let again = 0; again < 5; again += 1) pauses.push((tried = nextStop(tried, accepted, 0)).nextAtMs);
   expect(pauses).toEqual([5000, 10_000, 20_000, 40_000, 60_000, 60_000]);
-  expect(nextStop(undefined, { taken: false, retryAfterMs: 90_000 }, 0).nextAtMs).toBe(90_000);
-  expect(nextStop(tried, { taken: false, retryAfterMs: 0 }, 0).taken).toBe(true);
+  expect(nextStop(undefined, { accepted: false, retryAfterMs: 90_000 }, 0).nextAtMs).toBe(90_000);
+  expect(nextStop(tried, { accepted: false, retryAfterMs: 0 }, 0).accepted).toBe(true);
 });

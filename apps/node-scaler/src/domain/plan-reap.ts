@@ -18,8 +18,8 @@ import {
 export type StopsTried = {
   readonly attempts: number;
   readonly nextAtMs: number;
-  /** The provider has taken one. */
-  readonly taken: boolean;
+  /** The provider has accepted one. */
+  readonly accepted: boolean;
 };
 
 export type ReapSnapshot = {
@@ -60,19 +60,19 @@ type ChangeReason =
 /** Steps of one node are taken in their order; when one fails the rest of that node's wait for the next round. */
 export type ReapStep =
   | (NodeChange & {
-      readonly do: "change";
+      readonly kind: "change";
       readonly because: ChangeReason;
     })
   /** The steps after it are taken only if nothing runs on the node at that moment. */
-  | { readonly do: "look-for-pods"; readonly node: string; readonly kubeNode: string; readonly because: "drained" }
+  | { readonly kind: "look-for-pods"; readonly node: string; readonly kubeNode: string; readonly because: "drained" }
   | {
-      readonly do: "cordon" | "uncordon";
+      readonly kind: "cordon" | "uncordon";
       readonly node: string;
       readonly kubeNode: string;
       readonly because: TerminationCode | "held";
     }
   | {
-      readonly do: "evict";
+      readonly kind: "evict";
       readonly node: string;
       readonly namespace: string;
       readonly pod: string;
@@ -80,28 +80,29 @@ export type ReapStep =
       readonly because: "draining";
     }
   | {
-      readonly do: "stop";
+      readonly kind: "stop";
       readonly node: string;
       readonly provider: string;
       readonly instanceId: string;
       readonly because: "terminating" | "not-listed" | "still-listed";
     }
   | {
-      readonly do: "delete-kube-node";
+      readonly kind: "delete-kube-node";
       readonly node: string;
       readonly kubeNode: string;
       readonly uid: string;
       readonly because: "gone";
     }
-  | { readonly do: "purge"; readonly node: string; readonly because: "gone" }
-  | { readonly do: "wait"; readonly node: string; readonly because: WaitReason };
+  | { readonly kind: "purge"; readonly node: string; readonly because: "gone" }
+  | { readonly kind: "wait"; readonly node: string; readonly because: WaitReason };
 
-/** A record is kept this long after the end of its node, for people to look at. */
+/** A record is kept this long after the end of its node, for people. */
 export const TERMINATED_KEPT_MS = 30_000;
 
 /**
- * How nodes end: cordoned for all to see; once the ledger has seen it and nobody holds the node, drained, or at once where it is forced; then Terminating, until the provider lists the instance
- * no more; then the Kubernetes node goes, and the record. A node that nobody needs and that was granted meanwhile is kept.
+ * Plans how nodes end. A node is cordoned; once the ledger has seen that and no owner holds the node, it is drained, or stopped without a drain when it is
+ * overdue. It is Terminating until the provider no longer lists the instance; then the Kubernetes node and the record are deleted. An idle node that was
+ * granted meanwhile is kept.
  */
 export function planReap(snapshot: ReapSnapshot): ReapStep[] {
   const byNode = instancesByNode(snapshot.instances);
@@ -124,24 +125,24 @@ function planDrain(
   snapshot: ReapSnapshot,
 ): ReapStep[] {
   const { nowMs, machines } = snapshot;
-  const wait = (because: WaitReason): ReapStep[] => [{ do: "wait", node: node.name, because }];
+  const wait = (because: WaitReason): ReapStep[] => [{ kind: "wait", node: node.name, because }];
   if (snapshot.booting.has(node.name)) return wait("boot-under-way");
   const isForced = !isWithdrawable(terminate.code);
   const retimed = planRetiming(node, terminate, nowMs);
   if (retimed !== undefined) return [retimed];
   const isOverdue = isForced && nowMs >= terminate.drainUntilMs;
   const found = kubeNodes.map((kubeNode) => ({ kubeNode, machine: machines?.byNode.get(kubeNode.name) }));
-  if (!isForced && found.some(({ machine }) => machine?.holder !== undefined)) return takeBack(node, kubeNodes);
+  if (!isForced && found.some(({ machine }) => machine?.holder !== undefined)) return withdraw(node, kubeNodes);
 
   const cordons = kubeNodes
     .filter(({ cordoned }) => !cordoned)
-    .map(({ name }): ReapStep => ({ do: "cordon", node: node.name, kubeNode: name, because: terminate.code }));
+    .map(({ name }): ReapStep => ({ kind: "cordon", node: node.name, kubeNode: name, because: terminate.code }));
   const isGone = !isListed && !kubeNodes.some(({ ready }) => ready);
-  // What ran on it has ended with the machine; nobody is to be given what is left of it.
+  // What ran on it has ended with the machine; the remains must not be granted.
   if (terminate.code === "VANISHED" && isGone) return [...cordons, ...terminating(node, "instance-gone")];
   if (isOverdue) return [...cordons, ...terminating(node, "drain-deadline")];
   const pods = kubeNodes.flatMap(({ name }) => snapshot.pods.get(name) ?? []);
-  // Whoever holds it loses it all the same: what runs there is to have the time until the deadline, also while nobody answers.
+  // A forced end takes the node from its holder: what runs there has the time until the deadline, even while the ledger is silent.
   const early = isForced ? planEvictions(node, pods) : [];
   if (!snapshot.kubeNodes.known) return [...cordons, ...early, ...wait("watcher-silent")];
   if (kubeNodes.length === 0) return terminating(node, "not-in-cluster");
@@ -152,10 +153,10 @@ function planDrain(
   if (cordons.length > 0 || !isSeen) return [...cordons, ...early, ...wait("cordon-not-seen")];
 
   if (pods.length === 0) {
-    const looks = kubeNodes.map(({ name }): ReapStep => {
-      return { do: "look-for-pods", node: node.name, kubeNode: name, because: "drained" };
+    const checks = kubeNodes.map(({ name }): ReapStep => {
+      return { kind: "look-for-pods", node: node.name, kubeNode: name, because: "drained" };
     });
-    return [...looks, ...terminating(node, "drained")];
+    return [...checks, ...terminating(node, "drained")];
   }
   // The provider's notice does not wait for the drain; what else ends has its whole time from the first eviction on.
   if (node.status.drainingSinceMs === undefined && terminate.code !== "SPOT_NOTICE") {
@@ -171,7 +172,7 @@ function planEvictions(node: ScaledNode, pods: readonly PodOnNode[]): ReapStep[]
   return pods
     .filter(({ deleting }) => !deleting)
     .map(({ namespace, name, uid }): ReapStep => ({
-      do: "evict",
+      kind: "evict",
       node: node.name,
       namespace,
       pod: name,
@@ -180,7 +181,7 @@ function planEvictions(node: ScaledNode, pods: readonly PodOnNode[]): ReapStep[]
     }));
 }
 
-/** A clock that was ahead wrote the order: its times are worth nothing, and how long the drain may take is counted anew. */
+/** A clock that was ahead wrote the order: its times are discarded, and the drain has its whole time from now. */
 function planRetiming(node: ScaledNode, terminate: Termination, nowMs: number): ReapStep | undefined {
   if (terminate.atMs <= nowMs) return undefined;
   const again = { ...terminate, atMs: nowMs, drainUntilMs: nowMs + drainMsOf(terminate) };
@@ -192,12 +193,12 @@ function drainMsOf({ atMs, drainUntilMs }: Termination): number {
 }
 
 /**
- * It was granted before anybody could see the cordon, so that it is no surplus. What is seen of it may be older than its cordon, which would stay under the holder; a
- * node that has none is left as it is.
+ * The node was granted before its cordon was visible, so that it is not surplus. The observed node may be older than its cordon, which would stay under the
+ * holder; so every name is uncordoned, which does nothing without a cordon.
  */
-function takeBack(node: ScaledNode, kubeNodes: readonly KubeNode[]): ReapStep[] {
+function withdraw(node: ScaledNode, kubeNodes: readonly KubeNode[]): ReapStep[] {
   const uncordons = kubeNodes.map(({ name }): ReapStep => {
-    return { do: "uncordon", node: node.name, kubeNode: name, because: "held" };
+    return { kind: "uncordon", node: node.name, kubeNode: name, because: "held" };
   });
   const spec = { terminate: undefined };
   return [
@@ -219,26 +220,26 @@ function planStop(
 ): ReapStep[] {
   const { name, spec, status } = node;
   const tried = stops.get(name);
-  const wait = (because: WaitReason): ReapStep[] => [{ do: "wait", node: name, because }];
+  const wait = (because: WaitReason): ReapStep[] => [{ kind: "wait", node: name, because }];
   const { provider } = spec;
-  // A provider that does not list an instance may still have something of it, or list it late.
-  const isUntold = status.instanceId !== undefined && tried?.taken !== true;
-  if (listed.length > 0 || isUntold) {
+  // A provider may list an instance late, or still have something of one that it does not list.
+  const isStopPending = status.instanceId !== undefined && tried?.accepted !== true;
+  if (listed.length > 0 || isStopPending) {
     if (tried !== undefined && nowMs < tried.nextAtMs) return wait("stopping");
     const late = tried === undefined ? planLate(node, kubeNodes, { machines, nowMs }) : undefined;
     if (late !== undefined) return late;
     if (listed.length > 0)
       return listed.map((instance): ReapStep => {
         const because = tried === undefined ? "terminating" : "still-listed";
-        return { do: "stop", node: name, provider: instance.provider, instanceId: instance.instanceId, because };
+        return { kind: "stop", node: name, provider: instance.provider, instanceId: instance.instanceId, because };
       });
     if (instances.silent.has(provider)) return wait("provider-silent");
-    return [{ do: "stop", node: name, provider, instanceId: status.instanceId ?? "", because: "not-listed" }];
+    return [{ kind: "stop", node: name, provider, instanceId: status.instanceId ?? "", because: "not-listed" }];
   }
   if (!isAbsenceKnown(instances, node, nowMs)) return wait("provider-silent");
   return [
     ...kubeNodes.map(({ name, uid }): ReapStep => ({
-      do: "delete-kube-node",
+      kind: "delete-kube-node",
       node: node.name,
       kubeNode: name,
       uid,
@@ -249,8 +250,8 @@ function planStop(
 }
 
 /**
- * A node that nobody needed, and that joined only after its end was decided: it is cordoned, and whoever was given it before that could be seen keeps it until it is
- * given back. Undefined: nothing keeps it from being stopped.
+ * An idle node that joined only after its end was decided is cordoned; an owner that was granted it before the cordon was visible keeps it until it is
+ * released. Undefined: nothing prevents the stop.
  */
 function planLate(
   { name, spec: { terminate } }: ScaledNode,
@@ -259,42 +260,46 @@ function planLate(
 ): ReapStep[] | undefined {
   if (terminate === undefined || !isWithdrawable(terminate.code)) return undefined;
   const isHeld = kubeNodes.some((kubeNode) => machines?.byNode.get(kubeNode.name)?.holder !== undefined);
-  const open = kubeNodes.filter(({ cordoned, unopened }) => !cordoned && !unopened);
+  const open = kubeNodes.filter(({ cordoned, hasStartupTaint }) => !cordoned && !hasStartupTaint);
   const cordons = open.map((kubeNode): ReapStep => ({
-    do: "cordon",
+    kind: "cordon",
     node: name,
     kubeNode: kubeNode.name,
     because: terminate.code,
   }));
-  if (isHeld) return [...cordons, { do: "wait", node: name, because: "held" }];
+  if (isHeld) return [...cordons, { kind: "wait", node: name, because: "held" }];
   if (open.length === 0 || nowMs >= terminate.drainUntilMs) return undefined;
-  return [...cordons, { do: "wait", node: name, because: "cordon-not-seen" }];
+  return [...cordons, { kind: "wait", node: name, because: "cordon-not-seen" }];
 }
 
 function planPurge(node: ScaledNode, nowMs: number): ReapStep[] {
   const { phaseSinceMs } = node.status;
   const isKept = nowMs >= phaseSinceMs && nowMs - phaseSinceMs < TERMINATED_KEPT_MS;
-  if (isKept) return [{ do: "wait", node: node.name, because: "kept-to-be-seen" }];
-  return [{ do: "purge", node: node.name, because: "gone" }];
+  if (isKept) return [{ kind: "wait", node: node.name, because: "kept-to-be-seen" }];
+  return [{ kind: "purge", node: node.name, because: "gone" }];
 }
 
 function change<Because extends ChangeReason>(
   node: ScaledNode,
   because: Because,
-): NodeChange & { readonly do: "change"; readonly because: Because } {
-  return { do: "change", node: node.name, expected: node.status.phase, because };
+): NodeChange & { readonly kind: "change"; readonly because: Because } {
+  return { kind: "change", node: node.name, expected: node.status.phase, because };
 }
 
-const STOP_AGAIN_MS = 5000;
-const STOP_AGAIN_MS_MAX = 60_000;
+const STOP_RETRY_MS = 5000;
+const MAX_STOP_RETRY_MS = 60_000;
 
-/** When a node's provider may be told again to stop it, after it was told, or could not be told. */
+/** When a node's provider may be asked again to stop it. */
 export function nextStop(
   tried: StopsTried | undefined,
-  { taken, retryAfterMs }: { readonly taken: boolean; readonly retryAfterMs: number },
+  { accepted, retryAfterMs }: { readonly accepted: boolean; readonly retryAfterMs: number },
   nowMs: number,
 ): StopsTried {
   const attempts = (tried?.attempts ?? 0) + 1;
-  const pauseMs = Math.min(STOP_AGAIN_MS * 2 ** Math.min(attempts - 1, 10), STOP_AGAIN_MS_MAX);
-  return { attempts, nextAtMs: nowMs + Math.max(pauseMs, retryAfterMs), taken: taken || tried?.taken === true };
+  const pauseMs = Math.min(STOP_RETRY_MS * 2 ** Math.min(attempts - 1, 10), MAX_STOP_RETRY_MS);
+  return {
+    attempts,
+    nextAtMs: nowMs + Math.max(pauseMs, retryAfterMs),
+    accepted: accepted || tried?.accepted === true,
+  };
 }

@@ -4,7 +4,7 @@ import { aDemand, aGang, aNode, aPool, aShortage, aSnapshot, aTermination, NOW }
 import { compute } from "./compute.ts";
 import type { PoolPolicy } from "./pool.ts";
 
-describe("room in a pool that is full of nodes that nobody waits for", () => {
+describe("room in a pool that is full of idle nodes", () => {
   const full = (count: number, differences: Partial<PoolPolicy> = {}) => [aPool({ max: count, ...differences })];
   const wrong = (name: string, createdAtMs = NOW - 60_000) => aNode(name, { instanceType: "huge", createdAtMs });
   checkPlans([
@@ -69,7 +69,7 @@ describe("room in a pool that is full of nodes that nobody waits for", () => {
       { stop: ["idle IDLE"] },
     ],
     [
-      "is made beyond what is lacking where the pool has more nodes than it may",
+      "is made beyond what is lacking where the pool is above its maximum",
       { nodes: [wrong("n1"), wrong("n2"), wrong("n3")], demands: [aDemand("d1")], pools: full(2) },
       { stop: ["n3 IDLE", "n2 IDLE"] },
     ],
@@ -83,7 +83,7 @@ describe("room in a pool that is full of nodes that nobody waits for", () => {
       { stop: ["new IDLE"] },
     ],
     [
-      "is never made of nodes that somebody holds, or that are bound",
+      "is never made of nodes that are held or bound",
       {
         nodes: [aNode("n1", { instanceType: "huge", phase: "Claimed" }), aNode("n2", { boundTo: "d2" })],
         demands: [aDemand("d1", { instanceTypes: ["huge"] }), aDemand("d2")],
@@ -92,7 +92,7 @@ describe("room in a pool that is full of nodes that nobody waits for", () => {
       { stop: [], bound: { d2: "n2" } },
     ],
     [
-      "is not made of nodes that somebody else waits for",
+      "is not made of nodes that another group waits for",
       {
         nodes: [wrong("n1")],
         demands: [...aGang(2, { instanceTypes: ["huge"] }), aDemand("younger", { createdAtMs: NOW })],
@@ -101,7 +101,7 @@ describe("room in a pool that is full of nodes that nobody waits for", () => {
       { stop: [], start: [] },
     ],
     [
-      "is not made of on-demand nodes while spot that somebody prefers is short, for they may soon be given to it",
+      "is not made of on-demand nodes while a demand waits for preferred spot that is short, since it may get them soon",
       {
         nodes: [aNode("n1")],
         demands: [aDemand("d1", { instanceTypes: ["huge"] }), aDemand("d2", { spot: "Preferred" })],

@@ -1,4 +1,4 @@
-import { indexFreeNodes, indexWishes } from "./free-nodes.ts";
+import { indexFreeNodes, indexDemands } from "./free-nodes.ts";
 import type { ComputedNode } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
 import { planGroup, type GroupPlan, type Round } from "./plan-bindings.ts";
@@ -12,19 +12,20 @@ export type RoomWorld = {
   readonly unbound: ReadonlyMap<string, readonly ScaledNode[]>;
   /** Nodes that nothing is bound to and that are shared: they are promised to groups, and are never ended for room. */
   readonly shared: readonly ComputedNode[];
-  /** Names of those that are ended whoever waits. */
+  /** Names of those that end in any case. */
   readonly stopped: ReadonlySet<string>;
 };
 
 export type RoomPlan = {
   readonly stop: readonly StopStep[];
-  /** How many nodes may be made of each pool for whoever is not a demand. */
+  /** How many nodes may be made of each pool for standby. */
   readonly headroom: ReadonlyMap<string, number>;
 };
 
 /**
- * Which nodes are ended before their idle time is over, because a group waits for nodes of a pool that may have no more: only nodes that no waiting demand could be
- * given and that do not stand by, the newest first. As many are ended as the group lacks, less those that end already, and none when all of them were not enough.
+ * Which nodes are ended before their idle time is over, because a group waits for nodes of a pool that may have no more: only nodes that no waiting demand
+ * could be given and that do not stand by, the newest first. As many are ended as the group lacks, less those that end already, and none when all of them
+ * were not enough.
  */
 export function planRoom(world: RoomWorld): RoomPlan {
   const { round, plans } = world;
@@ -32,7 +33,7 @@ export function planRoom(world: RoomWorld): RoomPlan {
   if (!waiting.some(({ lacks }) => lacks.some(({ code }) => code === "POOL_MAX")))
     return { stop: [], headroom: round.headroom };
   const rooms = buildRooms(world, waiting);
-  // Nobody is promised what ends in this round.
+  // What ends in this round is not promised to a group.
   const left = [...world.unbound.values()].flat().filter(({ name }) => !world.stopped.has(name));
   const nodes = indexFreeNodes([...left, ...world.shared], round.pools);
   const boundless = { ...round, nodes, headroom: new Map([...round.pools.keys()].map((name) => [name, Infinity])) };
@@ -65,14 +66,14 @@ export function planRoom(world: RoomWorld): RoomPlan {
 }
 
 type Room = {
-  /** How many nodes can be made once all that is to end has ended; less than none when the pool has more than it may. */
+  /** How many nodes can be made once all that is to end has ended; negative while the pool exceeds its maximum. */
   coming: number;
   /** What can be ended, in the order in which it is. */
   readonly spares: ScaledNode[];
 };
 
 function buildRooms({ round, unbound, stopped }: RoomWorld, waiting: readonly GroupPlan[]): ReadonlyMap<string, Room> {
-  const isWanted = indexWishes(
+  const isWanted = indexDemands(
     waiting.flatMap(({ group }) => group.demands),
     round.pools,
   );

@@ -35,7 +35,7 @@ function twice(parts: Partial<ScanSnapshot>) {
 describe("an instance", () => {
   it("without a record is stopped in the second scan", () => {
     expect(twice({ instances: listed(buildInstance("x")) })).toMatchObject([
-      { do: "stop-orphan", instanceId: "i-x", because: "no-record" },
+      { kind: "stop-orphan", instanceId: "i-x", because: "no-record" },
     ]);
   });
 
@@ -49,7 +49,7 @@ describe("an instance", () => {
   it("that is back after its record has ended is stopped", () => {
     const nodes = [buildNode("n", { status: { phase: "Terminated" } })];
     expect(twice({ nodes, instances: listed(buildInstance("n")) })).toMatchObject([
-      { do: "stop-orphan", instanceId: "i-n" },
+      { kind: "stop-orphan", instanceId: "i-n" },
     ]);
   });
 
@@ -69,19 +69,19 @@ describe("an instance", () => {
     expect(twice({ instances: listed(buildInstance("n")), ...parts })).toEqual([]);
   });
 
-  it("is not stopped while somebody holds its machine", () => {
+  it("is not stopped while its machine is held", () => {
     const parts = {
       instances: listed(buildInstance("x")),
       kubeNodes: inCluster(buildKubeNode("x", { cordoned: true })),
     };
     expect(twice({ ...parts, machines: inLedger(buildMachine("x", "CORDONED", holder)) })).toMatchObject([
-      { do: "wait", because: "orphan-held" },
+      { kind: "wait", because: "orphan-held" },
     ]);
   });
 
   it.each([
     ["waits for a pod of work, of whom nothing else may be known here", holder.owner, "wait"],
-    ["does not wait for a pod that is nobody's work", undefined, "stop-orphan"],
+    ["does not wait for a pod without an owner", undefined, "stop-orphan"],
   ])("%s", (_what, owner, wanted) => {
     const seen = {
       instances: listed(buildInstance("x")),
@@ -89,22 +89,22 @@ describe("an instance", () => {
     };
     const machines = inLedger(buildMachine("x", "CORDONED"));
     const pods = new Map([["k-x", [buildPod("p", { owner })]]]);
-    expect(twice({ ...seen, machines, pods }).map((step) => step.do)).toEqual([wanted]);
+    expect(twice({ ...seen, machines, pods }).map((step) => step.kind)).toEqual([wanted]);
   });
 });
 
-describe("an instance of nobody that has joined", () => {
+describe("an orphaned instance that has joined", () => {
   const open = { instances: listed(buildInstance("x")), kubeNodes: inCluster(buildKubeNode("x")) };
   const closed = { ...open, kubeNodes: inCluster(buildKubeNode("x", { cordoned: true })) };
   const orphan = (parts: Partial<ScanSnapshot>) =>
     twice(parts).flatMap((step) =>
-      step.do === "wait" || step.do === "stop-orphan" ? [`${step.do} ${step.because}`] : [],
+      step.kind === "wait" || step.kind === "stop-orphan" ? [`${step.kind} ${step.because}`] : [],
     );
 
   it("is closed first, and stopped once the ledger has seen that", () => {
     const machines = inLedger(buildMachine("x", "FREE"));
     expect(twice({ ...open, machines })).toContainEqual({
-      do: "cordon",
+      kind: "cordon",
       node: "x",
       kubeNode: "k-x",
       because: "no-record",
@@ -115,27 +115,27 @@ describe("an instance of nobody that has joined", () => {
   });
 
   it("is stopped where it was never opened", () => {
-    const kubeNodes = inCluster(buildKubeNode("x", { unopened: true }));
+    const kubeNodes = inCluster(buildKubeNode("x", { hasStartupTaint: true }));
     const machines = inLedger({ ...buildMachine("x", "CORDONED"), cordoned: false });
     expect(orphan({ ...open, kubeNodes, machines })).toEqual(["stop-orphan no-record"]);
   });
 
-  it("is not stopped while the ledger or the watcher is silent, or the ledger tells of a part", () => {
+  it("is not stopped while the ledger or the watcher is silent, or the ledger's list is partial", () => {
     expect(orphan({ ...closed, machines: undefined })).toEqual(["wait ledger-silent"]);
     expect(orphan({ instances: open.instances, machines: undefined })).toEqual(["wait ledger-silent"]);
     expect(orphan({ ...closed, kubeNodes: { ...closed.kubeNodes, known: false } })).toEqual(["wait watcher-silent"]);
     expect(orphan({ ...closed, machines: { ...inLedger(), complete: false } })).toEqual(["wait cordon-not-seen"]);
   });
 
-  it("is not stopped as a second one of its record while somebody holds what may be its machine", () => {
+  it("is not stopped as a second one of its record while what may be its machine is held", () => {
     const nodes = [buildNode("n", { status: { phase: "Claimed" } })];
     const instances = listed(buildInstance("n"), buildInstance("n", { instanceId: "i-2" }));
     const parts = { nodes, instances, kubeNodes: inCluster(buildKubeNode("n")) };
     expect(twice({ ...parts, machines: inLedger(buildMachine("n", "HELD", holder)) })).toEqual([
-      { do: "wait", instanceId: "i-2", because: "orphan-held" },
+      { kind: "wait", instanceId: "i-2", because: "orphan-held" },
     ]);
     expect(twice({ ...parts, machines: inLedger(buildMachine("n", "FREE")) })).toMatchObject([
-      { do: "stop-orphan", instanceId: "i-2", because: "another-instance" },
+      { kind: "stop-orphan", instanceId: "i-2", because: "another-instance" },
     ]);
   });
 });
@@ -145,12 +145,12 @@ describe("a record", () => {
     "that is %s ends when its instance is missing twice",
     (phase) => {
       expect(twice({ nodes: [buildNode("n", { status: { phase } })] })).toMatchObject([
-        { do: "change", expected: phase, spec: { terminate: { code: "VANISHED" } } },
+        { kind: "change", expected: phase, spec: { terminate: { code: "VANISHED" } } },
       ]);
     },
   );
 
-  it("does not end because of its provider's list while its machine is ready, or nobody knows whether it is", () => {
+  it("does not end because of its provider's list while its machine is, or may be, ready", () => {
     const nodes = [buildNode("n", { status: { phase: "Claimed" } })];
     const dead = inCluster(buildKubeNode("n", { ready: false }));
     expect(twice({ nodes, kubeNodes: inCluster(buildKubeNode("n")) })).toEqual([]);
@@ -164,7 +164,7 @@ describe("a record", () => {
 
   it("ends when another instance has its name and its own is missing", () => {
     const instances = listed(buildInstance("n", { instanceId: "i-2" }));
-    expect(twice({ nodes: [buildNode("n")], instances }).map((step) => step.do)).toEqual(["stop-orphan", "change"]);
+    expect(twice({ nodes: [buildNode("n")], instances }).map((step) => step.kind)).toEqual(["stop-orphan", "change"]);
   });
 
   it("is not judged by a provider that does not answer, which does not clear it either", () => {
@@ -183,7 +183,7 @@ describe("a record", () => {
     expect(twice({ nowMs: 1000, nodes, instances: asked(501) })).toHaveLength(1);
   });
 
-  it("whose instance was missing once and is back begins anew", () => {
+  it("whose instance was missing once and is back starts over", () => {
     const nodes = [buildNode("n")];
     const first = planScan({ ...base, nodes });
     const back = planScan({ ...base, nodes, instances: listed(buildInstance("n")), suspects: first.suspects });
@@ -194,26 +194,26 @@ describe("a record", () => {
 describe("a Kubernetes node", () => {
   it("with the label of no record is cordoned while it is ready, and goes once its instance has", () => {
     expect(twice({ kubeNodes: inCluster(buildKubeNode("x")) })).toMatchObject([
-      { do: "cordon", kubeNode: "k-x", because: "no-record" },
+      { kind: "cordon", kubeNode: "k-x", because: "no-record" },
     ]);
     const dead = inCluster(buildKubeNode("x", { ready: false }));
-    expect(twice({ kubeNodes: dead })).toMatchObject([{ do: "delete-kube-node", kubeNode: "k-x" }]);
+    expect(twice({ kubeNodes: dead })).toMatchObject([{ kind: "delete-kube-node", kubeNode: "k-x" }]);
     const steps = twice({ kubeNodes: dead, instances: listed(buildInstance("x")) });
-    expect(steps.map((step) => step.do)).toEqual(["cordon", "wait"]);
+    expect(steps.map((step) => step.kind)).toEqual(["cordon", "wait"]);
   });
 
   it("that is the second of its record is cordoned, or goes when it is not ready", () => {
     const parts = { nodes: [buildNode("n")], instances: listed(buildInstance("n")) };
     const second = (ready: boolean) => inCluster(buildKubeNode("n"), buildKubeNode("n", { name: "k-second", ready }));
     expect(twice({ ...parts, kubeNodes: second(true) })).toMatchObject([
-      { do: "cordon", kubeNode: "k-second", because: "second-name" },
+      { kind: "cordon", kubeNode: "k-second", because: "second-name" },
     ]);
     expect(twice({ ...parts, kubeNodes: second(false) })).toMatchObject([
-      { do: "delete-kube-node", kubeNode: "k-second" },
+      { kind: "delete-kube-node", kubeNode: "k-second" },
     ]);
   });
 
-  it("is left alone when it may yet become its record's, or nobody knows what there is", () => {
+  it("is left alone when it may yet become its record's, or a provider is silent", () => {
     const kubeNodes = inCluster(buildKubeNode("n", { ready: false }));
     const nodes = [buildNode("n", { status: { phase: "Created", kubernetesNode: undefined } })];
     expect(twice({ nodes, kubeNodes, instances: listed(buildInstance("n")) })).toEqual([]);

@@ -33,29 +33,29 @@ export type ScanSnapshot = {
 };
 
 export type ScanStep =
-  | (NodeChange & { readonly do: "change"; readonly because: "vanished" })
+  | (NodeChange & { readonly kind: "change"; readonly because: "vanished" })
   | {
-      readonly do: "stop-orphan";
+      readonly kind: "stop-orphan";
       readonly provider: string;
       readonly instanceId: string;
       readonly nodeName: string;
       readonly because: "no-record" | "another-instance";
     }
   | {
-      readonly do: "cordon";
+      readonly kind: "cordon";
       readonly node: string;
       readonly kubeNode: string;
       readonly because: "no-record" | "another-instance" | "second-name";
     }
   | {
-      readonly do: "delete-kube-node";
+      readonly kind: "delete-kube-node";
       readonly node: string;
       readonly kubeNode: string;
       readonly uid: string;
       readonly because: "no-record" | "second-name";
     }
   | {
-      readonly do: "wait";
+      readonly kind: "wait";
       readonly instanceId: string;
       readonly because: WaitReason;
     };
@@ -67,8 +67,8 @@ export type ScanPlan = { readonly steps: readonly ScanStep[]; readonly suspects:
 const WITH_INSTANCE: ReadonlySet<Phase> = new Set(["Created", "Available", "Claimed", "Cleaning"]);
 
 /**
- * What should not be: instances without a record, records whose instance vanished, Kubernetes nodes of neither. Whatever is wrong in two scans, one after the other, is
- * ended; nothing is done after one. A provider that does not answer keeps its suspects as they are.
+ * What should not be: instances without a record, records whose instance vanished, Kubernetes nodes of neither. Whatever is wrong in two scans, one after the
+ * other, is ended; nothing is done after one. A provider that does not answer keeps its suspects as they are.
  */
 export function planScan(snapshot: ScanSnapshot): ScanPlan {
   const findings = [...findOrphans(snapshot), ...findVanished(snapshot), ...findStrayKubeNodes(snapshot)];
@@ -114,35 +114,35 @@ type Orphan = {
   readonly isOwnListed: boolean;
 };
 
-/** Nobody is to be given what is stopped: its nodes are closed first, and it is stopped once the ledger has seen that and nobody holds them. */
+/** A stopped machine must not be granted: its nodes are cordoned first, and it is stopped once the ledger has seen that and no owner holds them. */
 function endOrphan(
   { provider, instanceId, nodeName, kubernetesNode }: ListedInstance,
   { record, joined, isOwnListed }: Orphan,
   { kubeNodes, machines, pods }: ScanSnapshot,
 ): ScanStep[] {
   const because = record === undefined ? "no-record" : "another-instance";
-  const wait = (why: WaitReason): ScanStep => ({ do: "wait", instanceId, because: why });
+  const wait = (why: WaitReason): ScanStep => ({ kind: "wait", instanceId, because: why });
   if (!kubeNodes.known) return [wait("watcher-silent")];
   const closing = joined.filter(({ name }) => !isOwnListed || name !== record?.status.kubernetesNode);
   const cordons = closing
-    .filter(({ cordoned, unopened }) => !cordoned && !unopened)
-    .map(({ name: kubeNode }): ScanStep => ({ do: "cordon", node: nodeName, kubeNode, because }));
+    .filter(({ cordoned, hasStartupTaint }) => !cordoned && !hasStartupTaint)
+    .map(({ name: kubeNode }): ScanStep => ({ kind: "cordon", node: nodeName, kubeNode, because }));
   if (machines === undefined) return [...cordons, wait("ledger-silent")];
   const names = [kubernetesNode ?? "", ...joined.map(({ name }) => name)];
-  // Somebody's work runs on it, record or not: it is ended when that is over. Of that of another installation, whose records are elsewhere, only the pods are seen here.
+  // Work on it ends first, with or without a record. Of another installation, whose records are elsewhere, only the pods are visible here.
   const isUsed = names.some(
     (name) =>
       machines.byNode.get(name)?.holder !== undefined || pods.get(name)?.some(({ owner }) => owner !== undefined),
   );
   if (isUsed) return [...cordons, wait("orphan-held")];
-  const isSeen = closing.every(({ name, unopened }) => {
+  const isSeen = closing.every(({ name, hasStartupTaint }) => {
     const machine = machines.byNode.get(name);
     if (machine === undefined) return machines.complete;
-    // Only nodes of live records are opened.
-    return machine.cordoned || machine.standing === "LOST" || (unopened && machine.standing !== "FREE");
+    // Only nodes of live records lose their startup taint.
+    return machine.cordoned || machine.standing === "LOST" || (hasStartupTaint && machine.standing !== "FREE");
   });
   if (cordons.length > 0 || !isSeen) return [...cordons, wait("cordon-not-seen")];
-  return [{ do: "stop-orphan", provider, instanceId, nodeName, because }];
+  return [{ kind: "stop-orphan", provider, instanceId, nodeName, because }];
 }
 
 /** A record whose provider has not answered, and one that is ending, answer for every instance of their name. */
@@ -169,7 +169,13 @@ function findVanished({ nodes, instances, kubeNodes, policies, nowMs }: ScanSnap
     if (joinedNodes(node, byRecord, kubeNodes).some(({ ready }) => ready)) return [];
     const message = "its provider does not list the instance any more";
     const terminate = buildTermination({ code: "VANISHED", message }, node, policies, nowMs);
-    const step = { do: "change", node: node.name, expected: phase, spec: { terminate }, because: "vanished" } as const;
+    const step = {
+      kind: "change",
+      node: node.name,
+      expected: phase,
+      spec: { terminate },
+      because: "vanished",
+    } as const;
     return [{ suspect: `record ${provider} ${node.name}`, steps: [step] }];
   });
 }
@@ -185,14 +191,14 @@ function findStrayKubeNodes({ nodes, newcomers, instances, kubeNodes }: ScanSnap
     // Before a record has its node, any may become it; while it ends, the reaper takes all of them.
     if (record !== undefined && (record.status.kubernetesNode === undefined || record.status.phase === "Terminating"))
       return [];
-    return joined.flatMap(({ name: kubeNode, uid, ready, cordoned, unopened }): Finding[] => {
+    return joined.flatMap(({ name: kubeNode, uid, ready, cordoned, hasStartupTaint }): Finding[] => {
       if (kubeNode === record?.status.kubernetesNode) return [];
       const because = record === undefined ? "no-record" : "second-name";
       const suspect = `node ${kubeNode}`;
-      const isOpen = !cordoned && !unopened;
-      if (ready) return isOpen ? [{ suspect, steps: [{ do: "cordon", node: name, kubeNode, because }] }] : [];
+      const isOpen = !cordoned && !hasStartupTaint;
+      if (ready) return isOpen ? [{ suspect, steps: [{ kind: "cordon", node: name, kubeNode, because }] }] : [];
       const isGone = record !== undefined || !byNode.has(name);
-      return isGone ? [{ suspect, steps: [{ do: "delete-kube-node", node: name, kubeNode, uid, because }] }] : [];
+      return isGone ? [{ suspect, steps: [{ kind: "delete-kube-node", node: name, kubeNode, uid, because }] }] : [];
     });
   });
 }

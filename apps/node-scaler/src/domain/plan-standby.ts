@@ -46,7 +46,7 @@ export function planStandby(
     if (missing <= 0) continue;
     const wish = { instanceTypes: [entry.instanceType], spot: spotPolicyOf(entry), zone: undefined };
     const boot = decideBoot(wish, pool, conditions);
-    if (boot.do === "wait") {
+    if (boot.kind === "wait") {
       lacks.push({ code: "UNAVAILABLE", because: `${missing} nodes on standby are missing: ${boot.because}` });
       continue;
     }

@@ -9,8 +9,8 @@ export type StopStep = {
 };
 
 /**
- * Which of a pool's unbound nodes are ended: of those that have been idle for the pool's idle time, all but as many as stand by, the newest first. Nodes that have
- * not been idle for so long do not count as standing by here, so that each surplus node is kept for the whole of that time.
+ * Which of a pool's unbound nodes are ended: of those that have been idle for the pool's idle time, all but as many as stand by, the newest first. Nodes that
+ * have not been idle for so long do not count as standing by here, so that each surplus node is kept for the whole of that time.
  */
 export function planSurplus(pool: Pool, unbound: readonly ScaledNode[], nowMs: number): readonly StopStep[] {
   const idle = unbound.filter((node) => nowMs - idleSince(node, nowMs) >= pool.policy.idleMs);

@@ -16,7 +16,7 @@ export type PoolPolicy = {
   readonly standby: readonly StandbyNodeSpec[];
   /** How long a node that nothing needs is kept; 0: not at all. */
   readonly idleMs: number;
-  /** False: a node on which a pod has been ends when it is given back. */
+  /** False: a node on which a pod has been ends when it is released. */
   readonly reuse: boolean;
   readonly bootTimeoutMs: number;
   readonly healthyTimeoutMs: number;

@@ -7,10 +7,10 @@ export type BootUnit = {
 };
 
 /**
- * How many boots of each unit are made in this round; a unit that is not in the result waits. Kinds take turns, and which one begins depends on the seed, so that
- * a kind that can never be booted takes no more than its share. Within a kind the order is the given one.
+ * How many boots of each unit are made in this round; a unit that is not in the result waits. Kinds take turns, and which one begins depends on the seed, so
+ * that a kind that can never be booted takes no more than its share. Within a kind the order is the given one.
  *
- * A unit that fits a round is not split. A larger one is begun only in a round of its own, and goes on in later ones.
+ * A unit that fits a round is not split. A larger one starts only in a round of its own, and continues in later ones.
  */
 export function planBoots(
   units: readonly BootUnit[],

@@ -26,17 +26,17 @@ export type Instances = {
   readonly askedAtMs: ReadonlyMap<string, number>;
 };
 
-/** A Kubernetes node as the watcher tells of it. */
+/** A Kubernetes node as the watcher reports it. */
 export type KubeNode = {
   readonly name: string;
   /** Value of the label `muster.dev/node`. */
   readonly scaledNode: string | undefined;
   readonly uid: string;
   readonly ready: boolean;
-  /** Closed by this scaler or somebody else. */
+  /** Cordoned by this scaler or another client. */
   readonly cordoned: boolean;
-  /** It has the taint that it was born with, so that nobody can use it yet. */
-  readonly unopened: boolean;
+  /** It still has the taint that it was created with, so that no pod can use it. */
+  readonly hasStartupTaint: boolean;
 };
 
 export type KubeNodes = {
@@ -45,7 +45,7 @@ export type KubeNodes = {
   readonly known: boolean;
 };
 
-/** LOST: held, and there is no such node. UNKNOWN: a word of a ledger that is newer, so that nothing may be taken for granted. */
+/** LOST: held, and the node is missing. UNKNOWN: a word of a newer ledger, from which nothing follows. */
 export const STANDINGS = ["FREE", "HELD", "OCCUPIED", "NOT_READY", "CORDONED", "LOST", "UNKNOWN"] as const;
 export type Standing = (typeof STANDINGS)[number];
 
@@ -67,36 +67,36 @@ export type PodOnNode = {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** Undefined: nobody of Muster's. */
+  /** Undefined: no owner that Muster knows. */
   readonly owner: Owner | undefined;
   readonly deleting: boolean;
 };
 
 export type PodsByNode = ReadonlyMap<string, readonly PodOnNode[]>;
 
-/** How two instances are told apart: ids are a provider's own. */
+/** Distinguishes two instances: ids are unique only within a provider. */
 export function instanceKey({ provider, instanceId }: Pick<ListedInstance, "provider" | "instanceId">): string {
   return `${provider} ${instanceId}`;
 }
 
 /**
- * Whether a machine can be granted now. What is free is decided in one place, by the ledger; the scaler repeats its answer and has no rule of its own, or the two would wait for each
- * other.
+ * Whether a machine can be granted now. What is free is decided in one place, by the ledger; the scaler repeats its answer and has no rule of its own, or the
+ * two would wait for each other.
  */
 export function isFree(machine: Machine | undefined): boolean {
   return machine?.standing === "FREE";
 }
 
-const PODS_NAMED_MAX = 3;
+const MAX_NAMED_PODS = 3;
 
 /** Names pods for people: `pods default/a, default/b and 3 more`. */
 export function describePods(pods: readonly PodOnNode[]): string {
   const names = pods.map(({ namespace, name }) => `${namespace}/${name}`).toSorted();
-  const more = names.length > PODS_NAMED_MAX ? ` and ${names.length - PODS_NAMED_MAX} more` : "";
-  return `${names.length === 1 ? "pod" : "pods"} ${names.slice(0, PODS_NAMED_MAX).join(", ")}${more}`;
+  const more = names.length > MAX_NAMED_PODS ? ` and ${names.length - MAX_NAMED_PODS} more` : "";
+  return `${names.length === 1 ? "pod" : "pods"} ${names.slice(0, MAX_NAMED_PODS).join(", ")}${more}`;
 }
 
-/** Somebody keeps a node that nobody holds from being given to anybody; the scaler cordons only those that it ends. */
+/** Whether another client has cordoned a node without a holder, so that it is not granted. The scaler cordons only nodes that it ends. */
 export function isCordonedByOthers({ spec, status }: ScaledNode, machine: Machine | undefined): boolean {
   return machine?.cordoned === true && status.phase === "Available" && spec.terminate === undefined;
 }

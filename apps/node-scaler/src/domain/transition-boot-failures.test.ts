@@ -16,11 +16,11 @@ const nodes = [
 
 function ends(node: string, code: "BOOT_FAILED" | "BOOT_TIMEOUT" | "UNHEALTHY" | "SPOT_NOTICE"): HeartbeatStep {
   const terminate = { code, message: `${node} ${code}`, atMs: 0, drainUntilMs: 0 };
-  return { do: "change", node, expected: "Created", because: "to-end", spec: { terminate } };
+  return { kind: "change", node, expected: "Created", because: "to-end", spec: { terminate } };
 }
 
-const ready: HeartbeatStep = { do: "change", node: "n1", expected: "Created", because: "ready", phase: "Available" };
-const granted = (node: string): ClaimStep => ({ do: "change", node, expected: "Available", because: "granted" });
+const ready: HeartbeatStep = { kind: "change", node: "n1", expected: "Created", because: "ready", phase: "Available" };
+const granted = (node: string): ClaimStep => ({ kind: "change", node, expected: "Available", because: "granted" });
 
 function run(...rounds: readonly (readonly [nowMs: number, steps: readonly (HeartbeatStep | ClaimStep)[]])[]) {
   return rounds.reduce<readonly BootFailure[]>(
@@ -29,7 +29,7 @@ function run(...rounds: readonly (readonly [nowMs: number, steps: readonly (Hear
   );
 }
 
-it("counts the boots of one kind that fail in a row, and tells the latest", () => {
+it("counts the boots of one kind that fail in a row, and reports the latest", () => {
   const failures = run([1000, [ends("n1", "BOOT_FAILED")]], [2000, [ends("n2", "BOOT_TIMEOUT")]], [3000, []]);
   expect(failures).toEqual([
     {
@@ -46,13 +46,13 @@ it("counts nodes that were ready and ended before anybody had them, and no other
   ]);
 });
 
-it("forgets a kind of which a node is had for the first time, and not one that is merely ready", () => {
+it("forgets a kind once a node of it is held, not once it is merely ready", () => {
   const failed = [1000, [ends("n2", "BOOT_FAILED")]] as const;
   expect(run(failed, [2000, [ready, granted("n5")]])).toHaveLength(1);
   expect(run(failed, [2000, [granted("n4")]])).toEqual([]);
 });
 
-it("forgets a kind of which a node has been well for five minutes since the latest failure", () => {
+it("forgets a kind once a node of it has been well for five minutes since the latest failure", () => {
   const failed = run([1000, [ends("n2", "BOOT_FAILED")]]);
   const after = (node: ScaledNode, nowMs: number) =>
     transitionBootFailures(failed, { nodes: [node], steps: [], nowMs }).length;

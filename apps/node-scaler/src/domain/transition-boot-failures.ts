@@ -3,7 +3,7 @@ import type { ScaledNode, TerminationCode } from "./node.ts";
 import type { ClaimStep } from "./plan-claims.ts";
 import type { HeartbeatStep } from "./plan-heartbeat.ts";
 
-/** Instances of one kind that were made, and did not become nodes that anybody could use: those in a row, the latest of them told. */
+/** Instances of one kind that were made and did not become usable nodes: how many in a row, and the message of the latest. */
 export type BootFailure = {
   readonly pool: string;
   readonly provider: string;
@@ -25,7 +25,7 @@ type FailureCode = "BOOT_FAILED" | "BOOT_TIMEOUT" | "UNHEALTHY";
 
 /** A kind that has not failed again for so long may not even have been asked for. */
 const KEPT_MS = 1_800_000;
-/** A node that nobody has asked for yet, and that has been well for so long, will do. */
+/** A node without a holder that has been well for this long proves its kind. */
 const PROVEN_MS = 300_000;
 
 type BootFailureNews = {
@@ -37,8 +37,8 @@ type BootFailureNews = {
 };
 
 /**
- * What is remembered of boots that failed, after a round of the heartbeat. A kind is forgotten once one of its nodes has been of use, or well for a while: that one is
- * ready is not enough, or nodes that become ready and are of no use would be made again and again without a pause.
+ * What is remembered of boots that failed, after a round of the heartbeat. A kind is forgotten once one of its nodes has been of use, or well for a while:
+ * that one is ready is not enough, or unusable nodes that become ready would be recreated without a pause.
  */
 export function transitionBootFailures(
   before: readonly BootFailure[],

@@ -24,7 +24,7 @@ it("does not remember it any longer when it is found again", () => {
   expect(memory).toEqual([buildMark(spot, full(), 1000)]);
 });
 
-it("remembers it anew when it is found again after it lapsed", () => {
+it("remembers it again when it is found after it lapsed", () => {
   const memory = memoryOf(buildMark(spot, full(), 1000), buildMark(spot, full(), 601_000));
   expect(memory).toEqual([buildMark(spot, full(), 601_000)]);
 });

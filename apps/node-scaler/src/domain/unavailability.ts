@@ -13,12 +13,12 @@ export type Shortage =
     }
   | { readonly kind: "unsupported"; readonly message: string };
 
-/** What was asked of which provider. */
+/** A kind of instance of one provider. */
 export type Asked = { readonly provider: string; readonly instanceType: string; readonly spot: boolean };
 
 /**
- * The mark that a shortage leaves. It is about spot or about on-demand, whichever was asked for: spot is often short where on-demand is not. A type that the provider
- * does not have is unavailable everywhere.
+ * The mark that a shortage leaves. It is about spot or about on-demand, whichever was asked for: spot is often short where on-demand is not. A type that the
+ * provider does not have is unavailable everywhere.
  */
 export function buildMark(asked: Asked, shortage: Shortage, nowMs: number): Unavailability {
   const { provider, instanceType, spot } = asked;
@@ -65,8 +65,8 @@ export type Shortages = {
 };
 
 /**
- * Makes the memory quick to ask. A subnet lies in one zone and the provider chooses it, so that a short subnet counts as its zone; where the provider did not say
- * which that is, as everywhere. What is short in one zone says nothing about any zone.
+ * Makes the memory quick to ask. A subnet lies in one zone and the provider chooses it, so that a short subnet counts as its zone; where the provider did not
+ * say which that is, as everywhere. What is short in one zone says nothing about any zone.
  */
 export function buildShortages(memory: readonly Unavailability[], nowMs: number): Shortages {
   const everywhere = new Map<string, Unavailability>();

@@ -11,8 +11,8 @@ export type ProviderCall = {
 };
 
 /**
- * Runs a call under one time limit. What goes wrong is thrown as the fault that `toFault` makes of it, and as it is where that makes none; the caller's own stop is
- * thrown as what it is.
+ * Runs a call under one time limit. What goes wrong is thrown as the fault that `toFault` makes of it, and as it is where that makes none; the caller's own
+ * stop is thrown as what it is.
  */
 export async function providerCall<T>(
   { doing, timeoutMs, outer }: ProviderCall,

@@ -24,7 +24,7 @@ export type StartupTaint = { readonly key: string; readonly effect: "NoSchedule"
 /** What came of it. Anything else that goes wrong is thrown as a fault: the request may have taken effect. */
 export type Started =
   | { readonly kind: "started"; readonly instanceId: string; readonly zone: string | undefined }
-  /** There is none of this type now, in the zone or subnet that is named, or anywhere. */
+  /** This type is unavailable now, in the zone or subnet that is named, or anywhere. */
   | {
       readonly kind: "no-capacity";
       readonly zone: string | undefined;
@@ -44,7 +44,7 @@ export type Instance = {
   readonly state: InstanceState;
   readonly zone: string | undefined;
   readonly addresses: readonly string[];
-  /** Undefined: not joined, or the provider does not know; the label `muster.dev/node` tells it too. */
+  /** Undefined: not joined, or unknown to the provider; the node's label `muster.dev/node` identifies it too. */
   readonly kubernetesNode: string | undefined;
   /** The provider will take it away then, by the clock that everybody goes by. */
   readonly lostAtMs: number | undefined;
@@ -63,7 +63,7 @@ export type NodeProvider = AsyncDisposable & {
   stop(instance: Pick<Instance, "instanceId" | "nodeName">, signal: AbortSignal): Promise<void>;
   /** Every instance of this scaler, and no other's; `stopping` ones too. */
   list(signal: AbortSignal): Promise<readonly Instance[]>;
-  /** The newest image that has these properties; empty where the provider chooses by itself. `not_found` when there is none. */
+  /** The newest image that has these properties; empty where the provider chooses by itself. `not_found` when none has. */
   findImage(properties: Readonly<Record<string, string>>, signal: AbortSignal): Promise<string>;
   /** Why it could make no nodes of the pool, or not all kinds, as far as that can be known before one is asked for; empty: nothing stands in the way. */
   checkPool(pool: PoolPolicy, signal: AbortSignal): Promise<readonly string[]>;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Tells the instances of one scaler from those of others: fit for a label, a tag and an annotation. */
+/** Distinguishes the instances of one scaler from those of others: valid as a label, a tag and an annotation. */
 export const controllerName = z
   .string()
   .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, "has to be lower case letters, digits and dashes, 63 at most");

@@ -23,8 +23,8 @@ export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPol
     const answer = await ask(scaler, provider, buildBoot(node, policy, scaler));
     const outcome = await takeAnswer(scaler, provider, { node, policy, answer });
     span.setAttributes({ "muster.outcome": outcome });
-    scaler.tell.booted(outcome, scaler.now() - beganMs);
-  }).catch((error: unknown) => scaler.tell.failed("pool", `writing what became of the boot of ${name}`, error));
+    scaler.report.booted(outcome, scaler.now() - beganMs);
+  }).catch((error: unknown) => scaler.report.failed("pool", `writing what became of the boot of ${name}`, error));
 }
 
 async function ask(scaler: Scaler, provider: NodeProvider, boot: Boot): Promise<BootAnswer> {
@@ -32,7 +32,7 @@ async function ask(scaler: Scaler, provider: NodeProvider, boot: Boot): Promise<
   try {
     return await provider.start(boot, scaler.signal);
   } catch (error) {
-    scaler.tell.failed("pool", `booting ${boot.nodeName}`, error);
+    scaler.report.failed("pool", `booting ${boot.nodeName}`, error);
     return { kind: "failed", ...describeFailure(error) };
   }
 }
@@ -44,14 +44,14 @@ async function takeAnswer(
   provider: NodeProvider,
   { node, policy, answer }: Answered,
 ): Promise<"started" | "short" | "failed"> {
-  const { memory, records, now, unavailableMs, tell } = scaler;
+  const { memory, records, now, unavailableMs, report } = scaler;
   const { spec } = node;
   const outcome = decideBootOutcome(node, answer);
   if (outcome.because === "short") {
     const { instanceType, spot } = spec;
     const found = buildMark({ provider: policy.provider, instanceType, spot }, outcome.shortage, now());
     memory.unavailable = mark(memory.unavailable, { ...found, untilMs: found.sinceMs + unavailableMs });
-    tell.planned("pool", { do: "mark", node: node.name, because: found.message });
+    report.planned("pool", { kind: "mark", node: node.name, because: found.message });
   }
   const asked = { provider: policy.provider, instanceType: spec.instanceType, spot: spec.spot, zone: spec.zone };
   const key = bootKindKey(asked);
@@ -59,7 +59,7 @@ async function takeAnswer(
     memory.backoffs.set(key, lengthenBackoff(memory.backoffs.get(key), { ...answer, asked }, now()));
   else if (answer.kind === "started") memory.backoffs.delete(key);
   const written = await records.changeNode(outcome);
-  // Its record is gone or has ended meanwhile: nobody else knows of the instance before the next scans.
+  // Its record is gone or has ended meanwhile: without this stop only a scan would find the instance.
   if (written === undefined && answer.kind === "started" && scaler.isHeld())
     await provider.stop({ instanceId: answer.instanceId, nodeName: node.name }, scaler.signal);
   return outcome.because;
@@ -82,6 +82,6 @@ function buildBoot(
     volumeGib,
     privateIpOnly,
     labels: { ...policy.labels, [poolLabel]: pool, [labels.scaledNode]: name, [labels.scaler]: scaler },
-    taints: [{ key: taints.unopened, effect: "NoSchedule" }],
+    taints: [{ key: taints.startup, effect: "NoSchedule" }],
   };
 }

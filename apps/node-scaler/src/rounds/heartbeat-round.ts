@@ -3,14 +3,14 @@ import { planClaims, type ClaimStep } from "../domain/plan-claims.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import { planHeartbeat, type HeartbeatStep } from "../domain/plan-heartbeat.ts";
 import { transitionBootFailures } from "../domain/transition-boot-failures.ts";
-import { planOpenings } from "../domain/plan-openings.ts";
+import { planStartupTaints } from "../domain/plan-startup-taints.ts";
 import { listInstances } from "../instance-lists.ts";
-import { tellBoot } from "../node-trace.ts";
+import { traceBoot } from "../node-trace.ts";
 import { askMachines, type Scaler } from "../scaler.ts";
 
-const WRITES_AT_ONCE = 32;
+const MAX_WRITES_IN_FLIGHT = 32;
 
-/** Looks at the health of nodes and at who holds them, and writes it down. */
+/** Observes the health of nodes and their holders, and records both. */
 export async function heartbeatRound(scaler: Scaler): Promise<void> {
   const { memory, records, policies, cluster, term } = scaler;
   const machines = await askMachines(scaler, "heartbeat");
@@ -28,12 +28,12 @@ export async function heartbeatRound(scaler: Scaler): Promise<void> {
     booting: new Set(memory.booting.keys()),
   });
   noteBoots(scaler, await take(scaler, steps), watched);
-  await open(scaler);
+  await removeStartupTaints(scaler);
   if (machines === undefined) return;
   const nodes = records.list();
   const claims = planClaims({ nowMs: scaler.now(), nodes, policies, machines, pods: cluster.pods() });
   noteBoots(scaler, await take(scaler, claims), nodes);
-  memory.hasLooked ||= cluster.nodes().known;
+  memory.hasObserved ||= cluster.nodes().known;
 }
 
 /** Remembers which boots have come to nothing, and which to something. */
@@ -46,9 +46,8 @@ function noteBoots(
 }
 
 /**
- * Only instances that are young or may be taken away have news at any time; the scan asks for all of them, less often, and a notice in its list is met by the next
- * heartbeat. A leader looks at each provider once before it makes
- * anything there.
+ * Only young instances and those that may be reclaimed change at any time; the scan asks for all of them, less often, and the next heartbeat acts on a notice
+ * in its list. A leader lists each provider once before it makes anything there.
  */
 function providersToAsk({ memory, records, providers }: Scaler): ReadonlySet<string> {
   const unseen = [...providers.keys()].filter((name) => !memory.lists.has(name));
@@ -58,37 +57,37 @@ function providersToAsk({ memory, records, providers }: Scaler): ReadonlySet<str
   return new Set([...unseen, ...news.map(({ spec }) => spec.provider)]);
 }
 
-/** What was found ready in this round, or left closed by an earlier one, can be used from now on. */
-async function open({ records, cluster, isHeld, tell }: Scaler): Promise<void> {
+/** Nodes found ready in this round, or left tainted by an earlier one, become usable. */
+async function removeStartupTaints({ records, cluster, isHeld, report }: Scaler): Promise<void> {
   await forEachSome(
-    planOpenings(records.list(), cluster.nodes()),
-    WRITES_AT_ONCE,
+    planStartupTaints(records.list(), cluster.nodes()),
+    MAX_WRITES_IN_FLIGHT,
     async (step) => {
       if (!isHeld()) return;
-      tell.planned("heartbeat", step);
-      await cluster.open(step.kubeNode);
+      report.planned("heartbeat", step);
+      await cluster.removeStartupTaint(step.kubeNode);
     },
-    ({ kubeNode }, error) => tell.failed("heartbeat", `opening ${kubeNode}`, error),
+    ({ kubeNode }, error) => report.failed("heartbeat", `removing the startup taint of ${kubeNode}`, error),
   );
 }
 
 /** Which of the steps are written now. One that is not is planned again by the next round. */
 async function take<Step extends HeartbeatStep | ClaimStep>(
-  { records, tell, now }: Scaler,
+  { records, report, now }: Scaler,
   steps: readonly Step[],
 ): Promise<readonly Step[]> {
   const written: Step[] = [];
   await forEachSome(
     steps,
-    WRITES_AT_ONCE,
+    MAX_WRITES_IN_FLIGHT,
     async (step) => {
       const changed = await records.changeNode(step);
       if (changed === undefined) return;
       written.push(step);
-      tell.planned("heartbeat", step);
-      if (step.because === "ready") tellBoot(changed, now());
+      report.planned("heartbeat", step);
+      if (step.because === "ready") traceBoot(changed, now());
     },
-    ({ node, because }, error) => tell.failed("heartbeat", `writing that ${node} is ${because}`, error),
+    ({ node, because }, error) => report.failed("heartbeat", `writing that ${node} is ${because}`, error),
   );
   return written;
 }

@@ -16,16 +16,16 @@ import { inRoundSpan, inStepSpan } from "../node-trace.ts";
 import type { Scaler } from "../scaler.ts";
 import { bootNode } from "./boot-node.ts";
 
-/** Writes to the store under way at once. */
-const WRITES_AT_ONCE = 32;
+/** Limit of concurrent writes to the store. */
+const MAX_WRITES_IN_FLIGHT = 32;
 
 /**
- * Looks at what is needed and what is there, and makes nodes or marks them to end. Rejects when records, demand or machines are not known: nothing is decided then, nor before
- * a heartbeat of this leader has looked at everything once. Boots go on after the round; their records are written in it, so that the next round counts them.
+ * Observes demand and nodes, and makes nodes or marks them to end. Rejects while records, demand or machines are unknown, and does nothing before this
+ * leader's first complete heartbeat. Boots continue after the round; their records are written in it, so that the next round counts them.
  */
 export async function poolRound(scaler: Scaler): Promise<void> {
   const { memory, records, policies } = scaler;
-  if (!memory.hasLooked) return;
+  if (!memory.hasObserved) return;
   await records.checkCurrent();
   // Machines first: what is granted in between is then missed as a demand, and boots nothing.
   const machines = await scaler.machines();
@@ -68,12 +68,12 @@ export async function poolRound(scaler: Scaler): Promise<void> {
 }
 
 /** On its way to Available, which is the heartbeat's to say. */
-function isGivenBack({ status }: ScaledNode): boolean {
+function isBeingReleased({ status }: ScaledNode): boolean {
   return status.phase === "Claimed" || status.phase === "Cleaning";
 }
 
 /** By pool; a pool whose image is not known has none, and boots nothing. */
-async function findImages({ policies, bootImage, patienceMs, tell }: Scaler): Promise<ReadonlyMap<string, string>> {
+async function findImages({ policies, bootImage, patienceMs, report }: Scaler): Promise<ReadonlyMap<string, string>> {
   const found = await Promise.all(
     [...policies.values()].map(async (policy): Promise<(readonly [string, string])[]> => {
       try {
@@ -83,7 +83,7 @@ async function findImages({ policies, bootImage, patienceMs, tell }: Scaler): Pr
         if (!isThere) throwFault({ code: "deadline_exceeded", operation, timeoutMs: patienceMs });
         return [[policy.name, await asked]];
       } catch (error) {
-        tell.failed("pool", `finding the boot image of pool ${policy.name}`, error);
+        report.failed("pool", `finding the boot image of pool ${policy.name}`, error);
         return [];
       }
     }),
@@ -92,34 +92,34 @@ async function findImages({ policies, bootImage, patienceMs, tell }: Scaler): Pr
 }
 
 async function writeUpdates(
-  { records, tell }: Scaler,
+  { records, report }: Scaler,
   plan: ScalingPlan,
   nodes: readonly ScaledNode[],
   use: Use,
 ): Promise<void> {
-  const phases = new Map(nodes.flatMap((node) => (isGivenBack(node) ? [] : [[node.name, node.status.phase]])));
+  const phases = new Map(nodes.flatMap((node) => (isBeingReleased(node) ? [] : [[node.name, node.status.phase]])));
   const inUse = nodes.filter((node) => isInUse(node, use));
   const updates = [...plan.updates, ...inUse.map(({ name }) => ({ name, boundTo: undefined, idleSinceMs: undefined }))];
   await forEachSome(
     updates,
-    WRITES_AT_ONCE,
+    MAX_WRITES_IN_FLIGHT,
     async ({ name, ...status }) => {
       const expected = phases.get(name);
       if (expected !== undefined) await records.changeNode({ node: name, expected, status });
     },
-    ({ name }, error) => tell.failed("pool", `binding ${name}`, error),
+    ({ name }, error) => report.failed("pool", `binding ${name}`, error),
   );
 }
 
 async function start(scaler: Scaler, steps: readonly StartStep[], nowMs: number): Promise<void> {
-  const { memory, records, policies, tell } = scaler;
+  const { memory, records, policies, report } = scaler;
   await forEachSome(
     steps,
-    WRITES_AT_ONCE,
+    MAX_WRITES_IN_FLIGHT,
     async (step) => {
       const policy = policies.get(step.spec.pool);
       if (policy === undefined || !scaler.isHeld()) return;
-      tell.planned("pool", { do: "start", node: step.name, because: step.because });
+      report.planned("pool", { kind: "start", node: step.name, because: step.because });
       const node = buildRecord(step, scaler.term, nowMs);
       const created = records.create(node);
       const boot = created
@@ -128,11 +128,11 @@ async function start(scaler: Scaler, steps: readonly StartStep[], nowMs: number)
           () => undefined,
         )
         .finally(() => memory.booting.delete(step.name));
-      // At once, or the heartbeat could take the record for one that nobody boots.
+      // Set synchronously, or the heartbeat could take the record for an abandoned boot.
       memory.booting.set(step.name, boot);
       await inStepSpan("order node", step.name, step.because, () => created);
     },
-    ({ name }, error) => tell.failed("pool", `writing the record of ${name}`, error),
+    ({ name }, error) => report.failed("pool", `writing the record of ${name}`, error),
   );
 }
 
@@ -159,9 +159,9 @@ function buildRecord({ name, spec, boundTo }: StartStep, term: number, nowMs: nu
   };
 }
 
-/** Only marks: the reaper stops a marked node once nobody can be given it any more. */
+/** Only marks: the reaper stops a marked node once it can no longer be granted. */
 async function markStops(
-  { records, policies, tell }: Scaler,
+  { records, policies, report }: Scaler,
   plan: ScalingPlan,
   nodes: readonly ScaledNode[],
   nowMs: number,
@@ -169,17 +169,17 @@ async function markStops(
   const byName = new Map(nodes.map((node) => [node.name, node]));
   await forEachSome(
     plan.stop,
-    WRITES_AT_ONCE,
+    MAX_WRITES_IN_FLIGHT,
     async ({ name, because }) => {
       const node = byName.get(name);
-      if (node === undefined || isGivenBack(node)) return;
+      if (node === undefined || isBeingReleased(node)) return;
       const terminate = buildTermination(because, node, policies, nowMs);
       const change = { node: name, expected: node.status.phase, spec: { terminate } };
-      tell.planned("pool", { do: "mark", node: name, because: because.code });
+      report.planned("pool", { kind: "mark", node: name, because: because.code });
       await inStepSpan("mark node", name, because.code, async () => {
         await records.changeNode(change);
       });
     },
-    ({ name }, error) => tell.failed("pool", `marking ${name} to end`, error),
+    ({ name }, error) => report.failed("pool", `marking ${name} to end`, error),
   );
 }

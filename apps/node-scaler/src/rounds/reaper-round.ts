@@ -6,7 +6,7 @@ import { inNodeSpan } from "../node-trace.ts";
 import { listInstances } from "../instance-lists.ts";
 import { askMachines, describeFailure, type Scaler } from "../scaler.ts";
 
-const NODES_AT_ONCE = 16;
+const MAX_NODES_IN_FLIGHT = 16;
 
 /** Brings nodes that are to end a step nearer to their end. */
 export async function reaperRound(scaler: Scaler): Promise<void> {
@@ -32,46 +32,49 @@ export async function reaperRound(scaler: Scaler): Promise<void> {
     stops: memory.stops,
     booting: new Set(memory.booting.keys()),
   });
-  await noteProvidersGone(scaler, ending);
+  await noteMissingProviders(scaler, ending);
   const byNode = [...Map.groupBy(steps, ({ node }) => node)];
   await forEachSome(
     byNode,
-    NODES_AT_ONCE,
+    MAX_NODES_IN_FLIGHT,
     async ([node, ofNode]) => {
       const ending = takeAll(scaler, ofNode)
-        .catch((error: unknown) => scaler.tell.failed("reaper", `ending ${node}`, error))
+        .catch((error: unknown) => scaler.report.failed("reaper", `ending ${node}`, error))
         .finally(() => memory.ending.delete(node));
       memory.ending.set(node, ending);
       // A provider that takes its time is waited for by this node, and by no other.
       await within(scaler.patienceMs, ending);
     },
-    ([node], error) => scaler.tell.failed("reaper", `ending ${node}`, error),
+    ([node], error) => scaler.report.failed("reaper", `ending ${node}`, error),
   );
 }
 
-/** Nobody else would say why such a node does not go. */
-async function noteProvidersGone({ providers, records, tell }: Scaler, ending: readonly ScaledNode[]): Promise<void> {
+/** Without its provider such a node never ends: the record says why. */
+async function noteMissingProviders(
+  { providers, records, report }: Scaler,
+  ending: readonly ScaledNode[],
+): Promise<void> {
   const left = ending.filter(({ spec, status }) => status.phase === "Terminating" && !providers.has(spec.provider));
   await forEachSome(
     left,
-    NODES_AT_ONCE,
+    MAX_NODES_IN_FLIGHT,
     async ({ name, spec: { provider } }) => {
       const trouble = `provider ${provider} is not in the file of pools any more, and may still have the instance`;
       await records.changeNode({ node: name, expected: "Terminating", status: { trouble } });
     },
-    ({ name }, error) => tell.failed("reaper", `writing why ${name} does not end`, error),
+    ({ name }, error) => report.failed("reaper", `writing why ${name} does not end`, error),
   );
 }
 
 async function takeAll(scaler: Scaler, steps: readonly ReapStep[]): Promise<void> {
   // Also where no pod is left to evict: what stalled the drain may be gone.
-  const draining = steps.find((step) => step.do === "evict" || step.do === "wait");
+  const draining = steps.find((step) => step.kind === "evict" || step.kind === "wait");
   const stays: string[] = [];
   for (const step of steps) {
-    scaler.tell.planned("reaper", step);
+    scaler.report.planned("reaper", step);
     if (!scaler.isHeld()) return;
-    if (step.do === "evict") stays.push(...(await evict(scaler, step)));
-    else if (step.do !== "look-for-pods") await act(scaler, step);
+    if (step.kind === "evict") stays.push(...(await evict(scaler, step)));
+    else if (step.kind !== "look-for-pods") await act(scaler, step);
     else if ((await scaler.cluster.podsOn(step.kubeNode)).length > 0) return;
   }
   if (draining !== undefined) await noteStall(scaler, draining.node, stays);
@@ -80,7 +83,7 @@ async function takeAll(scaler: Scaler, steps: readonly ReapStep[]): Promise<void
 const STALLS = "the drain stalls: ";
 
 /** A drain that does not proceed says why, as long as it does not. */
-async function noteStall({ records, tell }: Scaler, node: string, stays: readonly string[]): Promise<void> {
+async function noteStall({ records, report }: Scaler, node: string, stays: readonly string[]): Promise<void> {
   const record = records.get(node);
   if (record === undefined) return;
   const { phase, trouble: before } = record.status;
@@ -88,13 +91,16 @@ async function noteStall({ records, tell }: Scaler, node: string, stays: readonl
   const more = stays.length > 1 ? `, and ${stays.length - 1} more pods stay` : "";
   const trouble = first === undefined ? undefined : `${STALLS}${first}${more}`;
   if (trouble === before || (trouble === undefined && before?.startsWith(STALLS) !== true)) return;
-  if (trouble !== undefined) tell.failed("reaper", `draining ${node}`, new Error(trouble));
+  if (trouble !== undefined) report.failed("reaper", `draining ${node}`, new Error(trouble));
   await records.changeNode({ node, expected: phase, status: { trouble } });
 }
 
-async function act(scaler: Scaler, step: Exclude<ReapStep, { readonly do: "look-for-pods" | "evict" }>): Promise<void> {
+async function act(
+  scaler: Scaler,
+  step: Exclude<ReapStep, { readonly kind: "look-for-pods" | "evict" }>,
+): Promise<void> {
   const { records, cluster } = scaler;
-  switch (step.do) {
+  switch (step.kind) {
     case "change":
       await records.changeNode(step);
       return;
@@ -117,36 +123,36 @@ async function act(scaler: Scaler, step: Exclude<ReapStep, { readonly do: "look-
 
 /** The pod and why it stays, if it does. Never rejects: one pod that cannot be evicted keeps no other of its node. */
 async function evict(
-  { cluster, tell }: Scaler,
-  { node, namespace, pod, uid }: Extract<ReapStep, { readonly do: "evict" }>,
+  { cluster, report }: Scaler,
+  { node, namespace, pod, uid }: Extract<ReapStep, { readonly kind: "evict" }>,
 ): Promise<string[]> {
   try {
     const because = await cluster.evict({ namespace, name: pod, uid });
     return because === undefined ? [] : [`pod ${namespace}/${pod} is not evicted: ${because}`];
   } catch (error) {
-    tell.failed("reaper", `evicting ${namespace}/${pod} from ${node}`, error);
+    report.failed("reaper", `evicting ${namespace}/${pod} from ${node}`, error);
     return [`pod ${namespace}/${pod} is not evicted: ${describeFailure(error).message}`];
   }
 }
 
-type StopStep = Extract<ReapStep, { readonly do: "stop" }>;
+type StopStep = Extract<ReapStep, { readonly kind: "stop" }>;
 
 async function stop(
   { memory, providers, records, signal, now }: Scaler,
   { node, provider, instanceId, because }: StopStep,
 ): Promise<void> {
-  const remember = (told: { readonly taken: boolean; readonly retryAfterMs: number }): void => {
-    memory.stops.set(node, nextStop(memory.stops.get(node), told, now()));
+  const remember = (answer: { readonly accepted: boolean; readonly retryAfterMs: number }): void => {
+    memory.stops.set(node, nextStop(memory.stops.get(node), answer, now()));
   };
   const attributes = { "muster.instance": instanceId, "muster.because": because };
   try {
     await inNodeSpan("stop node", node, attributes, async () => {
       await providers.get(provider)?.stop({ instanceId, nodeName: node }, signal);
     });
-    remember({ taken: true, retryAfterMs: 0 });
+    remember({ accepted: true, retryAfterMs: 0 });
   } catch (error) {
     const { message, retryAfterMs } = describeFailure(error);
-    remember({ taken: false, retryAfterMs });
+    remember({ accepted: false, retryAfterMs });
     await records.changeNode({ node, expected: "Terminating", status: { trouble: message } });
     throw error;
   }

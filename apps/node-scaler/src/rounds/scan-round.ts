@@ -5,17 +5,17 @@ import type { Instances } from "../domain/sightings.ts";
 import { listInstances } from "../instance-lists.ts";
 import { askMachines, type Scaler } from "../scaler.ts";
 
-const STEPS_AT_ONCE = 8;
+const MAX_STEPS_IN_FLIGHT = 8;
 
-/** Compares instances, records and Kubernetes nodes, and ends what belongs to nothing. Rejects when records may be missing: their instances would be nobody's. */
+/** Compares instances, records and Kubernetes nodes, and ends orphans. Rejects while records may be missing: their instances would look like orphans. */
 export async function scanRound(scaler: Scaler): Promise<void> {
   const { memory, records, cluster, policies } = scaler;
   await records.checkCurrent();
   const nodes = records.list();
   const before = new Set(nodes.map(({ name }) => name));
   const listed = await listInstances(scaler, "scan");
-  const instances = withoutSeen(listed, memory.scanned);
-  memory.scanned = listed.askedAtMs;
+  const instances = withoutSeen(listed, memory.scannedAtMs);
+  memory.scannedAtMs = listed.askedAtMs;
   const newcomers = new Set([
     ...records.list().flatMap(({ name }) => (before.has(name) ? [] : name)),
     ...memory.booting.keys(),
@@ -33,13 +33,13 @@ export async function scanRound(scaler: Scaler): Promise<void> {
     suspects: memory.suspects,
   });
   memory.suspects = suspects;
-  const failed = ({ do: doing, because }: ScanStep, error: unknown): void =>
-    scaler.tell.failed("scan", `${doing} because of ${because}`, error);
+  const failed = ({ kind: doing, because }: ScanStep, error: unknown): void =>
+    scaler.report.failed("scan", `${doing} because of ${because}`, error);
   await forEachSome(
     steps,
-    STEPS_AT_ONCE,
+    MAX_STEPS_IN_FLIGHT,
     async (step) => {
-      scaler.tell.planned("scan", step);
+      scaler.report.planned("scan", step);
       const taking = take(scaler, step)
         .catch((error: unknown) => failed(step, error))
         .finally(() => memory.scanning.delete(taking));
@@ -50,7 +50,7 @@ export async function scanRound(scaler: Scaler): Promise<void> {
   );
 }
 
-/** What is wrong in two scans has to be wrong in two lists: a provider that has told nothing since the latest scan is silent in this one. */
+/** A finding has to be confirmed by two lists: a provider without a new list since the latest scan is silent in this one. */
 function withoutSeen({ all, silent, askedAtMs }: Instances, scanned: ReadonlyMap<string, number>): Instances {
   const seen = new Set([...askedAtMs].filter(([name, atMs]) => scanned.get(name) === atMs).map(([name]) => name));
   return { all: all.filter(({ provider }) => !seen.has(provider)), silent: new Set([...silent, ...seen]), askedAtMs };
@@ -58,7 +58,7 @@ function withoutSeen({ all, silent, askedAtMs }: Instances, scanned: ReadonlyMap
 
 async function take({ records, providers, cluster, signal, isHeld }: Scaler, step: ScanStep): Promise<void> {
   if (!isHeld()) return;
-  switch (step.do) {
+  switch (step.kind) {
     case "change":
       await records.changeNode(step);
       return;

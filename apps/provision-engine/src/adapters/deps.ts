@@ -3,7 +3,7 @@ import { client, type NatsBus } from "@muster/bus";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
 import { buckets, ReservationService, streams } from "@muster/proto";
-import { tellLeftAlone, type ServiceContext } from "@muster/service";
+import { reportForeignObjects, type ServiceContext } from "@muster/service";
 import { bucketFill, bucketMadeMs, openView } from "@muster/store";
 import { openCleaner, type Cleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
@@ -241,7 +241,7 @@ function cleanerOf(
           metrics.heldUp(brake?.left ?? 0);
           if (brake !== undefined) logger.error(brake, "clean-up removes nothing until an operator confirms it");
         },
-        leftAlone: tellLeftAlone(logger, { what: "lease", own: cluster?.installation ?? "" }),
+        leftAlone: reportForeignObjects(logger, { what: "lease", own: cluster?.installation ?? "" }),
         failed,
       },
     },

@@ -19,7 +19,7 @@ import { releaseTurnWhile } from "../lead/user-turns.ts";
 export type Patience = BackoffLimits & { readonly totalMs: number };
 
 /** Longer waits fail, so that other calls get their turn; the call is retried. */
-const PATIENCE: Patience = { firstMs: 50, mostMs: 2000, totalMs: 30_000 };
+const PATIENCE: Patience = { firstMs: 50, maxMs: 2000, totalMs: 30_000 };
 
 /** `installation` is the id of this installation, a label of every object. */
 export function leaseObjects(calls: KubeCalls, installation: string, patience: Patience = PATIENCE): LeaseObjects {

@@ -19,7 +19,7 @@ import { KINDS } from "../types/object-kinds.ts";
 const ROLE = "muster-lease-engine";
 const RBAC_GROUP = "rbac.authorization.k8s.io";
 /** Pauses while a new binding becomes effective, usually immediately. */
-const PROPAGATION = { firstMs: 20, mostMs: 1000, totalMs: 10_000 };
+const PROPAGATION = { firstMs: 20, maxMs: 1000, totalMs: 10_000 };
 const GOING_RETRY_MS = 1000;
 
 /**

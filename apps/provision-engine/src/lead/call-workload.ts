@@ -1,4 +1,4 @@
-import { deadline, TIMER_MS_MAX } from "@muster/backoff";
+import { deadline, MAX_TIMER_MS } from "@muster/backoff";
 import { describeFault, faultOf, formatDuration, isRetryable } from "@muster/faults";
 import { isOver, waitMsUntil } from "@muster/leases";
 import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
@@ -56,7 +56,7 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
   const inFlight = new Map<string, { readonly run: number; readonly cancel: AbortController }>();
   const makeUntilExpiry = async (name: MakingCall, record: LeaseRecord, cut: AbortSignal): Promise<Outcome> => {
     const { order, run, expiresAtNs } = record;
-    using queued = deadline(waitMsUntil(expiresAtNs, nowNs(), TIMER_MS_MAX), [cut]);
+    using queued = deadline(waitMsUntil(expiresAtNs, nowNs(), MAX_TIMER_MS), [cut]);
     const turns = name === "check" ? checking : provisioning;
     try {
       return await turns(order.user, () => makeInTurn(options, name, { id: order.id, run }, cut), queued.signal);

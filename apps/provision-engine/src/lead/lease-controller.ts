@@ -35,7 +35,7 @@ export function startLeaseController(options: LeaseControllerOptions): LeaseCont
   const delayMs = (atNs: bigint): number => msOf(atNs + 1n - nowNs());
   const queue = workQueue({
     // Only limits per lease: failures of one lease delay no other.
-    limits: { firstMs: retry.firstMs, mostMs: retry.maxMs, burst: Infinity },
+    limits: { firstMs: retry.firstMs, maxMs: retry.maxMs, burst: Infinity },
     clock: {
       now: () => msOf(nowNs() - startedNs),
       alarm: (afterMs, ring) => alarm(Math.min(Math.max(1, Math.ceil(afterMs)), MAX_ALARM_MS), ring),

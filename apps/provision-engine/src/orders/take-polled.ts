@@ -23,7 +23,7 @@ export type TakePolledDeps = {
 };
 
 const MAX_IN_FLIGHT = 64;
-const RETRY = { firstMs: 1000, mostMs: 30_000 };
+const RETRY = { firstMs: 1000, maxMs: 30_000 };
 /** Maximum number of waiting orders, which delay no other user's orders. More are refused. */
 const MAX_WAITING = 1000;
 

@@ -35,7 +35,7 @@ const REPEAT_MS = 3_600_000;
 /** Alerts that wait for the webhook; further ones are only in the log, on the bus and in the metric. */
 const MAX_QUEUED = 100;
 const MAX_ATTEMPTS = 6;
-const RETRY = { firstMs: 1000, mostMs: 60_000 };
+const RETRY = { firstMs: 1000, maxMs: 60_000 };
 const POST_TIMEOUT_MS = 10_000;
 
 export function openAlerts(options: AlertsOptions): Alerts {

@@ -3,7 +3,7 @@ import { client, type NatsBus } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import { kubeCalls, loadServiceKube } from "@muster/kube";
 import { annotations, buckets, labels, ReservationService, schedulingGates, streams } from "@muster/proto";
-import { tellLeftAlone, type ServiceContext } from "@muster/service";
+import { reportForeignObjects, type ServiceContext } from "@muster/service";
 import { installationOf, type Session } from "@muster/store";
 import type { Config } from "../config.ts";
 import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
@@ -80,7 +80,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     alerts,
     report: passReports(context, metrics),
   };
-  const reportForeign = tellLeftAlone(logger, { what: "replica-set", own: installation });
+  const reportForeign = reportForeignObjects(logger, { what: "replica-set", own: installation });
   const farm = makeFarm({ pass, world, pods, scheduler, logger, resyncMs, sweepMs, reportForeign });
   let session: Session | undefined;
   const opened = undo.move();

@@ -40,7 +40,7 @@ export type PoolSchedulerDeps = {
 const COMPONENT = "replica";
 /** A request does not wait longer for the ledger. */
 const POOLS_TIMEOUT_MS = 2000;
-const RETRY = { firstMs: 1000, mostMs: 30_000 };
+const RETRY = { firstMs: 1000, maxMs: 30_000 };
 
 /** Listens to the ledger, and lists its reservations for sets in every period. */
 export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolScheduler> {

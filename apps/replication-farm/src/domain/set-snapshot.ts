@@ -61,5 +61,5 @@ export type SetPolicy = {
   /** For a transfer, from its beginning until its new pod is ready. */
   readonly transferMs: number;
   /** Between failing transfers. */
-  readonly transferRetry: { readonly firstMs: number; readonly mostMs: number };
+  readonly transferRetry: { readonly firstMs: number; readonly maxMs: number };
 };

@@ -15,7 +15,7 @@ export type AnnouncerDeps = {
   /** How often the connection was lost so far. */
   readonly losses: () => number;
   readonly failed: (news: News, error: unknown) => void;
-  /** Told how many were given up because too many wait. */
+  /** Called with the number of news that were dropped because too many wait. */
   readonly dropped: (count: number) => void;
 };
 
@@ -29,13 +29,12 @@ const WIRE = {
 /** Sent before the server is asked whether they have arrived: far fewer than it lets wait for a stream. */
 const BATCH = 1000;
 /** News that wait while it cannot be published. They are hints: beyond this the oldest are given up. */
-const WAITING_MAX = 100_000;
+const MAX_WAITING = 100_000;
 
 /**
- * News is published until it is on disk or the announcer is disposed. Only the last one of a batch is acknowledged, which says that all before it have arrived
- * unless the connection was lost meanwhile; then all are sent again, and the message ids make those vanish that had arrived. A grant that is lost with this
- * process is told by the next leader, which announces every grant that it finds. An end that is lost is not told again: who asks is answered that there is no such
- * reservation.
+ * Publishes news until it is on disk or the announcer is disposed. Only the last one of a batch is acknowledged, which implies all before it unless the
+ * connection was lost meanwhile; then all are sent again, and their message ids remove duplicates. A grant that is lost with this process is published by the
+ * next leader, which announces every grant that it finds. A lost end is not published again: a query answers that the reservation does not exist.
  */
 export function makeAnnouncer(bus: Bus, deps: AnnouncerDeps): Announcer {
   let waiting: Announcement[] = [];
@@ -44,7 +43,7 @@ export function makeAnnouncer(bus: Bus, deps: AnnouncerDeps): Announcer {
   const stopped = (): boolean => stop.signal.aborted;
 
   const work = async (): Promise<void> => {
-    // What is told in the same turn goes together.
+    // News of one turn is sent in one batch.
     await Promise.resolve();
     while (waiting.length > 0 && !stopped()) {
       const batch = waiting.slice(0, BATCH);
@@ -61,7 +60,7 @@ export function makeAnnouncer(bus: Bus, deps: AnnouncerDeps): Announcer {
   return {
     announce: (news, caller) => {
       waiting.push({ news, caller });
-      if (waiting.length > WAITING_MAX) deps.dropped(waiting.splice(0, BATCH).length);
+      if (waiting.length > MAX_WAITING) deps.dropped(waiting.splice(0, BATCH).length);
       kick();
     },
     [Symbol.asyncDispose]: async () => {

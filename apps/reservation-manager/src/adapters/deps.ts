@@ -29,7 +29,7 @@ type Manager = {
   keeper: LedgerKeeper | undefined;
 };
 
-/** A request with the most needs and the longest names, granted at once, takes about 520 KiB. */
+/** A request with the maximum of needs and the longest names, granted immediately, takes about 520 KiB. */
 const MAX_ENTRY_BYTES = 768 * 1024;
 const RETRY_MS = 500;
 
@@ -86,7 +86,7 @@ async function openViewOf<Value>(
     name,
     codec,
     onDecodeError: (problem) => {
-      logger.warn({ err: problem, bucket: name }, "going on without an entry");
+      logger.warn({ err: problem, bucket: name }, "skipping an unreadable entry");
     },
   });
   const onProblem = (error: unknown, retryInMs: number): void => {
@@ -95,7 +95,7 @@ async function openViewOf<Value>(
   return openView(bucket, { signal, onProblem });
 }
 
-/** One leadership: returns when it is over, and also when NATS is away, so that the replica that comes back first goes on. */
+/** One leadership: returns when it is over, and also without NATS, so that the replica that reconnects first takes over. */
 async function keepLedger(manager: Manager, leadership: Leadership): Promise<void> {
   const { context, bus, nodes, scalings, metrics } = manager;
   const { config, logger } = context;
@@ -118,11 +118,11 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       pause,
       losses: manager.losses,
       dropped: (count) => {
-        logger.warn({ count }, "announcements were given up because too many wait");
+        logger.warn({ count }, "dropped announcements because too many wait");
       },
       failed: ({ kind, reservation }, error) => {
         const news = { reservation: idOf(reservation.sequence), kind };
-        logger.warn({ ...news, err: error }, "an announcement failed, trying again");
+        logger.warn({ ...news, err: error }, "an announcement failed and is retried");
       },
     });
     const keeper = new LedgerKeeper(
@@ -162,7 +162,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
   }
 }
 
-/** Tells the keeper of what changes, until disposed. */
+/** Reports changes of nodes and scalings to the keeper, until disposed. */
 function follow({ nodes, scalings }: Manager, keeper: LedgerKeeper): DisposableStack {
   const following = new DisposableStack();
   following.defer(nodes.follow(keeper));

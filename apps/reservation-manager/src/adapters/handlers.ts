@@ -7,9 +7,9 @@ import { toWireMachines } from "./machine-messages.ts";
 import { toNeed, toOwner, toRequest, toWirePool, toWireReservation } from "./messages.ts";
 
 /** Reservations in one page: what is asked for when nothing is, and the most. */
-const PAGE_MAX = 500;
+const MAX_PAGE_SIZE = 500;
 /** The same for machines: with the longest names that there are this many fit into one message. */
-const MACHINES_PAGE_MAX = 2000;
+const MAX_MACHINES_PAGE_SIZE = 2000;
 
 /** The methods of ReservationService, answered by the ledger's keeper. `scaledAtMs`: when a pool's scaling was last written; 0: it is not scaled. */
 export function makeHandlers(
@@ -31,10 +31,10 @@ export function makeHandlers(
       const page = await keeper.list({
         kind: emptyIsAbsent(ownerKind),
         after: emptyIsAbsent(after),
-        limit: atMost(limit, PAGE_MAX),
+        limit: clampLimit(limit, MAX_PAGE_SIZE),
       });
       const { messages, last, isMore } = fillPage(page.reports, toWireReservation, {
-        limit: PAGE_MAX,
+        limit: MAX_PAGE_SIZE,
         bytes: pageBytes,
         encode: (reservation) => muster.reservation.v1.Reservation.encode(reservation).finish(),
       });
@@ -43,18 +43,18 @@ export function makeHandlers(
     },
     explainReservation: async ({ owner }) => {
       const { pools, ...explanation } = toWireExplanation(await keeper.explain(toOwner(owner)));
-      const told = (pools ?? []).map((pool) => ({ ...pool, elasticAtMs: scaledAtMs(pool.pool ?? "") }));
-      return { ...explanation, pools: told };
+      const scaled = (pools ?? []).map((pool) => ({ ...pool, elasticAtMs: scaledAtMs(pool.pool ?? "") }));
+      return { ...explanation, pools: scaled };
     },
     listDemand: async ({ pools, limit }) => {
-      const demand = await keeper.demand({ pools, limit: atMost(limit, PAGE_MAX) });
+      const demand = await keeper.demand({ pools, limit: clampLimit(limit, MAX_PAGE_SIZE) });
       return { reservations: demand.reports.map(toWireReservation), more: demand.more, rooms: [...demand.rooms] };
     },
     listMachines: async ({ pool, limit, continue: after }) => {
       const page = await keeper.machines({
         pool: emptyIsAbsent(pool),
         after: emptyIsAbsent(after),
-        limit: atMost(limit, MACHINES_PAGE_MAX),
+        limit: clampLimit(limit, MAX_MACHINES_PAGE_SIZE),
       });
       return toWireMachines(page);
     },
@@ -68,7 +68,7 @@ export function makeHandlers(
 }
 
 /** 0 asks for the most. */
-function atMost(limit: number, most: number): number {
+function clampLimit(limit: number, most: number): number {
   return limit === 0 ? most : Math.min(limit, most);
 }
 

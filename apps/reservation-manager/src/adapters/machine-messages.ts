@@ -32,7 +32,7 @@ export function toWireMachines({
   };
 }
 
-/** `known` remembers the holders that were told: the machines of a gang have one holder, and counting them is not done for each. */
+/** `known` caches the holders of this page: a gang has one holder, whose machines are counted once. */
 function toWireHolder(reservation: Reservation, pool: string, known: Map<string, WireHolder>): WireHolder {
   const { owner, sequence, grant } = reservation;
   const key = `${sequence} ${pool}`;

@@ -63,7 +63,7 @@ it("reads no snapshot that has more than it understands", async () => {
 it("never hands out the number of a reservation that is gone, not even after a snapshot", async () => {
   const run = startRun(firstNodes);
   step(run, {
-    do: "reserve",
+    kind: "reserve",
     request: {
       owner: { kind: "session", id: "x" },
       needs: [{ component: "c", pool: "a" }],
@@ -72,7 +72,7 @@ it("never hands out the number of a reservation that is gone, not even after a s
       concurrencyLimit: 0,
     },
   });
-  step(run, { do: "release", owner: { kind: "session", id: "x" } });
+  step(run, { kind: "release", owner: { kind: "session", id: "x" } });
   expect((await snapshotCodec.assemble([...snapshotCodec.pieces(run.world.ledger)])).nextSequence).toBe(2);
 });
 

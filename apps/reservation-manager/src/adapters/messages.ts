@@ -25,12 +25,12 @@ export const entryCodec: ListCodec<LedgerEvent> = {
   join: (parts) => Buffer.concat(parts),
 };
 
-/** One entry of the watcher's bucket: a node, or the mark that it has told of every node that it saw at that time. */
+/** One entry of the watcher's bucket: a node, or the mark that every node of that time is published. */
 export type NodeEntry =
   | { readonly kind: "node"; readonly state: muster.watch.v1.NodeState }
   | { readonly kind: "complete"; readonly atMs: number };
 
-/** Told apart by the name, which every node has and the mark has not. */
+/** Distinguished by the name, which only nodes have. */
 export const nodeCodec: Codec<NodeEntry> = {
   encode: (entry) =>
     entry.kind === "node"
@@ -49,7 +49,7 @@ export const scalingCodec: Codec<muster.node.v1.PoolScaling> = {
   decode: (bytes) => muster.node.v1.PoolScaling.decode(bytes),
 };
 
-/** The node scaler's word for nodes that its provider does not have at present. The others tell of what a release or a little time changes. */
+/** The node scaler's code for nodes that its provider is short of. The other codes pass with a release or a little time. */
 const EXHAUSTED = "UNAVAILABLE";
 
 export function toScaling(pool: string, { max, blockedCode }: muster.node.v1.PoolScaling): PoolScaling {
@@ -166,7 +166,7 @@ type WireNeed = muster.reservation.v1.Need;
 export type ReadNeeds = (needs: readonly WireNeed[]) => readonly Need[];
 
 /** Lists that are kept to be given again: more would be names that each owner makes up for itself. */
-const SHARED_LISTS_MAX = 10_000;
+const MAX_SHARED_LISTS = 10_000;
 
 /** Gives equal lists as one and the same: of a million requests most ask for what others ask for, and what is not made need not be kept either. */
 export function shareNeeds(): ReadNeeds {
@@ -177,7 +177,7 @@ export function shareNeeds(): ReadNeeds {
     const same = known.get(key);
     if (same !== undefined) return same;
     const read = toNeeds(needs);
-    if (known.size < SHARED_LISTS_MAX) known.set(key, read);
+    if (known.size < MAX_SHARED_LISTS) known.set(key, read);
     return read;
   };
 }

@@ -8,7 +8,7 @@ import { shareNeeds, toReservation, toWireRequested } from "./messages.ts";
 
 const { LedgerSnapshot, LedgerRequested, LedgerLimited } = muster.reservation.v1;
 
-/** Reservations that are encoded at once: some milliseconds. */
+/** Reservations encoded in one step: some milliseconds. */
 const PER_PIECE = 1000;
 /** For so long nothing else is done while a snapshot is read. */
 const TURN_MS = 20;

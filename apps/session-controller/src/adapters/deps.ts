@@ -14,7 +14,7 @@ import {
   streams,
   subjects,
 } from "@muster/proto";
-import { tellLeftAlone, type ReadyCheck, type ServiceContext } from "@muster/service";
+import { reportForeignObjects, type ReadyCheck, type ServiceContext } from "@muster/service";
 import {
   installationOf,
   openBucket,
@@ -324,7 +324,7 @@ function sweepDeps(world: World): LeadDeps["sweep"] {
       const limit = context.config.executorsMax;
       await acting.reservations.limitConcurrency({ requestId: randomUUID(), ownerKind: "session", limit });
     },
-    tellLeftAlone: tellLeftAlone(context.logger, { what: "session", own: world.installation }),
+    tellLeftAlone: reportForeignObjects(context.logger, { what: "session", own: world.installation }),
     forget: forgetter(world),
   };
 }

@@ -2,7 +2,7 @@ import { valueReader, type Path } from "@muster/documents";
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
 import { podName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
-import { checkComponentTemplate, POD_NAME_LENGTH_MAX, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
+import { checkComponentTemplate, MAX_POD_NAME_LENGTH, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
 
 /** A user's request: zeros mean the default, and a component may lack its kind. */
 export type SessionDraft = Omit<SessionSpec, "components"> & {
@@ -85,7 +85,7 @@ function checkComponent(
 
 function checkPodName(session: string, component: string, field: string): Fault | undefined {
   const pod = podName(session, component);
-  return pod.length > POD_NAME_LENGTH_MAX
+  return pod.length > MAX_POD_NAME_LENGTH
     ? wrong(
         field,
         `the pod "${pod}" would have ${pod.length} characters; session and component have 62 at most together`,

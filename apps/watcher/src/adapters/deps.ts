@@ -52,21 +52,22 @@ export async function openWatcher(
   const wakeup = makeBell();
   const pods = stack.use(followPods(follow));
   const nodes = stack.use(followNodes(follow));
-  // The first list of an empty cluster changes nothing, and still tells that what was published is gone.
+  // The first list of an empty cluster changes nothing, and still shows that published states are gone.
   for (const followed of [pods, nodes]) followed.synced.then(wakeup.ring, () => undefined);
 
-  const { podsTold, nodesTold, podSide, nodeSide, markSide } = await openPublications(stack, bus, logger);
+  const { publishedPods, publishedNodes, podSide, nodeSide, markSide } = await openPublications(stack, bus, logger);
   const observer = makeObserver({
     pods,
     nodes,
     podSide,
     nodeSide,
     markSide,
-    podView: podsTold.view,
-    nodeView: nodesTold.view,
+    podView: publishedPods.view,
+    nodeView: publishedNodes.view,
     now: Date.now,
     namespace: config.policy.namespace,
-    onDropped: ({ pod }) => logger.warn({ pod: pod.name, uid: pod.uid }, "too many ends wait to be told; dropped one"),
+    onDropped: ({ pod }) =>
+      logger.warn({ pod: pod.name, uid: pod.uid }, "too many removed pods wait to be published; dropped one"),
   });
   observer.onChange(wakeup.ring);
   const metrics = stack.use(watcherMetrics({ pods: pods.ageMs, nodes: nodes.ageMs }));
@@ -76,9 +77,9 @@ export async function openWatcher(
     step: PublishStep<State>,
   ): Promise<WriteOutcome> => {
     const outcome = await side.write(step);
-    if (outcome === "lost" || outcome === "failed") observer.again(bucket, step.key);
+    if (outcome === "lost" || outcome === "failed") observer.recheck(bucket, step.key);
     metrics.wrote(bucket, step.because, outcome);
-    logger.debug({ bucket, key: step.key, do: step.do, because: step.because, outcome }, "published");
+    logger.debug({ bucket, key: step.key, do: step.kind, because: step.because, outcome }, "published");
     return outcome;
   };
 
@@ -96,7 +97,7 @@ export async function openWatcher(
       writeMark: ({ atMs, expectedRevision, because }) => {
         const to = { key: bucketKeys.nodesComplete, state: { atMs }, expectedRevision };
         logger.debug({ because }, "marking the nodes as complete");
-        return markSide.write({ do: "put", ...to, because: because === "absent" ? "new" : "changed" });
+        return markSide.write({ kind: "put", ...to, because: because === "absent" ? "new" : "changed" });
       },
       recorded: inPassSpan,
       blind: (reason) => logger.warn({ reason }, "not publishing"),
@@ -109,7 +110,7 @@ export async function openWatcher(
       pods: pods.list().length,
       nodes: nodes.list().length,
     }),
-    notReady: () => whatIsMissing() ?? stale(podsTold.view, config) ?? stale(nodesTold.view, config),
+    notReady: () => whatIsMissing() ?? stale(publishedPods.view, config) ?? stale(publishedNodes.view, config),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }
@@ -146,14 +147,14 @@ function followNodes({ kube, logger, timing, relistEveryMs }: Follow): Informer<
 }
 
 type Publications = {
-  readonly podsTold: Told<PodState>;
-  readonly nodesTold: Told<NodeRecord>;
+  readonly publishedPods: PublishedBucket<PodState>;
+  readonly publishedNodes: PublishedBucket<NodeRecord>;
   readonly podSide: Publication<PodState>;
   readonly nodeSide: Publication<NodeState>;
   readonly markSide: Publication<NodesMark>;
 };
 
-/** What is told of pods and nodes, and the ways to tell it. */
+/** The buckets of pods and nodes, and their writers. */
 async function openPublications(
   stack: AsyncDisposableStack,
   bus: Pick<NatsBus, "connection">,
@@ -163,21 +164,21 @@ async function openPublications(
     (bucket: string) =>
     (error: unknown, { key, because }: { readonly key: string; readonly because: string }): void =>
       logger.warn({ err: error, bucket, key, because }, "writing failed");
-  const podsTold = await openTold(stack, bus, { name: buckets.pods, codec: podCodec, logger });
-  const nodesTold = await openTold(stack, bus, { name: buckets.nodes, codec: nodeRecordCodec, logger });
-  const podSide = publication(podsTold.bucket, podsTold.view, writingFailed(buckets.pods));
+  const publishedPods = await openPublished(stack, bus, { name: buckets.pods, codec: podCodec, logger });
+  const publishedNodes = await openPublished(stack, bus, { name: buckets.nodes, codec: nodeRecordCodec, logger });
+  const podSide = publication(publishedPods.bucket, publishedPods.view, writingFailed(buckets.pods));
   const { nodes: nodeSide, mark: markSide } = nodesPublication(
-    nodesTold.bucket,
-    nodesTold.view,
+    publishedNodes.bucket,
+    publishedNodes.view,
     writingFailed(buckets.nodes),
   );
-  return { podsTold, nodesTold, podSide, nodeSide, markSide };
+  return { publishedPods: publishedPods, publishedNodes: publishedNodes, podSide, nodeSide, markSide };
 }
 
-/** A bucket and what it says now. */
-type Told<State> = { readonly bucket: Bucket<State>; readonly view: View<State> };
+/** A bucket and its view. */
+type PublishedBucket<State> = { readonly bucket: Bucket<State>; readonly view: View<State> };
 
-async function openTold<State>(
+async function openPublished<State>(
   stack: AsyncDisposableStack,
   bus: Pick<NatsBus, "connection">,
   options: {
@@ -185,7 +186,7 @@ async function openTold<State>(
     readonly codec: Codec<State>;
     readonly logger: Logger;
   },
-): Promise<Told<State>> {
+): Promise<PublishedBucket<State>> {
   const { name, codec, logger } = options;
   const bucket = await openBucket(bus.connection, {
     name,

@@ -34,7 +34,7 @@ function pod(part: { readonly owner?: object; readonly spec?: object; readonly s
 }
 
 describe("a watched pod", () => {
-  it("keeps what is told and what it is judged by", () => {
+  it("keeps what is published and what health depends on", () => {
     expect(watchedPod(pod())).toMatchObject({
       owner: { kind: "session", id: "s" },
       component: "driver",
@@ -56,7 +56,7 @@ describe("a watched pod", () => {
     ["no owner", {}],
     ["no kind of owner", { [labels.owner]: "s" }],
     ["an owner that cannot be a part of a key", { [labels.ownerKind]: "session", [labels.owner]: "a..b" }],
-  ])("is nobody's business with %s", (_title, owner) => {
+  ])("is ignored with %s", (_title, owner) => {
     expect(watchedPod(pod({ owner }))).toBeUndefined();
   });
 

@@ -5,7 +5,7 @@ import { annotations, labels, schedulingGates, taints } from "@muster/proto";
 import type { WatchedNode } from "../domain/node-state.ts";
 import type { WatchedPod } from "../domain/pod-state.ts";
 
-/** What the watcher keeps of a pod; undefined when its labels name no owner that can be told of. */
+/** What the watcher keeps of a pod; undefined without a valid owner label. */
 export function watchedPod(pod: V1Pod): WatchedPod | undefined {
   const { metadata, spec, status } = pod;
   const own = metadata?.labels ?? {};
@@ -31,7 +31,7 @@ export function watchedPod(pod: V1Pod): WatchedPod | undefined {
   };
 }
 
-/** Muster's own gate is there for a moment, and Kubernetes speaks of it until a scheduler has looked: such a pod is one of those that wait for their node. */
+/** Muster removes its own gate after a moment, but Kubernetes reports it until a scheduler has seen the pod: such a pod counts as waiting for its node. */
 function withoutOwnGate(pod: V1Pod): V1Pod {
   const { spec, status } = pod;
   const foreign = (spec?.schedulingGates ?? []).some(({ name }) => name !== schedulingGates.unconfirmed);
@@ -55,7 +55,7 @@ export function watchedNode(node: V1Node): WatchedNode {
     ready: (status?.conditions ?? []).some((condition) => condition.type === "Ready" && condition.status === "True"),
     schedulable: spec?.unschedulable !== true && !closed,
     cordoned: spec?.unschedulable === true,
-    unopened: (spec?.taints ?? []).some(({ key }) => key === taints.unopened),
+    unopened: (spec?.taints ?? []).some(({ key }) => key === taints.startup),
   };
 }
 

@@ -14,7 +14,7 @@ const pod: PodState = {
   node: "n",
   health: "FAILED",
   reason: "Error",
-  message: "told",
+  message: "a message",
   deleted: true,
   deleting: true,
   exitCode: 0,
@@ -28,7 +28,7 @@ it.each(["UNKNOWN", "READY", "NOT_READY", "SUCCEEDED", "FAILED"] as const)(
   },
 );
 
-it("tells an exit with 0 from no exit", () => {
+it("distinguishes an exit with 0 from no exit", () => {
   expect(podCodec.decode(podCodec.encode(pod)).exitCode).toBe(0);
   expect(podCodec.decode(podCodec.encode({ ...pod, exitCode: undefined })).exitCode).toBeUndefined();
 });

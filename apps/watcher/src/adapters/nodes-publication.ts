@@ -8,7 +8,7 @@ type Written = Pick<Bucket<NodeRecord>, "create" | "update" | "delete">;
 type Seen<State> = Pick<View<State>, "get" | "entries">;
 type OnFault = (error: unknown, step: { readonly key: string; readonly because: string }) => void;
 
-/** The two kinds of things in the bucket of nodes, each by itself. Both are read from one view, so that the mark is never seen before what it speaks of. */
+/** The two kinds of records in the bucket of nodes, separately. Both are read from one view, so that the mark is never seen before its nodes. */
 export function nodesPublication(
   bucket: Written,
   view: Seen<NodeRecord>,

@@ -9,12 +9,12 @@ import { makeObserver } from "./observer.ts";
 const NOW = 1_000_000;
 const policy = { namespace: "ns", startGraceMs: 5000, nodeGraceMs: 4000, keepDeletedMs: 10_000 };
 
-/** A cache and a bucket of one kind of thing, each of which tells of its changes. */
+/** A cache and a bucket of one kind of object; each reports its changes. */
 function fakeKind<Kept, State>() {
   const kept = new Map<string, Kept>();
-  const told = new Map<string, Published<State>>();
+  const states = new Map<string, Published<State>>();
   const onKept: ((change: { key: string; before: Kept | undefined; after: Kept | undefined }) => void)[] = [];
-  const onTold: ((key: string) => void)[] = [];
+  const onPublished: ((key: string) => void)[] = [];
   let revision = 0;
   const subscribe = <Listener>(listeners: Listener[], listener: Listener) => {
     listeners.push(listener);
@@ -28,19 +28,19 @@ function fakeKind<Kept, State>() {
       resourceVersion: () => "1000",
       listAgeMs: () => 0,
     },
-    side: { published: () => [...told.values()], get: (key: string) => told.get(key) },
-    view: { onChange: (listener: (key: string) => void) => subscribe(onTold, listener), ageMs: () => 0 },
+    side: { published: () => [...states.values()], get: (key: string) => states.get(key) },
+    view: { onChange: (listener: (key: string) => void) => subscribe(onPublished, listener), ageMs: () => 0 },
     set: (key: string, after: Kept | undefined) => {
       const before = kept.get(key);
       if (after === undefined) kept.delete(key);
       else kept.set(key, after);
       for (const listener of onKept) listener({ key, before, after });
     },
-    tell: (step: PublishStep<State>) => {
+    publish: (step: PublishStep<State>) => {
       revision += 1;
-      if (step.do === "put") told.set(step.key, { key: step.key, state: step.state, revision });
-      else told.delete(step.key);
-      for (const listener of onTold) listener(step.key);
+      if (step.kind === "put") states.set(step.key, { key: step.key, state: step.state, revision });
+      else states.delete(step.key);
+      for (const listener of onPublished) listener(step.key);
     },
   };
 }
@@ -102,8 +102,8 @@ function apply({ pods, nodes }: World, changes: typeof anyChanges extends fc.Arb
 }
 
 function carryOut({ pods, nodes }: World, plan: ReturnType<typeof planPass>): void {
-  plan.pods.forEach(pods.tell);
-  plan.nodes.forEach(nodes.tell);
+  plan.pods.forEach(pods.publish);
+  plan.nodes.forEach(nodes.publish);
 }
 
 it("what was touched is planned as if everything were looked at", () => {
@@ -129,7 +129,7 @@ it("what was touched is planned as if everything were looked at", () => {
   );
 });
 
-it("knows a node that is gone, and not one that is there again or that nobody was told of", () => {
+it("knows a node that is gone, and not one that exists again or was never published", () => {
   const world = fakeWorld();
   const observer = world.observer();
   const pod = { kind: "pod", gone: false, name: "p", namespace: "ns", exclusive: true, finished: false } as const;
@@ -181,11 +181,11 @@ it("looks only at what a change touches: the pod, and its node with all its pods
   const { pods, nodes } = observer.observe("changed");
   expect(pods.seen.map(({ name }) => name).sort()).toEqual(["p", "q"]);
   expect(nodes.seen.map(({ name }) => name)).toEqual(["n"]);
-  observer.again("nodes", "m");
+  observer.recheck("nodes", "m");
   expect(observer.observe("changed").nodes.seen.map(({ name }) => name)).toEqual(["m"]);
 });
 
-it("remembers how a removed pod ended until that is told, whichever look comes first", () => {
+it("remembers how a removed pod ended until that is published, in either order of the snapshots", () => {
   const pod = { kind: "pod", name: "p", namespace: "ns", node: "n", exclusive: true, podIp: "", uid: "u1" } as const;
   for (const scope of ["all", "changed"] as const) {
     const world = fakeWorld();

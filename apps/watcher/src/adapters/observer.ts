@@ -20,31 +20,31 @@ export type Sources = {
   readonly podView: Pick<View<unknown>, "onChange">;
   readonly nodeView: Pick<View<unknown>, "onChange" | "ageMs">;
   readonly now: () => number;
-  /** Whose pods are told of; those of all namespaces when absent. */
+  /** Whose pods are published; those of all namespaces when absent. */
   readonly namespace?: string;
-  /** Told of a pod that is gone and whose last facts could not be kept until its end was told. */
+  /** Called with a removed pod whose last facts were dropped before its end was published. */
   readonly onDropped?: (removed: RemovedPod) => void;
 };
 
 /** Makes snapshots of everything, or of what was touched since the last one. */
 export type Observer = {
-  /** Told of each change, whoever made it. */
+  /** Calls the listener after each change, also after one by another replica. */
   onChange(listener: () => void): void;
-  /** To be looked at again, because it could not be written. */
-  again(kind: "pods" | "nodes", key: string): void;
+  /** Puts a key whose write failed into the next snapshot. */
+  recheck(kind: "pods" | "nodes", key: string): void;
   observe(scope: "all" | "changed"): WatcherSnapshot;
 };
 
 /**
- * A part of the world that a plan can be made of is closed: with a node come all pods on it, which occupy it or are lost with it. So the plan of the part is that
- * part of the plan of everything. What only a newer view can tell, such as that what another replica has published is gone, comes with the next look at everything.
+ * A partial snapshot is closed: it has every pod of its nodes, which occupy a node or are lost with it. So its plan equals that part of the full plan. What
+ * only a newer view shows, such as an object that another replica has published and that is gone, waits for the next full snapshot.
  */
 export function makeObserver(sources: Sources): Observer {
   const { pods, nodes, podSide, nodeSide, markSide, podView, nodeView } = sources;
   const index = makePodIndex();
   const removed = makeRemovedPods(sources);
-  const endsUnder = (key: string): readonly RemovedPod[] => removed.untold(key, podSide.get(key)?.state);
-  const untoldEnds = (keys: Iterable<string>): readonly RemovedPod[] => [...keys].flatMap(endsUnder);
+  const endsUnder = (key: string): readonly RemovedPod[] => removed.unpublished(key, podSide.get(key)?.state);
+  const unpublishedEnds = (keys: Iterable<string>): readonly RemovedPod[] => [...keys].flatMap(endsUnder);
   const touched = { pods: new Set<string>(), nodes: new Set<string>() };
   const listeners: (() => void)[] = [];
   const ring = (): void => {
@@ -64,7 +64,7 @@ export function makeObserver(sources: Sources): Observer {
   });
   nodes.onChange(({ key }) => touch("nodes", key));
   podView.onChange((key) => {
-    // At once: a state that is kept for a short time only may be gone again before anybody looks.
+    // Immediately: a state that is kept for a short time may be gone before the next snapshot.
     endsUnder(key);
     touch("pods", key);
   });
@@ -72,7 +72,7 @@ export function makeObserver(sources: Sources): Observer {
 
   const everything = (): Part => ({
     pods: pods.list().filter((pod) => pod !== undefined),
-    removedPods: untoldEnds(removed.keys()),
+    removedPods: unpublishedEnds(removed.keys()),
     nodes: nodes.list(),
     publishedPods: podSide.published(),
     publishedNodes: nodeSide.published(),
@@ -81,7 +81,7 @@ export function makeObserver(sources: Sources): Observer {
     const { seen, podKeys, nodeNames } = closure(touched, index);
     return {
       pods: [...seen],
-      removedPods: untoldEnds(podKeys),
+      removedPods: unpublishedEnds(podKeys),
       nodes: [...nodeNames].flatMap((name) => nodes.get(name) ?? []),
       publishedPods: [...podKeys].flatMap((key) => podSide.get(key) ?? []),
       publishedNodes: [...nodeNames].flatMap((name) => nodeSide.get(name) ?? []),
@@ -100,7 +100,7 @@ export function makeObserver(sources: Sources): Observer {
     onChange: (listener) => {
       listeners.push(listener);
     },
-    again: (kind, key) => touched[kind].add(key),
+    recheck: (kind, key) => touched[kind].add(key),
     observe: (scope) => {
       const nowMs = sources.now();
       const { pods: seenPods, nodes: seenNodes, ...rest } = scope === "all" ? everything() : part();
@@ -126,13 +126,13 @@ type Part = {
   readonly publishedNodes: readonly Published<NodeState>[];
 };
 
-/** Those nodes of the pods that somebody was told of and that are not there, since when. */
+/** Nodes of these pods that were published as gone, and since when. */
 function goneNodes(seen: readonly WatchedPod[], { nodes, nodeSide }: Sources): ReadonlyMap<string, number> {
   const gone = new Map<string, number>();
   for (const { node } of seen) {
     if (node === "" || nodes.get(node) !== undefined) continue;
-    const told = nodeSide.get(node)?.state;
-    if (told?.deleted === true) gone.set(node, told.observedAtMs);
+    const published = nodeSide.get(node)?.state;
+    if (published?.deleted === true) gone.set(node, published.observedAtMs);
   }
   return gone;
 }

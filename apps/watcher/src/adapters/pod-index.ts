@@ -2,7 +2,7 @@ import { podKey, type WatchedPod } from "../domain/pod-state.ts";
 
 /** The followed pods by the key of their state and by their node, so that a change costs what it touches. */
 export type PodIndex = {
-  /** The pods that may be told under a key: one a namespace. */
+  /** The pods that share a key: at most one a namespace. */
   byKey(key: string): readonly WatchedPod[];
   onNode(node: string): readonly WatchedPod[];
   /** One pod came (no `before`), went (no `after`) or changed. */

@@ -12,11 +12,12 @@ export type Publication<State> = {
 
 type OwnWrite<State> = { readonly revision: number; readonly state: State | undefined; readonly writtenAtMs: number };
 
-/** A write of which the bucket has not told by then was lost, with a server that had not kept what it acknowledged, or the bucket is out of reach. */
-const TOLD_WITHIN_MS = 10_000;
+/** A write that the view does not show by then was lost by a server, or the bucket is out of reach. */
+const MAX_ECHO_DELAY_MS = 10_000;
 
 /**
- * The bucket tells of a write a little after it has taken it. Until then our own writes stand in for it, or the next pass would plan them again and lose to itself.
+ * The view shows a write a little after it is acknowledged. Until then our own writes stand in for it, or the next pass would plan them again and conflict
+ * with itself.
  */
 export function publication<State>(
   bucket: Pick<Bucket<State>, "create" | "update" | "delete">,
@@ -29,7 +30,7 @@ export function publication<State>(
   function ownOf(key: string): OwnWrite<State> | undefined {
     const write = own.get(key);
     if (write === undefined) return undefined;
-    if (!isOvertaken(write, view.get(key)) && monotonicMs() - write.writtenAtMs < TOLD_WITHIN_MS) return write;
+    if (!isOvertaken(write, view.get(key)) && monotonicMs() - write.writtenAtMs < MAX_ECHO_DELAY_MS) return write;
     own.delete(key);
     return undefined;
   }
@@ -70,7 +71,7 @@ async function send<State>(
   bucket: Pick<Bucket<State>, "create" | "update" | "delete">,
   step: PublishStep<State>,
 ): Promise<Omit<OwnWrite<State>, "writtenAtMs">> {
-  switch (step.do) {
+  switch (step.kind) {
     case "put": {
       const { key, state, expectedRevision } = step;
       const revision =

@@ -23,12 +23,12 @@ function pod(name: string, part: Partial<WatchedPod> = {}): WatchedPod {
   };
 }
 
-function told(of: WatchedPod, part: Partial<PodState>): PodState {
+function published(of: WatchedPod, part: Partial<PodState>): PodState {
   return { ...buildPodState(of, { startGraceMs: 0, nodeGraceMs: 0, nowMs: 0, nodeGoneMs: undefined }).state, ...part };
 }
 
 const names = (removed: ReturnType<typeof makeRemovedPods>): string[] =>
-  removed.keys().flatMap((key) => removed.untold(key, undefined).map((each) => each.pod.uid));
+  removed.keys().flatMap((key) => removed.unpublished(key, undefined).map((each) => each.pod.uid));
 
 it("keeps at most so many pods, and says which it drops: the one that was removed first", () => {
   const dropped: string[] = [];
@@ -49,9 +49,9 @@ it("counts what is settled no more", () => {
   const dropped: string[] = [];
   const removed = makeRemovedPods({ now: () => 1, limit: 1, onDropped: (each) => dropped.push(each.pod.name) });
   removed.change(pod("a"), undefined);
-  removed.untold("session.s.a", told(pod("a"), {}));
+  removed.unpublished("session.s.a", published(pod("a"), {}));
   expect(names(removed)).toEqual(["uid-a"]);
-  removed.untold("session.s.a", told(pod("a"), { deleted: true }));
+  removed.unpublished("session.s.a", published(pod("a"), { deleted: true }));
   expect(names(removed)).toEqual([]);
   removed.change(pod("b"), undefined);
   expect(dropped).toEqual([]);

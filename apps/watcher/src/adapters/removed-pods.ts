@@ -1,15 +1,15 @@
-import { isEndTold } from "../domain/plan-publish.ts";
+import { isEndPublished } from "../domain/plan-publish.ts";
 import { podKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
 
 /** Pods that are gone and whose end is not acknowledged; some 2 KiB each. */
 const REMOVED_LIMIT = 10_000;
 
-/** The last facts of pods that were seen to go: the API server has them no more, and what is published may not say how they ended. */
+/** The last facts of removed pods: the API server no longer has them, and the published state may lack how they ended. */
 export type RemovedPods = {
   /** One pod came (no `before`), went (no `after`) or changed. */
   change(before: WatchedPod | undefined, after: WatchedPod | undefined): void;
-  /** Those under the key whose end is not told by what is published there; the others are forgotten. */
-  untold(key: string, published: PodState | undefined): readonly RemovedPod[];
+  /** Those under the key whose end is not published yet; the others are forgotten. */
+  unpublished(key: string, published: PodState | undefined): readonly RemovedPod[];
   keys(): readonly string[];
 };
 
@@ -17,7 +17,7 @@ export function makeRemovedPods(options: {
   readonly now: () => number;
   /** Whose pods are kept; those of all namespaces when absent. */
   readonly namespace?: string;
-  /** Over the limit the one that waits longest is dropped: its end is told from what is published. */
+  /** Over the limit the longest waiting one is dropped: its end then follows from the published state. */
   readonly onDropped?: (removed: RemovedPod) => void;
   readonly limit?: number;
 }): RemovedPods {
@@ -51,10 +51,10 @@ export function makeRemovedPods(options: {
       keep(key, [...(byKey.get(key) ?? []), { pod: before, removedAtMs: now() }]);
       if (count > limit) dropOldest();
     },
-    untold: (key, published) => {
+    unpublished: (key, published) => {
       const kept = byKey.get(key);
       if (kept === undefined) return [];
-      const left = kept.filter(({ pod }) => !isEndTold({ ...pod, deleted: true, observedAtMs: 0 }, published));
+      const left = kept.filter(({ pod }) => !isEndPublished({ ...pod, deleted: true, observedAtMs: 0 }, published));
       keep(key, left);
       return left;
     },

@@ -25,7 +25,7 @@ export function inPassSpan(
 
 function showSteps(span: Span, plan: PassPlan): void {
   for (const step of [...plan.pods, ...plan.nodes].slice(0, STEPS_SHOWN)) {
-    span.addEvent("step", { do: step.do, key: step.key, because: step.because });
+    span.addEvent("step", { do: step.kind, key: step.key, because: step.because });
   }
 }
 

@@ -11,11 +11,11 @@ export type WatchedNode = {
   readonly ready: boolean;
   readonly schedulable: boolean;
   readonly cordoned: boolean;
-  /** The node scaler has not opened it yet. */
+  /** It still has the startup taint. */
   readonly unopened: boolean;
 };
 
-/** What is told about a node. */
+/** The published state of a node. */
 export type NodeState = Stated & {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -29,7 +29,7 @@ export type NodeState = Stated & {
   readonly occupantsVersion: number;
 };
 
-/** Who has which node to themselves. */
+/** The owners with exclusive pods, by node. */
 export function buildOccupants(pods: readonly WatchedPod[]): ReadonlyMap<string, readonly Owner[]> {
   const byNode = new Map<string, Map<string, Owner>>();
   for (const pod of pods) {
@@ -76,7 +76,7 @@ export function buildNodeState(
   };
 }
 
-/** Nodes and pods come over two watches, and either may be behind: the node and its occupants are each taken from who knows the later version. */
+/** Nodes and pods come over two watches, and either may be behind: the node and its occupants are each taken from the side with the later version. */
 export function nodeRules(pods: Sight): PublishRules<NodeState> {
   return {
     merge: ({ published, desired, newer }) => {

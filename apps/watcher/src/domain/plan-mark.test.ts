@@ -4,7 +4,7 @@ import { planMark } from "./plan-mark.ts";
 const NOW = 1_000_000;
 
 it.each([
-  ["where there is none", undefined, "absent"],
+  ["where it is missing", undefined, "absent"],
   ["not again soon", { atMs: NOW - 14_999, revision: 7 }, undefined],
   ["again when it is old, as after a restart on old data", { atMs: NOW - 15_000, revision: 7 }, "old"],
   ["again when it is from the future, by another clock", { atMs: NOW + 15_000, revision: 7 }, "old"],

@@ -1,12 +1,12 @@
-/** The mark that every node is told of. */
+/** The mark that every node is published. */
 export type NodesMark = {
-  /** When the watcher looked that wrote it, by that watcher's clock. */
+  /** When the watcher that wrote it observed, by that watcher's clock. */
   readonly atMs: number;
 };
 
 export type MarkStep = {
   readonly atMs: number;
-  /** Undefined: there must be none. */
+  /** Undefined: it must not exist. */
   readonly expectedRevision: number | undefined;
   readonly because: "absent" | "old";
 };
@@ -17,10 +17,10 @@ export type MarkPlan = {
   readonly nextMs: number;
 };
 
-/** Half of what is promised to readers, so that one write that fails does not break the promise. */
+/** Half of the promised interval, so that one failed write does not break the promise. */
 const RENEW_AFTER_MS = 15_000;
-/** Nobody tells that the view of the bucket is current again. */
-const LOOK_AGAIN_MS = 1000;
+/** No event says that the view of the bucket is current again. */
+const RECHECK_MS = 1000;
 
 /**
  * Whether the mark has to be written once everything else that the pass has planned for nodes is written.
@@ -34,7 +34,7 @@ export function planMark(snapshot: {
   readonly mark: (NodesMark & { readonly revision: number }) | undefined;
 }): MarkPlan {
   const { nowMs, bucketCurrent, mark } = snapshot;
-  if (!bucketCurrent) return { step: undefined, nextMs: nowMs + LOOK_AGAIN_MS };
+  if (!bucketCurrent) return { step: undefined, nextMs: nowMs + RECHECK_MS };
   const renewal = nowMs + RENEW_AFTER_MS;
   if (mark === undefined) {
     return { step: { atMs: nowMs, expectedRevision: undefined, because: "absent" }, nextMs: renewal };

@@ -52,12 +52,12 @@ function world(part: {
   readonly removed?: readonly WatchedPod[];
   readonly podsSeen?: number;
   readonly nodes?: readonly WatchedNode[];
-  readonly toldPods?: readonly PodState[];
-  readonly toldNodes?: readonly NodeState[];
+  readonly publishedPods?: readonly PodState[];
+  readonly publishedNodes?: readonly NodeState[];
   readonly markedAtMs?: number;
   readonly goneNodes?: ReadonlyMap<string, number>;
 }): WatcherSnapshot {
-  const { pods = [], removed = [], podsSeen = 100, nodes = [], toldPods = [], toldNodes = [] } = part;
+  const { pods = [], removed = [], podsSeen = 100, nodes = [], publishedPods = [], publishedNodes = [] } = part;
   const { markedAtMs: atMs = NOW, goneNodes = new Map<string, number>() } = part;
   return {
     nowMs: NOW,
@@ -65,26 +65,26 @@ function world(part: {
     removedPods: removed.map((each) => ({ pod: each, removedAtMs: NOW - 500 })),
     nodes: { seen: nodes, sight: { version: 100, listedAtMs: 0 } },
     goneNodes,
-    publishedPods: toldPods.map((state) => ({ key: `session.s.${state.pod}`, state, revision: 1 })),
-    publishedNodes: toldNodes.map((state) => ({ key: state.name, state, revision: 1 })),
+    publishedPods: publishedPods.map((state) => ({ key: `session.s.${state.pod}`, state, revision: 1 })),
+    publishedNodes: publishedNodes.map((state) => ({ key: state.name, state, revision: 1 })),
     marked: { mark: { atMs, revision: 1 }, bucketCurrent: true },
   };
 }
 
-const nodeTold = (snapshot: WatcherSnapshot): NodeState | undefined => {
+const plannedNode = (snapshot: WatcherSnapshot): NodeState | undefined => {
   const step = planPass(snapshot, policy).nodes.at(0);
-  return step?.do === "put" ? step.state : undefined;
+  return step?.kind === "put" ? step.state : undefined;
 };
-const podTold = (snapshot: WatcherSnapshot): PodState | undefined => {
+const plannedPod = (snapshot: WatcherSnapshot): PodState | undefined => {
   const step = planPass(snapshot, policy).pods.at(0);
-  return step?.do === "put" ? step.state : undefined;
+  return step?.kind === "put" ? step.state : undefined;
 };
 
 describe("a pod", () => {
-  it("is told under its owner, with its health", () => {
+  it("is published under its owner, with its health", () => {
     const { pods } = planPass(world({ pods: [pod()] }), policy);
     expect(pods).toMatchObject([
-      { do: "put", key: "session.s.p", because: "new", state: { health: "READY", component: "server", uid: "u" } },
+      { kind: "put", key: "session.s.p", because: "new", state: { health: "READY", component: "server", uid: "u" } },
     ]);
   });
 
@@ -98,8 +98,8 @@ describe("a pod", () => {
         ],
       },
     };
-    expect(podTold(world({ pods: [pod({ facts })] }))?.health).toBe("READY");
-    expect(podTold(world({ pods: [pod({ facts, mainContainer: "proxy" })] }))).toMatchObject({
+    expect(plannedPod(world({ pods: [pod({ facts })] }))?.health).toBe("READY");
+    expect(plannedPod(world({ pods: [pod({ facts, mainContainer: "proxy" })] }))).toMatchObject({
       health: "SUCCEEDED",
       exitCode: 0,
     });
@@ -117,23 +117,23 @@ describe("a pod", () => {
   });
 
   it("is looked at again when its last state may be forgotten", () => {
-    const told = { ...podTold(world({ pods: [pod()] }))!, deleted: true, observedAtMs: NOW - 1000 };
-    expect(planPass(world({ toldPods: [told] }), policy).nextMs).toBe(NOW + 9000);
+    const published = { ...plannedPod(world({ pods: [pod()] }))!, deleted: true, observedAtMs: NOW - 1000 };
+    expect(planPass(world({ publishedPods: [published] }), policy).nextMs).toBe(NOW + 9000);
   });
 
-  it("that was removed is told as it was then, not as it would have become since", () => {
+  it("that was removed is published as it was then, not as it would have become since", () => {
     const facts = {
       metadata: { creationTimestamp: new Date(NOW - 5000) },
       spec: { containers: [{ name: "main" }] },
       status: { containerStatuses: [{ name: "main", state: { waiting: { reason: "ErrImagePull" } } }] },
     };
     const ended = { spec: facts.spec, status: { phase: "Succeeded", containerStatuses: [exited] } };
-    expect(podTold(world({ removed: [pod({ facts })] }))).toMatchObject({ health: "FAILED", reason: "Deleted" });
-    expect(podTold(world({ removed: [pod({ facts: ended })] }))).toMatchObject({ health: "SUCCEEDED", exitCode: 0 });
-    expect(podTold(world({ removed: [pod({ facts: ended, namespace: "other" })] }))).toBeUndefined();
+    expect(plannedPod(world({ removed: [pod({ facts })] }))).toMatchObject({ health: "FAILED", reason: "Deleted" });
+    expect(plannedPod(world({ removed: [pod({ facts: ended })] }))).toMatchObject({ health: "SUCCEEDED", exitCode: 0 });
+    expect(plannedPod(world({ removed: [pod({ facts: ended, namespace: "other" })] }))).toBeUndefined();
   });
 
-  it("of another namespace is not told, whatever its name, but occupies its node", () => {
+  it("of another namespace is not published, but occupies its node", () => {
     const two = [pod({ namespace: "a", uid: "ua" }), pod()];
     for (const pods of [two, [...two].reverse()]) {
       const plan = planPass(world({ pods, nodes: [node()] }), policy);
@@ -156,16 +156,18 @@ describe("a pod that loses its node", () => {
   });
 
   it("has the whole grace when it was made for a node that was gone already", () => {
-    expect(podTold(world({ pods: [pod({ createdAtMs: NOW - 1000 })], goneNodes: gone(8000) }))?.health).toBe("READY");
+    expect(plannedPod(world({ pods: [pod({ createdAtMs: NOW - 1000 })], goneNodes: gone(8000) }))?.health).toBe(
+      "READY",
+    );
   });
 });
 
 describe("a node", () => {
-  const told = nodeTold(world({ nodes: [node()], pods: [pod()] }))!;
+  const published = plannedNode(world({ nodes: [node()], pods: [pod()] }))!;
 
-  it("is told with its occupants, each once", () => {
+  it("is published with its occupants, each once", () => {
     const pods = [pod({ name: "q", owner: { kind: "job", id: "j" } }), pod({ name: "r" }), pod()];
-    expect(nodeTold(world({ nodes: [node()], pods }))).toMatchObject({
+    expect(plannedNode(world({ nodes: [node()], pods }))).toMatchObject({
       name: "n",
       ready: true,
       schedulable: true,
@@ -183,12 +185,12 @@ describe("a node", () => {
     ["has no node", { node: "" }],
     ["is elsewhere", { node: "m" }],
   ])("is not occupied by a pod that %s", (_title, part) => {
-    expect(nodeTold(world({ nodes: [node()], pods: [pod(part)] }))?.occupants).toEqual([]);
+    expect(plannedNode(world({ nodes: [node()], pods: [pod(part)] }))?.occupants).toEqual([]);
   });
 
-  it("is not told again for a heartbeat, or for labels in another order", () => {
+  it("is not published again for a heartbeat, or for labels in another order", () => {
     const beaten = node({ resourceVersion: 99, labels: { pool: "drivers" } });
-    expect(planPass(world({ nodes: [beaten], pods: [pod()], toldNodes: [told] }), policy).nodes).toEqual([]);
+    expect(planPass(world({ nodes: [beaten], pods: [pod()], publishedNodes: [published] }), policy).nodes).toEqual([]);
   });
 
   it.each<[string, Partial<WatchedNode>, Partial<NodeState>]>([
@@ -197,37 +199,45 @@ describe("a node", () => {
     ["is cordoned", { schedulable: false, cordoned: true }, { ready: true, schedulable: false, cordoned: true }],
     ["waits to be opened", { schedulable: false, unopened: true }, { schedulable: false, unopened: true }],
     ["has another label", { labels: { pool: "x" } }, { labels: { pool: "x" } }],
-  ])("is told again when it %s", (_title, part, expected) => {
-    const snapshot = world({ nodes: [node({ ...part, resourceVersion: 6 })], pods: [pod()], toldNodes: [told] });
-    expect(nodeTold(snapshot)).toMatchObject(expected);
+  ])("is published again when it %s", (_title, part, expected) => {
+    const snapshot = world({
+      nodes: [node({ ...part, resourceVersion: 6 })],
+      pods: [pod()],
+      publishedNodes: [published],
+    });
+    expect(plannedNode(snapshot)).toMatchObject(expected);
   });
 
-  it("keeps the occupants that somebody told who has seen more pods", () => {
-    const later = { ...told, occupantsVersion: 200 };
-    const behind = world({ nodes: [node({ ready: false, resourceVersion: 6 })], podsSeen: 100, toldNodes: [later] });
-    expect(nodeTold(behind)).toMatchObject({ ready: false, occupants: told.occupants, occupantsVersion: 200 });
-    expect(nodeTold({ ...behind, pods: { seen: [], sight: { version: 200, listedAtMs: 0 } } })).toMatchObject({
+  it("keeps the occupants from a replica that has seen more pods", () => {
+    const later = { ...published, occupantsVersion: 200 };
+    const behind = world({
+      nodes: [node({ ready: false, resourceVersion: 6 })],
+      podsSeen: 100,
+      publishedNodes: [later],
+    });
+    expect(plannedNode(behind)).toMatchObject({ ready: false, occupants: published.occupants, occupantsVersion: 200 });
+    expect(plannedNode({ ...behind, pods: { seen: [], sight: { version: 200, listedAtMs: 0 } } })).toMatchObject({
       ready: false,
       occupants: [],
     });
   });
 
-  it("keeps what somebody told of it who has seen more of the node, with the occupants that we know better", () => {
-    const later = { ...told, ready: false, resourceVersion: 50 };
-    const snapshot = world({ nodes: [node()], pods: [], podsSeen: 100, toldNodes: [later] });
-    expect(nodeTold(snapshot)).toMatchObject({ ready: false, resourceVersion: 50, occupants: [] });
+  it("keeps the state from a replica that has seen more of the node, with the occupants that we know better", () => {
+    const later = { ...published, ready: false, resourceVersion: 50 };
+    const snapshot = world({ nodes: [node()], pods: [], podsSeen: 100, publishedNodes: [later] });
+    expect(plannedNode(snapshot)).toMatchObject({ ready: false, resourceVersion: 50, occupants: [] });
   });
 
   it("that is gone is neither ready, nor schedulable, nor occupied", () => {
-    const plan = planPass(world({ pods: [pod()], toldNodes: [told] }), policy);
+    const plan = planPass(world({ pods: [pod()], publishedNodes: [published] }), policy);
     expect(plan.nodes).toMatchObject([
       { because: "gone", state: { deleted: true, ready: false, schedulable: false, occupants: [] } },
     ]);
   });
 
   it("that is gone takes no occupants from pods that are still bound to it", () => {
-    const gone = { ...told, deleted: true, ready: false, schedulable: false, occupants: [] };
-    expect(planPass(world({ nodes: [node()], pods: [pod()], toldNodes: [gone] }), policy).nodes).toEqual([]);
+    const gone = { ...published, deleted: true, ready: false, schedulable: false, occupants: [] };
+    expect(planPass(world({ nodes: [node()], pods: [pod()], publishedNodes: [gone] }), policy).nodes).toEqual([]);
   });
 });
 
@@ -258,8 +268,8 @@ it("plans nothing in the world that a plan leads to, and the same in whatever or
 
       const after: WatcherSnapshot = {
         ...before,
-        publishedPods: plan.pods.flatMap((step) => (step.do === "put" ? [{ ...step, revision: 1 }] : [])),
-        publishedNodes: plan.nodes.flatMap((step) => (step.do === "put" ? [{ ...step, revision: 1 }] : [])),
+        publishedPods: plan.pods.flatMap((step) => (step.kind === "put" ? [{ ...step, revision: 1 }] : [])),
+        publishedNodes: plan.nodes.flatMap((step) => (step.kind === "put" ? [{ ...step, revision: 1 }] : [])),
       };
       expect(planPass(after, policy)).toMatchObject({ pods: [], nodes: [] });
     }),

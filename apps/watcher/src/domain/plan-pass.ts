@@ -22,21 +22,21 @@ import {
 export type WatcherSnapshot = {
   readonly nowMs: number;
   readonly pods: { readonly seen: readonly WatchedPod[]; readonly sight: Sight };
-  /** Pods that were seen to go and whose end nobody has told yet. */
+  /** Removed pods whose end is not published yet. */
   readonly removedPods: readonly RemovedPod[];
   readonly nodes: { readonly seen: readonly WatchedNode[]; readonly sight: Sight };
-  /** Nodes of pods that were there and are not, since when. A node that nobody was ever told of may only be too new for us. */
+  /** Nodes of pods that are gone, and since when. A node that was never published may only be too new for our view. */
   readonly goneNodes: ReadonlyMap<string, number>;
   readonly publishedPods: readonly Published<PodState>[];
   readonly publishedNodes: readonly Published<NodeState>[];
-  /** The mark that all nodes are told of, and whether what is said to be published of nodes is what is published now. Undefined in a part of the world: it shows no mark. */
+  /** The mark, and whether the view of the node bucket is current. Undefined in a partial snapshot, which shows no mark. */
   readonly marked:
     | { readonly mark: (NodesMark & { readonly revision: number }) | undefined; readonly bucketCurrent: boolean }
     | undefined;
 };
 
 export type WatcherPolicy = {
-  /** Pods of this namespace are told of. Those of others only occupy nodes: a pod's key says owner and name, and is one pod only where one namespace is meant. */
+  /** Pods of this namespace are published; others only occupy nodes. A pod's key has owner and name, and is unique within one namespace only. */
   readonly namespace: string;
   /** How long trouble at a pod's start may last before it counts as failed. */
   readonly startGraceMs: number;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
-  isEndTold,
+  isEndPublished,
   isNewerSight,
   nextForgetMs,
   planPublish,
@@ -40,7 +40,7 @@ function state(part: Partial<PodState> = {}): PodState {
 
 type World = {
   readonly seen?: Partial<PodState> & { readonly createdAtMs?: number };
-  readonly told?: Partial<PodState>;
+  readonly published?: Partial<PodState>;
   /** Pods of the name that were seen to go, as they were seen last. */
   readonly removed?: readonly Partial<PodState>[];
   /** Resource version up to which the informer has seen; 1000 unless said otherwise. */
@@ -48,9 +48,9 @@ type World = {
   readonly listedAtMs?: number;
 };
 
-function plan({ seen, told, removed = [], sight = 1000, listedAtMs = 0 }: World): PublishStep<PodState>[] {
+function plan({ seen, published: last, removed = [], sight = 1000, listedAtMs = 0 }: World): PublishStep<PodState>[] {
   const desired = seen === undefined ? [] : [{ key: KEY, state: state(seen), createdAtMs: seen.createdAtMs ?? 0 }];
-  const published = told === undefined ? [] : [{ key: KEY, state: state(told), revision: 7 }];
+  const published = last === undefined ? [] : [{ key: KEY, state: state(last), revision: 7 }];
   return planPublish(
     {
       nowMs: NOW,
@@ -67,57 +67,57 @@ function plan({ seen, told, removed = [], sight = 1000, listedAtMs = 0 }: World)
 const running = { health: "NOT_READY" } as const;
 
 describe("what is published", () => {
-  it.each<[string, World, Partial<PublishStep<PodState>> & { readonly tells?: Partial<PodState> }]>([
-    ["a pod nobody has told of", { seen: {} }, { because: "new", expectedRevision: undefined }],
+  it.each<[string, World, Partial<PublishStep<PodState>> & { readonly puts?: Partial<PodState> }]>([
+    ["a pod that is not published", { seen: {} }, { because: "new", expectedRevision: undefined }],
     [
       "a change",
-      { seen: { ...running, resourceVersion: 11 }, told: {} },
-      { because: "changed", expectedRevision: 7, tells: { health: "NOT_READY", resourceVersion: 11 } },
+      { seen: { ...running, resourceVersion: 11 }, published: {} },
+      { because: "changed", expectedRevision: 7, puts: { health: "NOT_READY", resourceVersion: 11 } },
     ],
     [
       "a change by the passing of time alone",
-      { seen: { health: "FAILED" }, told: { health: "UNKNOWN" } },
-      { because: "changed", tells: { health: "FAILED", resourceVersion: 10 } },
+      { seen: { health: "FAILED" }, published: { health: "UNKNOWN" } },
+      { because: "changed", puts: { health: "FAILED", resourceVersion: 10 } },
     ],
     [
       "a later pod of the same name",
-      { seen: { uid: "u2", resourceVersion: 20 }, told: { deleted: true } },
-      { because: "replaced", tells: { uid: "u2", deleted: false } },
+      { seen: { uid: "u2", resourceVersion: 20 }, published: { deleted: true } },
+      { because: "replaced", puts: { uid: "u2", deleted: false } },
     ],
     [
       "that a pod is gone",
-      { told: {} },
-      { because: "gone", tells: { deleted: true, health: "FAILED", reason: "Deleted", resourceVersion: 10 } },
+      { published: {} },
+      { because: "gone", puts: { deleted: true, health: "FAILED", reason: "Deleted", resourceVersion: 10 } },
     ],
     [
       "that a pod is gone that had succeeded",
-      { told: { health: "SUCCEEDED", exitCode: 0 } },
-      { because: "gone", tells: { deleted: true, health: "SUCCEEDED", exitCode: 0 } },
+      { published: { health: "SUCCEEDED", exitCode: 0 } },
+      { because: "gone", puts: { deleted: true, health: "SUCCEEDED", exitCode: 0 } },
     ],
     [
       "that a pod is gone that had failed, with its own reason",
-      { told: { health: "FAILED", reason: "Evicted" } },
-      { because: "gone", tells: { deleted: true, health: "FAILED", reason: "Evicted" } },
+      { published: { health: "FAILED", reason: "Evicted" } },
+      { because: "gone", puts: { deleted: true, health: "FAILED", reason: "Evicted" } },
     ],
     [
-      "how a pod ended that was removed before that was told",
-      { removed: [{ health: "SUCCEEDED", exitCode: 0, resourceVersion: 12 }], told: {} },
-      { because: "gone", expectedRevision: 7, tells: { deleted: true, health: "SUCCEEDED", exitCode: 0 } },
+      "how a pod ended that was removed before that was published",
+      { removed: [{ health: "SUCCEEDED", exitCode: 0, resourceVersion: 12 }], published: {} },
+      { because: "gone", expectedRevision: 7, puts: { deleted: true, health: "SUCCEEDED", exitCode: 0 } },
     ],
     [
-      "a pod that came, ended and was removed before anything was told of it",
+      "a pod that came, ended and was removed before any write",
       { removed: [{ health: "SUCCEEDED", exitCode: 0 }] },
-      { key: KEY, because: "gone", expectedRevision: undefined, tells: { deleted: true, health: "SUCCEEDED" } },
+      { key: KEY, because: "gone", expectedRevision: undefined, puts: { deleted: true, health: "SUCCEEDED" } },
     ],
     [
       "that a pod failed which was removed while it ran",
-      { removed: [running], told: {} },
-      { because: "gone", tells: { deleted: true, health: "FAILED", reason: "Deleted" } },
+      { removed: [running], published: {} },
+      { because: "gone", puts: { deleted: true, health: "FAILED", reason: "Deleted" } },
     ],
     [
-      "the end that was told, whatever was seen last of a removed pod",
-      { removed: [{ health: "SUCCEEDED", resourceVersion: 12 }], told: { health: "FAILED", reason: "Evicted" } },
-      { because: "gone", tells: { deleted: true, health: "FAILED", reason: "Evicted" } },
+      "the published end, whatever was seen last of a removed pod",
+      { removed: [{ health: "SUCCEEDED", resourceVersion: 12 }], published: { health: "FAILED", reason: "Evicted" } },
+      { because: "gone", puts: { deleted: true, health: "FAILED", reason: "Evicted" } },
     ],
     [
       "the end of a removed pod before the pod that has its name now",
@@ -127,65 +127,68 @@ describe("what is published", () => {
           { uid: "u2", resourceVersion: 20 },
           { health: "SUCCEEDED", resourceVersion: 12 },
         ],
-        told: {},
+        published: {},
       },
-      { because: "gone", tells: { uid: "u1", deleted: true, health: "SUCCEEDED" } },
+      { because: "gone", puts: { uid: "u1", deleted: true, health: "SUCCEEDED" } },
     ],
     [
       "the end of a removed pod after that of an earlier one of its name",
-      { removed: [{ uid: "u2", health: "SUCCEEDED", resourceVersion: 20 }], told: { deleted: true } },
-      { because: "gone", tells: { uid: "u2", deleted: true, health: "SUCCEEDED" } },
+      { removed: [{ uid: "u2", health: "SUCCEEDED", resourceVersion: 20 }], published: { deleted: true } },
+      { because: "gone", puts: { uid: "u2", deleted: true, health: "SUCCEEDED" } },
     ],
     [
-      "an address that comes after the end, with the end as it was told",
-      { seen: { ...running, podIp: "1.2.3.4", resourceVersion: 11 }, told: { health: "FAILED", reason: "Evicted" } },
-      { because: "changed", tells: { health: "FAILED", reason: "Evicted", podIp: "1.2.3.4" } },
+      "an address that comes after the end, with the published end",
+      {
+        seen: { ...running, podIp: "1.2.3.4", resourceVersion: 11 },
+        published: { health: "FAILED", reason: "Evicted" },
+      },
+      { because: "changed", puts: { health: "FAILED", reason: "Evicted", podIp: "1.2.3.4" } },
     ],
     [
       "that a gone pod is forgotten once it was kept long enough",
-      { told: { deleted: true, observedAtMs: NOW - KEEP } },
-      { do: "forget", because: "kept-long-enough", expectedRevision: 7 },
+      { published: { deleted: true, observedAtMs: NOW - KEEP } },
+      { kind: "forget", because: "kept-long-enough", expectedRevision: 7 },
     ],
     [
       "the pods of a cluster that was rebuilt, whose versions are lower",
-      { seen: { uid: "u2", resourceVersion: 3, createdAtMs: NOW - 500 }, told: {}, sight: 5 },
-      { because: "replaced", tells: { uid: "u2", resourceVersion: 3 } },
+      { seen: { uid: "u2", resourceVersion: 3, createdAtMs: NOW - 500 }, published: {}, sight: 5 },
+      { because: "replaced", puts: { uid: "u2", resourceVersion: 3 } },
     ],
     [
       "that the pods of the cluster before are gone",
-      { told: { observedAtMs: NOW - 2 * MINUTE }, sight: 5, listedAtMs: NOW - 1 },
+      { published: { observedAtMs: NOW - 2 * MINUTE }, sight: 5, listedAtMs: NOW - 1 },
       { because: "gone" },
     ],
-  ])("is %s", (_title, world, { tells, ...expected }) => {
+  ])("is %s", (_title, world, { puts, ...expected }) => {
     const steps = plan(world);
     expect(steps).toHaveLength(1);
     expect(steps[0]).toMatchObject(expected);
-    if (tells !== undefined) expect(steps[0]).toMatchObject({ do: "put", state: { ...tells, observedAtMs: NOW } });
+    if (puts !== undefined) expect(steps[0]).toMatchObject({ kind: "put", state: { ...puts, observedAtMs: NOW } });
   });
 
   it.each<[string, World]>([
-    ["what is told already", { seen: {}, told: {} }],
-    ["a new resource version and nothing else", { seen: { resourceVersion: 12 }, told: {} }],
-    ["an earlier state over a later one", { seen: { ...running, resourceVersion: 9 }, told: {} }],
-    ["an earlier pod of the same name over a later one", { seen: { uid: "u0", resourceVersion: 9 }, told: {} }],
-    ["a pod that somebody saw go", { seen: { resourceVersion: 11 }, told: { deleted: true } }],
+    ["what is published already", { seen: {}, published: {} }],
+    ["a new resource version and nothing else", { seen: { resourceVersion: 12 }, published: {} }],
+    ["an earlier state over a later one", { seen: { ...running, resourceVersion: 9 }, published: {} }],
+    ["an earlier pod of the same name over a later one", { seen: { uid: "u0", resourceVersion: 9 }, published: {} }],
+    ["a pod that another replica saw go", { seen: { resourceVersion: 11 }, published: { deleted: true } }],
     [
-      "another end than the one that was told",
-      { seen: { health: "SUCCEEDED", resourceVersion: 11 }, told: { health: "FAILED" } },
+      "another end than the published one",
+      { seen: { health: "SUCCEEDED", resourceVersion: 11 }, published: { health: "FAILED" } },
     ],
-    ["the end of a pod that is newer than our sight", { told: {}, sight: 9 }],
+    ["the end of a pod that is newer than our sight", { published: {}, sight: 9 }],
     [
-      "the end of a pod that was told of after our list, in a cluster of lower versions",
-      { told: {}, sight: 5, listedAtMs: NOW - MINUTE },
+      "the end of a pod that was published after our list, in a cluster of lower versions",
+      { published: {}, sight: 5, listedAtMs: NOW - MINUTE },
     ],
-    ["a gone pod that may still be asked for", { told: { deleted: true, observedAtMs: NOW - KEEP + 1 } }],
-    ["the end of a removed pod twice", { removed: [{ health: "SUCCEEDED" }], told: { deleted: true } }],
+    ["a gone pod that may still be asked for", { published: { deleted: true, observedAtMs: NOW - KEEP + 1 } }],
+    ["the end of a removed pod twice", { removed: [{ health: "SUCCEEDED" }], published: { deleted: true } }],
     [
-      "the end of a removed pod after a later one of its name was told of",
+      "the end of a removed pod after a later one of its name was published",
       {
         removed: [{ health: "SUCCEEDED" }],
         seen: { uid: "u2", resourceVersion: 20 },
-        told: { uid: "u2", resourceVersion: 20 },
+        published: { uid: "u2", resourceVersion: 20 },
       },
     ],
     ["nothing", {}],
@@ -230,7 +233,7 @@ const policy = { keepDeletedMs: KEEP };
 function apply(before: readonly Published<PodState>[], steps: readonly PublishStep<PodState>[]): Published<PodState>[] {
   const after = new Map(before.map((each) => [each.key, each]));
   for (const step of steps) {
-    if (step.do === "forget") after.delete(step.key);
+    if (step.kind === "forget") after.delete(step.key);
     else after.set(step.key, { key: step.key, state: step.state, revision: (step.expectedRevision ?? 0) + 1 });
   }
   return [...after.values()];
@@ -242,7 +245,7 @@ describe("any plan", () => {
       fc.property(snapshot, (world) => {
         const steps = planPublish(world, policy, podRules);
         const after = { ...world, published: apply(world.published, steps) };
-        const forgotten = new Set(steps.filter((step) => step.do === "forget").map((step) => step.key));
+        const forgotten = new Set(steps.filter((step) => step.kind === "forget").map((step) => step.key));
         const rest = planPublish(after, policy, podRules).filter((step) => !forgotten.has(step.key));
         expect(rest).toEqual([]);
       }),
@@ -269,7 +272,7 @@ describe("any plan", () => {
         const before = new Map(trusted.published.map((each) => [each.key, each.state]));
         for (const step of planPublish(trusted, policy, podRules)) {
           const old = before.get(step.key);
-          if (step.do === "forget" || old?.uid !== step.state.uid) continue;
+          if (step.kind === "forget" || old?.uid !== step.state.uid) continue;
           expect(step.state.resourceVersion).toBeGreaterThanOrEqual(old.resourceVersion);
           if (old.health === "SUCCEEDED" || old.health === "FAILED") expect(step.state.health).toBe(old.health);
           if (old.deleted) expect(step.state.deleted).toBe(true);
@@ -296,26 +299,26 @@ type Moment = { readonly uid: string; readonly version: number } | { readonly ve
 describe("two replicas that see the same world, each a different way behind", () => {
   const step = fc.record({
     replica: fc.constantFrom(0, 1),
-    do: fc.constantFrom("catch up", "look at the bucket", "pass", "look and pass"),
+    kind: fc.constantFrom("catch up", "look at the bucket", "pass", "look and pass"),
     by: fc.integer({ min: 1, max: 3 }),
   });
   const life = fc.array(fc.constantFrom("change", "change", "delete", "recreate"), { minLength: 1, maxLength: 12 });
 
-  it("tell its story once, in order, and end with the truth", () => {
+  it("publish its history once, in order, and end with the current state", () => {
     fc.assert(
       fc.property(life, fc.array(step, { minLength: 10, maxLength: 60 }), (events, schedule) => {
         const moments = momentsOf(events);
-        const told = runReplicas(moments, schedule);
+        const states = runReplicas(moments, schedule);
 
-        for (const [index, each] of told.entries()) {
-          const before = told[index - 1];
+        for (const [index, each] of states.entries()) {
+          const before = states[index - 1];
           if (before === undefined) continue;
           expect(podRules.same(each, before)).toBe(false);
           expect(each.resourceVersion).toBeGreaterThanOrEqual(before.resourceVersion);
           if (each.uid === before.uid) expect(before.deleted).toBe(false);
         }
         const last = moments.at(-1)!;
-        const end = told.at(-1);
+        const end = states.at(-1);
         if ("uid" in last) expect(end).toMatchObject({ uid: last.uid, podIp: `ip-${last.version}`, deleted: false });
         else if (end !== undefined) expect(end.deleted).toBe(true);
       }),
@@ -337,10 +340,10 @@ describe("two replicas that see the same world, each a different way behind", ()
     return moments;
   }
 
-  type Scheduled = { readonly replica: number; readonly do: string; readonly by: number };
+  type Scheduled = { readonly replica: number; readonly kind: string; readonly by: number };
 
   function runReplicas(moments: readonly Moment[], schedule: readonly Scheduled[]): PodState[] {
-    const told: PodState[] = [];
+    const states: PodState[] = [];
     let bucket: Published<PodState> | undefined;
     const replicas = [0, 1].map(() => ({ seen: -1, bucket }));
 
@@ -368,24 +371,24 @@ describe("two replicas that see the same world, each a different way behind", ()
         podRules,
       );
       for (const planned of steps) {
-        if (planned.do === "forget" || planned.expectedRevision !== bucket?.revision) continue;
+        if (planned.kind === "forget" || planned.expectedRevision !== bucket?.revision) continue;
         bucket = { key: KEY, state: planned.state, revision: (bucket?.revision ?? 0) + 1 };
-        told.push(planned.state);
+        states.push(planned.state);
       }
     };
 
     for (const each of schedule) {
       const replica = replicas[each.replica]!;
-      if (each.do === "catch up") replica.seen = Math.min(moments.length - 1, replica.seen + each.by);
-      if (each.do.startsWith("look")) replica.bucket = bucket;
-      if (each.do.endsWith("pass")) pass(replica);
+      if (each.kind === "catch up") replica.seen = Math.min(moments.length - 1, replica.seen + each.by);
+      if (each.kind.startsWith("look")) replica.bucket = bucket;
+      if (each.kind.endsWith("pass")) pass(replica);
     }
     for (const replica of replicas) {
       replica.seen = moments.length - 1;
       replica.bucket = bucket;
       pass(replica);
     }
-    return told;
+    return states;
   }
 });
 
@@ -398,7 +401,7 @@ describe("the end of a thing", () => {
     ["another thing of the same version", { uid: "u0", resourceVersion: 10 }, true],
     ["a later thing", { uid: "u2", resourceVersion: 11 }, true],
   ])("is published when the record shows %s: %s, %s", (_title, part, expected) => {
-    expect(isEndTold(state(), part === undefined ? undefined : state(part))).toBe(expected);
+    expect(isEndPublished(state(), part === undefined ? undefined : state(part))).toBe(expected);
   });
 });
 
@@ -420,11 +423,11 @@ describe("another thing of the name", () => {
   const other = { uid: "u2", resourceVersion: 10, createdAtMs: NOW - 1000 };
 
   it("is published when it is newer by version, by creation or by a later list, and not when it is equal", () => {
-    expect(plan({ seen: other, told: {} })).toEqual([]);
-    expect(plan({ seen: { ...other, resourceVersion: 11 }, told: {} })).toHaveLength(1);
-    expect(plan({ seen: { ...other, createdAtMs: NOW - 999 }, told: {} })).toHaveLength(1);
-    expect(plan({ seen: other, told: {}, listedAtMs: NOW - 1000 + MINUTE })).toEqual([]);
-    expect(plan({ seen: other, told: {}, listedAtMs: NOW - 999 + MINUTE })).toHaveLength(1);
+    expect(plan({ seen: other, published: {} })).toEqual([]);
+    expect(plan({ seen: { ...other, resourceVersion: 11 }, published: {} })).toHaveLength(1);
+    expect(plan({ seen: { ...other, createdAtMs: NOW - 999 }, published: {} })).toHaveLength(1);
+    expect(plan({ seen: other, published: {}, listedAtMs: NOW - 1000 + MINUTE })).toEqual([]);
+    expect(plan({ seen: other, published: {}, listedAtMs: NOW - 999 + MINUTE })).toHaveLength(1);
   });
 });
 

@@ -9,13 +9,13 @@ export type Stated = {
   readonly observedAtMs: number;
 };
 
-/** A state as it should be told. */
+/** A state as it should be published. */
 export type Desired<State> = { readonly key: string; readonly state: State; readonly createdAtMs: number };
 
-/** A state as it is told now. */
+/** A state as it is published now. */
 export type Published<State> = { readonly key: string; readonly state: State; readonly revision: number };
 
-/** The last that was seen of a thing that is gone, while its end may still have to be told. */
+/** The last observation of an object that is gone and whose end may still have to be published. */
 export type Removed<State> = { readonly key: string; readonly state: State };
 
 /** How far an informer has seen. */
@@ -30,29 +30,29 @@ export type PublishSnapshot<State> = {
   readonly nowMs: number;
   readonly sight: Sight;
   readonly desired: readonly Desired<State>[];
-  /** Things that were seen to go; none of them is desired. */
+  /** Removed objects; none of them is desired. */
   readonly removed?: readonly Removed<State>[];
   readonly published: readonly Published<State>[];
 };
 
 export type PublishPolicy = {
-  /** How long the state of a thing that is gone is kept for those who come late. */
+  /** How long the state of a removed object is kept for late readers. */
   readonly keepDeletedMs: number;
 };
 
-/** What differs between kinds of things. */
+/** The rules of one kind of object. */
 export type PublishRules<State> = {
-  /** The state to tell when one is told already. `newer`: the desired one was seen at a later time than the published one. */
+  /** The state to publish in place of another one. `newer`: the desired one was observed later than the published one. */
   merge(both: { readonly published: State; readonly desired: State; readonly newer: boolean }): State;
-  /** The last word about a thing that is gone, from the last that is known of it. */
+  /** The final state of a removed object, from its last known one. */
   gone(last: State): State;
-  /** True when telling the other would tell nothing new; versions and times do not count. */
+  /** True when the other state adds nothing; versions and times do not count. */
   same(one: State, other: State): boolean;
 };
 
 export type PublishStep<State> =
   | {
-      readonly do: "put";
+      readonly kind: "put";
       readonly key: string;
       readonly state: State;
       /** Undefined: the key must not exist. */
@@ -60,7 +60,7 @@ export type PublishStep<State> =
       readonly because: "new" | "changed" | "replaced" | "gone";
     }
   | {
-      readonly do: "forget";
+      readonly kind: "forget";
       readonly key: string;
       readonly expectedRevision: number;
       readonly because: "kept-long-enough";
@@ -70,13 +70,13 @@ export type PublishStep<State> =
 const CLOCK_DIFFERENCE_MS = 60_000;
 
 /**
- * What has to be written so that what is published is what is.
+ * Plans the writes that make the published states equal to the observed ones.
  *
- * Several watchers publish at once and none leads, so each must be able to tell that it is behind: a state is replaced only by one that was seen later, and a
- * thing that is published but not seen is declared gone only by a watcher that has seen further than the published state. Resource versions tell what is later.
- * They start anew when a cluster is rebuilt or restored, so an object that was created, or a list that was asked for, after the published state was observed is later, too.
+ * Several watchers publish concurrently without a leader, so each must detect that it is behind. A state is replaced only by one that was observed later. A
+ * published object that is not observed is declared gone only by a watcher that has observed more than the published state. Resource versions order
+ * observations. They restart when a cluster is rebuilt or restored, so an object created, or a list requested, after the published observation is later, too.
  *
- * What was seen to go is told with the last that was seen of it, before what has taken its name since: its end may be what somebody waits for.
+ * A removed object is published with its last observation before its successor of the same name, since a reader may wait for its end.
  */
 export function planPublish<State extends Stated>(
   snapshot: PublishSnapshot<State>,
@@ -107,17 +107,17 @@ function planKey<State extends Stated>(
   rules: PublishRules<State>,
 ): PublishStep<State> | undefined {
   const put = (because: "new" | "changed" | "replaced" | "gone", state: State): PublishStep<State> => ({
-    do: "put",
+    kind: "put",
     key: published?.key ?? desired?.key ?? removed[0]?.key ?? "",
     state: { ...state, observedAtMs: nowMs },
     expectedRevision: published?.revision,
     because,
   });
-  const untold = removed
+  const unpublished = removed
     .map((each) => each.state)
     .sort((one, other) => one.resourceVersion - other.resourceVersion)
-    .find((each) => !isEndTold(each, published?.state));
-  if (untold !== undefined) return put("gone", rules.gone(lastOf(untold, published?.state, rules)));
+    .find((each) => !isEndPublished(each, published?.state));
+  if (unpublished !== undefined) return put("gone", rules.gone(lastOf(unpublished, published?.state, rules)));
   if (published === undefined) return desired === undefined ? undefined : put("new", desired.state);
   const { key, state, revision } = published;
   if (desired !== undefined) {
@@ -126,7 +126,7 @@ function planKey<State extends Stated>(
   }
   if (state.deleted) {
     if (nowMs < state.observedAtMs + policy.keepDeletedMs) return undefined;
-    return { do: "forget", key, expectedRevision: revision, because: "kept-long-enough" };
+    return { kind: "forget", key, expectedRevision: revision, because: "kept-long-enough" };
   }
   if (desired === undefined && isNewerSight(sight, state.resourceVersion, state.observedAtMs)) {
     return put("gone", rules.gone(state));
@@ -134,13 +134,13 @@ function planKey<State extends Stated>(
   return undefined;
 }
 
-/** True when what is published says that a thing is gone, or tells of a later one of that name. */
-export function isEndTold(last: Stated, published: Stated | undefined): boolean {
+/** True when the published state says that the object is gone, or belongs to a later one of that name. */
+export function isEndPublished(last: Stated, published: Stated | undefined): boolean {
   if (published === undefined) return false;
   return published.uid === last.uid ? published.deleted : published.resourceVersion >= last.resourceVersion;
 }
 
-/** The last that is known of a thing, by us or by those who have published it. */
+/** The last known state of an object, ours or the published one. */
 function lastOf<State extends Stated>(last: State, published: State | undefined, rules: PublishRules<State>): State {
   if (published?.uid !== last.uid) return last;
   return rules.merge({ published, desired: last, newer: last.resourceVersion >= published.resourceVersion });
@@ -158,7 +158,7 @@ function isNewer<State extends Stated>(
   return state.resourceVersion > published.resourceVersion || createdAtMs > published.observedAtMs || listedLater;
 }
 
-/** True when the sight goes beyond an observation: what was there then and is not seen is gone. */
+/** True when the sight is later than an observation: an object of then that is not seen is gone. */
 export function isNewerSight(sight: Sight, resourceVersion: number, observedAtMs: number): boolean {
   return sight.version >= resourceVersion || sight.listedAtMs > observedAtMs + CLOCK_DIFFERENCE_MS;
 }

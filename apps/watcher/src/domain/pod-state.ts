@@ -27,7 +27,7 @@ export type WatchedPod = {
 /** A pod that is gone from the API server, as it was seen last. */
 export type RemovedPod = { readonly pod: WatchedPod; readonly removedAtMs: number };
 
-/** What is told about a pod. */
+/** The published state of a pod. */
 export type PodState = Stated & {
   readonly owner: Owner;
   readonly component: string;
@@ -89,7 +89,7 @@ export function buildPodState(
   return { state, reevaluateAtMs: verdict.reevaluateAtMs };
 }
 
-/** The last state of a pod that is gone, as of its removal: what time would have made of it later did not happen. */
+/** The last state of a removed pod, as of its removal: later time limits do not apply. */
 export function buildRemovedState(
   { pod, removedAtMs }: RemovedPod,
   policy: { readonly startGraceMs: number; readonly nodeGraceMs: number },
@@ -101,7 +101,7 @@ export const podRules: PublishRules<PodState> = {
   merge: ({ published, desired, newer }) => {
     if (!newer) return published;
     if (published.uid !== desired.uid || !isFinal(published.health)) return desired;
-    // An outcome was told, and somebody may have acted on it.
+    // A published outcome is final: a reader may have acted on it.
     const { health, reason, message, exitCode = desired.exitCode } = published;
     return { ...desired, health, reason, message, exitCode };
   },

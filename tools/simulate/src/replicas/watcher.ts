@@ -46,8 +46,8 @@ export async function runWatcher(world: World, replica: Replica, informers: Inte
     <State>(kind: "pods" | "nodes", side: Publication<State>) =>
     async (step: PublishStep<State>): Promise<WriteOutcome> => {
       const outcome = await side.write(step);
-      if (outcome === "lost" || outcome === "failed") observer.again(kind, step.key);
-      logger.info({ key: step.key, do: step.do, because: step.because, outcome }, "published");
+      if (outcome === "lost" || outcome === "failed") observer.recheck(kind, step.key);
+      logger.info({ key: step.key, do: step.kind, because: step.because, outcome }, "published");
       return outcome;
     };
   const missing = (): string | undefined => {
@@ -64,7 +64,7 @@ export async function runWatcher(world: World, replica: Replica, informers: Inte
     writeNode: writing("nodes", nodeSide),
     writeMark: ({ atMs, expectedRevision, because }) =>
       markSide.write({
-        do: "put",
+        kind: "put",
         key: bucketKeys.nodesComplete,
         state: { atMs },
         expectedRevision,

@@ -19,7 +19,7 @@ export type ClusterApiAccess = {
   read(deployment: string, signal: AbortSignal): Promise<Held>;
   /** A conflict when the MachineDeployment has changed since it was read. */
   write(held: Held, holdings: Holdings, signal: AbortSignal): Promise<void>;
-  /** As `write`, again when somebody else wrote first. `decide` is asked anew each time, and returns what it was given when there is nothing to change. */
+  /** As `write`, retried on a conflict. `decide` is called for each attempt, and returns its argument when there is nothing to change. */
   change(
     deployment: string,
     signal: AbortSignal,

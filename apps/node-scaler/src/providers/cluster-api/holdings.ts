@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import type { KubeObject } from "@muster/kube";
 
-/** On a MachineDeployment: which nodes it has machines for, as JSON: name of the node -> name of the machine, or null as long as there is none. */
+/** On a MachineDeployment: the machine of each node, as JSON: name of the node -> name of the machine, or null until it has one. */
 export const NODES_ANNOTATION = "muster.dev/nodes";
 /** On a MachineDeployment: whose it is. */
 export const CONTROLLER_ANNOTATION = "muster.dev/controller";
@@ -9,7 +9,7 @@ export const CONTROLLER_ANNOTATION = "muster.dev/controller";
 export const DELETE_ANNOTATION = "cluster.x-k8s.io/delete-machine";
 
 /** All names stand in one annotation, and Kubernetes takes 256 KiB of annotations an object. */
-export const NODES_MAX = 1000;
+export const MAX_NODES = 1000;
 
 /** Node -> its machine; null: none yet. The size of it is the number of replicas. */
 export type Holdings = Readonly<Record<string, string | null>>;
@@ -19,8 +19,8 @@ export type MachineDeployment = KubeObject & {
 };
 
 /**
- * What the scaler holds of a MachineDeployment. Throws invalid_request for one that it must not scale: one of another controller, one with machines that it did not
- * make, or one that would end any machine and not the newest when a node is given up before its machine is known.
+ * What the scaler holds of a MachineDeployment. Throws invalid_request for one that it must not scale: one of another controller, one with machines that it
+ * did not make, or one that would end any machine and not the newest when a node is given up before its machine is known.
  */
 export function readHoldings(deployment: MachineDeployment, controller: string): Holdings {
   const { metadata, spec } = deployment;
@@ -45,7 +45,7 @@ export function readHoldings(deployment: MachineDeployment, controller: string):
   );
 }
 
-/** The patch that makes a MachineDeployment what these holdings say; it is refused when somebody has changed the MachineDeployment meanwhile. */
+/** The patch that applies these holdings to a MachineDeployment; a concurrent change makes the API server refuse it. */
 export function buildHoldingsPatch(deployment: MachineDeployment, holdings: Holdings, controller: string): object {
   return {
     metadata: {

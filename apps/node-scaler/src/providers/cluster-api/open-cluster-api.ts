@@ -6,7 +6,7 @@ import type { PoolPolicy } from "../../domain/pool.ts";
 import { providerCall } from "../provider-call.ts";
 import type { Boot, Instance, NodeProvider, Started } from "../provider.ts";
 import { clusterApiAccess, type ClusterApiAccess, replicasOf } from "./access.ts";
-import { NODES_MAX, withoutNode } from "./holdings.ts";
+import { MAX_NODES, withoutNode } from "./holdings.ts";
 import { idOf, planMachines } from "./plan-machines.ts";
 import type { ClusterApiSettings, DeploymentSettings } from "./settings.ts";
 
@@ -35,8 +35,8 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
     if (chosen === undefined) throw new Error("no MachineDeployment was chosen out of some");
     await access.change(chosen.name, signal, (holdings) => {
       if (boot.nodeName in holdings) return holdings;
-      if (Object.keys(holdings).length >= NODES_MAX) {
-        throwFault({ code: "limit_exceeded", what: `nodes of ${chosen.name}`, limit: NODES_MAX, retryAfterMs: 0 });
+      if (Object.keys(holdings).length >= MAX_NODES) {
+        throwFault({ code: "limit_exceeded", what: `nodes of ${chosen.name}`, limit: MAX_NODES, retryAfterMs: 0 });
       }
       return { ...holdings, [boot.nodeName]: null };
     });

@@ -19,7 +19,7 @@ describe("machines", () => {
     expect(planMachines(deployment, holdings, [machine("m")]).holdings).toBe(holdings);
   });
 
-  it("are given to nobody once they are going", () => {
+  it("are not assigned once they are being deleted", () => {
     const going = [
       machine("m", { annotations: { [DELETE_ANNOTATION]: "true" } }),
       machine("mm", { deletionTimestamp: new Date(0) }),
@@ -33,12 +33,12 @@ describe("machines", () => {
     ]);
   });
 
-  it("that are gone are not listed for their node, and what comes in their place is nobody's", () => {
+  it("that are gone are not listed for their node, and their replacements are not assigned", () => {
     const { instances } = planMachines(deployment, { n1: "gone" }, [machine("m", {}, { phase: "Running" })]);
     expect(instances).toMatchObject([{ instanceId: "large/m", nodeName: "", state: "running" }]);
   });
 
-  it("tell their node, their addresses and that they have failed", () => {
+  it("list their node, their addresses and their failure", () => {
     const status = { phase: "Failed", nodeRef: { name: "k" }, addresses: [{ address: "10.0.0.1" }] };
     const { instances } = planMachines(deployment, { n1: "m" }, [machine("m", {}, status)]);
     expect(instances).toMatchObject([

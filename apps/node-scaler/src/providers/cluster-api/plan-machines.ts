@@ -17,8 +17,8 @@ export type MachinesPlan = {
 };
 
 /**
- * Gives each node that waits for one a machine that nobody has, the oldest first, and says what there is. A node whose machine is gone is not listed: the one that the
- * MachineSet makes in its place is a new machine, and nobody's.
+ * Assigns each waiting node an unassigned machine, the oldest first, and lists the instances. A node whose machine is gone is not listed: the replacement
+ * that the MachineSet creates is a new, unassigned machine.
  */
 export function planMachines(
   deployment: { readonly name: string; readonly zone: string | undefined },

@@ -8,7 +8,7 @@ export const clusterApiSettings = z.strictObject({
   controller: controllerName,
   /** Of the MachineDeployments. */
   namespace: kubernetesName,
-  /** What each of them makes. They belong to the scaler alone: nobody else sets their replicas. */
+  /** What each of them makes. The scaler owns their replicas. */
   deployments: z
     .array(
       z.strictObject({

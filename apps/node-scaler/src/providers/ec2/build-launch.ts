@@ -5,7 +5,7 @@ import type { Boot } from "../provider.ts";
 import type { Subnet } from "./plan-subnets.ts";
 import type { Ec2Settings } from "./settings.ts";
 
-/** Tag that tells the instances of one scaler from those of others in the account. */
+/** Tag that distinguishes the instances of one scaler from those of others in the account. */
 export const CONTROLLER_TAG = "muster.dev/controller";
 export const POOL_TAG = "muster.dev/pool";
 
@@ -33,7 +33,8 @@ export function buildLaunch(
         ...(settings.securityGroups.length === 0 ? {} : { Groups: [...settings.securityGroups] }),
       },
     ],
-    // The instance's own data needs a token and goes no further than one hop, so that pods read neither its credentials nor the bootstrap token in its user data.
+    // The instance's own data needs a token and goes no further than one hop, so that pods read neither its credentials nor the bootstrap token in its user
+    // data.
     MetadataOptions: { HttpTokens: "required", HttpPutResponseHopLimit: 1 },
     InstanceInitiatedShutdownBehavior: "terminate",
     TagSpecifications: [

@@ -5,9 +5,12 @@ import type { Boot } from "../provider.ts";
 const NAMES = ["NODE_NAME", "POOL", "NODE_LABELS", "NODE_TAINTS", "BOOTSTRAP_TOKEN"] as const;
 
 /** The largest that EC2 takes, before it is encoded. */
-export const USER_DATA_MAX_BYTES = 16 * 1024;
+export const MAX_USER_DATA_BYTES = 16 * 1024;
 
-/** What an instance runs when it boots. Throws invalid_request for a name that is not known, and for what is too large. `token`: made for this node, for joining the cluster; whoever reads the user data can use it until it expires. */
+/**
+ * The user data of an instance. Throws invalid_request for an unknown placeholder and for text that is too large. Anyone who can read it can use `token`,
+ * made for this node, until it expires.
+ */
 export function buildUserData(template: string, boot: Boot, token: string): string {
   const values: Readonly<Record<(typeof NAMES)[number], string>> = {
     NODE_NAME: boot.nodeName,
@@ -30,8 +33,8 @@ export function buildUserData(template: string, boot: Boot, token: string): stri
     }
     return values[known];
   });
-  if (Buffer.byteLength(text) > USER_DATA_MAX_BYTES) {
-    throwFault({ code: "limit_exceeded", what: "bytes of user data", limit: USER_DATA_MAX_BYTES, retryAfterMs: 0 });
+  if (Buffer.byteLength(text) > MAX_USER_DATA_BYTES) {
+    throwFault({ code: "limit_exceeded", what: "bytes of user data", limit: MAX_USER_DATA_BYTES, retryAfterMs: 0 });
   }
   return text;
 }

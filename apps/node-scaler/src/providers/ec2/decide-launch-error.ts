@@ -29,7 +29,7 @@ const BY_CODE: Readonly<Record<string, LaunchVerdict["kind"]>> = {
   ThrottlingException: "throttled",
 };
 
-/** `Unsupported` means two things: a zone without the type, or a type that cannot be had like this anywhere; only its text tells which. */
+/** `Unsupported` means a zone without the type, or a type that is available nowhere in this form; only its text distinguishes the two. */
 export function decideLaunchError(code: string, message: string): LaunchVerdict {
   if (code === "Unsupported") return { kind: /availability zone/i.test(message) ? "other-zone" : "unsupported" };
   return { kind: BY_CODE[code] ?? "other" };

@@ -31,7 +31,7 @@ export async function listInstances(
   return found.flatMap((instance) => readInstance(instance, losses) ?? []);
 }
 
-/** The live instance of a node, without what is to become of it. Undefined: there is none. */
+/** The live instance of a node. Undefined: none exists. */
 export async function findInstance(
   client: EC2Client,
   { controller, nodeName }: { readonly controller: string; readonly nodeName: string },

@@ -30,7 +30,7 @@ async function findUnknownTypes(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const unknown: string[] = [];
-  // Each by itself: an answer that names what is wrong does so in words alone. And not all at once, or they would be too many for the region.
+  // One by one: an error names its cause in its text only, and concurrent requests would exceed the rate limit of the region.
   for (const name of names) {
     const query = new DescribeInstanceTypesCommand({ InstanceTypes: [name as never] });
     try {

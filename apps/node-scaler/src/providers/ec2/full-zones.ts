@@ -1,6 +1,6 @@
 type Kind = { readonly instanceType: string; readonly spot: boolean };
 
-/** Which zones had no room for which kind of instance, so that each node of a batch does not find it out anew. Spot and on-demand are apart. */
+/** Zones without room for a kind of instance, spot and on-demand separately, so that the other nodes of a batch skip them. */
 export type FullZones = {
   has(kind: Kind, zone: string): boolean;
   /** Marking again while it is remembered does not make it longer: the zone has to be tried again some time. */

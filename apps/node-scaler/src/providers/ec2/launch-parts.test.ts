@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Boot } from "../provider.ts";
-import { buildUserData, USER_DATA_MAX_BYTES } from "./build-user-data.ts";
+import { buildUserData, MAX_USER_DATA_BYTES } from "./build-user-data.ts";
 import { decideLaunchError } from "./decide-launch-error.ts";
 import { newestImage } from "../newest-image.ts";
 import { buildImageFilters, readImages } from "./find-image.ts";
@@ -32,7 +32,7 @@ describe("user data", () => {
 
   it("is refused with a name that is not known, and when it is too large", () => {
     expect(() => buildUserData("${MUSTER_NAME}", boot, "")).toThrow("userData: names ${MUSTER_NAME}; there are");
-    expect(() => buildUserData("x".repeat(USER_DATA_MAX_BYTES + 1), boot, "")).toThrow("bytes of user data");
+    expect(() => buildUserData("x".repeat(MAX_USER_DATA_BYTES + 1), boot, "")).toThrow("bytes of user data");
   });
 });
 
@@ -103,7 +103,7 @@ describe("instances", () => {
     ["running", "running"],
     ["shutting-down", "stopping"],
     ["stopping", "stopping"],
-    // There for as long as nobody ends it.
+    // It exists until it is terminated.
     ["stopped", "running"],
     ["terminated", undefined],
   ] as const)("that are %s to EC2 are %s", (name, state) => {

@@ -25,11 +25,11 @@ export type Ec2Deps = {
   readonly wallNow: () => number;
   /** How long a zone that was full is not tried. */
   readonly unavailableMs: number;
-  /** A token made for this node. Whoever has it may join the cluster, as any node and any number of times, until it expires. */
+  /** A token made for this node. Its holder may join the cluster, as any node and any number of times, until it expires. */
   readonly mintToken: (nodeName: string, signal: AbortSignal) => Promise<string>;
 };
 
-const ATTEMPTS_MAX = 3;
+const MAX_ATTEMPTS = 3;
 /** The instance, or what belongs to it. */
 const NOT_THERE = /\.(NotFound|Malformed)$/;
 
@@ -46,7 +46,7 @@ export async function openEc2({
   const template = await readFile(settings.userDataFile, "utf8");
   const client = new EC2Client({
     region: settings.region,
-    maxAttempts: ATTEMPTS_MAX,
+    maxAttempts: MAX_ATTEMPTS,
     requestHandler: new NodeHttpHandler({ connectionTimeout: timeoutMs, requestTimeout: timeoutMs }),
     ...(settings.endpoint === undefined ? {} : { endpoint: settings.endpoint }),
   });

@@ -7,14 +7,14 @@ export type Subnet = {
   readonly isPublic: boolean;
 };
 
-export type SubnetWish = {
+export type SubnetRequest = {
   /** Undefined: any. */
   readonly zone: string | undefined;
   readonly privateIpOnly: boolean;
 };
 
-/** The subnets to try one after another: most free addresses first, so that none fills up before the others. Empty: there is no room for such an instance. */
-export function planSubnets(subnets: readonly Subnet[], wish: SubnetWish): readonly Subnet[] {
+/** The subnets to try one after another: most free addresses first, so that none fills up before the others. Empty: no subnet has room. */
+export function planSubnets(subnets: readonly Subnet[], wish: SubnetRequest): readonly Subnet[] {
   return subnets
     .filter(({ zone }) => wish.zone === undefined || zone === wish.zone)
     .filter(({ isPublic }) => !wish.privateIpOnly || !isPublic)

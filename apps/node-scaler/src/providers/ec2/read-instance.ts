@@ -60,7 +60,7 @@ export function readEventLosses(statuses: readonly InstanceStatus[], nowMs: numb
     statuses.flatMap(({ InstanceId, Events = [] }) => {
       const times = Events.filter(
         ({ Code, Description = "" }) =>
-          // What is over is told of for another week, in its text alone.
+          // A past event is listed for another week; only its text marks it.
           LOSS_EVENTS.includes(Code ?? "") && !/^\[(Completed|Canceled)\]/.test(Description),
       ).flatMap(({ NotBefore }) => NotBefore?.getTime() ?? []);
       const soonest = Math.min(...times);

@@ -4,7 +4,7 @@ import { controllerName } from "../settings-parts.ts";
 const id = (prefix: string) =>
   z.string().regex(new RegExp(`^${prefix}-[0-9a-f]+$`), `has to look like ${prefix}-0a1b2c3d`);
 /** EC2 itself refuses more, and tags that begin with aws: are its own. */
-const TAGS_MAX = 40;
+const MAX_TAGS = 40;
 
 /** The block of a provider of kind `ec2`. Credentials come from where every AWS program looks for them, and never stand here. */
 export const ec2Settings = z.strictObject({
@@ -19,7 +19,7 @@ export const ec2Settings = z.strictObject({
   userDataFile: z.string().min(1),
   tags: z
     .record(z.string().regex(/^(?!aws:)/, "must not begin with aws:"), z.string())
-    .refine((tags) => Object.keys(tags).length <= TAGS_MAX, `${TAGS_MAX} at most`)
+    .refine((tags) => Object.keys(tags).length <= MAX_TAGS, `${MAX_TAGS} at most`)
     .default({}),
   /** For another service that speaks EC2. */
   endpoint: z.url().optional(),

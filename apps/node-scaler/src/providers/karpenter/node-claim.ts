@@ -46,7 +46,10 @@ export function buildNodeClaim(settings: KarpenterSettings, boot: Boot): NodeCla
   };
 }
 
-/** A claim that is being deleted while the scaler has not asked for it is one that its cloud takes back: Karpenter deletes those of interrupted spot instances. */
+/**
+ * A claim that is being deleted while the scaler has not asked for it is one that its cloud takes back: Karpenter deletes those of interrupted spot
+ * instances.
+ */
 export function readNodeClaim(claim: NodeClaim): Instance {
   const { metadata, status } = claim;
   const deletedAt = metadata?.deletionTimestamp;

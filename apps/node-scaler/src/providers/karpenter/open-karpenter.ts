@@ -20,8 +20,8 @@ export type KarpenterDeps = {
   readonly timeoutMs: number;
 };
 
-const LOOK_AGAIN_MS = 250;
-/** A launch that takes longer is looked at in the list, and nobody waits for it. */
+const POLL_MS = 250;
+/** The call returns without the outcome of a longer launch; the list shows it later. */
 const LAUNCH_WAIT_MS = 5_000;
 
 /** Nodes that Karpenter makes: one NodeClaim of its own each, outside of every NodePool. */
@@ -30,7 +30,7 @@ export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDep
   const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>
     providerCall({ doing, timeoutMs, outer }, kubeFault, body);
 
-  /** Undefined: there is none of this name. Throws already_exists for somebody else's. */
+  /** Undefined: no NodeClaim has this name. Throws already_exists for one of another controller. */
   const find = async (nodeName: string, signal: AbortSignal): Promise<NodeClaim | undefined> => {
     const claim = await unlessMissing(calls.get<NodeClaim>(NODE_CLAIMS, nodeName, { signal }));
     if (claim === undefined || claim.metadata?.labels?.[CONTROLLER_LABEL] === settings.controller) return claim;
@@ -101,7 +101,7 @@ async function awaitLaunch(
       return { kind: "no-capacity", zone: boot.zone, subnet: undefined, message };
     }
     if (isLaunched(claim)) return { ...started, zone: readNodeClaim(claim).zone ?? started.zone };
-    await pause(LOOK_AGAIN_MS, signal);
+    await pause(POLL_MS, signal);
   }
   outer.throwIfAborted();
   return started;

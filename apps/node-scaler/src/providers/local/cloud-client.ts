@@ -29,11 +29,11 @@ export type CloudRefusal = {
 };
 
 const RETRY_AFTER_MS = 1_000;
-const RETRY_AFTER_MAX_MS = 10 * 60_000;
+const MAX_RETRY_AFTER_MS = 10 * 60_000;
 
 /**
- * Sends one request. Throws `unavailable` (429, 5xx, or nobody there), `deadline_exceeded`, and `internal` for an answer that is none; when the signal aborts, its reason.
- * After any of these the request may have taken effect.
+ * Sends one request. Throws `unavailable` (429, 5xx, or no connection), `deadline_exceeded`, `internal` for a malformed answer, and the signal's reason when
+ * it aborts. After any of these the request may have taken effect.
  */
 export async function callCloud<Shape extends z.ZodType>(
   cloud: CloudAddress,
@@ -97,5 +97,5 @@ function cloudFault(
 /** Seconds, as HTTP says them; anything else counts as one. */
 function retryAfter(header: string | null): number {
   const ms = Number(header ?? Number.NaN) * 1_000;
-  return ms > 0 ? Math.min(ms, RETRY_AFTER_MAX_MS) : RETRY_AFTER_MS;
+  return ms > 0 ? Math.min(ms, MAX_RETRY_AFTER_MS) : RETRY_AFTER_MS;
 }

@@ -12,7 +12,7 @@ import {
   step,
   type Run,
 } from "../../../test/random-world.ts";
-import { buildDemand, DEMAND_NEEDS_MAX } from "./build-demand.ts";
+import { buildDemand, MAX_DEMAND_NEEDS } from "./build-demand.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { roomFor } from "./fit.ts";
 import { knownReservation } from "../ledger/ledger.ts";
@@ -21,8 +21,8 @@ import { buildMachines, withCompleteness } from "../ledger/machines.ts";
 /** A world of two pools of one node each, both held, and these requests behind. */
 function waiting(requests: readonly ReservationRequest[]): Run {
   const run = startRun([nodeOf("a0", "a"), nodeOf("b0", "b")]);
-  step(run, { do: "reserve", request: requestOf("h", ["a", "b"], { owner: ownerOf("h", "lease") }) });
-  for (const request of requests) step(run, { do: "reserve", request });
+  step(run, { kind: "reserve", request: requestOf("h", ["a", "b"], { owner: ownerOf("h", "lease") }) });
+  for (const request of requests) step(run, { kind: "reserve", request });
   return run;
 }
 
@@ -79,18 +79,18 @@ describe("what waits for machines", () => {
       expect(list(waiting(requests), pools, limit)).toMatchObject({ ids, more });
     });
 
-  it("is told with how much room is left for each kind that has a limit", () => {
+  it("has the room that is left for each kind with a limit", () => {
     const run = waiting([job("j1", ["a"], 2), requestOf("x", ["a"])]);
     const rooms = () => buildDemand(run.world, policy, run.nowMs, { pools: [], limit: 1 }).rooms;
     expect(rooms()).toEqual([{ ownerKind: "job", room: 2 }]);
-    step(run, { do: "node", facts: nodeOf("a1", "a") });
+    step(run, { kind: "node", facts: nodeOf("a1", "a") });
     expect(rooms()).toEqual([{ ownerKind: "job", room: 1 }]);
   });
 
   it("is nothing of a kind that has as many as its limit allows", () => {
     const run = waiting([job("j1", ["a"], 1)]);
-    step(run, { do: "node", facts: nodeOf("a1", "a") });
-    step(run, { do: "reserve", request: job("j2", ["a"], 1) });
+    step(run, { kind: "node", facts: nodeOf("a1", "a") });
+    step(run, { kind: "reserve", request: job("j2", ["a"], 1) });
     expect(list(run)).toMatchObject({ ids: [], more: 0 });
   });
 
@@ -105,13 +105,13 @@ describe("what waits for machines", () => {
     const run = startRun(Array.from({ length: 1000 }, (_, number) => nodeOf(`a${number}`, "a")));
     for (let id = 0; id < 6; id += 1)
       step(run, {
-        do: "reserve",
+        kind: "reserve",
         request: requestOf(
           id,
           Array.from({ length: 1000 }, () => "a"),
         ),
       });
-    expect(DEMAND_NEEDS_MAX).toBe(4000);
+    expect(MAX_DEMAND_NEEDS).toBe(4000);
     expect(list(run)).toMatchObject({ ids: ["o1", "o2", "o3", "o4"], more: 1 });
   });
 });

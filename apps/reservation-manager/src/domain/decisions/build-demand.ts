@@ -13,8 +13,8 @@ export type DemandRequest = {
 };
 
 /**
- * What waits for machines, in queue order; `more` counts what would be in the list as well if it were longer. `rooms`: by kind with a concurrency limit, how many more of
- * it may be granted.
+ * What waits for machines, in queue order; `more` counts what would be in the list as well if it were longer. `rooms`: by kind with a concurrency limit, how
+ * many more of it may be granted.
  */
 export type DemandList = {
   readonly reports: readonly { readonly reservation: Reservation; readonly because: WaitReason | undefined }[];
@@ -23,11 +23,11 @@ export type DemandList = {
 };
 
 /** Needs of all listed reservations together: with the longest names that there are they still fit into one message. */
-export const DEMAND_NEEDS_MAX = 4000;
+export const MAX_DEMAND_NEEDS = 4000;
 
 /**
- * What further machines could bring forward. Of a kind with a concurrency limit that is as many as the limit leaves room for, since what comes behind them waits
- * for a release and not for machines. The cost is that of the sets of pools that are needed and of what is listed, not that of what waits.
+ * What further machines could bring forward. Of a kind with a concurrency limit that is as many as the limit leaves room for, since what comes behind them
+ * waits for a release and not for machines. The cost is that of the sets of pools that are needed and of what is listed, not that of what waits.
  */
 export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, request: DemandRequest): DemandList {
   const { ledger } = world;
@@ -63,7 +63,7 @@ type Turn = { readonly waiting: WaitingClass; readonly heads: WaitingKind["heads
 function listInOrder(ledger: Ledger, parts: readonly Part[], limit: number): readonly Reservation[] {
   const listed: Reservation[] = [];
   const listedByKind = new Map<string, number>();
-  let needsLeft = DEMAND_NEEDS_MAX;
+  let needsLeft = MAX_DEMAND_NEEDS;
   let turns = SortedMap.from(
     comparePlaces,
     parts.flatMap(({ heads }) => turnsOf(heads)),

@@ -9,7 +9,7 @@ function runOf(nodes: readonly NodeFacts[], ...requests: readonly ReservationReq
   const run = startRun(nodes);
   for (const request of requests) {
     run.nowMs += 1;
-    step(run, { do: "reserve", request });
+    step(run, { kind: "reserve", request });
   }
   return run;
 }
@@ -30,7 +30,7 @@ it("names who holds machines of the pool, most machines first, and why its other
       ...["a1", "a2", "a3"].map((name) => nodeOf(name, "a")),
       nodeOf("a4", "a", { ready: false, schedulable: false }),
       nodeOf("a5", "a", { schedulable: false }),
-      nodeOf("a6", "a", { occupants: [ownerOf("stranger")] }),
+      nodeOf("a6", "a", { occupants: [ownerOf("foreign")] }),
       nodeOf("b1", "b", { ready: false }),
     ],
     requestOf("one", ["a"]),
@@ -51,7 +51,7 @@ it("names who holds machines of the pool, most machines first, and why its other
         listed: [
           { node: "a4", reason: "NOT_READY", occupant: undefined },
           { node: "a5", reason: "CORDONED", occupant: undefined },
-          { node: "a6", reason: "OCCUPIED", occupant: ownerOf("stranger") },
+          { node: "a6", reason: "OCCUPIED", occupant: ownerOf("foreign") },
         ],
         more: 0,
       },
@@ -65,7 +65,7 @@ it("names who holds machines of the pool, most machines first, and why its other
 
 it("names the owner of a machine whose node is lost", () => {
   const run = runOf([nodeOf("a1", "a"), nodeOf("a2", "a")], requestOf("one", ["a", "a"]), requestOf("x", ["a"]));
-  step(run, { do: "lose", node: "a1" });
+  step(run, { kind: "lose", node: "a1" });
   expect(explain(run, "x").pools).toMatchObject([
     { capacity: 1, held: 1, holders: { listed: [holder("one", 1, 2, 1)] } },
   ]);
@@ -94,7 +94,7 @@ it("says how many are ahead, by priority", () => {
   expect(explain(run, "x").message).toContain("; 3 requests ahead of it");
 });
 
-it("lists no more than it may and counts the rest", () => {
+it("lists up to its limit and counts the rest", () => {
   const many = Array.from({ length: 30 }, (_, index) => index + 10);
   const run = runOf(
     [
@@ -114,8 +114,8 @@ it("lists no more than it may and counts the rest", () => {
 
 it("says that it waits behind the hold of an older request, and that the older one has it", () => {
   const run = runOf([nodeOf("a1", "a"), nodeOf("a2", "a")], requestOf("one", ["a"]), requestOf("large", ["a", "a"]));
-  step(run, { do: "wait", ms: policy.holdAfterMs + 1 });
-  step(run, { do: "reserve", request: requestOf("x", ["a"]) });
+  step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+  step(run, { kind: "reserve", request: requestOf("x", ["a"]) });
   expect(explain(run, "x")).toMatchObject({
     because: { code: "HELD_FOR_OLDER", pool: "a", requested: 1, available: 0, ahead: 1 },
     hold: { own: false, reservation: { owner: ownerOf("large") } },

@@ -9,7 +9,7 @@ import { countByPool, type PoolNeed, type Reservation } from "../ledger/reservat
 import type { World } from "../ledger/world.ts";
 
 /** Entries of each list of an explanation: enough to see who is in the way, and small enough for one message. */
-const LISTED_MAX = 20;
+const MAX_LISTED = 20;
 
 /** Says why a reservation waits, and who has what it waits for. Looks at every machine, not at every request. */
 export function buildExplanation(
@@ -77,7 +77,7 @@ function explainPlace(place: Place, { queue }: Ledger): QueuePlace {
   const ahead = places.rank(place);
   const byPriority: { priority: number; requests: number }[] = [];
   let counted = 0;
-  for (let first = places.first(); counted < ahead && first !== undefined && byPriority.length < LISTED_MAX;) {
+  for (let first = places.first(); counted < ahead && first !== undefined && byPriority.length < MAX_LISTED;) {
     const { priority } = first[0];
     const below = firstPlaceOf(priority - 1);
     const until = Math.min(ahead, places.rank(below));
@@ -111,5 +111,5 @@ function byAge(a: Holder, b: Holder): number {
 }
 
 function bounded<Entry>(entries: readonly Entry[]): Bounded<Entry> {
-  return { listed: entries.slice(0, LISTED_MAX), more: Math.max(0, entries.length - LISTED_MAX) };
+  return { listed: entries.slice(0, MAX_LISTED), more: Math.max(0, entries.length - MAX_LISTED) };
 }

@@ -5,8 +5,8 @@ import type { ReleaseRequest } from "./decide-release.ts";
 import type { Owner } from "@muster/names";
 import type { Need } from "../ledger/reservation.ts";
 
-/** One machine a need; more than this in one gang is more likely a mistake than a wish. */
-export const NEEDS_MAX = 1000;
+/** One machine a need; more than this in one gang is more likely a mistake than intended. */
+export const MAX_NEEDS = 1000;
 
 /** What an owner asks for: all of it, or nothing. */
 export type ReservationRequest = {
@@ -22,8 +22,8 @@ export type ReservationRequest = {
 /** What is wrong with a request whatever the ledger says; undefined when nothing is. */
 export function checkRequest({ owner, needs }: ReservationRequest): Fault | undefined {
   if (needs.length === 0) return { code: "invalid_request", field: "needs", reason: "is empty; one need at least" };
-  if (needs.length > NEEDS_MAX)
-    return { code: "limit_exceeded", what: "needs of one reservation", limit: NEEDS_MAX, retryAfterMs: 0 };
+  if (needs.length > MAX_NEEDS)
+    return { code: "limit_exceeded", what: "needs of one reservation", limit: MAX_NEEDS, retryAfterMs: 0 };
   return checkOwner(owner) ?? checkNeeds(needs);
 }
 

@@ -7,10 +7,10 @@ import { reservationOf } from "../ledger/ledger.ts";
 
 const nodes = Array.from({ length: 6 }, (_, index) => nodeOf(`a${index}`, "a"));
 
-/** Requests of one machine each, in this order, all of which name this limit. */
+/** Requests of one machine each, in this order, all with this limit. */
 function runOf(limit: number, ...ids: readonly string[]): Run {
   const run = startRun(nodes);
-  for (const id of ids) step(run, { do: "reserve", request: requestOf(id, ["a"], { concurrencyLimit: limit }) });
+  for (const id of ids) step(run, { kind: "reserve", request: requestOf(id, ["a"], { concurrencyLimit: limit }) });
   return run;
 }
 
@@ -19,46 +19,46 @@ function granted(run: Run): string[] {
   return all.filter(({ grant }) => grant !== undefined).map(({ owner }) => owner.id);
 }
 
-it("lets those that wait go on once a later request names a higher limit, before the request itself", () => {
+it("grants waiting requests once a later request names a higher limit, before the request itself", () => {
   const run = runOf(1, "x", "y", "z");
   expect(granted(run)).toEqual(["ox"]);
-  const verdict = step(run, { do: "reserve", request: requestOf("w", ["a"], { concurrencyLimit: 3 }) });
+  const verdict = step(run, { kind: "reserve", request: requestOf("w", ["a"], { concurrencyLimit: 3 }) });
   expect(granted(run)).toEqual(["ox", "oy", "oz"]);
-  expect(verdict).toMatchObject({ do: "queue", because: "CONCURRENCY_LIMIT" });
+  expect(verdict).toMatchObject({ kind: "queue", because: "CONCURRENCY_LIMIT" });
 });
 
 it("stops those that wait once a later request names a lower limit, and takes nothing from those that hold machines", () => {
   const run = runOf(3, "x", "y", "z", "w");
   expect(granted(run)).toEqual(["ox", "oy", "oz"]);
-  step(run, { do: "reserve", request: requestOf("v", ["a"], { concurrencyLimit: 1 }) });
+  step(run, { kind: "reserve", request: requestOf("v", ["a"], { concurrencyLimit: 1 }) });
   expect(granted(run)).toEqual(["ox", "oy", "oz"]);
-  for (const id of ["x", "y"]) step(run, { do: "release", owner: ownerOf(id) });
+  for (const id of ["x", "y"]) step(run, { kind: "release", owner: ownerOf(id) });
   expect(granted(run)).toEqual(["oz"]);
-  step(run, { do: "release", owner: ownerOf("z") });
+  step(run, { kind: "release", owner: ownerOf("z") });
   expect(granted(run)).toEqual(["ow"]);
 });
 
 it("hears the limit from an owner that asks again, which may be granted by it", () => {
   const run = runOf(1, "x", "y");
-  const again = step(run, { do: "reserve", request: requestOf("y", ["a"], { concurrencyLimit: 2 }) });
-  expect(again).toMatchObject({ do: "answer", sequence: 2 });
+  const again = step(run, { kind: "reserve", request: requestOf("y", ["a"], { concurrencyLimit: 2 }) });
+  expect(again).toMatchObject({ kind: "answer", sequence: 2 });
   expect(granted(run)).toEqual(["ox", "oy"]);
 });
 
 it("is lifted by the limit 0, for those that wait as well", () => {
   const run = runOf(1, "x", "y", "z");
-  step(run, { do: "limit", ownerKind: "session", limit: 0 });
+  step(run, { kind: "limit", ownerKind: "session", limit: 0 });
   expect(granted(run)).toEqual(["ox", "oy", "oz"]);
   expect([...run.world.ledger.limits.keys()]).toEqual([]);
 });
 
 it("needs no new request, and concerns no other kind", () => {
   const run = runOf(1, "x", "y");
-  step(run, { do: "limit", ownerKind: "job", limit: 2 });
+  step(run, { kind: "limit", ownerKind: "job", limit: 2 });
   expect(granted(run)).toEqual(["ox"]);
-  step(run, { do: "limit", ownerKind: "session", limit: 2 });
+  step(run, { kind: "limit", ownerKind: "session", limit: 2 });
   expect(granted(run)).toEqual(["ox", "oy"]);
-  expect(decideLimit({ ownerKind: "session", limit: 2 }, run.world.ledger, 0)).toMatchObject({ do: "nothing" });
+  expect(decideLimit({ ownerKind: "session", limit: 2 }, run.world.ledger, 0)).toMatchObject({ kind: "nothing" });
 });
 
 it("is not set by a request that is refused", () => {
@@ -68,17 +68,17 @@ it("is not set by a request that is refused", () => {
     requestOf("y", ["a", "a"], { concurrencyLimit: 5 }),
     requestOf("z", ["a", "a", "a", "a", "a"], { concurrencyLimit: 5, wait: false }),
   ])
-    expect(step(run, { do: "reserve", request })).toMatchObject({ do: "refuse" });
+    expect(step(run, { kind: "reserve", request })).toMatchObject({ kind: "refuse" });
   expect(granted(run)).toEqual(["ox"]);
 });
 
-it("lets more go on than one plan may before it decides the request that named it", () => {
+it("grants more than one plan's bound before it decides the request that named the limit", () => {
   const run = runOf(1, "x", "y", "z");
   const request = requestOf("w", ["a"], { concurrencyLimit: 9 });
   const bounded = { ...policy, machinesPerPlan: 1 };
   const verdict = decideReservation(request, run.world, bounded, run.nowMs);
   expect(verdict).toMatchObject({
-    do: "limit",
+    kind: "limit",
     events: [
       { kind: "limited", limit: 9 },
       { kind: "granted", sequence: 2 },
@@ -88,8 +88,8 @@ it("lets more go on than one plan may before it decides the request that named i
 
 it("is what an explanation names, whatever the request came with", () => {
   const run = runOf(1, "x", "y");
-  step(run, { do: "limit", ownerKind: "session", limit: 0 });
-  step(run, { do: "reserve", request: requestOf("z", ["a"], { concurrencyLimit: 2 }) });
+  step(run, { kind: "limit", ownerKind: "session", limit: 0 });
+  step(run, { kind: "reserve", request: requestOf("z", ["a"], { concurrencyLimit: 2 }) });
   const reservation = reservationOf(run.world.ledger, ownerOf("z"));
   if (reservation === undefined) throw new Error("z has no reservation");
   const { because, concurrency, message } = buildExplanation(reservation, run.world, policy, run.nowMs);

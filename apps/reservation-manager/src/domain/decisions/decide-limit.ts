@@ -7,11 +7,13 @@ export type LimitRequest = {
 };
 
 export type LimitVerdict =
-  | { readonly do: "limit"; readonly events: readonly LedgerEvent[]; readonly because: "ANOTHER_LIMIT" }
-  | { readonly do: "nothing"; readonly events: readonly []; readonly because: "IN_FORCE" };
+  | { readonly kind: "limit"; readonly events: readonly LedgerEvent[]; readonly because: "ANOTHER_LIMIT" }
+  | { readonly kind: "nothing"; readonly events: readonly []; readonly because: "IN_FORCE" };
 
-/** Puts the limit of an owner kind into force, for those that wait as well. Those that hold machines keep them, also where there are more than the limit now. */
+/**
+ * Puts the limit of an owner kind into force, for those that wait as well. Those that hold machines keep them, also where there are more than the limit now.
+ */
 export function decideLimit({ ownerKind, limit }: LimitRequest, ledger: Ledger, nowMs: number): LimitVerdict {
-  if (limitOf(ledger, ownerKind) === limit) return { do: "nothing", events: [], because: "IN_FORCE" };
-  return { do: "limit", events: [{ kind: "limited", ownerKind, limit, atMs: nowMs }], because: "ANOTHER_LIMIT" };
+  if (limitOf(ledger, ownerKind) === limit) return { kind: "nothing", events: [], because: "IN_FORCE" };
+  return { kind: "limit", events: [{ kind: "limited", ownerKind, limit, atMs: nowMs }], because: "ANOTHER_LIMIT" };
 }

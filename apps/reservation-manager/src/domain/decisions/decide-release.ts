@@ -9,9 +9,9 @@ export type ReleaseRequest = {
 };
 
 export type ReleaseVerdict =
-  | { readonly do: "release"; readonly events: readonly LedgerEvent[]; readonly because: "OWNER_IS_DONE" }
+  | { readonly kind: "release"; readonly events: readonly LedgerEvent[]; readonly because: "OWNER_IS_DONE" }
   | {
-      readonly do: "nothing";
+      readonly kind: "nothing";
       readonly events: readonly [];
       readonly because: "NOTHING_RESERVED" | "ANOTHER_RESERVATION";
     };
@@ -22,8 +22,8 @@ export type ReleaseVerdict =
  */
 export function decideRelease(request: ReleaseRequest, ledger: Ledger, nowMs: number): ReleaseVerdict {
   const reservation = reservationOf(ledger, request.owner);
-  if (reservation === undefined) return { do: "nothing", events: [], because: "NOTHING_RESERVED" };
+  if (reservation === undefined) return { kind: "nothing", events: [], because: "NOTHING_RESERVED" };
   const { sequence } = reservation;
-  if (idOf(sequence) !== request.reservationId) return { do: "nothing", events: [], because: "ANOTHER_RESERVATION" };
-  return { do: "release", events: [{ kind: "released", sequence, atMs: nowMs }], because: "OWNER_IS_DONE" };
+  if (idOf(sequence) !== request.reservationId) return { kind: "nothing", events: [], because: "ANOTHER_RESERVATION" };
+  return { kind: "release", events: [{ kind: "released", sequence, atMs: nowMs }], because: "OWNER_IS_DONE" };
 }

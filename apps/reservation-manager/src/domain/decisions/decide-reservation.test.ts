@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { nodeOf, ownerOf, policy, requestOf, startRun, step } from "../../../test/random-world.ts";
-import { NEEDS_MAX, type ReservationRequest } from "./check-request.ts";
+import { MAX_NEEDS, type ReservationRequest } from "./check-request.ts";
 import { decideReservation } from "./decide-reservation.ts";
 import { emptyLedger } from "../ledger/ledger.ts";
 import { buildMachines, withCompleteness, type NodeFacts } from "../ledger/machines.ts";
@@ -11,9 +11,9 @@ const nodes = [nodeOf("a1", "a"), nodeOf("a2", "a"), nodeOf("b1", "b"), nodeOf("
 /** The fault that the request is refused with after these requests; undefined when it is not refused. */
 function refusal(request: ReservationRequest, before: readonly ReservationRequest[] = [], live = nodes) {
   const run = startRun(live);
-  for (const earlier of before) step(run, { do: "reserve", request: earlier });
+  for (const earlier of before) step(run, { kind: "reserve", request: earlier });
   const verdict = decideReservation(request, run.world, policy, run.nowMs);
-  return verdict.do === "refuse" ? verdict.fault : undefined;
+  return verdict.kind === "refuse" ? verdict.fault : undefined;
 }
 
 describe("a refusal", () => {
@@ -89,10 +89,10 @@ describe("a refusal", () => {
       "names the limit of needs",
       requestOf(
         "x",
-        Array.from({ length: NEEDS_MAX + 1 }, () => "a"),
+        Array.from({ length: MAX_NEEDS + 1 }, () => "a"),
       ),
       [],
-      { code: "limit_exceeded", limit: NEEDS_MAX, retryAfterMs: 0 },
+      { code: "limit_exceeded", limit: MAX_NEEDS, retryAfterMs: 0 },
     ],
   ])("%s", (_title, request, before, fault) => {
     expect(refusal(request, before)).toMatchObject(fault);
@@ -100,10 +100,10 @@ describe("a refusal", () => {
 
   it("names the queue's limit and when to come back", () => {
     const run = startRun([nodeOf("a1", "a")]);
-    step(run, { do: "reserve", request: requestOf("holder", ["a"]) });
-    step(run, { do: "reserve", request: requestOf("first", ["a"]) });
+    step(run, { kind: "reserve", request: requestOf("holder", ["a"]) });
+    step(run, { kind: "reserve", request: requestOf("first", ["a"]) });
     const verdict = decideReservation(requestOf("second", ["a"]), run.world, { ...policy, queueLimit: 1 }, 0);
-    expect(verdict).toMatchObject({ do: "refuse", fault: { code: "limit_exceeded", limit: 1, retryAfterMs: 5000 } });
+    expect(verdict).toMatchObject({ kind: "refuse", fault: { code: "limit_exceeded", limit: 1, retryAfterMs: 5000 } });
   });
 });
 
@@ -124,21 +124,21 @@ describe("what counts as capacity", () => {
 
   it("includes machines that were just released and still show their last holder's pods, without giving them away", () => {
     const run = startRun([nodeOf("a1", "a")]);
-    step(run, { do: "reserve", request: requestOf("first", ["a"]) });
-    step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first")] }) });
-    step(run, { do: "release", owner: ownerOf("first") });
-    expect(step(run, { do: "reserve", request: requestOf("next", ["a"]) })).toMatchObject({ do: "queue" });
-    step(run, { do: "node", facts: nodeOf("a1", "a") });
+    step(run, { kind: "reserve", request: requestOf("first", ["a"]) });
+    step(run, { kind: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first")] }) });
+    step(run, { kind: "release", owner: ownerOf("first") });
+    expect(step(run, { kind: "reserve", request: requestOf("next", ["a"]) })).toMatchObject({ kind: "queue" });
+    step(run, { kind: "node", facts: nodeOf("a1", "a") });
     expect(run.world.ledger.holders.get("a1")).toBe(2);
   });
 
   it("includes occupied machines for a leader that did not see their release, without giving them away", () => {
     const run = startRun([nodeOf("a1", "a", { occupants: [ownerOf("former")] })]);
-    expect(step(run, { do: "reserve", request: requestOf("next", ["a"], { wait: false }) })).toMatchObject({
+    expect(step(run, { kind: "reserve", request: requestOf("next", ["a"], { wait: false }) })).toMatchObject({
       fault: { code: "pool_availability", available: 0 },
     });
-    expect(step(run, { do: "reserve", request: requestOf("next", ["a"]) })).toMatchObject({ do: "queue" });
-    step(run, { do: "node", facts: nodeOf("a1", "a") });
+    expect(step(run, { kind: "reserve", request: requestOf("next", ["a"]) })).toMatchObject({ kind: "queue" });
+    step(run, { kind: "node", facts: nodeOf("a1", "a") });
     expect(run.world.ledger.holders.get("a1")).toBe(1);
   });
 
@@ -146,7 +146,7 @@ describe("what counts as capacity", () => {
     const machines = withCompleteness(buildMachines([nodeOf("a1", "a")], emptyLedger), false);
     const decide = (request: ReservationRequest, world: World = { ledger: emptyLedger, machines }) =>
       decideReservation(request, world, policy, 0);
-    const notKnown = { do: "refuse", fault: { code: "unavailable", retryAfterMs: 1000 } };
+    const notKnown = { kind: "refuse", fault: { code: "unavailable", retryAfterMs: 1000 } };
 
     it("is no reason for a refusal: the owner is asked to come back", () => {
       expect(decide(requestOf("x", ["b"]))).toMatchObject(notKnown);
@@ -156,10 +156,10 @@ describe("what counts as capacity", () => {
 
     it("stops every grant, as a node that looks free may be gone, and not the queue of those that will fit", () => {
       const first = decide(requestOf("x", ["a"]));
-      expect(first).toMatchObject({ do: "queue", because: "POOLS_NOT_KNOWN_YET" });
-      if (first.do !== "queue") return;
+      expect(first).toMatchObject({ kind: "queue", because: "POOLS_NOT_KNOWN_YET" });
+      if (first.kind !== "queue") return;
       const after = evolveWorld({ ledger: emptyLedger, machines }, first.events);
-      expect(decide(requestOf("x", ["a"]), after)).toMatchObject({ do: "answer" });
+      expect(decide(requestOf("x", ["a"]), after)).toMatchObject({ kind: "answer" });
       expect(decide(requestOf("y", ["a"], { wait: false }), after)).toMatchObject(notKnown);
     });
 
@@ -172,27 +172,27 @@ describe("what counts as capacity", () => {
 
   it("does not count a held node as held while another owner's pod is seen on it", () => {
     const run = startRun([nodeOf("a1", "a"), nodeOf("a2", "a")]);
-    step(run, { do: "reserve", request: requestOf("first", ["a"]) });
-    step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first")] }) });
+    step(run, { kind: "reserve", request: requestOf("first", ["a"]) });
+    step(run, { kind: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first")] }) });
     expect(run.world.machines.pools.get("a")).toMatchObject({ held: 1, occupied: 0 });
-    step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first"), ownerOf("stranger")] }) });
+    step(run, { kind: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first"), ownerOf("foreign")] }) });
     expect(run.world.machines.pools.get("a")).toMatchObject({ held: 0, occupied: 1, notReady: 0, cordoned: 0 });
   });
 });
 
 describe("a part of an owner that holds machines by itself", () => {
-  it("has the pods of the whole on them, and nobody else's", () => {
+  it("has the pods of the whole owner on them, and no others", () => {
     const run = startRun([nodeOf("a1", "a")]);
-    step(run, { do: "reserve", request: requestOf(0, ["a"], { owner: { kind: "job", id: "train--worker-7" } }) });
+    step(run, { kind: "reserve", request: requestOf(0, ["a"], { owner: { kind: "job", id: "train--worker-7" } }) });
     const seen = (id: string): void => {
-      step(run, { do: "node", facts: nodeOf("a1", "a", { occupants: [{ kind: "job", id }] }) });
+      step(run, { kind: "node", facts: nodeOf("a1", "a", { occupants: [{ kind: "job", id }] }) });
     };
     const pool = () => run.world.machines.pools.get("a");
     seen("train");
     expect(pool()).toMatchObject({ held: 1, occupied: 0 });
-    for (const stranger of ["trai", "train-other", "train--worker-7--a"]) {
-      seen(stranger);
-      expect(pool(), stranger).toMatchObject({ held: 0, occupied: 1 });
+    for (const foreign of ["trai", "train-other", "train--worker-7--a"]) {
+      seen(foreign);
+      expect(pool(), foreign).toMatchObject({ held: 0, occupied: 1 });
     }
   });
 });
@@ -200,7 +200,7 @@ describe("a part of an owner that holds machines by itself", () => {
 describe("a grant", () => {
   it("gives each component a node of its pool, nodes in the order of their names", () => {
     const run = startRun([...nodes].reverse());
-    step(run, { do: "reserve", request: requestOf("x", ["b", "a", "b"]) });
+    step(run, { kind: "reserve", request: requestOf("x", ["b", "a", "b"]) });
     expect(run.world.ledger.reservations.get(1)?.grant?.machines).toEqual([
       { component: "c0", pool: "b", node: "b1" },
       { component: "c1", pool: "a", node: "a1" },
@@ -211,17 +211,17 @@ describe("a grant", () => {
   it("is found again by its owner, in whatever order the components are named", () => {
     const run = startRun(nodes);
     const request = requestOf("x", ["b", "a"]);
-    step(run, { do: "reserve", request });
+    step(run, { kind: "reserve", request });
     const again = { ...request, needs: [...request.needs].reverse(), wait: false, priority: 7 };
-    expect(step(run, { do: "reserve", request: again })).toMatchObject({ do: "answer", sequence: 1 });
+    expect(step(run, { kind: "reserve", request: again })).toMatchObject({ kind: "answer", sequence: 1 });
   });
 
   it("keeps a node that is lost, and does not give it to another when it comes back", () => {
     const run = startRun([nodeOf("a1", "a"), nodeOf("a2", "a")]);
-    step(run, { do: "reserve", request: requestOf("x", ["a"]) });
-    step(run, { do: "lose", node: "a1" });
-    step(run, { do: "node", facts: nodeOf("a1", "a") });
-    step(run, { do: "reserve", request: requestOf("y", ["a"]) });
+    step(run, { kind: "reserve", request: requestOf("x", ["a"]) });
+    step(run, { kind: "lose", node: "a1" });
+    step(run, { kind: "node", facts: nodeOf("a1", "a") });
+    step(run, { kind: "reserve", request: requestOf("y", ["a"]) });
     expect([...run.world.ledger.holders.entries()]).toEqual([
       ["a1", 1],
       ["a2", 2],
@@ -230,10 +230,10 @@ describe("a grant", () => {
 
   it("keeps a node whose label names another pool meanwhile", () => {
     const run = startRun([nodeOf("a1", "a"), nodeOf("b1", "b")]);
-    step(run, { do: "reserve", request: requestOf("x", ["a"]) });
-    step(run, { do: "node", facts: nodeOf("a1", "b") });
-    expect(step(run, { do: "reserve", request: requestOf("y", ["b", "b"]) })).toMatchObject({ do: "queue" });
-    expect(step(run, { do: "reserve", request: requestOf("z", ["b"]) })).toMatchObject({ do: "grant" });
+    step(run, { kind: "reserve", request: requestOf("x", ["a"]) });
+    step(run, { kind: "node", facts: nodeOf("a1", "b") });
+    expect(step(run, { kind: "reserve", request: requestOf("y", ["b", "b"]) })).toMatchObject({ kind: "queue" });
+    expect(step(run, { kind: "reserve", request: requestOf("z", ["b"]) })).toMatchObject({ kind: "grant" });
     expect(run.world.ledger.holders.get("b1")).toBe(3);
   });
 });

@@ -2,7 +2,7 @@ import type { Fault } from "@muster/faults";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { assignMachines, findHold, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
-import { mostOf, type Machines } from "../ledger/machines.ts";
+import { maxOf, type Machines } from "../ledger/machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
@@ -12,33 +12,33 @@ import { placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 
 export type ReservationPolicy = GrantPolicy & {
-  /** Requests that may wait at once. */
+  /** Limit of waiting requests. */
   readonly queueLimit: number;
 };
 
 /** `events` are what the ledger has to remember; a refusal has none. */
 export type Verdict =
   | {
-      readonly do: "answer";
+      readonly kind: "answer";
       readonly sequence: number;
       readonly events: readonly LedgerEvent[];
       readonly because: "SAME_NEEDS";
     }
   | {
-      readonly do: "grant";
+      readonly kind: "grant";
       readonly sequence: number;
       readonly events: readonly LedgerEvent[];
       readonly because: "FITS";
     }
   | {
-      readonly do: "queue";
+      readonly kind: "queue";
       readonly sequence: number;
       readonly events: readonly LedgerEvent[];
       readonly because: WaitCode;
     }
-  /** The limit that the request names lets so many go on that waited that they take more than one plan: decide again once this is done. */
-  | { readonly do: "limit"; readonly events: readonly LedgerEvent[]; readonly because: "ANOTHER_LIMIT" }
-  | { readonly do: "refuse"; readonly fault: Fault };
+  /** The named limit lets more waiting requests fit than one plan grants: decide again after these events. */
+  | { readonly kind: "limit"; readonly events: readonly LedgerEvent[]; readonly because: "ANOTHER_LIMIT" }
+  | { readonly kind: "refuse"; readonly fault: Fault };
 
 /** Machines are released, and a place in the queue becomes free, far more often than this. */
 const QUEUE_RETRY_AFTER_MS = 5000;
@@ -55,8 +55,8 @@ const NOT_KNOWN_YET: Fault = {
  * Decides one request on its own: all machines, a place in the queue, or nothing. Requests that wait and fit are expected to have been granted already
  * (`planGrants`), so whatever is free now is free for this one.
  *
- * Refusals in this order, each with the first pool by name: a pool that no node carries and nobody scales, a pool that is too small whoever releases and
- * however far it is scaled, machines short now. While not all nodes are known none of these is given: what does not fit the nodes that are known is to be asked again.
+ * Refusals in this order, each with the first pool by name: an unknown pool (no node carries it, and it is not scaled), a pool that is too small even when
+ * empty and fully scaled, machines short now. While not all nodes are known none of these is final: what does not fit the known nodes is to be retried.
  *
  * A request that names another limit for its owner's kind than the one in force sets it for all that wait, and those that fit by that go first. One that is
  * refused sets nothing.
@@ -68,15 +68,15 @@ export function decideReservation(
   nowMs: number,
 ): Verdict {
   const wrong = checkRequest(request);
-  if (wrong !== undefined) return { do: "refuse", fault: wrong };
+  if (wrong !== undefined) return { kind: "refuse", fault: wrong };
   const limit = decideLimit({ ownerKind: request.owner.kind, limit: request.concurrencyLimit }, world.ledger, nowMs);
-  if (limit.do === "nothing") return decideWithinLimit(request, world, policy, nowMs);
+  if (limit.kind === "nothing") return decideWithinLimit(request, world, policy, nowMs);
 
   const settled = settleGrants(evolveWorld(world, limit.events), policy, nowMs);
   const verdict = decideWithinLimit(request, settled.world, policy, nowMs);
-  if (verdict.do === "refuse") return verdict;
+  if (verdict.kind === "refuse") return verdict;
   const events = [...limit.events, ...settled.events];
-  if (!settled.complete) return { do: "limit", events, because: limit.because };
+  if (!settled.complete) return { kind: "limit", events, because: limit.because };
   return { ...verdict, events: [...events, ...verdict.events] };
 }
 
@@ -86,13 +86,13 @@ function decideWithinLimit(
   world: World,
   policy: ReservationPolicy,
   nowMs: number,
-): Exclude<Verdict, { do: "limit" }> {
+): Exclude<Verdict, { kind: "limit" }> {
   const existing = reservationOf(world.ledger, request.owner);
   if (existing !== undefined) return decideAgain(request, existing);
 
   const needs = countByPool(request.needs);
   const impossible = findUnknownPool(needs, world.machines) ?? findSmallPool(needs, world.machines);
-  if (impossible !== undefined) return { do: "refuse", fault: world.machines.complete ? impossible : NOT_KNOWN_YET };
+  if (impossible !== undefined) return { kind: "refuse", fault: world.machines.complete ? impossible : NOT_KNOWN_YET };
 
   const { owner, priority } = request;
   const { nextSequence: sequence, queue } = world.ledger;
@@ -104,37 +104,37 @@ function decideWithinLimit(
   if (obstacle === undefined) {
     const machines = assignMachines(request.needs, world.machines);
     const granted: LedgerEvent = { kind: "granted", sequence, machines, atMs: nowMs };
-    return { do: "grant", sequence, events: [requested, granted], because: "FITS" };
+    return { kind: "grant", sequence, events: [requested, granted], because: "FITS" };
   }
-  if (!request.wait) return { do: "refuse", fault: faultOf(obstacle, owner) };
-  if (queue.places.size >= policy.queueLimit) return { do: "refuse", fault: queueIsFull(policy.queueLimit) };
-  return { do: "queue", sequence, events: [requested], because: obstacle.code };
+  if (!request.wait) return { kind: "refuse", fault: faultOf(obstacle, owner) };
+  if (queue.places.size >= policy.queueLimit) return { kind: "refuse", fault: queueIsFull(policy.queueLimit) };
+  return { kind: "queue", sequence, events: [requested], because: obstacle.code };
 }
 
 function decideAgain(
   request: ReservationRequest,
   existing: Reservation,
-): Extract<Verdict, { do: "answer" | "refuse" }> {
+): Extract<Verdict, { kind: "answer" | "refuse" }> {
   const { sequence } = existing;
-  if (sameNeeds(request.needs, existing.needs)) return { do: "answer", sequence, events: [], because: "SAME_NEEDS" };
+  if (sameNeeds(request.needs, existing.needs)) return { kind: "answer", sequence, events: [], because: "SAME_NEEDS" };
   const { kind, id } = request.owner;
-  return { do: "refuse", fault: { code: "reservation_differs", ownerKind: kind, ownerId: id } };
+  return { kind: "refuse", fault: { code: "reservation_differs", ownerKind: kind, ownerId: id } };
 }
 
 /** A fault travels in one message, and people read it. */
-const POOLS_NAMED_MAX = 20;
+const MAX_NAMED_POOLS = 20;
 
 function findUnknownPool(needs: readonly PoolNeed[], { pools }: Machines): Fault | undefined {
   const unknown = needs.find(({ pool }) => pools.get(pool) === undefined);
   if (unknown === undefined) return undefined;
-  const known = [...pools.keys()].sort().slice(0, POOLS_NAMED_MAX);
+  const known = [...pools.keys()].sort().slice(0, MAX_NAMED_POOLS);
   return { code: "pool_unknown", pool: unknown.pool, ...(known.length > 0 && { known }) };
 }
 
 function findSmallPool(needs: readonly PoolNeed[], { pools }: Machines): Fault | undefined {
   for (const { pool, count: requested } of needs) {
     const state = pools.get(pool);
-    const capacity = state === undefined ? 0 : mostOf(state);
+    const capacity = state === undefined ? 0 : maxOf(state);
     if (requested > capacity) return { code: "pool_capacity", pool, requested, capacity };
   }
   return undefined;

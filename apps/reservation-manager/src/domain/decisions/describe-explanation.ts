@@ -4,7 +4,7 @@ import type { WaitReason } from "./explain-waiting.ts";
 import type { Owner } from "@muster/names";
 
 /** Names in one sentence; the explanation has the rest. */
-const NAMED_MAX = 3;
+const MAX_NAMED = 3;
 
 /** One sentence for people: what is missing, who has it, and how many are looked at earlier. */
 export function describeExplanation(facts: Omit<Explanation, "message">): string {
@@ -53,7 +53,7 @@ function describePool({ capacity, elasticMax, unusable, holders }: PoolExplanati
 
 function named(holders: Bounded<Holder> | undefined, verb: string): string {
   if (holders === undefined || holders.listed.length === 0) return "";
-  const names = holders.listed.slice(0, NAMED_MAX).map(({ owner, machines }) => `${ownerName(owner)} (${machines})`);
+  const names = holders.listed.slice(0, MAX_NAMED).map(({ owner, machines }) => `${ownerName(owner)} (${machines})`);
   const more = holders.listed.length + holders.more - names.length;
   return `; ${verb} ${names.join(", ")}${more === 0 ? "" : ` and ${more} more`}`;
 }

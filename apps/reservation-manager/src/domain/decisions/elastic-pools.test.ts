@@ -7,7 +7,7 @@ import type { Operation } from "../../../test/random-world.ts";
 
 const reserve = (id: string, machines: number): Operation => {
   return {
-    do: "reserve",
+    kind: "reserve",
     request: requestOf(
       id,
       Array.from({ length: machines }, () => "a"),
@@ -23,7 +23,7 @@ function runOf(...operations: readonly Operation[]): Run {
 
 function refusal(run: Run, id: string, machines: number): unknown {
   const verdict = step(run, reserve(id, machines));
-  return verdict?.do === "refuse" ? verdict.fault : verdict?.do;
+  return verdict?.kind === "refuse" ? verdict.fault : verdict?.kind;
 }
 
 function holdOf(run: Run): string | undefined {
@@ -44,8 +44,11 @@ describe("a pool that is scaled", () => {
     expect(refusal(run, "y", 4)).toEqual({ code: "pool_capacity", pool: "a", requested: 4, capacity: 3 });
   });
 
-  it("is as large as its live nodes when those are more than it may grow to", () => {
-    const run = runOf(scaleTo("a", 1), ...[1, 2].map((n): Operation => ({ do: "node", facts: nodeOf(`a${n}`, "a") })));
+  it("is as large as its live nodes when those exceed its maximum", () => {
+    const run = runOf(
+      scaleTo("a", 1),
+      ...[1, 2].map((n): Operation => ({ kind: "node", facts: nodeOf(`a${n}`, "a") })),
+    );
     expect(refusal(run, "x", 3)).toMatchObject({ code: "pool_capacity", capacity: 2 });
     expect(refusal(run, "x", 2)).toBe("grant");
   });
@@ -57,10 +60,10 @@ describe("a pool that is scaled", () => {
     expect(refusal(run, "x", 1)).toMatchObject({ code: "pool_unknown", pool: "a" });
   });
 
-  it("grants what waits once the nodes are there, and lets wait what is granted to nobody else", () => {
-    const run = runOf(scaleTo("a", 2), reserve("x", 2), { do: "node", facts: nodeOf("a1", "a") });
+  it("grants what waits once the nodes exist, and only then", () => {
+    const run = runOf(scaleTo("a", 2), reserve("x", 2), { kind: "node", facts: nodeOf("a1", "a") });
     expect(isGranted(run, "x")).toBe(false);
-    step(run, { do: "node", facts: nodeOf("a2", "a") });
+    step(run, { kind: "node", facts: nodeOf("a2", "a") });
     expect(isGranted(run, "x")).toBe(true);
   });
 
@@ -68,30 +71,30 @@ describe("a pool that is scaled", () => {
     const run = runOf(scaleTo("a", 2), reserve("x", 2), scaleTo("a"));
     expect(run.world.machines.pools.get("a")).toBeUndefined();
     expect(isGranted(run, "x")).toBe(false);
-    for (const name of ["a1", "a2"]) step(run, { do: "node", facts: nodeOf(name, "a") });
+    for (const name of ["a1", "a2"]) step(run, { kind: "node", facts: nodeOf(name, "a") });
     expect(isGranted(run, "x")).toBe(true);
   });
 });
 
 describe("machines are kept", () => {
-  /** One of two machines of the pool is free, and somebody who needs three has waited too long. */
+  /** One of two machines of the pool is free, and a request for three has waited too long. */
   const overdue = (...more: readonly Operation[]): Run =>
     runOf(
       scaleTo("a", 3),
-      { do: "node", facts: nodeOf("a1", "a") },
+      { kind: "node", facts: nodeOf("a1", "a") },
       reserve("h", 1),
       reserve("large", 3),
-      { do: "wait", ms: policy.holdAfterMs + 1 },
+      { kind: "wait", ms: policy.holdAfterMs + 1 },
       ...more,
-      { do: "node", facts: nodeOf("a2", "a") },
+      { kind: "node", facts: nodeOf("a2", "a") },
       reserve("small", 1),
     );
 
-  it("for a request that is larger than its pool is, and not than it may become", () => {
+  it("for a request that is larger than its pool is, and not than it can grow to", () => {
     const run = overdue();
     expect([holdOf(run), isGranted(run, "small")]).toEqual(["olarge", false]);
-    step(run, { do: "release", owner: ownerOf("h") });
-    step(run, { do: "node", facts: nodeOf("a3", "a") });
+    step(run, { kind: "release", owner: ownerOf("h") });
+    step(run, { kind: "node", facts: nodeOf("a3", "a") });
     expect([isGranted(run, "large"), isGranted(run, "small")]).toEqual([true, false]);
   });
 
@@ -109,7 +112,7 @@ describe("machines are kept", () => {
 });
 
 it("explains how many machines of those that are needed are there, and what the pool may grow to", () => {
-  const run = runOf(scaleTo("a", 8), { do: "node", facts: nodeOf("a1", "a") }, reserve("x", 4));
+  const run = runOf(scaleTo("a", 8), { kind: "node", facts: nodeOf("a1", "a") }, reserve("x", 4));
   const reservation = knownReservation(run.world.ledger, 1);
   const { message, pools } = buildExplanation(reservation, run.world, policy, run.nowMs);
   expect(message).toBe("pool a has 1 of 4 machines; it may grow to 8");

@@ -52,8 +52,8 @@ function shortageOf(
 }
 
 /**
- * The hold that is in force: of the requests that have waited longer than the bound, the oldest one of the highest priority. Passed over are requests for which
- * machines would stand idle in vain: those that their concurrency limit stops, and those that are larger than their pool is at present and can become now.
+ * The hold that is in force: of the requests that have waited longer than the bound, the oldest one of the highest priority. Requests that no free machine
+ * can help are skipped: those that their concurrency limit stops, and those that are larger than their pool is at present and can become now.
  */
 export function findHold(world: World, { holdAfterMs }: HoldPolicy, nowMs: number): Hold | undefined {
   const { heads } = world.ledger.queue;

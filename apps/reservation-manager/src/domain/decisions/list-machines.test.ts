@@ -31,15 +31,15 @@ function show(states: readonly MachineState[]): readonly string[] {
 
 it("says what each node counts as and who holds it, in whatever state it is", () => {
   const run = startRun([1, 2, 3, 4].map((number) => nodeOf(`a${number}`, "a")));
-  step(run, { do: "reserve", request: requestOf("x", ["a", "a", "a", "a"]) });
-  step(run, { do: "node", facts: nodeOf("a2", "a", { ready: false }) });
-  step(run, { do: "node", facts: nodeOf("a3", "a", { schedulable: false }) });
-  step(run, { do: "lose", node: "a4" });
-  step(run, { do: "node", facts: nodeOf("a5", "a") });
-  step(run, { do: "node", facts: nodeOf("a6", "a", { occupants: [ownerOf("y")] }) });
-  step(run, { do: "node", facts: nodeOf("a7", "a", { ready: false }) });
-  step(run, { do: "node", facts: { ...nodeOf("a8", "a"), pool: undefined } });
-  step(run, { do: "node", facts: nodeOf("b1", "b", { schedulable: false }) });
+  step(run, { kind: "reserve", request: requestOf("x", ["a", "a", "a", "a"]) });
+  step(run, { kind: "node", facts: nodeOf("a2", "a", { ready: false }) });
+  step(run, { kind: "node", facts: nodeOf("a3", "a", { schedulable: false }) });
+  step(run, { kind: "lose", node: "a4" });
+  step(run, { kind: "node", facts: nodeOf("a5", "a") });
+  step(run, { kind: "node", facts: nodeOf("a6", "a", { occupants: [ownerOf("y")] }) });
+  step(run, { kind: "node", facts: nodeOf("a7", "a", { ready: false }) });
+  step(run, { kind: "node", facts: { ...nodeOf("a8", "a"), pool: undefined } });
+  step(run, { kind: "node", facts: nodeOf("b1", "b", { schedulable: false }) });
   const ofA = [
     "a1 a held ox",
     "a2 a notReady ox",
@@ -51,25 +51,25 @@ it("says what each node counts as and who holds it, in whatever state it is", ()
   ];
   expect(show(all(run, "a", 3))).toEqual(ofA);
   expect(show(all(run, undefined, 100))).toEqual([...ofA, "b1 b cordoned -"]);
-  step(run, { do: "release", owner: ownerOf("x") });
+  step(run, { kind: "release", owner: ownerOf("x") });
   expect(show(all(run, "a", 100))).not.toContain("a4 a lost ox");
 });
 
-it("tells a cordon from a taint, also of a node that is not ready", () => {
+it("distinguishes a cordon from a taint, also of a node that is not ready", () => {
   const run = startRun();
-  step(run, { do: "node", facts: nodeOf("a1", "a", { schedulable: false }) });
-  step(run, { do: "node", facts: nodeOf("a2", "a", { schedulable: false, cordoned: true }) });
-  step(run, { do: "node", facts: nodeOf("a3", "a", { ready: false, schedulable: false, cordoned: true }) });
+  step(run, { kind: "node", facts: nodeOf("a1", "a", { schedulable: false }) });
+  step(run, { kind: "node", facts: nodeOf("a2", "a", { schedulable: false, cordoned: true }) });
+  step(run, { kind: "node", facts: nodeOf("a3", "a", { ready: false, schedulable: false, cordoned: true }) });
   const cordoned = all(run, "a", 100).flatMap((state) => (state.cordoned ? state.node : []));
   expect(cordoned).toEqual(["a2", "a3"]);
-  step(run, { do: "node", facts: nodeOf("a1", "a", { schedulable: false, cordoned: true }) });
+  step(run, { kind: "node", facts: nodeOf("a1", "a", { schedulable: false, cordoned: true }) });
   expect(all(run, "a", 1)[0]?.cordoned).toBe(true);
 });
 
 it("keeps a held node that has lost its label in the pool that it was granted for", () => {
   const run = startRun([nodeOf("a1", "a")]);
-  step(run, { do: "reserve", request: requestOf("x", ["a"]) });
-  step(run, { do: "node", facts: { ...nodeOf("a1", "a"), pool: undefined } });
+  step(run, { kind: "reserve", request: requestOf("x", ["a"]) });
+  step(run, { kind: "node", facts: { ...nodeOf("a1", "a"), pool: undefined } });
   expect(show(all(run, "a", 100))).toEqual(["a1 a held ox"]);
 });
 

@@ -15,21 +15,21 @@ export type MachinePageRequest = {
 export type MachineState = {
   readonly node: string;
   readonly pool: string;
-  /** `lost`: it is held, and there is no such node. */
+  /** `lost`: it is held, and the node is missing. */
   readonly standing: Standing | "lost";
   readonly cordoned: boolean;
-  /** Undefined: nobody holds it. */
+  /** Undefined: no holder. */
   readonly holder: Reservation | undefined;
 };
 
-/** `next` is there when there is more; `complete` says whether every node is known. */
+/** `next` is set while more follow; `complete` says whether every node is known. */
 export type MachinePage = {
   readonly machines: readonly MachineState[];
   readonly next: string | undefined;
   readonly complete: boolean;
 };
 
-/** One page of the nodes in the order of their names. Left out is what is in no pool, which is nobody's machine. */
+/** One page of the nodes in the order of their names. Nodes without a pool are no machines, and left out. */
 export function buildMachinePage({ ledger, machines }: World, request: MachinePageRequest): MachinePage {
   const { pool, after, limit } = request;
   const { complete } = machines;

@@ -14,7 +14,7 @@ it("shows every reservation of the kind once, in the order of owners, whatever t
       (owners, kind, limit) => {
         const run = startRun([nodeOf("a0", "a")]);
         for (const [ownerKind, id] of owners)
-          step(run, { do: "reserve", request: requestOf(id, ["a"], { owner: ownerOf(id, ownerKind) }) });
+          step(run, { kind: "reserve", request: requestOf(id, ["a"], { owner: ownerOf(id, ownerKind) }) });
         const seen: string[] = [];
         let after: string | undefined;
         do {

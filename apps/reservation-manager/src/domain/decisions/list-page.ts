@@ -9,7 +9,7 @@ export type PageRequest = {
   readonly limit: number;
 };
 
-/** `next` is there when there is more. */
+/** `next` is set while more follow. */
 export type Page = { readonly reservations: readonly Reservation[]; readonly next: string | undefined };
 
 /** One page of the ledger in the order of owners, so that a reservation made or ended between two pages neither hides nor repeats another one. */

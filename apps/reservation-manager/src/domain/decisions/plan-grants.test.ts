@@ -22,15 +22,15 @@ function withFree(run: Run, ...nodes: readonly NodeFacts[]): World {
 }
 
 function reserve(run: Run, request: ReservationRequest): void {
-  step(run, { do: "reserve", request });
+  step(run, { kind: "reserve", request });
 }
 
 function release(run: Run, ...ids: readonly string[]): void {
-  for (const id of ids) step(run, { do: "release", owner: ownerOf(id) });
+  for (const id of ids) step(run, { kind: "release", owner: ownerOf(id) });
 }
 
 function wait(run: Run, ms: number): void {
-  step(run, { do: "wait", ms });
+  step(run, { kind: "wait", ms });
 }
 
 function holders(run: Run): readonly string[] {
@@ -75,7 +75,7 @@ describe("the order of grants", () => {
     reserve(run, requestOf("small", ["a"]));
     expect(planGrants(withFree(run, nodeOf("a9", "a")), policy, 0).steps).toEqual([
       {
-        do: "grant",
+        kind: "grant",
         sequence: 4,
         machines: [{ component: "c0", pool: "a", node: "a9" }],
         because: { code: "FITS_BEFORE_OTHERS", ahead: 1 },
@@ -145,7 +145,7 @@ describe("the hold", () => {
 
   it("is lifted when its request reaches a concurrency limit, and what it kept goes to others at once", () => {
     const run = fullPool(3);
-    step(run, { do: "node", facts: nodeOf("b0", "b") });
+    step(run, { kind: "node", facts: nodeOf("b0", "b") });
     reserve(run, requestOf("other", ["b"], { owner: ownerOf("other", "job") }));
     reserve(run, requestOf("large", ["a", "a", "a"], { concurrencyLimit: 4 }));
     reserve(run, requestOf("small", ["a"], { owner: ownerOf("small", "job") }));
@@ -160,8 +160,8 @@ describe("the hold", () => {
 
   it("is lifted before those behind it are looked at, so that the first of them goes first", () => {
     const run = fullPool(3);
-    step(run, { do: "node", facts: nodeOf("b0", "b") });
-    step(run, { do: "node", facts: nodeOf("c0", "c") });
+    step(run, { kind: "node", facts: nodeOf("b0", "b") });
+    step(run, { kind: "node", facts: nodeOf("c0", "c") });
     const job = (id: string) => ({ owner: ownerOf(id, "job") });
     reserve(run, requestOf("b", ["b"], job("b")));
     reserve(run, requestOf("c", ["c"], job("c")));
@@ -182,10 +182,10 @@ describe("the hold", () => {
     reserve(run, requestOf("large", ["a", "a"]));
     wait(run, policy.holdAfterMs + 1);
     reserve(run, requestOf("small", ["a"]));
-    step(run, { do: "node", facts: nodeOf("a0", "a", { occupants: [ownerOf("h0")] }) });
+    step(run, { kind: "node", facts: nodeOf("a0", "a", { occupants: [ownerOf("h0")] }) });
     release(run, "h0", "h1");
     expect(holders(run)).toEqual([]);
-    step(run, { do: "node", facts: nodeOf("a0", "a") });
+    step(run, { kind: "node", facts: nodeOf("a0", "a") });
     expect(holders(run)).toEqual(["large"]);
   });
 
@@ -193,7 +193,7 @@ describe("the hold", () => {
     const run = fullPool(3);
     reserve(run, requestOf("large", ["a", "a", "a"]));
     wait(run, policy.holdAfterMs + 1);
-    step(run, { do: "lose", node: "a2" });
+    step(run, { kind: "lose", node: "a2" });
     reserve(run, requestOf("small", ["a"]));
     release(run, "h0");
     expect(holders(run)).toEqual(["h1", "h2", "small"]);
@@ -218,10 +218,10 @@ describe("a waiting request", () => {
   it("keeps waiting when its pool vanishes, and is granted when the pool is back", () => {
     const run = fullPool(1);
     reserve(run, requestOf("x", ["a"]));
-    step(run, { do: "lose", node: "a0" });
+    step(run, { kind: "lose", node: "a0" });
     release(run, "h0");
     expect(reason(run, "x")).toMatchObject({ code: "POOL_AVAILABILITY", pool: "a", requested: 1, available: 0 });
-    step(run, { do: "node", facts: nodeOf("a9", "a") });
+    step(run, { kind: "node", facts: nodeOf("a9", "a") });
     expect(holders(run)).toEqual(["x"]);
   });
 
@@ -242,7 +242,7 @@ it("looks at classes of requests, not at requests", () => {
   expect(queue.heads.size).toBe(1);
 });
 
-it("gives away no more machines than the bound in one plan, and goes on in the next", () => {
+it("grants no more machines than the bound in one plan, and continues in the next", () => {
   const run = fullPool(1);
   for (let number = 0; number < 5; number += 1) reserve(run, requestOf(`w${number}`, ["a"]));
   const free = Array.from({ length: 5 }, (_, number) => nodeOf(`b${number}`, "a"));

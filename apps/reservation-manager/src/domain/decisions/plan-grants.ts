@@ -6,7 +6,7 @@ import type { Place } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 
 export type GrantStep = {
-  readonly do: "grant";
+  readonly kind: "grant";
   readonly sequence: number;
   readonly machines: readonly Machine[];
   readonly because: GrantReason;
@@ -17,17 +17,18 @@ export type GrantReason =
   | { readonly code: "FIRST_IN_ORDER"; readonly ahead: 0 }
   | { readonly code: "FITS_BEFORE_OTHERS"; readonly ahead: number };
 
-/** `complete`: nothing that waits would fit after the steps. Otherwise the plan was cut at the bound, and the next one goes on. */
+/** `complete`: no waiting request would fit after the steps. Otherwise the plan was cut at the bound, and the next one continues. */
 export type GrantPlan = { readonly steps: readonly GrantStep[]; readonly complete: boolean };
 
 export type GrantPolicy = HoldPolicy & {
-  /** Machines that one plan gives away, so that what is written at once is not larger than the log takes. A single reservation may need more. */
+  /** Limit of machines that one plan grants, so that one write fits an entry of the log. A single reservation may need more. */
   readonly machinesPerPlan: number;
 };
 
 /**
- * Who is granted next: the first request in queue order (`comparePlaces`: priority, then age, then arrival) that nothing stands in the way of (`obstacleTo`: its
- * concurrency limit, too few free machines, or machines held for an older request, which `findHold` names). Planning again after a complete plan plans nothing.
+ * Who is granted next: the first request in queue order (`comparePlaces`: priority, then age, then arrival) that nothing stands in the way of (`obstacleTo`:
+ * its concurrency limit, too few free machines, or machines held for an older request, which `findHold` names). Planning again after a complete plan plans
+ * nothing.
  *
  * The cost is that of the classes of requests that fit now or nearly so (`findCandidates`), not that of the requests that wait.
  */
@@ -56,10 +57,10 @@ function planRound(
   start: World,
   policy: HoldPolicy,
   nowMs: number,
-  machinesMax: number,
+  maxMachines: number,
 ): { steps: GrantStep[]; world: World } {
   const steps: GrantStep[] = [];
-  let machinesLeft = machinesMax;
+  let machinesLeft = maxMachines;
   let world = start;
   let hold = findHold(world, policy, nowMs);
   let candidates = findCandidates(world, hold);
@@ -89,7 +90,7 @@ function planGrant(place: Place, { ledger, machines }: World): GrantStep {
   const { sequence, needs } = knownReservation(ledger, place.sequence);
   const ahead = ledger.queue.places.rank(place);
   return {
-    do: "grant",
+    kind: "grant",
     sequence,
     machines: assignMachines(needs, machines),
     because: ahead === 0 ? { code: "FIRST_IN_ORDER", ahead } : { code: "FITS_BEFORE_OTHERS", ahead },

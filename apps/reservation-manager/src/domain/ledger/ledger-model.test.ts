@@ -6,8 +6,8 @@ import type { Verdict } from "../decisions/decide-reservation.ts";
 
 function sayVerdict(verdict: Verdict | undefined): string {
   if (verdict === undefined) return "";
-  if (verdict.do === "limit") return verdict.do;
-  if (verdict.do !== "refuse") return `${verdict.do} ${verdict.sequence}`;
+  if (verdict.kind === "limit") return verdict.kind;
+  if (verdict.kind !== "refuse") return `${verdict.kind} ${verdict.sequence}`;
   const { fault } = verdict;
   switch (fault.code) {
     case "pool_unknown":

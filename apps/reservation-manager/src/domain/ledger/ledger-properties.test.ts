@@ -17,7 +17,7 @@ import {
   buildMachines,
   capacityOf,
   largestOf,
-  mostOf,
+  maxOf,
   unusableNodes,
   type Machines,
 } from "./machines.ts";
@@ -95,7 +95,7 @@ it("is one ledger for every kind of work, all or nothing: one machine of its poo
   );
 });
 
-it("grants only nodes that are in the pool, ready, schedulable, unoccupied and held by nobody", () => {
+it("grants only nodes that are in the pool, ready, schedulable, unoccupied and without a holder", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       let seen = 0;
@@ -135,7 +135,7 @@ it("counts every live node of a pool once: available never passes capacity and n
           expect(Math.min(held, occupied, notReady, cordoned)).toBeGreaterThanOrEqual(0);
           expect(free.size + held).toBe(capacityOf(state));
           expect(largestOf(state)).toBe(capacityOf(state) + occupied);
-          expect(mostOf(state)).toBe(Math.max(largestOf(state), run.scalings.get(name)?.max ?? 0));
+          expect(maxOf(state)).toBe(Math.max(largestOf(state), run.scalings.get(name)?.max ?? 0));
           expect(largestOf(state) + brokenOf(state)).toBe(live.filter((pool) => pool === name).length);
           expect([...unusableNodes(run.world.machines, name)].length).toBe(occupied + brokenOf(state));
         }
@@ -192,9 +192,10 @@ it("has no effect on error, nor when the same owner reserves the same again unde
     fc.property(operations, (steps) => {
       let before = 0;
       runAll(steps, (run, operation) => {
-        const verdict = operation.do === "reserve" ? run.verdicts.at(-1) : undefined;
-        const limits = verdict?.do === "answer" && verdict.events.some(({ kind }) => kind === "limited");
-        if (verdict?.do === "refuse" || (verdict?.do === "answer" && !limits)) expect(run.events.length).toBe(before);
+        const verdict = operation.kind === "reserve" ? run.verdicts.at(-1) : undefined;
+        const limits = verdict?.kind === "answer" && verdict.events.some(({ kind }) => kind === "limited");
+        if (verdict?.kind === "refuse" || (verdict?.kind === "answer" && !limits))
+          expect(run.events.length).toBe(before);
         before = run.events.length;
       });
     }),
@@ -206,7 +207,7 @@ it("does nothing to a newer reservation when the release of an earlier one comes
     fc.property(operations, (steps) => {
       let before = 0;
       runAll(steps, (run, operation) => {
-        if (operation.do === "release" && operation.late === true) expect(run.events.length).toBe(before);
+        if (operation.kind === "release" && operation.late === true) expect(run.events.length).toBe(before);
         before = run.events.length;
       });
     }),
@@ -270,13 +271,13 @@ it("grants whatever still waits once everything else is released and the nodes a
       for (const pool of ["a", "b", "c", "d"])
         for (const number of [0, 1, 2, 3])
           step(run, {
-            do: "node",
+            kind: "node",
             facts: { name: `${pool}${number}`, pool, ready: true, schedulable: true, cordoned: false, occupants: [] },
           });
       for (let turn = 0; turn < 100 && run.world.ledger.reservations.size > 0; turn += 1) {
         const holders = granted(run).map(({ reservation }) => reservation.owner);
         expect(holders.length).toBeGreaterThan(0);
-        for (const owner of holders) step(run, { do: "release", owner });
+        for (const owner of holders) step(run, { kind: "release", owner });
       }
       expect(run.world.ledger.reservations.size).toBe(0);
     }),
@@ -303,7 +304,7 @@ it("grants a kind no more than the limit that was named for it last, whichever l
   );
 });
 
-it("lets nobody overtake for ever: an overdue request is granted after the releases that it needs, whoever comes after it", () => {
+it("prevents starvation: an overdue request is granted after the releases that it needs, despite later requests", () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 2, max: 6 }),
@@ -312,20 +313,20 @@ it("lets nobody overtake for ever: an overdue request is granted after the relea
         const run = startRun();
         for (let number = 0; number < size; number += 1)
           step(run, {
-            do: "node",
+            kind: "node",
             facts: { name: `n${number}`, pool: "a", ready: true, schedulable: true, cordoned: false, occupants: [] },
           });
         const reserve = (id: string, count: number, priority = 0): void => {
           const needs = Array.from({ length: count }, (_, index) => ({ component: `c${index}`, pool: "a" }));
           const owner = { kind: "session", id };
-          step(run, { do: "reserve", request: { owner, needs, wait: true, priority, concurrencyLimit: 0 } });
+          step(run, { kind: "reserve", request: { owner, needs, wait: true, priority, concurrencyLimit: 0 } });
         };
         for (let number = 0; number < size; number += 1) reserve(`first${number}`, 1);
         reserve("large", size);
-        step(run, { do: "wait", ms: policy.holdAfterMs + 1 });
+        step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
         for (const [index, count] of newcomers.entries()) reserve(`small${index}`, Math.min(count, size));
         for (let number = 0; number < size; number += 1) {
-          step(run, { do: "release", owner: { kind: "session", id: `first${number}` } });
+          step(run, { kind: "release", owner: { kind: "session", id: `first${number}` } });
           reserve(`late${number}`, 1, -1);
         }
         expect(granted(run).map(({ reservation }) => reservation.owner.id)).toEqual(["large"]);

@@ -31,7 +31,7 @@ export type Ledger = {
   readonly holders: SortedMap<string, number>;
   /** Owner kind -> granted reservations. */
   readonly grantedByKind: SortedMap<string, number>;
-  /** Owner kind -> how many of its reservations may be granted at once, for the kinds that have a limit. */
+  /** Owner kind -> how many of its reservations may be granted concurrently, for the kinds with a limit. */
   readonly limits: SortedMap<string, number>;
 };
 
@@ -68,7 +68,7 @@ export function reservationOf(ledger: Ledger, owner: Owner): Reservation | undef
   return sequence === undefined ? undefined : ledger.reservations.get(sequence);
 }
 
-/** How many reservations of the kind may be granted at once; 0: no limit. */
+/** How many reservations of the kind may be granted concurrently; 0: no limit. */
 export function limitOf(ledger: Ledger, ownerKind: string): number {
   return ledger.limits.get(ownerKind) ?? 0;
 }
@@ -81,8 +81,8 @@ export function knownReservation(ledger: Ledger, sequence: number): Reservation 
 }
 
 /**
- * A ledger that holds exactly these reservations, as a snapshot keeps them. In steps: a leader that did nothing else for seconds would be replaced before it has
- * begun.
+ * A ledger that holds exactly these reservations, as a snapshot keeps them. In steps: a leader that did nothing else for seconds would be replaced before it
+ * has begun.
  */
 export function* restoreLedger(
   reservations: readonly Reservation[],
@@ -118,10 +118,10 @@ export function* restoreLedger(
 }
 
 /**
- * As `evolve` with a request and then with its grant, for less: a request that is granted by the decision that makes it never waits. The ledger in between is
- * for whoever counts events one by one, and is asked for nothing.
+ * As `evolve` with a request and then with its grant, at less cost: a request that is granted by its own decision never waits. The ledger in between exists
+ * only for callers that count events one by one.
  */
-export function evolveGrantAtOnce(
+export function evolveImmediateGrant(
   ledger: Ledger,
   requested: Extract<LedgerEvent, { kind: "requested" }>,
   granted: Extract<LedgerEvent, { kind: "granted" }>,

@@ -9,13 +9,13 @@ export type NodeFacts = {
   readonly pool: string | undefined;
   readonly ready: boolean;
   readonly schedulable: boolean;
-  /** Closed by somebody, whatever its taints are. */
+  /** Cordoned, whatever its taints are. */
   readonly cordoned: boolean;
   /** Owners of the exclusive pods that are on the node. */
   readonly occupants: readonly Owner[];
 };
 
-/** How a pool is scaled by whoever makes and ends its nodes. */
+/** How the node scaler scales a pool. */
 export type PoolScaling = {
   readonly pool: string;
   /** The most nodes that are made. */
@@ -31,7 +31,10 @@ export type PoolState = {
   readonly free: SortedMap<string, true>;
   /** Nodes that the ledger has granted and that only their holder occupies. */
   readonly held: number;
-  /** Ready and schedulable, but with exclusive pods of an owner who does not hold the node, such as the last holder's after its release. Those end, so they make no request impossible. */
+  /**
+   * Ready and schedulable, but with exclusive pods of an owner who does not hold the node, such as the last holder's after its release. Those end, so they
+   * make no request impossible.
+   */
   readonly occupied: number;
   /** The kubelet does not say Ready; held or not. */
   readonly notReady: number;
@@ -57,11 +60,11 @@ export type Standing = "free" | "held" | "occupied" | "notReady" | "cordoned";
 
 export type UnusableReason = "NOT_READY" | "CORDONED" | "OCCUPIED";
 
-/** A node that can be given to nobody now, and the stable word for why. */
+/** A node that cannot be granted now, and the stable code for why. */
 export type UnusableNode = {
   readonly node: string;
   readonly reason: UnusableReason;
-  /** The first one whose pod is there and who does not hold the node; only with OCCUPIED. */
+  /** The first owner with a pod on the node that does not hold it; only with OCCUPIED. */
   readonly occupant: Owner | undefined;
 };
 
@@ -90,21 +93,21 @@ export function largestOf(pool: PoolState): number {
 }
 
 /** The most machines that a request can ever get, as the nodes and the scaling are now: a larger one is impossible. */
-export function mostOf(pool: PoolState): number {
+export function maxOf(pool: PoolState): number {
   return Math.max(largestOf(pool), pool.scaling?.max ?? 0);
 }
 
 /** The most machines that a request can get by waiting now: nodes that cannot be had at present are not waited for with free machines kept. */
 export function attainableOf(pool: PoolState): number {
-  return pool.scaling?.exhausted === true ? largestOf(pool) : mostOf(pool);
+  return pool.scaling?.exhausted === true ? largestOf(pool) : maxOf(pool);
 }
 
-/** Nodes whether granted or not that take nobody's work at present; `capacityOf`, occupied and these are all nodes of the pool. */
+/** Nodes, granted or not, that can take no work at present; `capacityOf`, occupied and these are all nodes of the pool. */
 export function brokenOf(pool: PoolState): number {
   return pool.notReady + pool.cordoned;
 }
 
-/** The nodes of one pool that can be given to nobody now, in the order of their names. Looks at every node there is. */
+/** The nodes of one pool that cannot be granted now, in the order of their names. Visits every node. */
 export function* unusableNodes(machines: Machines, pool: string): Generator<UnusableNode> {
   for (const record of machines.nodes.values()) {
     if (record.facts?.pool !== pool) continue;
@@ -190,8 +193,8 @@ function emptyPool(name: string): PoolState {
 }
 
 /**
- * What the node counts as. A machine is free again once its reservation is released (`decideRelease`), no exclusive pod is left on its node, and the node is ready and
- * schedulable.
+ * What the node counts as. A machine is free again once its reservation is released (`decideRelease`), no exclusive pod is left on its node, and the node is
+ * ready and schedulable.
  */
 export function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
   if (!facts.ready) return "notReady";

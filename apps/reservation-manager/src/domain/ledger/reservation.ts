@@ -6,7 +6,7 @@ export type Need = { readonly component: string; readonly pool: string };
 /** One machine that is held. */
 export type Machine = { readonly component: string; readonly pool: string; readonly node: string };
 
-/** One entry of the ledger: it waits until `grant` is there, and then holds one machine a need, in the order of the needs. */
+/** One entry of the ledger: it waits until it has a `grant`, and then holds one machine a need, in the order of the needs. */
 export type Reservation = {
   /** Place in the order of arrival; never used twice, so `idOf` is unique for ever. */
   readonly sequence: number;

@@ -26,7 +26,7 @@ export class SortedMap<Key, Value> {
     return finish(SortedMap.inSteps(compare, [...entries]));
   }
 
-  /** The same for so many entries that other work has to go on meanwhile. */
+  /** The same in steps, so that other work continues in between. */
   static *inSteps<Key, Value>(
     compare: (a: Key, b: Key) => number,
     entries: readonly (readonly [Key, Value])[],
@@ -167,7 +167,7 @@ function* buildInSteps<Key, Value>(
   return join(entry[0], entry[1], left, right);
 }
 
-/** Joins two sides of which one may have gained or lost one entry. */
+/** Joins two sides after one of them has gained or lost at most one entry. */
 function balance<Key, Value>(
   key: Key,
   value: Value,

@@ -1,7 +1,7 @@
 /** Work that takes long, cut into steps: each yield is a moment for something else. */
 export type Steps<Result> = Generator<undefined, Result>;
 
-/** Does all of it at once. */
+/** Runs all steps synchronously. */
 export function finish<Result>(steps: Steps<Result>): Result {
   for (;;) {
     const next = steps.next();

@@ -6,7 +6,7 @@ import type { Steps } from "./steps.ts";
 export type Place = { readonly priority: number; readonly createdAtMs: number; readonly sequence: number };
 
 /**
- * Requests that are alike in everything that a grant depends on. When the first of them does not fit, none of them does, so a decision looks at classes and
+ * Requests that are alike in everything that a grant depends on. When the first of them does not fit, none does, so a decision visits classes and
  * never at all the requests behind them.
  */
 export type WaitingClass = {
@@ -29,7 +29,7 @@ type ClassKey = Pick<WaitingClass, "priority" | "ownerKind">;
 export type PoolGroup = {
   readonly pools: readonly string[];
   readonly shapes: SortedMap<readonly number[], Shape>;
-  /** By owner kind: whoever asks in queue order for requests of some pools and kinds looks at no others. */
+  /** By owner kind: a scan in queue order for some pools and kinds visits no others. */
   readonly kinds: SortedMap<string, WaitingKind>;
 };
 
@@ -50,7 +50,7 @@ export type WaitingQueue = {
 const REQUESTS_PER_STEP = 2000;
 
 /** Lists whose shape is remembered while a queue is built. */
-const SHAPES_KEPT_MAX = 10_000;
+const MAX_KEPT_SHAPES = 10_000;
 
 export const emptyQueue: WaitingQueue = {
   places: SortedMap.empty(comparePlaces),
@@ -116,12 +116,12 @@ function rememberShapes() {
     if (same !== undefined) return same;
     const needs = countByPool(list);
     const shape = { needs, key: `${groupKey(needs)} ${countsOf(needs).join(" ")}` };
-    if (known.size < SHAPES_KEPT_MAX) known.set(list, shape);
+    if (known.size < MAX_KEPT_SHAPES) known.set(list, shape);
     return shape;
   };
 }
 
-/** The groups of which this is the first pool. */
+/** The groups whose first pool is this one. */
 export function* groupsOf(queue: WaitingQueue, pool: string): Generator<PoolGroup> {
   for (const [, group] of queue.groups.entries(pool)) {
     if (group.pools[0] !== pool) return;

@@ -1,4 +1,4 @@
-import { evolve, evolveGrantAtOnce, type Ledger, type LedgerEvent } from "./ledger.ts";
+import { evolve, evolveImmediateGrant, type Ledger, type LedgerEvent } from "./ledger.ts";
 import { withEvent, type Machines } from "./machines.ts";
 
 /** All that a decision reads. */
@@ -19,7 +19,7 @@ export function evolveOnce(ledger: Ledger, event: LedgerEvent): Ledger {
 export function evolveWorld(world: World, events: readonly LedgerEvent[]): World {
   let { ledger, machines } = world;
   for (const [index, event] of events.entries()) {
-    prepareGrantAtOnce(ledger, event, events[index + 1]);
+    prepareImmediateGrant(ledger, event, events[index + 1]);
     machines = withEvent(machines, ledger, event);
     ledger = evolveOnce(ledger, event);
   }
@@ -27,10 +27,10 @@ export function evolveWorld(world: World, events: readonly LedgerEvent[]): World
 }
 
 /** Has both events applied before they are asked for one by one. */
-function prepareGrantAtOnce(ledger: Ledger, event: LedgerEvent, next: LedgerEvent | undefined): void {
+function prepareImmediateGrant(ledger: Ledger, event: LedgerEvent, next: LedgerEvent | undefined): void {
   if (event.kind !== "requested" || next?.kind !== "granted" || next.sequence !== event.reservation.sequence) return;
   if (applied.get(event)?.before === ledger) return;
-  const { between, after } = evolveGrantAtOnce(ledger, event, next);
+  const { between, after } = evolveImmediateGrant(ledger, event, next);
   applied.set(event, { before: ledger, after: between });
   applied.set(next, { before: between, after });
 }

@@ -2,13 +2,13 @@ import { metrics } from "@opentelemetry/api";
 import type { Logger } from "./logger.ts";
 
 /** Ids of other installations that one line names. */
-const NAMED_MOST = 10;
+const MAX_NAMED = 10;
 
 /**
- * For a sweep that leaves alone what other installations have made: takes, at each look, the id that each such object carries. Says every change of their number in the
- * log, and the number as a metric by `what`, which is one of a few words. `own`: id of this installation.
+ * For a sweep that leaves objects of other installations alone: takes, at each sweep, the installation id of each such object. Logs every change of their
+ * number, and exports the number as a metric by `what`, which is one of a few words. `own`: id of this installation.
  */
-export function tellLeftAlone(
+export function reportForeignObjects(
   logger: Pick<Logger, "info" | "warn">,
   { what, own }: { readonly what: string; readonly own: string },
 ): (installations: readonly string[]) => void {
@@ -21,8 +21,8 @@ export function tellLeftAlone(
     gauge.record(found, { what });
     if (found === before) return;
     before = found;
-    const others = [...new Set(installations)].sort().slice(0, NAMED_MOST);
-    if (found === 0) logger.info({ what, own }, "nothing of other installations is met any more");
+    const others = [...new Set(installations)].sort().slice(0, MAX_NAMED);
+    if (found === 0) logger.info({ what, own }, "no objects of other installations are left");
     else logger.warn({ what, found, others, own }, "objects of other installations are left alone");
   };
 }

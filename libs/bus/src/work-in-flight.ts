@@ -1,5 +1,5 @@
-/** Counts work in hand, so that whoever stops can wait until it is finished. */
-export class InHand {
+/** Counts work in flight, so that a stop can wait until it is finished. */
+export class WorkInFlight {
   #count = 0;
   #waiting: (() => void)[] = [];
 
@@ -17,7 +17,7 @@ export class InHand {
     }
   }
 
-  /** Resolves when nothing is in hand. */
+  /** Resolves when nothing is in flight. */
   idle(): Promise<void> {
     return this.#count === 0 ? Promise.resolve() : new Promise((resolve) => this.#waiting.push(resolve));
   }

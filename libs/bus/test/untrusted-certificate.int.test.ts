@@ -8,9 +8,9 @@ import { expect, it } from "vitest";
 import { connectService } from "../src/index.ts";
 import { contextOf } from "./service-context.ts";
 
-it("says of a server that came back with a certificate of a stranger that it is not trusted, until the file has who signed it", async () => {
+it("reports a server that came back with a foreign certificate as untrusted, until the file has its issuer", async () => {
   await using stack = new AsyncDisposableStack();
-  const { path } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-distrust-")));
+  const { path } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-untrusted-")));
   const telemetry = stack.use(await startTelemetry({ service: "watcher", version: "1.0.0", env: {} }));
   const { path: binary } = await findNatsServer({ env: process.env });
   const write = async (name: string, text: string): Promise<string> => {

@@ -1,0 +1,25 @@
+import type { Phase, ScaledNode } from "./node.ts";
+import type { KubeNodes } from "./sightings.ts";
+
+export type StartupTaintStep = {
+  readonly kind: "open";
+  readonly node: string;
+  readonly kubeNode: string;
+  readonly because: "wanted";
+};
+
+const WANTED: ReadonlySet<Phase> = new Set(["Available", "Claimed", "Cleaning"]);
+
+/**
+ * Plans which nodes lose their startup taint. Nodes are created with it, and only the node of a record that has seen it ready and is not to end loses it: a
+ * node that joins late, under a second name, or without a record keeps the taint until it ends.
+ */
+export function planStartupTaints(nodes: readonly ScaledNode[], { byName }: KubeNodes): StartupTaintStep[] {
+  return nodes.flatMap(({ name, spec, status }) => {
+    const { phase, kubernetesNode } = status;
+    if (kubernetesNode === undefined || spec.terminate !== undefined || !WANTED.has(phase)) return [];
+    const kubeNode = byName.get(kubernetesNode);
+    if (kubeNode?.hasStartupTaint !== true) return [];
+    return [{ kind: "open", node: name, kubeNode: kubernetesNode, because: "wanted" }];
+  });
+}
