@@ -1,11 +1,13 @@
 /**
- * Writes schemas/kubernetes.json, from what a real kube-apiserver says about itself, and schemas/protobuf.json, from the published Go types of the same release. It needs
+ * Writes schemas/kubernetes.json, from what a real kube-apiserver says about itself, and schemas/protobuf.json, from the published Go types of the same
+ * release. It needs
  * KUBEBUILDER_ASSETS and the modules:
  *
  *   go mod download k8s.io/api@v0.36.1 k8s.io/apimachinery@v0.36.1 k8s.io/apiextensions-apiserver@v0.36.1
  *   npx node tools/devcluster/generate-schemas.ts "$(go env GOMODCACHE)/k8s.io" 36.1
  *
- * Both are committed, so that nobody needs Go. They hold what is reachable from the kinds that the embedded API server has; the texts are Kubernetes' own (Apache-2.0).
+ * Both are committed, so that a build needs no Go. They hold what is reachable from the kinds that the embedded API server has; the texts are
+ * Kubernetes' own (Apache-2.0).
  */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -142,7 +144,8 @@ function referencesIn(value: Json): string[] {
 type Structs = ReadonlyMap<string, string>;
 
 /**
- * For each message its fields by number: name in JSON ("" for one whose fields stand in the message itself), type, and what Go does with it: `list`, `map`, and `kept` for one that is
+ * For each message its fields by number: name in JSON ("" for one whose fields stand in the message itself), type, and what Go does with it: `list`,
+ * `map`, and `kept` for one that is
  * written even when it is zero. protobuf does not carry the last, so it is read off the Go types.
  */
 function readMessages(): JsonObject {

@@ -23,7 +23,18 @@ function targetsOf(root, workspaceRoot) {
 }
 
 /** Of the root, beside the projects and what `nx.json` names for all. */
-const ROOT_ENTRIES = ["*.md", "deploy", "docs", "docker-compose.yml", "examples", "package.json", "proto", "schemas"];
+const ROOT_ENTRIES = [
+  ".ci",
+  "*.md",
+  "deploy",
+  "docs",
+  "docker-compose.yml",
+  "examples",
+  "package.json",
+  "proto",
+  "schemas",
+];
+const OWN_PROJECT = "tools/repo";
 /** `../../devcluster/src/main.ts`, `${APPS}cli/src/main.ts`, `apps/cli/src/main.ts` */
 const PROGRAM = /(?:\/|\})([a-z-]+)\/(?:src\/main\.ts|bin\/)/g;
 /** `${APPS}${app}/src/main.ts`, `join(APPS, app, "src/main.ts")`: the name of the app is in a variable. */
@@ -56,7 +67,9 @@ function projectAt(root, roots, workspaceRoot) {
   const names = roots.map(nameOf);
   const apps = roots.filter((path) => path.startsWith("apps/")).map(nameOf);
   const used = usedBy(sourcesIn(join(workspaceRoot, root)), nameOf(root), names, apps);
-  const inputs = used.entries.map((name) => `{workspaceRoot}/${name}${name.includes(".") ? "" : "/**/*"}`);
+  const inputs = used.entries.map((name) => `{workspaceRoot}/${name}${/.\./.test(name) ? "" : "/**/*"}`);
+  // The tests of the repository read the sources and tests of all projects.
+  if (root === OWN_PROJECT) inputs.push(...roots.map((path) => `{workspaceRoot}/${path}/**/*`));
   return {
     targets: targetsOf(root, workspaceRoot),
     implicitDependencies: used.projects,

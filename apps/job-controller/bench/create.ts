@@ -34,8 +34,8 @@ const LOCK = "job-controller";
 const JOB_RESOURCE = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: NAMESPACE };
 
 /**
- * How fast pods of many gangs come to be: with machines reserved, services, budgets, events and status, beside a bare loop that creates the same pods with the official
- * client and the same number of requests in flight. The ways take turns, and ratios are of the same round.
+ * How fast pods of many gangs come to be: with machines reserved, services, budgets, events and status, beside a bare loop that creates the same pods with
+ * the official client and the same number of requests in flight. The ways take turns, and ratios are of the same round.
  */
 export async function compareCreation(): Promise<void> {
   await using stack = new AsyncDisposableStack();
@@ -43,7 +43,7 @@ export async function compareCreation(): Promise<void> {
   console.log(assets.found ? "a real kube-apiserver" : `the embedded API server (${assets.reason})`);
   const { kubeconfig } = stack.use(assets.found ? await kubeApiServer() : await embedded(stack));
   const config = loadKube(kubeconfig);
-  const calls = stack.use(kubeCalls(config, { mostInFlight: IN_FLIGHT }));
+  const calls = stack.use(kubeCalls(config, { maxInFlight: IN_FLIGHT }));
   const pods = stack.use(
     informer<V1Pod, string>({
       source: listWatch<V1Pod>(config, `/api/v1/namespaces/${NAMESPACE}/pods`),
@@ -161,7 +161,8 @@ async function startLedger(
 type Timed = { readonly seconds: number; readonly costs: Costs };
 
 /**
- * From the first submission to the last pod, or, with the jobs there before anybody runs them, from the moment at which the controller leads: what a new leader finds.
+ * From the first submission to the last pod, or, with the jobs there before anybody runs them, from the moment at which the controller leads: what a new
+ * leader finds.
  */
 async function timeGangs(world: World, way: Exclude<Way, "bare">, round: number): Promise<Timed> {
   const { calls, config, count } = world;
@@ -254,7 +255,7 @@ async function makeNodes(calls: KubeCalls): Promise<void> {
     await calls.create(NODES, node);
     const conditions = [{ type: "Ready", status: "True", reason: "KubeletReady", message: "" }];
     await calls.patch(NODES, name, { kind: "merge", body: { status: { conditions } } }, { subresource: "status" });
-    // What an API server puts on a node until somebody has seen that it is ready.
+    // What an API server puts on a node until a controller has seen that it is ready.
     await calls.patch(NODES, name, { kind: "merge", body: { spec: { taints: null } } });
   });
 }

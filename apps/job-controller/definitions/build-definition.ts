@@ -13,8 +13,9 @@ const QUANTITIES = new Set([
 const LEFT_OUT = /^(description|x-kubernetes-(patch-.*|unions|group-version-kind))$/;
 
 /**
- * The CustomResourceDefinition of a source file: its own definitions and the schema of pod templates put in where they are referred to, because a structural schema
- * has no references. `kubernetesText` is the file of schemas of the embedded API server, `sharedText` has the definitions that several source files refer to.
+ * The CustomResourceDefinition of a source file: its own definitions and the schema of pod templates put in where they are referred to, because a structural
+ * schema has no references. `kubernetesText` is the file of schemas of the embedded API server, `sharedText` has the definitions that several source files
+ * refer to.
  */
 export function buildDefinition(sourceText: string, kubernetesText: string, sharedText: string): string {
   const { definitions = {}, ...definition } = objectOf(parse(sourceText));
@@ -25,8 +26,8 @@ export function buildDefinition(sourceText: string, kubernetesText: string, shar
 }
 
 /**
- * JSON Schema (2020-12) of one manifest, for editors: they complete the fields of the resource and mark what is wrong. What it says of pod templates is only where they
- * stand; schemas of pods are Kubernetes' to give.
+ * JSON Schema (2020-12) of one manifest, for editors: they complete the fields of the resource and mark what is wrong. What it says of pod templates is only
+ * where they stand; schemas of pods are Kubernetes' to give.
  */
 export function buildEditorSchema(sourceText: string): string {
   const { definitions = {}, ...definition } = objectOf(parse(sourceText));
@@ -56,7 +57,9 @@ export function buildEditorSchema(sourceText: string): string {
 
 const INT32_MAX = 2 ** 31 - 1;
 
-/** Without what only the API server understands, the bound of its numbers written out; a field that is not named is a mistake, unless nothing is named at all. */
+/**
+ * Without what only the API server understands, the bound of its numbers written out; a field that is not named is a mistake, unless nothing is named at all.
+ */
 function editable(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(editable);
   if (!isObject(value)) return value;

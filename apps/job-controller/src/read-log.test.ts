@@ -9,7 +9,7 @@ const SECOND = { id: "second", pod: "train-worker-0" };
 
 type Life = { readonly run: Pick<Run, "id" | "pod">; text: string; isOver: boolean; fault?: Fault };
 
-/** A member whose runs a test plays: time goes on only while somebody waits. */
+/** A member whose runs a test plays: time passes only while a call waits. */
 function member(...lives: Life[]) {
   const state = { nowMs: 0, isFinished: false, lives, newest: lives.at(-1), isKept: true };
   const news: (() => void)[] = [];
@@ -64,7 +64,7 @@ function life(run: Life["run"], text: string, isOver = false): Life {
 }
 
 describe("a log that is followed", () => {
-  it("answers as soon as there is something at the offset, and says of which run", async () => {
+  it("answers as soon as there is something at the offset, and names the run", async () => {
     const { read, news, lives } = member(life(FIRST, "one "));
     expect(await read()).toEqual({ text: "one ", nextOffset: 4, complete: false, run: "first", pod: FIRST.pod });
     news.push(() => (lives[0]!.text += "two"));
@@ -90,7 +90,7 @@ describe("a log that is followed", () => {
     expect(await read()).toMatchObject({ text: "here", run: "first" });
   });
 
-  it("goes on with the run that comes after one that has ended, from its beginning", async () => {
+  it("continues with the run that comes after one that has ended, from its beginning", async () => {
     const { read, state, news } = member(life(FIRST, "failed", true));
     expect(await read({ offset: 6, run: "first" })).toMatchObject({ text: "", complete: false, run: "first" });
     news.push(
@@ -103,13 +103,13 @@ describe("a log that is followed", () => {
     expect(await read({ offset: 6, run: "first" })).toMatchObject({ text: "again", nextOffset: 5, run: "second" });
   });
 
-  it("tells the rest of a run whose pod is gone before what comes after it", async () => {
+  it("reports the rest of a run whose pod is gone before what comes after it", async () => {
     const { read } = member(life(FIRST, "first words", true), life(SECOND, "again"));
     expect(await read({ offset: 6, run: "first" })).toMatchObject({ text: "words", nextOffset: 11, run: "first" });
     expect(await read({ offset: 11, run: "first" })).toMatchObject({ text: "again", nextOffset: 5, run: "second" });
   });
 
-  it("goes on with the newest run where nobody has kept the rest of the one before", async () => {
+  it("continues with the newest run where the rest of the one before was not kept", async () => {
     const { read, state } = member(life(FIRST, "first words", true), life(SECOND, "again"));
     state.isKept = false;
     expect(await read({ offset: 6, run: "first" })).toMatchObject({ text: "again", run: "second" });

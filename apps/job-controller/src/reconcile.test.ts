@@ -5,34 +5,38 @@ import { ended, granted, pod, POLICY, seen, snapshot, spec } from "../test/sampl
 import { NEW_STATUS, type JobStatus } from "./domain/job-status.ts";
 import type { JobStep } from "./domain/plan-steps.ts";
 import type { Snapshot } from "./domain/snapshot.ts";
-import { makeReconcile, type Looked, type PassDeps } from "./reconcile.ts";
+import { makeReconcile, type ObservedJob, type PassDeps } from "./reconcile.ts";
 
-const PASS_POLICY = { ...POLICY, statusEveryMs: 1000, postponeMostMs: 15_000 };
+const PASS_POLICY = { ...POLICY, statusEveryMs: 1000, maxPostponeMs: 15_000 };
 
 const never = new AbortController().signal;
 
-/** A world in which steps do what they say, and of which a test may say what fails. */
-function world(start: Partial<Snapshot>, more: Partial<PassDeps<Looked>> = {}, seenToo: Partial<Looked> = {}) {
+/** A world in which steps work, except for those that a test makes fail. */
+function world(
+  start: Partial<Snapshot>,
+  more: Partial<PassDeps<ObservedJob>> = {},
+  seenToo: Partial<ObservedJob> = {},
+) {
   const did: string[] = [];
   let now = snapshot(start);
-  let failing: readonly JobStep["do"][] = [];
+  let failing: readonly JobStep["kind"][] = [];
   const failures: string[] = [];
   const unclaimed: Error[] = [];
   const wakes: number[] = [];
   const passes: string[][] = [];
   const recorded: string[][] = [];
-  const deps: PassDeps<Looked> = {
+  const deps: PassDeps<ObservedJob> = {
     observe: () => {
       const idle = { sinceWriteMs: Infinity, busyForMs: undefined };
       return Promise.resolve({ seen: { snapshot: now, errors: [...unclaimed], ...idle, ...seenToo } });
     },
     span: (_seen, { steps }) => {
-      passes.push(steps.map((step) => step.do));
+      passes.push(steps.map((step) => step.kind));
       return { name: "pass", parent: ROOT_CONTEXT, attributes: {} };
     },
     act: (_seen, step) => {
-      if (failing.includes(step.do)) return Promise.reject(failureOf(step.do));
-      did.push(step.do);
+      if (failing.includes(step.kind)) return Promise.reject(failureOf(step.kind));
+      did.push(step.kind);
       now = after(now, step);
       return Promise.resolve();
     },
@@ -44,7 +48,7 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Looked>> = {}, s
     recorded: () => recorded.push([...did]) && undefined,
     planned: () => undefined,
     failed: (_seen, step) => {
-      failures.push(step.do);
+      failures.push(step.kind);
     },
     wakeAfter: (_key, ms) => {
       wakes.push(ms);
@@ -60,7 +64,7 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Looked>> = {}, s
     passes,
     recorded,
     snapshot: () => now,
-    fail: (...steps: JobStep["do"][]) => {
+    fail: (...steps: JobStep["kind"][]) => {
       failing = steps;
     },
     /** What was done since the last call. */
@@ -73,13 +77,13 @@ function world(start: Partial<Snapshot>, more: Partial<PassDeps<Looked>> = {}, s
 }
 
 /** The ledger fails by saying nothing. */
-function failureOf(step: JobStep["do"]): Error {
+function failureOf(step: JobStep["kind"]): Error {
   if (step !== "reserve") return new Error(`${step} failed`);
   return new FaultError({ code: "unavailable", dependency: "reservation-manager", retryAfterMs: 1 });
 }
 
 function after(now: Snapshot, step: JobStep): Snapshot {
-  switch (step.do) {
+  switch (step.kind) {
     case "reserve":
       return { ...now, units: [granted("worker-0", "worker-1")] };
     case "create-pods":
@@ -96,7 +100,7 @@ function after(now: Snapshot, step: JobStep): Snapshot {
 const fresh = { units: [], services: { present: [], wanted: ["train"], settled: true }, budget: undefined };
 
 describe("a pass", () => {
-  it("goes from nothing to pods when machines are granted at once, and tells of it after", async () => {
+  it("goes from nothing to pods when machines are granted immediately, and reports it after", async () => {
     const { pass } = world(fresh);
     expect((await pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
     expect((await pass()).did).toEqual(["write"]);
@@ -120,7 +124,7 @@ describe("a pass", () => {
 
   it("writes the status of a job whose preparation has no effect", async () => {
     const tried: string[] = [];
-    const act = (_seen: Looked, step: JobStep): Promise<void> => Promise.resolve(void tried.push(step.do));
+    const act = (_seen: ObservedJob, step: JobStep): Promise<void> => Promise.resolve(void tried.push(step.kind));
     const { pass } = world(fresh, { act });
     expect((await pass()).did).toEqual(["write"]);
     expect(tried).toEqual(["reserve", "reserve", "reserve"]);
@@ -135,7 +139,7 @@ describe("a pass", () => {
     expect((await pass()).did).toEqual(["create-service", "write"]);
   });
 
-  it("tells of every step that failed, and fails with all of them", async () => {
+  it("reports every step that failed, and fails with all of them", async () => {
     const { pass, fail, failures } = world(fresh);
     fail("create-service", "sync-budget");
     await expect(pass()).rejects.toMatchObject({
@@ -144,14 +148,14 @@ describe("a pass", () => {
     expect(failures).toEqual(["create-service", "sync-budget"]);
   });
 
-  it("does everything else for a job of which a member could not be claimed, and then fails with why", async () => {
+  it("does everything else for a job with a member that could not be claimed, and then fails with the cause", async () => {
     const { pass, did, unclaimed } = world(fresh);
     unclaimed.push(new Error("a pod could not be adopted"));
     await expect(pass()).rejects.toThrow("a pod could not be adopted");
     expect(did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
   });
 
-  it("makes many services at once, and not all of them", async () => {
+  it("makes many services immediately, and not all of them", async () => {
     const wanted = Array.from({ length: 40 }, (_none, index) => `train-worker-${index}`);
     let now = 0;
     let most = 0;
@@ -159,7 +163,7 @@ describe("a pass", () => {
       { units: [granted("worker-0", "worker-1")], services: { present: [], wanted, settled: true } },
       {
         act: async (_seen, step) => {
-          if (step.do !== "create-service") return;
+          if (step.kind !== "create-service") return;
           now += 1;
           most = Math.max(most, now);
           await new Promise(setImmediate);
@@ -197,7 +201,7 @@ describe("a pass", () => {
     expect((await pass()).did).toContain("create-pods");
   });
 
-  it("is told with its plan when it changes anything, and not otherwise", async () => {
+  it("has a span with its plan only when it changes something", async () => {
     const { pass, passes } = world(fresh);
     await pass();
     expect(passes).toEqual([["reserve"], ["create-pods", "create-service", "sync-budget"]]);
@@ -240,13 +244,13 @@ describe("a pass", () => {
     expect((await tooLate.pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
   });
 
-  it("leaves nothing of a job that has been told to run for later", async () => {
+  it("postpones nothing of a job that has started", async () => {
     const status = { ...snapshot().status, startMs: snapshot().nowMs - 1000 };
     const { pass } = world({ ...fresh, status }, {}, { busyForMs: 0 });
     expect((await pass()).did).toContain("sync-budget");
   });
 
-  it("is over, and no failure, when the job goes away while it is told of", async () => {
+  it("is over, and no failure, when the job goes away while it is reported", async () => {
     const writeStatus = (): Promise<"gone"> => Promise.resolve("gone");
     const after = world(fresh, { writeStatus });
     expect((await after.pass()).requeueAfterMs).toBeUndefined();

@@ -8,10 +8,10 @@ import type { JobPlan, JobStep } from "./domain/plan-steps.ts";
 import type { JobStatus } from "./domain/job-status.ts";
 import type { JobPolicy, Snapshot } from "./domain/snapshot.ts";
 
-/** What a round plans from. */
-export type Looked = {
+/** The observed state that a round plans from. */
+export type ObservedJob = {
   readonly snapshot: Snapshot;
-  /** Why members could not be claimed or released: the pass fails after it has tried everything else. */
+  /** Errors with claims and releases of members: the pass fails after it has tried everything else. */
   readonly errors: readonly unknown[];
   /** Milliseconds since this process last wrote the status of the job; Infinity when it never did. */
   readonly sinceWriteMs: number;
@@ -19,37 +19,37 @@ export type Looked = {
   readonly busyForMs: number | undefined;
 };
 
-/** What passes over jobs need. `Seen` adds the objects behind a snapshot. `span`: of a round that changes something. */
-export type PassDeps<Seen extends Looked> = Pick<Passes<Seen, JobPlan>, "observe" | "span"> & {
+/** The dependencies of passes over jobs. `Seen` adds the objects behind a snapshot. `span`: of a round that changes something. */
+export type PassDeps<Seen extends ObservedJob> = Pick<Passes<Seen, JobPlan>, "observe" | "span"> & {
   readonly act: (seen: Seen, step: JobStep, signal: AbortSignal) => Promise<void>;
   /** Rejects with a conflict when another client has written since. `gone`: the job was deleted, and nothing is left to do. */
   readonly writeStatus: (seen: Seen, status: JobStatus, signal: AbortSignal) => Promise<"written" | "gone">;
-  /** Called once the status records what became of the observed pods, as far as this round can record it. */
+  /** Called once the status records the ends of the observed pods, as far as this round can record them. */
   readonly recorded: (seen: Seen, status: JobStatus) => void;
   readonly planned: (seen: Seen, plan: JobPlan) => void;
   /** Called for each step that failed while the pass was not stopped. */
   readonly failed: (seen: Seen, step: JobStep, error: unknown) => void;
-  /** Schedules a pass in so many milliseconds, also when this one fails. */
+  /** Schedules a pass after `ms`, also when this one fails. */
   readonly wakeAfter: (key: string, ms: number) => void;
 };
 
 export type PassPolicy = JobPolicy & {
   readonly statusEveryMs: number;
-  /** Nothing is postponed once the workers have been busy for so long. */
-  readonly postponeMostMs: number;
+  /** Nothing is postponed once the workers have been busy for this time. */
+  readonly maxPostponeMs: number;
 };
 
 /** A grant often follows immediately, and the same pass creates the pods. A preparation without effect must not block the status write. */
-const PREPARING_ROUNDS_MAX = 3;
+const MAX_PREPARING_ROUNDS = 3;
 /** Concurrent calls for one job that do not depend on each other. */
-const AT_ONCE = 16;
+const MAX_CONCURRENT = 16;
 const POSTPONE_MS = 2000;
 /** The queue retries a pass that failed; a deadline does not make retries more frequent than this. */
-const FAILED_WAKE_LEAST_MS = 1000;
+const MIN_FAILED_WAKE_MS = 1000;
 
 type PassPlan = JobPlan & {
   readonly write: WriteTime;
-  /** Only urgent steps are done now. */
+  /** Only urgent steps run now. */
   readonly isPostponed: boolean;
 };
 
@@ -57,7 +57,7 @@ type PassPlan = JobPlan & {
  * Passes over jobs: observe, plan, act. A round writes the parts of the status that steps rely on before the steps, and the rest after them.
  * It tries every step, keeps the deadline of the job, and then rejects with the error of the failed step, or with an AggregateError of all errors.
  */
-export function makeReconcile<Seen extends Looked>(deps: PassDeps<Seen>, policy: PassPolicy): Reconcile {
+export function makeReconcile<Seen extends ObservedJob>(deps: PassDeps<Seen>, policy: PassPolicy): Reconcile {
   return reconciler<Seen, PassPlan>({
     tracer: "job-controller",
     observe: deps.observe,
@@ -67,10 +67,10 @@ export function makeReconcile<Seen extends Looked>(deps: PassDeps<Seen>, policy:
   });
 }
 
-function planPass({ snapshot, sinceWriteMs, busyForMs = Infinity }: Looked, policy: PassPolicy): PassPlan {
+function planPass({ snapshot, sinceWriteMs, busyForMs = Infinity }: ObservedJob, policy: PassPolicy): PassPlan {
   const plan = planJob(snapshot, policy);
   const write = decideWrite(snapshot.status, plan.status, sinceWriteMs, policy.statusEveryMs);
-  return { ...plan, write, isPostponed: busyForMs < policy.postponeMostMs && hasJustBegun(snapshot) };
+  return { ...plan, write, isPostponed: busyForMs < policy.maxPostponeMs && hasJustBegun(snapshot) };
 }
 
 function isIdle({ steps, write }: PassPlan): boolean {
@@ -79,7 +79,7 @@ function isIdle({ steps, write }: PassPlan): boolean {
 
 type PlannedRound<Seen> = { readonly seen: Seen; readonly plan: PassPlan; readonly round: Round };
 
-async function carryOut<Seen extends Looked>(
+async function carryOut<Seen extends ObservedJob>(
   deps: PassDeps<Seen>,
   policy: PassPolicy,
   { seen, plan, round }: PlannedRound<Seen>,
@@ -87,43 +87,43 @@ async function carryOut<Seen extends Looked>(
   const { status, steps, write, isPostponed } = plan;
   deps.planned(seen, plan);
   if (write === "first" && (await deps.writeStatus(seen, status, round.signal)) === "gone") return {};
-  // Counts and completed indexes are never among what is written later.
+  // What is written later never contains counts and completed indexes.
   deps.recorded(seen, status);
   const failures = await actAll(deps, { seen, plan, round });
   const onlyPrepares = steps.length > 0 && steps.every(isPreparation);
-  if (failures.length === 0 && onlyPrepares && round.number < PREPARING_ROUNDS_MAX && write !== "first") return "again";
+  if (failures.length === 0 && onlyPrepares && round.number < MAX_PREPARING_ROUNDS && write !== "first") return "again";
   if (failures.length === 0 && isPostponed) return { requeueAfterMs: POSTPONE_MS };
   // The status reports the observed state, whichever steps have failed.
   if (write !== "first") {
-    const reported = failures.some(isOfSilence) ? noteSilence(status, seen.snapshot.nowMs) : status;
+    const reported = failures.some(isLedgerSilent) ? noteSilence(status, seen.snapshot.nowMs) : status;
     const isNews = write === "after" || reported !== status;
     if (isNews && (await deps.writeStatus(seen, reported, round.signal)) === "gone") return {};
   }
-  const next = earliest(plan.lookAgainInMs, write === "later" ? policy.statusEveryMs : undefined);
+  const next = earliest(plan.recheckInMs, write === "later" ? policy.statusEveryMs : undefined);
   const errors = [...seen.errors, ...failures.map(({ error }) => error)];
   if (errors.length === 0) return next;
   // A deadline does not wait for a step that always fails.
-  if (next.requeueAfterMs !== undefined) deps.wakeAfter(round.key, Math.max(FAILED_WAKE_LEAST_MS, next.requeueAfterMs));
+  if (next.requeueAfterMs !== undefined) deps.wakeAfter(round.key, Math.max(MIN_FAILED_WAKE_MS, next.requeueAfterMs));
   throw asOne(errors, failures);
 }
 
 type Failure = { readonly step: JobStep; readonly error: unknown };
 
-/** The ledger gave no answer at all; a refusal is one. */
-function isOfSilence({ step, error }: Failure): boolean {
+/** The ledger did not answer; a refusal is an answer. */
+function isLedgerSilent({ step, error }: Failure): boolean {
   const code = faultOf(error)?.code;
-  return step.do === "reserve" && (code === "unavailable" || code === "deadline_exceeded");
+  return step.kind === "reserve" && (code === "unavailable" || code === "deadline_exceeded");
 }
 
 function asOne(errors: readonly unknown[], failures: readonly Failure[]): unknown {
   if (errors.length === 1) return errors[0];
-  const steps = failures.map(({ step }) => step.do).join(", ");
+  const steps = failures.map(({ step }) => step.kind).join(", ");
   return new AggregateError(errors, `${errors.length} failures${steps === "" ? "" : `, of these steps: ${steps}`}`);
 }
 
-/** Nothing wakes a job for what comes of these. */
-function isPreparation({ do: what }: JobStep): boolean {
-  return what === "reserve" || what === "create-companions";
+/** Nothing else wakes a job for the effects of these steps. */
+function isPreparation({ kind }: JobStep): boolean {
+  return kind === "reserve" || kind === "create-companions";
 }
 
 /** Under load, machines and pods come first: budgets and status writes of jobs that have not started wait. */
@@ -132,11 +132,11 @@ function hasJustBegun({ status }: Snapshot): boolean {
 }
 
 function isUrgent(step: JobStep): boolean {
-  return step.do !== "sync-budget" && step.do !== "delete-budget";
+  return step.kind !== "sync-budget" && step.kind !== "delete-budget";
 }
 
 /** Tries every step: a service that cannot be created does not keep the others from being created. */
-async function actAll<Seen extends Looked>(
+async function actAll<Seen extends ObservedJob>(
   deps: PassDeps<Seen>,
   { seen, plan, round: { signal } }: PlannedRound<Seen>,
 ): Promise<readonly Failure[]> {
@@ -148,25 +148,25 @@ async function actAll<Seen extends Looked>(
     failures.push({ step, error });
   };
   // Deletions and services do not depend on each other, and there may be many.
-  await forEachSome(steps.filter(isDeletion), AT_ONCE, act, failed);
+  await forEachSome(steps.filter(isDeletion), MAX_CONCURRENT, act, failed);
   const ofServices = steps.filter(isOfService);
   for (const step of steps) {
-    if (step === ofServices[0]) await forEachSome(ofServices, AT_ONCE, act, failed);
+    if (step === ofServices[0]) await forEachSome(ofServices, MAX_CONCURRENT, act, failed);
     if (isDeletion(step) || isOfService(step)) continue;
     const before = failures.length;
     await act(step).catch((error: unknown) => failed(step, error));
     // Pods need what is missing now: they would start without it, or not be placed.
-    if (failures.length > before && (step.do === "create-companions" || step.do === "sync-group")) break;
+    if (failures.length > before && (step.kind === "create-companions" || step.kind === "sync-group")) break;
   }
   return failures;
 }
 
 function isDeletion(step: JobStep): boolean {
-  return step.do === "delete-pod";
+  return step.kind === "delete-pod";
 }
 
 function isOfService(step: JobStep): boolean {
-  return step.do === "create-service" || step.do === "delete-service";
+  return step.kind === "create-service" || step.kind === "delete-service";
 }
 
 function earliest(...times: readonly (number | undefined)[]): Reconciled {

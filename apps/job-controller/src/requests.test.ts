@@ -23,7 +23,7 @@ const MANIFEST = {
   spec: { replicaSpecs: { worker: REPLICA } },
 };
 
-/** Jobs of which a test says what becomes of them. */
+/** Jobs whose changes a test scripts. */
 function world(...keys: readonly (readonly [name: string, kind: string])[]) {
   const jobs = new Map<string, Found<string>>();
   const clock = { nowMs: 0, stepMs: undefined as number | undefined, onWait: (): void => undefined, members: 0 };
@@ -34,7 +34,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
   };
   for (const [name, kind] of keys) put({ name, kind }, "1");
   const counts = { built: 0, written: 0, read: 0 };
-  /** Revisions that somebody else writes just before a mark of ours. */
+  /** Revisions that another client writes just before a mark of ours. */
   const conflicts: string[] = [];
   const waits: number[] = [];
   /** Of jobs that are larger than others, in bytes. */
@@ -75,8 +75,8 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
       return Promise.reject(new FaultError({ code: "conflict", id: key.name, expectedRevision: 0, actualRevision: 0 }));
     },
     managedBy: ({ revision }) => (revision === "theirs" ? "another" : undefined),
-    changed: (_key, { ms, vain }) => {
-      waits.push(vain);
+    changed: (_key, { ms, emptyWakes: emptyWakes }) => {
+      waits.push(emptyWakes);
       clock.nowMs += clock.stepMs ?? ms;
       clock.onWait();
       return Promise.resolve();
@@ -131,7 +131,7 @@ describe("a job that is submitted", () => {
 });
 
 describe("a job that is checked", () => {
-  const worker = { ...REPLICA, dependsOn: [{ type: "nobody", status: "Ready" }] };
+  const worker = { ...REPLICA, dependsOn: [{ type: "missing", status: "Ready" }] };
 
   it.each<[string, unknown, readonly string[]]>([
     ["is right when nothing is wrong with it", { ...MANIFEST, metadata: { name: "other" } }, []],
@@ -191,7 +191,7 @@ describe("a job that is asked for", () => {
     await expect(get(deps, key, GOING_ON)).rejects.toMatchObject({ fault: { code: "invalid_request", field } });
   });
 
-  it("is not found when there is none of that kind", async () => {
+  it("is not found when no job of that kind exists", async () => {
     const { deps } = world(["train", "Job"]);
     await expect(get(deps, { kind: "TFJob", name: "train" }, GOING_ON)).rejects.toMatchObject({
       fault: { code: "not_found", kind: "TFJob", id: "train" },
@@ -215,7 +215,7 @@ it("a namespace that is not served is refused by the name of the field, and the 
 describe("a job that is watched", () => {
   const request = { key: { kind: "Job", name: "train" }, afterRevision: "1", waitMs: 60_000 };
 
-  it("is answered at once when it differs already", async () => {
+  it("is answered immediately when it differs already", async () => {
     const { deps, clock } = world(["train", "Job"]);
     await watch(deps, { ...request, afterRevision: "0" }, GOING_ON);
     expect(clock.nowMs).toBe(0);
@@ -281,7 +281,7 @@ describe("a job that is watched", () => {
     expect([undefined, { members: 4 }, { members: 1000 }].map(answerPauseMs)).toEqual([0, 4, 500]);
   });
 
-  it("is answered as it was when nobody waits any more", async () => {
+  it("is answered as it was when no client waits", async () => {
     const { deps, clock } = world(["train", "Job"]);
     await watch(deps, request, AbortSignal.abort());
     expect(clock.nowMs).toBe(0);
@@ -323,7 +323,7 @@ describe("the list of jobs", () => {
     expect(read.sort()).toEqual(["Job a", "Job a-b", "Job b", "TFJob a"]);
   });
 
-  it("has five hundred jobs a page at most, and when nobody says", () => {
+  it("has five hundred jobs a page at most, and by default", () => {
     const { deps } = world(...Array.from({ length: 501 }, (_, index) => [`job-${index}`, "Job"] as const));
     for (const limit of [0, 5000]) expect(list(deps, { limit, bytes: BYTES, after: "" }).jobs).toHaveLength(500);
   });
@@ -375,7 +375,7 @@ describe("a job that is to be cancelled", () => {
     expect(counts.written).toBe(0);
   });
 
-  it("is refused, and not written, when somebody else runs it", async () => {
+  it("is refused, and not written, when another client runs it", async () => {
     const { deps, put, counts } = world();
     put({ kind: "Job", name: "train" }, "theirs");
     await expect(cancel(deps, key, GOING_ON)).rejects.toMatchObject({

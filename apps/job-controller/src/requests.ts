@@ -4,54 +4,54 @@ import { describeFault, faultOf, throwFault, type Fault } from "@muster/faults";
 import { findTooSmallPool } from "./domain/find-too-small-pool.ts";
 import type { Kind, KindDefaults, Problem, ReadResult } from "./domain/kind.ts";
 
-/** Which job is meant; an empty kind is whichever kind has one of that name. */
+/** A job; an empty kind is the kind that has a job of that name. */
 export type JobKey = {
   readonly kind: string;
   readonly name: string;
-  /** Absent or empty: the one that is served. */
+  /** Absent or empty: the served namespace. */
   readonly namespace?: string;
 };
 
-/** A job with what a reply says of it. `revision` differs whenever something in it does. */
+/** A job and its view in replies. `revision` changes with the job. */
 export type Found<View> = {
   readonly key: JobKey;
   readonly revision: string;
-  /** Pods that it asks for: what an answer costs. */
+  /** The number of its pods, which is the cost of an answer. */
   readonly members: number;
   readonly view: View;
 };
 
-/** What answering users needs from outside. Everything that returns a promise rejects with FaultError. */
+/** The dependencies of answering users. Everything that returns a promise rejects with FaultError. */
 export type RequestDeps<View> = {
   readonly kinds: readonly Kind[];
   readonly defaults: KindDefaults;
   readonly namespace: string;
-  /** All jobs of that name, of one kind or of all, none older than the moment of the question: not a copy, which may be behind what somebody was told already. */
+  /** All jobs of that name, of one kind or of all, as of now: not from a cache, which may be behind an earlier answer. */
   readonly find: (key: JobKey, signal: AbortSignal) => Promise<readonly Found<View>[]>;
-  /** Of all jobs, in any order, as a copy has them that may be behind by moments. */
+  /** Of all jobs, in any order, from a cache that may be slightly stale. */
   readonly keys: () => readonly JobKey[];
-  /** What has to be read for the first time before the copy says anything, such as `the jobs of kind TFJob`; empty once it is complete. */
+  /** The caches that are not complete yet, such as `the jobs of kind TFJob`; empty once all are. */
   readonly unread: () => readonly string[];
-  /** From the same copy; undefined when it has none any more. */
+  /** From the same cache; undefined when the job is no longer in it. */
   readonly seen: (key: JobKey) => Found<View> | undefined;
-  /** As a list carries it. */
+  /** The encoding in a list. */
   readonly encode: (found: Found<View>) => Uint8Array;
-  /** Already_exists when there is one of that name and kind that another request made. */
+  /** Already_exists when another request created a job of that name and kind. */
   readonly create: (kind: Kind, manifest: Manifest, requestId: string) => Promise<Found<View>>;
-  /** Whether the API server would take it; rejects as `create` does, and makes nothing. */
+  /** Validates at the API server; rejects as `create` does, and creates nothing. */
   readonly tryCreate: (kind: Kind, manifest: Manifest) => Promise<void>;
-  /** The most machines that pools that are scaled may have; undefined when the ledger does not say. */
+  /** The most machines that scaled pools may have; undefined when the ledger does not answer. */
   readonly maxima: () => Promise<ReadonlyMap<string, number> | undefined>;
-  /** Whether somebody has asked for its end already, or it is over. */
+  /** Whether its end was requested already, or it has finished. */
   readonly isEnding: (found: Found<View>) => boolean;
-  /** Who runs it instead of us; undefined when nobody does. */
+  /** The other controller that runs it; undefined: ours does. */
   readonly managedBy: (found: Found<View>) => string | undefined;
   /** A conflict when the job has changed since it was found. */
   readonly markCancelled: (found: Found<View>) => Promise<Found<View>>;
-  /** Resolves when something about the job may have changed since it was found, after so long, or at the signal. `vain`: how often in a row that was so, and nothing had. */
+  /** Resolves when the job may have changed since it was found, after `ms`, or at the signal. `emptyWakes`: how often in a row it had not changed. */
   readonly changed: (
     found: Found<View>,
-    wait: { readonly ms: number; readonly vain: number },
+    wait: { readonly ms: number; readonly emptyWakes: number },
     signal: AbortSignal,
   ) => Promise<void>;
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -65,35 +65,35 @@ export type Manifest = {
   readonly spec: unknown;
 };
 
-const LIST_MOST = 500;
-const WATCH_MOST_MS = 30_000;
-/** A gang changes as often as it has members, and each answer shows all of them: the larger it is, the fewer answers a second a watcher gets. */
+const MAX_LISTED = 500;
+const MAX_WATCH_MS = 30_000;
+/** A gang changes as often as it has members, and each answer shows all of them: the larger the gang, the fewer answers a watcher gets. */
 const ANSWER_MS_PER_MEMBER = 1;
-const ANSWER_PAUSE_MS_MOST = 500;
-/** A copy is read for the first time within moments of a start. */
+const MAX_ANSWER_PAUSE_MS = 500;
+/** A cache is complete within moments of a start. */
 const UNREAD_RETRY_MS = 250;
-const REQUEST_ID_LENGTH_MOST = 128;
-const POOLS_UNKNOWN = "the ledger does not answer: whether the pools may have so many machines was not looked at";
-/** As large as a request to the bus may be, and smaller than what etcd takes. */
-const MANIFEST_BYTES_MOST = 512 * 1024;
+const MAX_REQUEST_ID_LENGTH = 128;
+const POOLS_UNKNOWN = "the ledger does not answer: whether the pools may have so many machines was not checked";
+/** As large as a request to the bus may be, and smaller than the limit of etcd. */
+const MAX_MANIFEST_BYTES = 512 * 1024;
 
-/** Creates a job, or says everything that is wrong with its manifest. The warnings say what will be done differently from what it says. */
+/** Creates a job, or reports all problems of its manifest. The warnings name fields that do not work as written. */
 export async function submit<View>(
   deps: RequestDeps<View>,
   { requestId, manifestJson }: { readonly requestId: string; readonly manifestJson: string },
 ): Promise<{ readonly found: Found<View>; readonly warnings: readonly string[] }> {
-  if (requestId === "" || requestId.length > REQUEST_ID_LENGTH_MOST) {
-    refuse("request_id", `must have 1 to ${REQUEST_ID_LENGTH_MOST} characters`);
+  if (requestId === "" || requestId.length > MAX_REQUEST_ID_LENGTH) {
+    refuse("request_id", `must have 1 to ${MAX_REQUEST_ID_LENGTH} characters`);
   }
   const { manifest, kind, read } = readSubmission(deps, manifestJson);
   if (!read.ok) return refuseProblems(read.problems);
   const found = await deps.create(kind, manifest, requestId);
-  return { found, warnings: read.warnings.map(inWords) };
+  return { found, warnings: read.warnings.map(describeProblem) };
 }
 
 /**
- * What `submit` would say, problem by problem, without making anything; and that a pool can never have the machines, for which a job that is made waits, because its
- * pool may be given more. Where the ledger does not answer, a warning says that this was not looked at. Rejects with FaultError when the rest cannot be known now.
+ * The problems that `submit` would report, without creating anything; also a pool that can never have the machines: a created job waits, because its pool may
+ * grow. If the ledger does not answer, a warning states that this was not checked. Rejects with FaultError when the rest cannot be known now.
  */
 export async function check<View>(
   deps: RequestDeps<View>,
@@ -103,7 +103,7 @@ export async function check<View>(
     const { manifest, kind, read } = readSubmission(deps, manifestJson);
     if (!read.ok) return { problems: read.problems, warnings: [] };
     await deps.tryCreate(kind, manifest);
-    const warnings = read.warnings.map(inWords);
+    const warnings = read.warnings.map(describeProblem);
     const maxima = await deps.maxima();
     if (maxima === undefined) return { problems: [], warnings: [...warnings, POOLS_UNKNOWN] };
     const tooSmall = findTooSmallPool(read.spec, maxima);
@@ -117,7 +117,7 @@ export async function check<View>(
   }
 }
 
-function inWords({ field, reason }: Problem): string {
+function describeProblem({ field, reason }: Problem): string {
   return `${field} ${reason}`;
 }
 
@@ -136,7 +136,7 @@ function readSubmission<View>(
   return { manifest, kind, read: kind.read(manifest, deps.defaults) };
 }
 
-/** The one job of this name, at least as new as whatever anybody was told of it before. Not_found when there is none, invalid_request when several kinds have one. */
+/** The one job of this name, at least as new as any earlier answer. Not_found when it does not exist, invalid_request when several kinds have one. */
 export async function get<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
   if (key.name === "") refuse("key.name", "is empty");
   checkNamespace(deps, "key.namespace", key.namespace);
@@ -155,8 +155,8 @@ export async function get<View>(deps: RequestDeps<View>, key: JobKey, signal: Ab
 }
 
 /**
- * Answers once the job differs from the revision, or when the wait is over, with what `get` finds. After a first `get` the wait continues for as long as the copy shows
- * what the caller knows: a caller that waits is shown nothing that is old.
+ * Answers with what `get` finds once the job differs from the revision, or when the wait has passed. After a first `get`, the wait continues as long as the
+ * cache has the revision that the caller knows: a waiting caller gets no stale answer.
  */
 export async function watch<View>(
   deps: RequestDeps<View>,
@@ -164,24 +164,27 @@ export async function watch<View>(
   signal: AbortSignal,
 ): Promise<Found<View>> {
   const { key, afterRevision } = request;
-  const endMs = deps.now() + Math.min(request.waitMs, WATCH_MOST_MS);
+  const endMs = deps.now() + Math.min(request.waitMs, MAX_WATCH_MS);
   const restMs = (): number => (signal.aborted ? 0 : Math.max(0, endMs - deps.now()));
   if (afterRevision !== "") await deps.pause(Math.min(restMs(), answerPauseMs(deps.seen(key))), signal);
-  for (let vain = 0; ; vain += 1) {
+  for (let emptyWakes = 0; ; emptyWakes += 1) {
     const found = await get(deps, key, signal);
     if (found.revision !== afterRevision || restMs() === 0) return found;
-    await deps.changed(found, { ms: restMs(), vain }, signal);
+    await deps.changed(found, { ms: restMs(), emptyWakes }, signal);
     for (let seen = deps.seen(key); seen?.revision === afterRevision && restMs() > 0; seen = deps.seen(key))
-      await deps.changed(seen, { ms: restMs(), vain: 0 }, signal);
+      await deps.changed(seen, { ms: restMs(), emptyWakes: 0 }, signal);
   }
 }
 
-/** Between two answers to one watcher. */
+/** The pause between two answers to one watcher. */
 export function answerPauseMs(job: Pick<Found<unknown>, "members"> | undefined): number {
-  return Math.min(ANSWER_PAUSE_MS_MOST, (job?.members ?? 0) * ANSWER_MS_PER_MEMBER);
+  return Math.min(MAX_ANSWER_PAUSE_MS, (job?.members ?? 0) * ANSWER_MS_PER_MEMBER);
 }
 
-/** Jobs in the order of their names and kinds, as many as fit into one reply. `next` is empty when there are no more. Unavailable until all copies are complete: a part would look like all there is. */
+/**
+ * Jobs in the order of their names and kinds, as many as fit into one reply. `next` is empty when there are no more. Unavailable until all caches are
+ * complete: a partial list would look complete.
+ */
 export function list<View>(
   deps: RequestDeps<View>,
   request: { readonly limit: number; readonly bytes: number; readonly after: string; readonly namespace?: string },
@@ -194,14 +197,17 @@ export function list<View>(
     .filter(({ at }) => at > request.after)
     .sort((a, b) => (a.at < b.at ? -1 : 1));
   const { messages, last, isMore } = fillPage(rest, ({ key }) => deps.seen(key), {
-    limit: Math.min(request.limit || LIST_MOST, LIST_MOST),
+    limit: Math.min(request.limit || MAX_LISTED, MAX_LISTED),
     bytes: request.bytes,
     encode: deps.encode,
   });
   return { jobs: messages, next: isMore && last !== undefined ? last.at : "" };
 }
 
-/** Asks a job to end. One that is over, or was asked before, stays as it is: its object is not written. Invalid_request for one that somebody else runs, who reads no mark of ours. */
+/**
+ * Requests the end of a job. A finished or already cancelled job is not written. Invalid_request for a job of another controller, which does not read our
+ * annotation.
+ */
 export async function cancel<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
   return retryOnConflict(`${key.kind} ${key.name}`, async () => {
     const found = await get(deps, key, signal);
@@ -213,7 +219,7 @@ export async function cancel<View>(deps: RequestDeps<View>, key: JobKey, signal:
   });
 }
 
-/** Throws unavailable while anything is unread: whoever asks is to ask again in a moment. */
+/** Throws unavailable while any cache is incomplete: the client retries in a moment. */
 export function refuseUnread(unread: readonly string[]): void {
   if (unread.length === 0) return;
   throwFault({
@@ -228,18 +234,18 @@ function checkNamespace<View>(deps: RequestDeps<View>, field: string, namespace 
   refuse(field, `"${namespace}" is not served: this job-controller runs the jobs of the namespace "${deps.namespace}"`);
 }
 
-/** Jobs are listed in this order. */
+/** The order of lists. */
 function place({ name, kind }: JobKey): string {
   return `${name}/${kind}`;
 }
 
 function readManifest<View>({ namespace }: RequestDeps<View>, text: string): Manifest {
   const bytes = Buffer.byteLength(text);
-  if (bytes > MANIFEST_BYTES_MOST) {
+  if (bytes > MAX_MANIFEST_BYTES) {
     return throwFault({
       code: "limit_exceeded",
       what: "size of the manifest in bytes",
-      limit: MANIFEST_BYTES_MOST,
+      limit: MAX_MANIFEST_BYTES,
       retryAfterMs: 0,
     });
   }
@@ -272,7 +278,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A fault has one field; the others are in its reason. */
+/** A fault has one field; the other fields are in its reason. */
 function refuseProblems([first, ...others]: readonly [Problem, ...Problem[]]): never {
   const rest = others.map(({ field, reason }) => `; ${field} ${reason}`).join("");
   return refuse(first.field, `${first.reason}${rest}`);

@@ -10,16 +10,16 @@ import { describePassError } from "./adapters/passes.ts";
 import type { Config } from "./config.ts";
 import { JOB_KIND } from "./domain/kind-job.ts";
 
-/** Per method; most of them are long polls, which cost little while they wait. */
-const REQUESTS_AT_ONCE = 2048;
-/** What decides nothing because it is too old is looked at again after this. */
+/** Per method; most requests are long polls, which cost little while they wait. */
+const MAX_CONCURRENT_REQUESTS = 2048;
+/** A pass over a stale cache is retried after this. */
 const STALE_RETRY_MS = 1000;
-/** Without its own kind there is nothing to do. */
+/** Without its own kind the service is not ready. */
 const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.group} is not installed: kubectl apply --server-side -f deploy/crds/muster.dev_jobs.yaml`;
 const OWN_UNKNOWN = "the API server has not answered yet which kinds of job it has";
-const OWN_REFUSED = `there is no right to list ${JOB_KIND.plural}.${JOB_KIND.group}: deploy/kubernetes/job-controller.yaml gives it`;
+const OWN_REFUSED = `there is no right to list ${JOB_KIND.plural}.${JOB_KIND.group}: deploy/kubernetes/job-controller.yaml grants it`;
 
-/** Follows jobs for ever, and runs them while this replica leads. Replicas that do not lead have warm caches. */
+/** Follows jobs until stopped, and runs them while this replica leads. Other replicas have warm caches. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
@@ -27,7 +27,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   await using _server = await serve(bus, JobService, deps.answers, {
     version: context.version,
     description: "Runs gang jobs: machines for all of their pods, or none.",
-    concurrency: REQUESTS_AT_ONCE,
+    concurrency: MAX_CONCURRENT_REQUESTS,
     onDefect: (method, error) => {
       logger.error({ method, err: error }, "defect");
     },
@@ -37,12 +37,12 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     if (deps.kindsUnknown().includes(JOB_KIND)) return OWN_UNKNOWN;
     return deps.kindsRefused().includes(JOB_KIND) ? OWN_REFUSED : OWN_MISSING;
   });
-  const absent = new Set<string>();
+  const reportedMissing = new Set<string>();
   let leading: Leadership | undefined;
-  const lookElsewhere = (): Promise<void> => deps.lookElsewhere(leading?.isHeld() === true);
+  const scanElsewhere = (): Promise<void> => deps.scanElsewhere(leading?.isHeld() === true);
   await Promise.all([
-    repeat(config.refreshMs, signal, "looking for jobs in other namespaces", context, lookElsewhere),
-    repeat(config.discoverMs, signal, "looking for kinds", context, () => discover(context, deps, absent)),
+    repeat(config.refreshMs, signal, "looking for jobs in other namespaces", context, scanElsewhere),
+    repeat(config.discoverMs, signal, "looking for kinds", context, () => discover(context, deps, reportedMissing)),
     repeat(config.refreshMs, signal, "asking the ledger", context, () => deps.machines.refresh(signal)),
     lead(
       bus.connection,
@@ -62,7 +62,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   ]);
 }
 
-/** Kinds of others come and go, and may be read or not, as somebody wants; whoever did not want it finds it said. */
+/** Other kinds may be installed or not, and readable or not, by choice; /readyz notes them. */
 function noteMissing({ kindsGone, kindsRefused }: Deps): { readonly note: string } | undefined {
   const gone = kindsGone();
   const refused = kindsRefused().map(({ plural, group }) => `${plural}.${group}`);
@@ -73,12 +73,12 @@ function noteMissing({ kindsGone, kindsRefused }: Deps): { readonly note: string
   return notes.length === 0 ? undefined : { note: notes.join("; ") };
 }
 
-/** Runs the controllers of all kinds, of those that are installed later, too, and sweeps, until the lead is lost. */
+/** Runs the controllers of all kinds, including those that are installed later, and sweeps, until the lead is lost. */
 async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership: Leadership): Promise<void> {
   const { config, logger, signal } = context;
-  // Whoever led before has given machines back, and a hint of that may have been lost on its way here.
-  deps.machines.distrust();
-  // Whoever led before has written down what it had seen.
+  // The former leader may have released machines, and the hint may have been lost on its way here.
+  deps.machines.invalidate();
+  // The former leader has recorded the ends that it had seen.
   using _ends = deps.world.rememberEnds();
   const running = new Map<KindRuntime, Promise<void>>();
   const failed = Promise.withResolvers<never>();
@@ -89,7 +89,7 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
     for (const runtime of deps.runtimes()) {
       if (running.has(runtime)) continue;
       const ended = runKind(context, deps, runtime, { signal: abort, isHeld }).catch((error: unknown) => {
-        // One that was uninstalled before its first list was complete has no jobs to run.
+        // A kind that was uninstalled before its first list was complete has no jobs to run.
         if (!runtime.ended.aborted) throw error;
       });
       ended.catch(failed.reject);
@@ -102,9 +102,9 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
       begin();
       return Promise.resolve();
     }),
-    // The loop that every replica runs makes good what fails here.
+    // The loop that every replica runs retries what fails here.
     deps.machines.refresh(stop).catch((error: unknown) => {
-      if (!stop.aborted) logger.warn({ err: error }, "the ledger does not answer, and is asked again");
+      if (!stop.aborted) logger.warn({ err: error }, "the ledger does not answer; the next refresh asks it again");
     }),
     repeat(config.refreshMs, stop, "sweeping", context, async () => {
       const isComplete = deps.runtimes().every(({ jobs }) => Number.isFinite(jobs.listAgeMs()));
@@ -114,7 +114,7 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
   try {
     await Promise.race([failed.promise, working]);
   } finally {
-    // The lock is given up when this returns: until then every pass, and the sweep, has to have ended.
+    // The lock is released when this returns: every pass and the sweep must have ended by then.
     if (!stop.aborted) cut.abort(new DOMException("a kind has failed", "AbortError"));
     await working;
     await Promise.allSettled(running.values());
@@ -145,7 +145,7 @@ function runKind(context: ServiceContext<Config>, deps: Deps, runtime: KindRunti
     stop: AbortSignal.any([signal, runtime.ended]),
     lead,
     reconcile: async (key, passSignal) => {
-      // What the API server has not told for so long decides nothing.
+      // A cache that is too old decides nothing.
       const isRefused = deps.kindsRefused().includes(runtime.kind);
       if (isRefused || deps.staleness() !== undefined) return { requeueAfterMs: STALE_RETRY_MS };
       return reconcile(key, passSignal);
@@ -153,26 +153,26 @@ function runKind(context: ServiceContext<Config>, deps: Deps, runtime: KindRunti
     onError: (error, key, failures) => {
       const reason = describePassError(error);
       const level = reason === "defect" ? "error" : "warn";
-      logger[level]({ job: key, kind: runtime.kind.kind, failures, err: error }, "a pass failed and is made again");
+      logger[level]({ job: key, kind: runtime.kind.kind, failures, err: error }, "a pass failed and is retried");
     },
   });
 }
 
-async function discover({ logger }: ServiceContext<Config>, deps: Deps, told: Set<string>): Promise<void> {
+async function discover({ logger }: ServiceContext<Config>, deps: Deps, reported: Set<string>): Promise<void> {
   const missing = await deps.discover();
   for (const { kind, group } of missing) {
-    if (told.has(kind)) continue;
-    told.add(kind);
-    logger.info({ kind, group }, "this kind of job is not installed, and is looked for from time to time");
+    if (reported.has(kind)) continue;
+    reported.add(kind);
+    logger.info({ kind, group }, "this kind of job is not installed; the controller checks for it regularly");
   }
-  for (const kind of told) {
+  for (const kind of reported) {
     if (missing.some((each) => each.kind === kind)) continue;
-    told.delete(kind);
-    logger.info({ kind }, "this kind of job is installed, and is run from now on");
+    reported.delete(kind);
+    logger.info({ kind }, "this kind of job is installed; its jobs run from now on");
   }
 }
 
-/** Does the work now and again in every period, whatever becomes of it, until the signal. */
+/** Works now and then once in every period, even after failures, until the signal. */
 async function repeat(
   everyMs: number,
   signal: AbortSignal,
@@ -180,12 +180,12 @@ async function repeat(
   { logger }: ServiceContext<Config>,
   work: () => Promise<void>,
 ): Promise<void> {
-  const stopped = (): boolean => signal.aborted;
-  while (!stopped()) {
+  const isStopped = (): boolean => signal.aborted;
+  while (!isStopped()) {
     try {
       await work();
     } catch (error) {
-      if (!stopped()) logger.warn({ err: error, doing }, "not done, and tried again");
+      if (!isStopped()) logger.warn({ err: error, doing }, "failed, and is retried");
     }
     await sleep(everyMs, undefined, { signal }).catch(() => undefined);
   }

@@ -17,7 +17,7 @@ for (const server of API_SERVERS) {
 
     afterAll(() => world[Symbol.asyncDispose]());
 
-    it("lets nobody believe that there are no jobs, while it has not read them yet", async () => {
+    it("does not list zero jobs before it has read them", async () => {
       await world.create(simulatedJob(NAME, { worker: replicaType(["--run-ms=60000"]) }));
       const lists = { who: ["slow"], verbs: ["list"] } as const;
       await world.api.inject({ id: "lists", match: lists, fault: { do: "delay", ms: LIST_DELAY_MS } });

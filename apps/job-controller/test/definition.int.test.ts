@@ -48,7 +48,7 @@ const REFUSED: readonly [title: string, manifest: Manifest, message: string][] =
   ["a name that begins with a digit", jobManifest("1a"), "metadata.name is the name of a service"],
   ["a name that leaves no room", jobManifest("a".repeat(55)), "metadata.name is too long"],
   [
-    "a dependency on nobody",
+    "a dependency on a missing type",
     jobManifest("a", worker({ dependsOn: [{ type: "chief" }] })),
     "dependsOn has to name a replica type of this job",
   ],
@@ -144,7 +144,7 @@ const REFUSED: readonly [title: string, manifest: Manifest, message: string][] =
   ...["OnFailure", "Always"].map((restartPolicy): (typeof REFUSED)[number] => [
     `a failure rule about exit codes of pods with restartPolicy ${restartPolicy}`,
     jobManifest("a", { ...worker({ restartPolicy }), failurePolicy: { rules: [code] } }),
-    "onExitCodes of a failure rule can be judged only of types whose containers the kubelet does not run again",
+    "onExitCodes of a failure rule can be judged only of types whose containers the kubelet does not restart",
   ]),
   [
     "a success rule about an unknown type",

@@ -7,7 +7,7 @@ import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
 import { livesOfJobs } from "./failures/lives-of-jobs.ts";
 import { olderDefinition } from "./failures/older-definition.ts";
 import { trueConditions } from "./failures/simulated-job.ts";
-import { toldJobs } from "./failures/told-jobs.ts";
+import { reportedJobs } from "./failures/reported-jobs.ts";
 import { waitingGangs } from "./failures/waiting-gangs.ts";
 import type { Controller, TestJob } from "./job-world.ts";
 
@@ -29,7 +29,7 @@ for (const server of API_SERVERS) {
       editedObjects(world);
       livesOfJobs(world);
       waitingGangs(world);
-      toldJobs(world);
+      reportedJobs(world);
     });
 
     describe("when things go wrong around them", () => badLuck({ world, replicas: () => replicas }));

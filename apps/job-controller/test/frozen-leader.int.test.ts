@@ -30,7 +30,7 @@ for (const server of API_SERVERS) {
     };
 
     it(
-      "writes nothing once it goes on, and the other one has made each member once",
+      "writes nothing once it continues, and the other one has made each member once",
       { timeout: 400_000 },
       async () => {
         await world.api.inject({ id: "writes", match: WRITES, fault: { do: "delay", ms: 1 } });

@@ -32,9 +32,9 @@ export type TestJob = {
 
 export type Controller = {
   readonly pid: number;
-  /** SIGKILL: nothing is said to anybody. */
+  /** SIGKILL: it ends without notice. */
   kill(): Promise<void>;
-  /** SIGTERM: what is in hand is finished. */
+  /** SIGTERM: work in flight is finished. */
   stop(): Promise<void>;
 };
 

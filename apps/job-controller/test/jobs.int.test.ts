@@ -82,12 +82,12 @@ for (const server of API_SERVERS) {
         return log.chunk.length > 0 && log;
       });
       expect(Buffer.from(chunk).toString()).toBe("hello\n");
-      // Good news of one moment is told together, a little later; of two moments in two events.
-      const made = await until("both pods are told of", async () => {
+      // Normal events of one moment become one event, a little later.
+      const made = await until("both pods are reported", async () => {
         const { events } = await world.jobs.listJobEvents({ key });
-        const told = events.filter(({ reason }) => reason === "SuccessfulCreatePod");
-        const pods = told.flatMap(({ message }) => message.replace("Created pod: ", "").split(", "));
-        return pods.length >= 2 && { pods: pods.toSorted(), types: new Set(told.map(({ type }) => type)) };
+        const reported = events.filter(({ reason }) => reason === "SuccessfulCreatePod");
+        const pods = reported.flatMap(({ message }) => message.replace("Created pod: ", "").split(", "));
+        return pods.length >= 2 && { pods: pods.toSorted(), types: new Set(reported.map(({ type }) => type)) };
       });
       expect(made).toEqual({ pods: ["talker-worker-0", "talker-worker-1"], types: new Set(["Normal"]) });
       const { jobs } = await world.jobs.listJobs({});
@@ -100,7 +100,7 @@ for (const server of API_SERVERS) {
     });
 
     it.each([
-      ["a pod that is made anew", "ExitCode"],
+      ["a pod that is recreated", "ExitCode"],
       ["a container that starts again in its pod", "OnFailure"],
     ])("hands on the log of a member across %s, and ends it with the job", async (_title, restartPolicy) => {
       const directory = await mkdtemp(join(tmpdir(), "muster-log-"));
@@ -117,8 +117,8 @@ for (const server of API_SERVERS) {
         metadata: { name },
         spec: { replicaSpecs: { worker } },
       });
-      const told = followedLog(world, name, "worker-0", (line) => writeFile(join(directory, line), ""));
-      expect(await told).toEqual(["first\nlast words\n", "second\ndone\n"]);
+      const reported = followedLog(world, name, "worker-0", (line) => writeFile(join(directory, line), ""));
+      expect(await reported).toEqual(["first\nlast words\n", "second\ndone\n"]);
       await world.untilCondition(name, "Succeeded");
       await world.untilNothingLeft(name);
       await rm(directory, { recursive: true });
@@ -139,7 +139,7 @@ for (const server of API_SERVERS) {
           () => true,
           () => false,
         );
-      await until("somebody answers for jobs", answers, { timeoutMs: 60_000 });
+      await until("a replica answers for jobs", answers, { timeoutMs: 60_000 });
       expect(await problemsOf(manifest("checked", {}))).toEqual([]);
       expect(await world.get("checked")).toBeUndefined();
       // Ours to know: the definition lets it pass.
@@ -176,7 +176,7 @@ for (const server of API_SERVERS) {
   });
 }
 
-/** The whole log of a member as whoever follows it gets it, from before its first pod until it is complete; a text for each run. */
+/** The whole log of a member as a follower gets it, from before its first pod until it is complete; a text for each run. */
 async function followedLog(
   { jobs }: JobWorld,
   name: string,

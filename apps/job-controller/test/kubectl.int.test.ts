@@ -25,12 +25,12 @@ type KindCase = {
   readonly resource: string;
   readonly field: string;
   readonly container: string;
-  /** Pods of each type, and whether it is what is told to run; what is not runs until it is ended. */
-  readonly types: Readonly<Record<string, { readonly replicas: number; readonly isTold: boolean }>>;
+  /** Pods of each type, and whether it is what is asked to run; what is not runs until it is ended. */
+  readonly types: Readonly<Record<string, { readonly replicas: number; readonly isDescribed: boolean }>>;
 };
 
 const kubeflow = { apiVersion: "kubeflow.org/v1" };
-const two = { Worker: { replicas: 2, isTold: true } };
+const two = { Worker: { replicas: 2, isDescribed: true } };
 const OWN: readonly KindCase[] = [
   {
     kind: "Job",
@@ -38,7 +38,7 @@ const OWN: readonly KindCase[] = [
     resource: "jobs.muster.dev",
     field: "replicaSpecs",
     container: "main",
-    types: { worker: { replicas: 2, isTold: true } },
+    types: { worker: { replicas: 2, isDescribed: true } },
   },
   { ...kubeflow, kind: "JAXJob", resource: "jaxjobs", field: "jaxReplicaSpecs", container: "jax", types: two },
 ];
@@ -59,14 +59,16 @@ const PUBLISHED: readonly KindCase[] = [
     resource: "mpijobs",
     field: "mpiReplicaSpecs",
     container: "mpi",
-    types: { Launcher: { replicas: 1, isTold: true }, Worker: { replicas: 1, isTold: false } },
+    types: { Launcher: { replicas: 1, isDescribed: true }, Worker: { replicas: 1, isDescribed: false } },
   },
 ];
 const KINDS = [...OWN, ...(FIXTURES.found ? PUBLISHED : [])];
 
 function manifest({ kind, apiVersion, field, container, types }: KindCase, name: string, command: string): string {
-  const replicas = Object.entries(types).map(([type, { replicas: count, isTold }]): [string, object] => {
-    const containers = [{ name: container, image: "program:1", ...(isTold && { command: ["sh", "-c", command] }) }];
+  const replicas = Object.entries(types).map(([type, { replicas: count, isDescribed }]): [string, object] => {
+    const containers = [
+      { name: container, image: "program:1", ...(isDescribed && { command: ["sh", "-c", command] }) },
+    ];
     return [type, { replicas: count, restartPolicy: "Never", template: { spec: { containers } } }];
   });
   const spec = { [field]: Object.fromEntries(replicas), runPolicy: { cleanPodPolicy: "Running" } };
@@ -101,7 +103,7 @@ for (const server of API_SERVERS) {
       await rm(home, { recursive: true, force: true });
     });
 
-    it.each(KINDS)("applies a $kind, waits for its end, shows it and tells what happened", slowly, async (kind) => {
+    it.each(KINDS)("applies a $kind, waits for its end, shows it and reports what happened", slowly, async (kind) => {
       const name = `short-${kind.kind.toLowerCase()}`;
       expect(await apply(name, manifest(kind, name, "true"))).toMatch(/ created\n$/);
       await kubectl("wait", "--for=condition=Succeeded", `${kind.resource}/${name}`, "--timeout=90s");

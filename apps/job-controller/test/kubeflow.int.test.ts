@@ -171,7 +171,7 @@ for (const server of API_SERVERS) {
       180_000,
     );
 
-    it("runs a JAXJob of two processes, one of which is ended by a signal and made anew", async () => {
+    it("runs a JAXJob of two processes, one ended by a signal and recreated", async () => {
       const example: unknown = parse(await readFile(JAX, "utf8"));
       if (!isExample(example)) throw new Error(`${JAX} is no job`);
       await play(example, { ends: { "worker-1": [143, 0] }, is: "Succeeded", succeeded: { Worker: 2 }, restarts: 1 });
@@ -223,8 +223,8 @@ function isInLastRun({ ends = {} }: End): (pod: V1Pod) => boolean {
   return ({ metadata, status }) => {
     const [, runs = [0]] = Object.entries(ends).find(([member]) => metadata?.name?.endsWith(`-${member}`)) ?? [];
     const restarts = status?.containerStatuses?.[0]?.restartCount ?? 0;
-    const isAnew = metadata?.annotations?.[annotations.mainContainer] === "jax" || restarts >= runs.length - 1;
-    return status?.phase === "Running" && isAnew;
+    const isRestarted = metadata?.annotations?.[annotations.mainContainer] === "jax" || restarts >= runs.length - 1;
+    return status?.phase === "Running" && isRestarted;
   };
 }
 

@@ -13,7 +13,7 @@ export type LaggingCluster = {
   readonly cached: () => readonly V1Pod[];
   /** Lets the cache hear of so many changes. */
   hear(changes: number): void;
-  /** Somebody else deletes or labels a pod; nothing happens when there is none. */
+  /** Another client deletes or labels a pod; nothing happens when it is missing. */
   remove(name: string): void;
   label(name: string, labels: Record<string, string>): void;
   /** Ends the grace of everything that is being deleted. */

@@ -2,7 +2,7 @@ import type { KindDefaults } from "../src/domain/kind.ts";
 
 type Manifest = Readonly<Record<string, unknown>>;
 
-/** Of a controller that is told of a pool, and of nothing else. */
+/** Of a controller that is reported a pool, and of nothing else. */
 export const DEFAULTS: KindDefaults = {
   pool: "cpu",
   poolLabel: "pool",

@@ -28,7 +28,7 @@ for (const server of API_SERVERS) {
           "pod twin-worker-0 belongs to JAXJob twin, pod twin-worker-1 belongs to JAXJob twin; this job needs the name and waits for it: delete what has it, or give this job another name",
       });
       expect(waiting.status).toMatchObject({ state: "Starting", message: condition?.message });
-      const explained = await until("users are told", async () => {
+      const explained = await until("users see it", async () => {
         const { job } = await world.jobs.getJob({ key: { kind: "Job", name: "twin" } });
         return job?.waitingBecause === condition?.message && (job?.state ?? "");
       });

@@ -21,7 +21,7 @@ export const both = [pod("worker-0"), pod("worker-1")];
 
 /** One line a step: what, of what, why. */
 export function line(step: JobStep): string {
-  switch (step.do) {
+  switch (step.kind) {
     case "reserve":
       return `reserve ${step.unit.needs.map(({ component }) => component).join("+")}: ${step.because}`;
     case "release":
@@ -34,7 +34,7 @@ export function line(step: JobStep): string {
       return `remove ${step.pod} by force: ${step.because}`;
     case "create-service":
     case "delete-service":
-      return `${step.do} ${step.service}: ${step.because}`;
+      return `${step.kind} ${step.service}: ${step.because}`;
     case "sync-budget":
       return `budget of ${step.minAvailable}: ${step.because}`;
     case "create-companions":
@@ -44,11 +44,11 @@ export function line(step: JobStep): string {
     case "delete-group":
     case "delete-budget":
     case "delete-job":
-      return `${step.do}: ${step.because}`;
+      return `${step.kind}: ${step.because}`;
   }
 }
 
-/** What is planned, for the job of `samples.ts` as far as nothing else is said: one line a step. */
+/** What is planned, for the job of `samples.ts` with these changes: one line a step. */
 export function plan(more: Partial<Snapshot>): string[] {
   return planJob(snapshot({ budget: 2, ...more }), POLICY).steps.map(line);
 }
@@ -71,7 +71,7 @@ export const succeeded = {
 } as const;
 /** What is there of its two workers. */
 export const workers = (...slots: Parameters<typeof seen>[1]) => ({ replicas: [seen("worker", slots)] });
-/** A status of which this is known. */
+/** A status with these fields. */
 export const status = (more: Partial<JobStatus> = {}): JobStatus => ({ ...NEW_STATUS, ...more });
 /** A status in which these indexes have ended well. */
 export const workersDone = (...completedIndexes: number[]): JobStatus =>

@@ -5,7 +5,7 @@ import type { JobSpec } from "../src/domain/job.ts";
 import { isFinished, isTrue, NEW_STATUS, type JobStatus } from "../src/domain/job-status.ts";
 import { planJob } from "../src/domain/plan-job.ts";
 import type { JobStep } from "../src/domain/plan-steps.ts";
-import type { GroupWanted } from "../src/domain/pod-group.ts";
+import type { GroupSpec } from "../src/domain/pod-group.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 import { mayRun } from "../src/domain/summarise-replicas.ts";
 import { JOB, NOW_MS, pod, POLICY, seen } from "./samples.ts";
@@ -19,13 +19,13 @@ export type World = {
   units: Map<string, UnitSeen>;
   budget: number | undefined;
   /** What the scheduler knows of the gang. */
-  group: GroupWanted | undefined;
+  group: GroupSpec | undefined;
   lost: Set<string>;
   /** No pod is put on these; those that are there run on. */
   cordoned: Set<string>;
   made: number;
   machines: number;
-  machinesMost: number;
+  maxMachines: number;
   /** Failures that happened to pods by their own doing, each once. */
   failures: number;
   deleting: boolean;
@@ -34,19 +34,19 @@ export type World = {
 
 export type Happening =
   | {
-      do: "pod-binds" | "pod-runs" | "pod-succeeds" | "pod-fails" | "pod-evicted" | "pod-deleted" | "pod-goes";
+      kind: "pod-binds" | "pod-runs" | "pod-succeeds" | "pod-fails" | "pod-evicted" | "pod-deleted" | "pod-goes";
       which: number;
     }
-  | { do: "grant" | "machine-lost" | "machine-cordoned" | "uncordon" | "suspend" | "resume" | "pass" }
-  | { do: "time"; ms: number }
-  | { do: "crash-in-steps"; after: number };
+  | { kind: "grant" | "machine-lost" | "machine-cordoned" | "uncordon" | "suspend" | "resume" | "pass" }
+  | { kind: "time"; ms: number }
+  | { kind: "crash-in-steps"; after: number };
 
 const GROUPS = { apiVersion: "groups/v1", fields: [] } as const;
 
 /** A job, and how many machines there are; lost ones come back as others. An elastic job may find no more than it needs to start. */
-export type Given = { readonly of: JobSpec; readonly machinesMost: number };
+export type Given = { readonly of: JobSpec; readonly maxMachines: number };
 /** A job whose machines were granted and whose first pods are made. */
-export function newWorld({ of, machinesMost }: Given, policy = POLICY): World {
+export function newWorld({ of, maxMachines }: Given, policy = POLICY): World {
   const world: World = {
     nowMs: NOW_MS,
     spec: of,
@@ -59,7 +59,7 @@ export function newWorld({ of, machinesMost }: Given, policy = POLICY): World {
     cordoned: new Set(),
     made: 0,
     machines: 0,
-    machinesMost,
+    maxMachines,
     failures: 0,
     deleting: false,
     policy,
@@ -84,7 +84,7 @@ export function observe(world: World): Snapshot {
     status: world.status,
     replicas,
     podsSettled: true,
-    strangers: [],
+    unknownTypes: [],
     unreadable: [],
     released: [],
     services: { present: [], wanted: [], settled: true },
@@ -93,7 +93,7 @@ export function observe(world: World): Snapshot {
     budget: world.budget,
     groups: {
       kind: GROUPS,
-      there: world.group === undefined ? [] : [{ apiVersion: GROUPS.apiVersion, group: world.group }],
+      existing: world.group === undefined ? [] : [{ apiVersion: GROUPS.apiVersion, group: world.group }],
     },
     units: [...world.units.values()],
     nodesLost: [...world.lost],
@@ -101,11 +101,11 @@ export function observe(world: World): Snapshot {
 }
 
 /** The whole of a pass, or its first steps only: the process dies then. */
-export function pass(world: World, stepsMost = Infinity): JobStep[] {
+export function pass(world: World, maxSteps = Infinity): JobStep[] {
   const { status, steps } = planJob(observe(world), world.policy);
   if (isFinished(world.status)) expect(status.conditions).toEqual(world.status.conditions);
   world.status = status;
-  steps.slice(0, stepsMost).forEach((step) => {
+  steps.slice(0, maxSteps).forEach((step) => {
     apply(world, step);
   });
   check(world);
@@ -113,7 +113,7 @@ export function pass(world: World, stepsMost = Infinity): JobStep[] {
 }
 
 function apply(world: World, step: JobStep): void {
-  switch (step.do) {
+  switch (step.kind) {
     case "reserve": {
       const components = step.unit.needs.map(({ component }) => component);
       const because = { code: "POOL_AVAILABILITY", text: "" };
@@ -129,7 +129,7 @@ function apply(world: World, step: JobStep): void {
       if (unit?.state === "granted") {
         const nodes = new Set(unit.nodes.values());
         const there = world.pods.filter((each) => mayRun(each) && nodes.has(placeOf(each)));
-        expect(there, "a pod on a machine that is given back").toEqual([]);
+        expect(there, "a pod on a machine that is released").toEqual([]);
       }
       world.units.delete(step.unitId);
       return;
@@ -184,11 +184,11 @@ function apply(world: World, step: JobStep): void {
 
 function check(world: World): void {
   expect(isTrue(world.status, "Succeeded") && isTrue(world.status, "Failed"), "two outcomes").toBe(false);
-  expect(restartsOf(world.status), "failures that nobody saw").toBeLessThanOrEqual(world.failures);
+  expect(restartsOf(world.status), "failures that did not happen").toBeLessThanOrEqual(world.failures);
 }
 
 export function happen(world: World, event: Happening): void {
-  switch (event.do) {
+  switch (event.kind) {
     case "pass":
       pass(world);
       return;
@@ -200,7 +200,7 @@ export function happen(world: World, event: Happening): void {
       return;
     case "suspend":
     case "resume":
-      world.spec = { ...world.spec, suspend: event.do === "suspend" };
+      world.spec = { ...world.spec, suspend: event.kind === "suspend" };
       return;
     case "grant":
       grant(world);
@@ -219,17 +219,19 @@ export function happen(world: World, event: Happening): void {
       world.cordoned.clear();
       return;
     default:
-      world.pods = world.pods.flatMap((each, place) => (place === event.which ? turn(world, each, event.do) : [each]));
+      world.pods = world.pods.flatMap((each, place) =>
+        place === event.which ? turn(world, each, event.kind) : [each],
+      );
   }
 }
 
-/** One machine that nobody has for each member, to whoever asked first of those for whom there are enough. */
+/** Grants one free machine to each member of the earliest request that has enough. */
 function grant(world: World): void {
   for (const [id, unit] of world.units) {
     const held = [...world.units.values()].flatMap((each) =>
       each.state === "granted" ? [...each.nodes.values()] : [],
     );
-    const free = world.machinesMost - held.filter((machine) => !world.lost.has(machine)).length;
+    const free = world.maxMachines - held.filter((machine) => !world.lost.has(machine)).length;
     if (unit.state !== "waiting" || unit.components.length > free) continue;
     const nodes = new Map(unit.components.map((component) => [component, `machine-${(world.machines += 1)}`]));
     world.units.set(id, { id, state: "granted", nodes });
@@ -242,8 +244,8 @@ function placeOf({ node, pinned }: PodFact): string {
 }
 
 /**
- * As the strictest of schedulers has it: none of the group's pods before as many as it names are there, and those that failed are not. A pod is put only where it is
- * pinned, and not while that machine takes none.
+ * As the strictest of schedulers has it: none of the group's pods before as many as it names are there, and those that failed are not. A pod is put only
+ * where it is pinned, and not while that machine takes none.
  */
 function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean {
   if (lost.has(placeOf(each)) || cordoned.has(placeOf(each))) return false;
@@ -251,7 +253,7 @@ function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean
   return group !== undefined && there.length >= group.minMember;
 }
 
-function turn(world: World, each: PodFact, event: Exclude<Happening["do"], "time" | "grant">): PodFact[] {
+function turn(world: World, each: PodFact, event: Exclude<Happening["kind"], "time" | "grant">): PodFact[] {
   const over = !mayRun(each);
   const end = { ready: false, finishedMs: world.nowMs };
   switch (event) {
@@ -271,7 +273,7 @@ function turn(world: World, each: PodFact, event: Exclude<Happening["do"], "time
     case "pod-evicted":
       return [over || each.node === undefined ? each : { ...each, ...end, phase: "Failed", reason: "NodeShutdown" }];
     case "pod-deleted":
-      // Nobody has to end what was put nowhere.
+      // A pod without a node is deleted without a kubelet.
       return each.node === undefined ? [] : [{ ...each, deleting: true }];
     case "pod-goes":
       return each.deleting ? [] : [each];
@@ -280,7 +282,10 @@ function turn(world: World, each: PodFact, event: Exclude<Happening["do"], "time
   }
 }
 
-/** Everything that can happen by itself happens, well, until nothing is planned: except that machines which were drained are taken away. Returns whether that came about. */
+/**
+ * Everything that can happen by itself happens, well, until nothing is planned: except that machines which were drained are taken away. Returns whether that
+ * came about.
+ */
 export function calmDown(world: World): boolean {
   world.spec = { ...world.spec, suspend: false };
   for (const machine of world.cordoned) world.lost.add(machine);
@@ -296,7 +301,7 @@ export function calmDown(world: World): boolean {
           ),
     );
     grant(world);
-    world.nowMs += POLICY.restartBackoffMostMs;
+    world.nowMs += POLICY.maxRestartBackoffMs;
     if (steps.length === 0 && world.status === statusBefore && isFinished(world.status)) return true;
     if (
       steps.length === 0 &&

@@ -73,7 +73,7 @@ for (const server of API_SERVERS) {
 
         await until("both pods are placed", async () => (await place(kind, scheduler, name)) === 2);
         await world.untilCondition(name, "Running");
-        // The granted machine, whoever places the pod.
+        // The granted machine, whichever scheduler places the pod.
         for (const { spec } of await world.pods(name)) expect(spec?.nodeName).toBe(machineOf(spec));
 
         await world.patch(name, { spec: { replicaSpecs: { worker: { replicas: 3 } } } });
@@ -84,7 +84,7 @@ for (const server of API_SERVERS) {
         await until("the group went with the pods", async () => (await groupOf(kind, name)) === undefined);
         await world.untilNothingLeft(name);
         await world.patch(name, { spec: { runPolicy: { suspend: false } } });
-        await until("all are placed anew", async () => (await place(kind, scheduler, name)) === 3);
+        await until("all are placed again", async () => (await place(kind, scheduler, name)) === 3);
         await world.patch(name, { metadata: { annotations: { [annotations.cancelled]: "true" } } });
         await world.untilCondition(name, "Failed");
         await until("the group is gone with the job", async () => (await groupOf(kind, name)) === undefined);
@@ -92,7 +92,7 @@ for (const server of API_SERVERS) {
       },
     );
 
-    it("leaves a group of somebody else alone, makes no pods beside it, and tells so", slowly, async () => {
+    it("leaves a group of another owner alone, makes no pods beside it, and reports so", slowly, async () => {
       const { kind, scheduler } = SCHEDULERS[0];
       const foreign = {
         apiVersion: kind.apiVersion,
@@ -102,9 +102,9 @@ for (const server of API_SERVERS) {
       };
       await world.calls.create<KubeObject>(groupsOf(kind), foreign);
       await world.create(job("taken", scheduler, "true"));
-      const events = await until("the conflict is told", async () => {
-        const told = await world.jobs.listJobEvents({ key: { kind: "Job", name: "taken" } });
-        return told.events.some(({ reason }) => reason === "FailedCreatePodGroup") && told.events;
+      const events = await until("the conflict is reported", async () => {
+        const reported = await world.jobs.listJobEvents({ key: { kind: "Job", name: "taken" } });
+        return reported.events.some(({ reason }) => reason === "FailedCreatePodGroup") && reported.events;
       });
       expect(events.find(({ reason }) => reason === "FailedCreatePodGroup")?.message).toContain("another owner");
       expect(await world.pods("taken")).toEqual([]);

@@ -17,13 +17,13 @@ export const JOB = {
 
 export const POLICY: JobPolicy = {
   restartBackoffMs: 10_000,
-  restartBackoffMostMs: 360_000,
-  uncountedRestartsMost: 20,
+  maxRestartBackoffMs: 360_000,
+  maxUncountedRestarts: 20,
   calmAfterMs: 600_000,
   replacementWaitMs: 600_000,
   refusedRetryMs: 30_000,
   explainEveryMs: 30_000,
-  lookAgainMostMs: 3_600_000,
+  maxRecheckMs: 3_600_000,
   gangScheduling: true,
 };
 
@@ -118,14 +118,14 @@ export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
     status: NEW_STATUS,
     replicas: [seen("worker", [undefined, undefined])],
     podsSettled: more.replicas?.every(({ podsSettled }) => podsSettled) ?? true,
-    strangers: [],
+    unknownTypes: [],
     unreadable: [],
     released: [],
     services: { present: [], wanted: [], settled: true },
     namesTaken: [],
     companionsMissing: [],
     budget: undefined,
-    groups: { kind: undefined, there: [] },
+    groups: { kind: undefined, existing: [] },
     units: [granted("worker-0", "worker-1")],
     nodesLost: [],
     ...more,

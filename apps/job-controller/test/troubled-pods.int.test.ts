@@ -22,16 +22,16 @@ for (const server of API_SERVERS) {
 
     afterAll(() => world[Symbol.asyncDispose]());
 
-    it("are told of while no machine takes them, and no more once one does", async () => {
+    it("are reported while no machine takes them, and no more once one does", async () => {
       await world.create(job("picky", ["true"], { nodeSelector: { disk: "fast" } }));
       const waiting = await world.untilCondition("picky", "PodsWaiting");
       const condition = waiting.status?.conditions?.find(({ type }) => type === "PodsWaiting");
       expect(condition?.reason).toBe("Unschedulable");
       expect(condition?.message).toMatch(/^pod picky-worker-0: Unschedulable: 0\/2 nodes are available/);
       expect(waiting.status).toMatchObject({ state: "Starting", message: condition?.message });
-      const { job: told } = await world.jobs.getJob({ key: { name: "picky" } });
-      expect(told?.waitingBecause).toBe(condition?.message);
-      expect(told?.members[0]?.message).toMatch(/^Unschedulable: /);
+      const { job: shown } = await world.jobs.getJob({ key: { name: "picky" } });
+      expect(shown?.waitingBecause).toBe(condition?.message);
+      expect(shown?.members[0]?.message).toMatch(/^Unschedulable: /);
 
       const { items } = await world.calls.list<V1Node>(NODES);
       for (const { metadata } of items) {
@@ -61,7 +61,7 @@ for (const server of API_SERVERS) {
       await world.untilNothingLeft("shut-out");
     });
 
-    it("are told of while what they are set up with is not there", async () => {
+    it("are reported while what they are set up with is not there", async () => {
       const valueFrom = { secretKeyRef: { name: "licence", key: "text" } };
       const command = ["sh", "-c", "test $LICENCE = paid"];
       await world.create(job("licensed", command, {}, { env: [{ name: "LICENCE", valueFrom }] }));
@@ -76,16 +76,16 @@ for (const server of API_SERVERS) {
       await world.untilNothingLeft("licensed");
     });
 
-    it("are told of with the kubelet's words when their command is not there", async () => {
+    it("are reported with the kubelet's words when their command is not there", async () => {
       await world.create(job("missing", ["no-such-command"]));
       const failed = await world.untilCondition("missing", "Failed");
       const message = failed.status?.message ?? "";
       expect(message).toMatch(/^pod missing-worker-0 failed with exit code 128: StartError: .*no-such-command/);
-      const told = await until("the member has failed, too", async () => {
+      const shown = await until("the member has failed, too", async () => {
         const { job: seen } = await world.jobs.getJob({ key: { name: "missing" } });
         return seen?.members[0]?.state === "FAILED" && seen.members[0];
       });
-      expect(told.message).toMatch(/^exit code 128: StartError: /);
+      expect(shown.message).toMatch(/^exit code 128: StartError: /);
       await world.untilNothingLeft("missing");
     });
   });

@@ -4,7 +4,7 @@ import { API_SERVERS } from "./api-servers.ts";
 import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
 import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
 
-const NAME = "told-twice";
+const NAME = "read-twice";
 const KEY = { kind: "Job", name: NAME };
 /** Requests go to any replica: so many in a row have been with both. */
 const ASKED = 20;
@@ -23,9 +23,9 @@ for (const server of API_SERVERS) {
       const { jobs } = await world.jobs.listJobs({});
       return jobs.find(({ key }) => key?.name === NAME)?.state;
     };
-    const told = async (): Promise<string | null | undefined> => (await world.jobs.getJob({ key: KEY })).job?.state;
+    const stateOf = async (): Promise<string | null | undefined> => (await world.jobs.getJob({ key: KEY })).job?.state;
 
-    it("never tell of a job what is older than what somebody was told, though one is behind and nobody leads", async () => {
+    it("never answer with an older state than an earlier answer, though one is behind and no replica leads", async () => {
       const leader = await world.startReplica();
       await until("one leads", async () => (await world.leaderPid()) === leader.pid, { timeoutMs: 60_000 });
       const follows = { who: ["deaf"], verbs: ["watch"], resources: ["jobs"] } as const;
@@ -47,11 +47,11 @@ for (const server of API_SERVERS) {
       await world.api.silenceWatches({ who: ["deaf"] });
 
       const done = await world.untilCondition(NAME, "Succeeded");
-      expect(await told()).toBe("SUCCEEDED");
+      expect(await stateOf()).toBe("SUCCEEDED");
       await leader.kill();
       // Its copy is as it was: it is this one that answers.
       await until("only the other one answers", async () => (await listed()) === "RUNNING");
-      expect(await told()).toBe("SUCCEEDED");
+      expect(await stateOf()).toBe("SUCCEEDED");
       const watched = await world.jobs.watchJob({ key: KEY, afterRevision: before?.revision ?? "", waitMs: 20_000 });
       expect(watched.job?.state).toBe("SUCCEEDED");
       expect(watched.job?.members.map(({ state }) => state)).toEqual(["SUCCEEDED"]);

@@ -82,7 +82,9 @@ function loopDeps({ logger }: ServiceContext<Config>, { metrics, clock }: Deps, 
     ended: (report: LoopReport, error: unknown) => {
       const { name, lastDurationMs } = report;
       metrics.round(name, lastDurationMs, error !== undefined);
-      if (error !== undefined) logger.warn({ loop: name, err: error }, "a round failed, and the next one tries again");
+      if (error === undefined) return;
+      const level = faultOf(error) === undefined ? "error" : "warn";
+      logger[level]({ loop: name, err: error }, "a round failed, and the next one retries");
     },
   };
 }

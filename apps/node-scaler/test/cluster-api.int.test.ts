@@ -1,4 +1,4 @@
-import { buildMachineDeployment, type ClusterApi, playClusterApi } from "@muster/devcluster";
+import { buildMachineDeployment, type ClusterApi, playClusterApi } from "@muster/devcluster/machine-controllers";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { MachineDeployment } from "../src/providers/cluster-api/holdings.ts";

@@ -1,4 +1,4 @@
-import { type Karpenter, playKarpenter } from "@muster/devcluster";
+import { type Karpenter, playKarpenter } from "@muster/devcluster/machine-controllers";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { NODE_CLAIMS, type NodeClaim } from "../src/providers/karpenter/node-claim.ts";

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DescribeImagesCommand, DescribeSubnetsCommand, EC2Client } from "@aws-sdk/client-ec2";
-import { buildMachineDeployment, playClusterApi, playKarpenter } from "@muster/devcluster";
+import { buildMachineDeployment, playClusterApi, playKarpenter } from "@muster/devcluster/machine-controllers";
 import { describe } from "vitest";
 import { openClusterApi } from "../src/providers/cluster-api/open-cluster-api.ts";
 import { clusterApiSettings } from "../src/providers/cluster-api/settings.ts";

@@ -12,9 +12,11 @@ import { aUser, engineWorld, ready, signedOrder, type EngineWorld } from "../tes
 const COUNT = Number(process.env["BENCH_LEASES"] ?? sized(1000, 20));
 const ROUNDS = sized(3, 1);
 const PARALLEL = [1, 8];
-const AT_ONCE = 64;
+const CONCURRENCY = 64;
 
-/** Orders of a workload that takes no time, from their stream until they are provisioned, and until that is told, beside a consumer of the same messages that only acknowledges them. */
+/**
+ * Orders of a workload that takes no time, measured from the stream until they are provisioned and reported, next to a consumer that only acknowledges them.
+ */
 export async function measureLeases(): Promise<void> {
   console.log(`leases: ${COUNT} orders of debug on their stream; the best of ${ROUNDS} rounds in turns, a second`);
   const best = new Map<string, number>();
@@ -22,9 +24,9 @@ export async function measureLeases(): Promise<void> {
   for (let round = 0; round < ROUNDS; round += 1) {
     note("bare consumption", await measureBare());
     for (const parallel of PARALLEL) {
-      const { active, told, cpuMs } = await measureEngine(parallel);
+      const { active, reported, cpuMs } = await measureEngine(parallel);
       note(`provisioned, ${parallel} at once`, active);
-      note(`provisioned and told, ${parallel} at once`, told);
+      note(`provisioned and reported, ${parallel} concurrently`, reported);
       note(`1000 / ms of the engine's processor each, ${parallel} at once`, (1000 * COUNT) / cpuMs);
     }
   }
@@ -46,7 +48,7 @@ async function measureBare(): Promise<number> {
       stream: streams.leaseOrders.name,
       durable: "bare",
       subject: subjects.ordersOfEngine("main"),
-      maxInFlight: AT_ONCE,
+      maxInFlight: CONCURRENCY,
       ackWaitMs: 30_000,
       area: "lease",
       signal,
@@ -68,9 +70,9 @@ async function measureEngine(parallel: number) {
   const stop = new AbortController();
   await using view = await openView(await openLeases(world.bus.connection), { signal: stop.signal });
   const active = Promise.withResolvers<number>();
-  const told = Promise.withResolvers<number>();
+  const reported = Promise.withResolvers<number>();
   const actives = new Set<string>();
-  const tolds = new Set<string>();
+  const reportedIds = new Set<string>();
   let began = NaN;
   view.onChange((id) => {
     const value = view.get(id)?.value;
@@ -79,18 +81,18 @@ async function measureEngine(parallel: number) {
     if (actives.size === 0 && Number.isNaN(began)) began = performance.now();
     if (record.phase !== "ACTIVE") return;
     actives.add(id);
-    if (isTold(record)) tolds.add(id);
+    if (isReported(record)) reportedIds.add(id);
     if (actives.size === COUNT) active.resolve(performance.now() - began);
-    if (tolds.size === COUNT) told.resolve(performance.now() - began);
+    if (reportedIds.size === COUNT) reported.resolve(performance.now() - began);
   });
   const engine = await world.startEngine({ PROVISION_PARALLEL: String(parallel) });
   await ready(world);
   const perSecond = (ms: number): number => (1000 * COUNT) / ms;
-  const result = { active: perSecond(await active.promise), told: perSecond(await told.promise) };
+  const result = { active: perSecond(await active.promise), reported: perSecond(await reported.promise) };
   return { ...result, cpuMs: cpuMsOf(engine.pid) };
 }
 
-function isTold({ feedback, outbox }: LeaseRecord): boolean {
+function isReported({ feedback, outbox }: LeaseRecord): boolean {
   return !feedback.result && outbox.length === 0;
 }
 
@@ -103,14 +105,14 @@ async function publishAll({ bus }: EngineWorld): Promise<void> {
     const { Order } = muster.provision.v1;
     return publishEvent(bus, subjects.orderLease("main", id), Order, order, { messageId: id });
   };
-  await forEachSome(ids, AT_ONCE, publish, (id, error) => {
+  await forEachSome(ids, CONCURRENCY, publish, (id, error) => {
     throw new Error(`${id} is not published`, { cause: error });
   });
 }
 
 const TICKS_PER_S = 100;
 
-/** What a process has computed since it began, with its start, as Linux says it. */
+/** CPU time of a process since its start, startup included, from /proc. */
 export function cpuMsOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return ((Number(fields[11]) + Number(fields[12])) * 1000) / TICKS_PER_S;

@@ -14,13 +14,13 @@ import { cpuMsOf } from "./leases.ts";
 const LIVE = Number(process.env["BENCH_LIVE"] ?? sized(100_000, 400));
 const ENDING = Math.min(2000, LIVE);
 const ENDING_OVER_MS = sized(20_000, 1000);
-/** Until the first of them ends: the engine has to be there before. */
+/** Time until the first lease ends; the engine must be ready before. */
 const LEAD_MS = Number(process.env["BENCH_LEAD_MS"] ?? sized(60_000, 4000));
-const AT_ONCE = 128;
+const CONCURRENCY = 128;
 const PAGE = 200;
 const LONG = { timeoutMs: 600_000, everyMs: 200 };
 
-/** A start over many live leases, the history of a controller that lists all of them, and how late those end whose time comes among the others. */
+/** The start with many live leases, the history of a controller that lists all of them, and the delay of ends among them. */
 export async function measureLive(): Promise<void> {
   await using world = await engineWorld();
   const records = makeRecords(await openLeases(world.bus.connection));
@@ -111,7 +111,7 @@ async function readBare(url: string): Promise<void> {
 }
 
 function writeAll(orders: readonly Order[], write: (order: Order) => Promise<unknown>): Promise<void> {
-  return forEachSome(orders, AT_ONCE, write, ({ id }, error) => {
+  return forEachSome(orders, CONCURRENCY, write, ({ id }, error) => {
     throw new Error(`${id} is not written`, { cause: error });
   });
 }

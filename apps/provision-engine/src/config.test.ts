@@ -3,7 +3,7 @@ import { readConfig } from "./config.ts";
 
 const SEED = "00".repeat(32);
 
-it("has a value for all but the key", () => {
+it("has defaults for everything but the key", () => {
   expect(readConfig({ PROVISION_KEY_FILE: "/run/key" })).toMatchObject({
     key: { file: "/run/key" },
     order: {
@@ -11,8 +11,8 @@ it("has a value for all but the key", () => {
       verifySignatures: true,
       legacySignatures: false,
       unsealedSecrets: false,
-      orderAgeMaxNs: 86_400_000_000_000n,
-      listedAgeMaxNs: 31_536_000_000_000_000n,
+      maxOrderAgeNs: 86_400_000_000_000n,
+      maxListedAgeNs: 31_536_000_000_000_000n,
     },
     engine: { parallel: 4 },
     capacity: {},
@@ -20,7 +20,7 @@ it("has a value for all but the key", () => {
   expect(() => readConfig({})).toThrow("PROVISION_KEY_FILE is missing");
 });
 
-it("takes the key from the environment, and never tells it", () => {
+it("takes the key from the environment, and never shows it", () => {
   expect(readConfig({ PROVISION_KEY: SEED }).key).toHaveProperty("userId");
   const secret = "ab".repeat(33);
   let message = "";
@@ -34,16 +34,16 @@ it("takes the key from the environment, and never tells it", () => {
   expect(JSON.stringify(readConfig({ PROVISION_KEY: "ab".repeat(32) }).key)).not.toContain("abab");
 });
 
-it("limits only the units that are given", () => {
+it("limits only the units that are set", () => {
   expect(readConfig({ PROVISION_KEY: SEED, PROVISION_CAPACITY_CRU: "8" }).capacity).toEqual({ cru: 8n });
 });
 
-it("refuses an engine id that cannot be a part of a subject, beside all else that is wrong", () => {
+it("refuses an engine id that cannot be part of a subject, together with all other problems", () => {
   const read = () => readConfig({ PROVISION_KEY: SEED, PROVISION_ENGINE_ID: "a.b", PROVISION_LOCK_TTL_MS: "1" });
   expect(read).toThrow(/^environment: \nPROVISION_ENGINE_ID is "a\.b"; .*\nPROVISION_LOCK_TTL_MS is "1"; /);
 });
 
-it("serves a cluster that is named, or the one that it runs in, and none where there is neither", () => {
+it("serves the cluster of the kubeconfig, or the one that it runs in, or none", () => {
   const kubeOf = (env: Readonly<Record<string, string>>) => readConfig({ PROVISION_KEY: SEED, ...env }).kube;
   const storageClasses = { ssd: undefined, hdd: undefined };
   const nodes = { poolLabel: "pool", pools: [] };
@@ -63,14 +63,14 @@ it("serves a cluster that is named, or the one that it runs in, and none where t
   });
 });
 
-it("reads the pools whose nodes leases share, and refuses what is no list of them", () => {
+it("reads the pools whose nodes leases share, and refuses other text", () => {
   const nodesOf = (pools: string) =>
     readConfig({ PROVISION_KEY: SEED, MUSTER_KUBECONFIG: "/k", PROVISION_CONTAINER_POOLS: pools }).kube?.nodes;
   expect(nodesOf("leased,spare-2")).toEqual({ poolLabel: "pool", pools: ["leased", "spare-2"] });
   for (const wrong of ["a b", "a,", "-a"]) expect(() => nodesOf(wrong)).toThrow("PROVISION_CONTAINER_POOLS is");
 });
 
-it("knows what runs a store, and where users reach the cluster", () => {
+it("reads the image of stores, and the address of the cluster for users", () => {
   const store = { PROVISION_ZDB_IMAGE: "zdb:1", PROVISION_ZDB_COMMAND: "zdb --mode  $(ZDB_MODE)" };
   const env = { PROVISION_KEY: SEED, MUSTER_KUBECONFIG: "/k", ...store, PROVISION_KUBERNETES_URL: "https://k:6443" };
   expect(readConfig(env).kube).toMatchObject({
@@ -88,12 +88,15 @@ it("knows what runs a store, and where users reach the cluster", () => {
   expect(() => readConfig({ ...env, PROVISION_KUBERNETES_URL: "somewhere" })).toThrow("PROVISION_KUBERNETES_URL");
 });
 
-it.each(["PROVISION_HTTP_URL", "PROVISION_KUBERNETES_URL"])("takes no password in %s, and does not tell it", (name) => {
-  const env = { PROVISION_KEY: SEED, MUSTER_KUBECONFIG: "/k" };
-  const read = (url: string) => () => readConfig({ ...env, [name]: url });
-  const needed = `${name} is "https://...@k:1/"; a URL such as https://host:8080/path is needed, without a user and a password`;
-  expect(read("https://u:hush@k:1/")).toThrow(needed);
-  expect(read("https://u:hush@k:1/")).not.toThrow("hush");
-  expect(read("nats://k:1")).toThrow(name);
-  expect(read("https://k:1/a")).not.toThrow();
-});
+it.each(["PROVISION_HTTP_URL", "PROVISION_KUBERNETES_URL"])(
+  "accepts no password in %s, and does not show it",
+  (name) => {
+    const env = { PROVISION_KEY: SEED, MUSTER_KUBECONFIG: "/k" };
+    const read = (url: string) => () => readConfig({ ...env, [name]: url });
+    const needed = `${name} is "https://...@k:1/"; a URL such as https://host:8080/path is needed, without a user and a password`;
+    expect(read("https://u:hush@k:1/")).toThrow(needed);
+    expect(read("https://u:hush@k:1/")).not.toThrow("hush");
+    expect(read("nats://k:1")).toThrow(name);
+    expect(read("https://k:1/a")).not.toThrow();
+  },
+);

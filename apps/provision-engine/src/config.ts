@@ -12,16 +12,16 @@ import type { EnginePolicy } from "./lead/engine.ts";
 
 export type Config = {
   readonly nats: NatsAccess;
-  /** What results are signed with. */
+  /** The key that signs results. */
   readonly key: Signer | { readonly file: string };
   readonly order: OrderPolicy;
   /** Of one user. */
   readonly quota: QuotaPolicy;
   readonly engine: EnginePolicy;
   readonly capacity: Capacity;
-  /** Undefined: there is no cluster, and the types that live in one are not served. */
+  /** Undefined: no cluster; types that need one are not served. */
   readonly kube: KubeConfiguration | undefined;
-  /** Where orders come from and results go to beside the bus; undefined: nowhere. */
+  /** The HTTP controller, an additional source of orders and receiver of results; undefined: none. */
   readonly controller: ControllerConfig | undefined;
   readonly cleanup: CleanupConfig;
   readonly lockTtlMs: number;
@@ -29,10 +29,10 @@ export type Config = {
 
 export type CleanupConfig = {
   readonly mode: CleanupMode;
-  /** How long something has to look left over before it goes. */
+  /** How long an object must be left over before it is removed. */
   readonly graceMs: number;
   readonly everyMs: number;
-  /** More than that at one look is removed only when somebody confirms it. */
+  /** A sweep that would remove more than this needs confirmation. */
   readonly mostObjects: number;
   readonly mostPercent: number;
 };
@@ -43,16 +43,16 @@ export type ControllerConfig = {
 };
 
 export type KubeConfiguration = Omit<LeaseCluster, "objects" | "accessOf"> & {
-  /** File; undefined: the pod's own account. */
+  /** Path; undefined: the account of the pod. */
   readonly kubeconfig: string | undefined;
 };
 
 const DAY_MS = 86_400_000;
-/** Kubernetes waits up to 5 minutes before it starts a container again: of one that does nothing but end, 4 exits are this close to each other. */
+/** Kubernetes restarts a container after up to 5 minutes: the first 4 exits of one that keeps crashing fall within this time. */
 const CRASH_WINDOW = { fallback: 1_200_000, min: 1000, max: 7 * DAY_MS };
-/** Of orders. The longest is ten years. */
+/** Age of orders; the maximum is ten years. */
 const AGE = { min: 1000, max: 3650 * DAY_MS };
-/** Ids are parts of subjects and of lock names. */
+/** Engine ids are tokens of subjects and lock names. */
 const ENGINE_ID = {
   fallback: "main",
   pattern: /^[a-z0-9][a-z0-9_-]{0,62}$/,
@@ -60,10 +60,10 @@ const ENGINE_ID = {
 };
 
 const POOL = "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?";
-/** Pools are values of a label. */
+/** Pool names are label values. */
 const POOLS = {
   pattern: new RegExp(`^${POOL}(,${POOL})*$`),
-  needed: "names of pools with commas between them are needed, such as leased,spare",
+  needed: "comma-separated names of pools are needed, such as leased,spare",
 };
 
 /** Reads the configuration; throws one fault that names every problem, and never a key. */
@@ -72,11 +72,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     const key = read.optional("PROVISION_KEY");
     const retry = {
       firstMs: read.integer("PROVISION_RETRY_MS", { fallback: 1000, min: 1, max: DAY_MS }),
-      mostMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
+      maxMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
     };
     const ages: OrderAges = {
-      orderAgeMaxNs: nsFromMs(read.integer("PROVISION_ORDER_AGE_MS", { ...AGE, fallback: DAY_MS })),
-      listedAgeMaxNs: nsFromMs(read.integer("PROVISION_LISTED_AGE_MS", { ...AGE, fallback: 365 * DAY_MS })),
+      maxOrderAgeNs: nsFromMs(read.integer("PROVISION_ORDER_AGE_MS", { ...AGE, fallback: DAY_MS })),
+      maxListedAgeNs: nsFromMs(read.integer("PROVISION_LISTED_AGE_MS", { ...AGE, fallback: 365 * DAY_MS })),
     };
     return {
       nats: readNatsAccess(read),
@@ -89,8 +89,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         unsealedSecrets: read.flag("PROVISION_UNSEALED_SECRETS", false),
       },
       quota: {
-        leasesMax: read.integer("PROVISION_USER_LEASES", { fallback: 10_000, min: 1, max: 10_000_000 }),
-        bytesMax: read.integer("PROVISION_USER_BYTES", { fallback: 33_554_432, min: 65_536, max: 2 ** 40 }),
+        maxLeases: read.integer("PROVISION_USER_LEASES", { fallback: 10_000, min: 1, max: 10_000_000 }),
+        maxBytes: read.integer("PROVISION_USER_BYTES", { fallback: 33_554_432, min: 65_536, max: 2 ** 40 }),
       },
       engine: {
         ...ages,
@@ -101,12 +101,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
           tombstoneNs: nsFromMs(read.integer("PROVISION_KEPT_MS", { fallback: DAY_MS, min: 0, max: 365 * DAY_MS })),
           crash: { windowNs: nsFromMs(read.integer("PROVISION_CRASH_WINDOW_MS", CRASH_WINDOW)) },
           retry,
-          provisionAttemptsMax: read.integer("PROVISION_ATTEMPTS_MAX", { fallback: 10, min: 1, max: 1000 }),
+          maxProvisionAttempts: read.integer("PROVISION_ATTEMPTS_MAX", { fallback: 10, min: 1, max: 1000 }),
         },
-        tell: {
+        feedback: {
           retry,
           refusedRetryMs: read.integer("PROVISION_REFUSED_RETRY_MS", { fallback: 600_000, min: 1, max: DAY_MS }),
-          refusalsMax: read.integer("PROVISION_REFUSED_MAX", { fallback: 6, min: 1, max: 1000 }),
+          maxRefusals: read.integer("PROVISION_REFUSED_MAX", { fallback: 6, min: 1, max: 1000 }),
         },
       },
       capacity: {
@@ -181,7 +181,7 @@ function readController(read: EnvReader): ControllerConfig | undefined {
       url: read.httpUrl("PROVISION_HTTP_URL"),
       token: read.optional("PROVISION_HTTP_TOKEN"),
       timeoutMs: read.integer("PROVISION_HTTP_TIMEOUT_MS", { fallback: 30_000, min: 10, max: DAY_MS }),
-      bytesMax: read.integer("PROVISION_HTTP_ANSWER_BYTES_MAX", { fallback: 33_554_432, min: 1024, max: 2 ** 30 }),
+      maxBytes: read.integer("PROVISION_HTTP_ANSWER_BYTES_MAX", { fallback: 33_554_432, min: 1024, max: 2 ** 30 }),
     },
     pollMs: read.integer("PROVISION_HTTP_POLL_MS", { fallback: 10_000, min: 10, max: DAY_MS }),
   };

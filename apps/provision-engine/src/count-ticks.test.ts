@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it("answers all who wait at the next count, with one timer, and has none where nobody waits any more", async () => {
+it("resolves all waiting calls at the next tick with one timer, and has no timer without waiting calls", async () => {
   const { next } = countTicks(2000, Date.now);
   const gone = new AbortController();
   const atMs: number[] = [];

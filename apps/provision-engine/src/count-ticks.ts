@@ -1,9 +1,9 @@
 export type CountTicks = {
-  /** Resolves at the next count, or with the signal. */
+  /** Resolves at the next tick, or with the signal. */
   next(signal: AbortSignal): Promise<void>;
 };
 
-/** Counts at the multiples of `everyMs` on the clock, with one timer for all who wait, and none where nobody does. */
+/** Ticks at multiples of `everyMs` on the clock, with one timer for all waiting calls, and none without any. */
 export function countTicks(everyMs: number, nowMs: () => number): CountTicks {
   const waiting = new Set<() => void>();
   let timer: ReturnType<typeof setTimeout> | undefined;

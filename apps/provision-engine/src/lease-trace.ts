@@ -6,7 +6,7 @@ import type { LeasePlan } from "./domain/plan-lease.ts";
 
 const TRACER = "@muster/provision-engine";
 
-/** Takes what a controller lists, which names no trace: under that of its lease, or, where there is none yet, under one that begins here. */
+/** Runs work for a polled order, which has no trace context: in the trace of its lease, or in a new one. */
 export function inPolledTrace<Result>(
   { id, type }: Pick<Order, "id" | "type">,
   seen: LeaseRecord | undefined,
@@ -16,7 +16,7 @@ export function inPolledTrace<Result>(
   return inSpan(TRACER, "polled order", { parent: contextOfTraceparent(seen?.traceparent ?? ""), attributes }, work);
 }
 
-/** Runs a pass that has something to do under a span of the lease's trace, which says in the end why nothing more is to be done now. */
+/** Runs a pass in a span of the lease's trace; the span records why the pass ended. */
 export function inLeasePass<End extends { readonly because: string }>(
   record: LeaseRecord,
   work: () => Promise<End>,
@@ -29,18 +29,18 @@ export function inLeasePass<End extends { readonly because: string }>(
   });
 }
 
-/** Runs one step of a pass under a span of its own, which says why it is done. */
+/** Runs one step of a pass in its own span, which records the reason. */
 export function inLeaseStep<Result>(
   record: LeaseRecord,
-  plan: Exclude<LeasePlan, { do: "wait" }>,
+  plan: Exclude<LeasePlan, { kind: "wait" }>,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  const name = plan.do === "change" ? plan.change.kind : plan.do;
+  const name = plan.kind === "change" ? plan.change.kind : plan.kind;
   const attributes = { ...attributesOf(record), "muster.because": plan.because };
   return inSpan(TRACER, `lease ${name}`, { attributes }, work);
 }
 
-/** Runs one call under a span of the lease's trace, which is that of its order, whichever replica does it. What it came to by itself, and was no error, may still be a failure. */
+/** Runs one call in a span of the lease's trace, on any replica. `failureOf` finds failures in results. */
 export function inLeaseTrace<Result>(
   record: LeaseRecord,
   { name, because }: { readonly name: string; readonly because?: string },
@@ -56,15 +56,15 @@ export function inLeaseTrace<Result>(
   });
 }
 
-/** The decision, which the span that it was made under tells of. */
-export function traced<Decision extends { readonly do: string; readonly because: string }>(
+/** Records the decision as an event of the active span, and returns it. */
+export function recordDecision<Decision extends { readonly kind: string; readonly because: string }>(
   decision: Decision,
 ): Decision {
-  trace.getActiveSpan()?.addEvent(decision.do, { "muster.because": decision.because });
+  trace.getActiveSpan()?.addEvent(decision.kind, { "muster.because": decision.because });
   return decision;
 }
 
-/** Below what is under way in the trace of the lease; else right below its order. */
+/** The active context if it belongs to the lease's trace, else the context of its order. */
 function contextOf({ traceparent }: LeaseRecord): Context {
   const ordered = contextOfTraceparent(traceparent);
   const traceOf = (of: Context): string | undefined => trace.getSpanContext(of)?.traceId;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { pushStats } from "./push-stats.ts";
 
-it("tells what is counted at the beginning and at each change, and again what was not taken", async () => {
+it("pushes statistics at the start and at each change, and retries failed pushes", async () => {
   const stop = new AbortController();
   const counts = [1, 1, 2, 2, 2, 3];
   const pushed: unknown[] = [];

@@ -11,16 +11,16 @@ export type PushStatsDeps = {
 
 const RETRY = { firstMs: 2000, mostMs: 60_000 };
 
-/** Tells a controller what is counted, at the beginning and whenever it is another than was told last, until the signal. */
+/** Pushes statistics to a controller at the start and after each change, until the signal. */
 export async function pushStats(deps: PushStatsDeps, signal: AbortSignal): Promise<void> {
-  let told: string | undefined;
+  let pushed: string | undefined;
   for (let failures = 0; !signal.aborted;) {
     const stats = deps.stats();
     const text = JSON.stringify(stats);
-    if (text !== told) {
+    if (text !== pushed) {
       try {
         await deps.push(stats, signal);
-        told = text;
+        pushed = text;
         failures = 0;
       } catch (error) {
         if (isAborted(signal)) return;
@@ -32,7 +32,7 @@ export async function pushStats(deps: PushStatsDeps, signal: AbortSignal): Promi
   }
 }
 
-/** Asked anew after each wait. */
+/** Evaluated again after each wait, which TypeScript cannot know. */
 function isAborted(signal: AbortSignal): boolean {
   return signal.aborted;
 }

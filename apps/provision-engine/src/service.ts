@@ -15,10 +15,10 @@ import { pushStats } from "./push-stats.ts";
 import { takePolled } from "./orders/take-polled.ts";
 import { makeWorkloads } from "./types/workload-types.ts";
 
-/** Per method; most of them are long polls, which cost little while they wait. */
-const REQUESTS_AT_ONCE = 1024;
+/** Maximum requests per method. Most are long polls, which are cheap while they wait. */
+const MAX_CONCURRENT_REQUESTS = 1024;
 
-/** Takes orders, and serves them while this replica leads its engine id, until the signal. */
+/** Answers requests, and serves leases while this replica leads its engine id, until the signal. */
 export async function run(
   context: ServiceContext<Config>,
   workloads: typeof makeWorkloads = makeWorkloads,
@@ -33,7 +33,7 @@ export async function run(
     requests: deps.requests,
     feedback: deps.engine.feedback,
     sign: deps.engine.sign,
-    onRetry: (error) => logger.warn({ err: error }, "an order is not written down, and tried again"),
+    onRetry: (error) => logger.warn({ err: error }, "cannot record an order; it is retried"),
     signal,
   });
   context.readyWhen("leases", deps.staleness);
@@ -45,7 +45,7 @@ export async function run(
       ttlMs: config.lockTtlMs,
       signal,
       onChange: (state) => logger.info({ state }, "leadership of the engine"),
-      onProblem: (error) => logger.warn({ err: error }, "the lead of the engine is free, and cannot be taken"),
+      onProblem: (error) => logger.warn({ err: error }, "the lead of the engine is free but cannot be acquired"),
     },
     (leadership) => work(context, deps, leadership),
   );
@@ -58,11 +58,11 @@ async function openClusterOf(
 ): Promise<ReturnType<typeof openCluster>> {
   const installation = await installationOf(bus.connection);
   return openCluster(loadServiceKube(context, kube.kubeconfig), { ...kube, installation }, (error, retryInMs) =>
-    context.logger.warn({ err: error, retryInMs }, "following pods is interrupted"),
+    context.logger.warn({ err: error, retryInMs }, "the watch of pods was interrupted"),
   );
 }
 
-/** Answers for the own engine, and for all of them what any can answer. */
+/** Serves the requests to this engine, and those that any engine can answer or route. */
 async function serveRequests(
   { config, version, logger }: ServiceContext<Config>,
   bus: NatsBus,
@@ -72,7 +72,7 @@ async function serveRequests(
   const options = {
     version,
     description: "Leases: signed orders for workloads, for a time",
-    concurrency: REQUESTS_AT_ONCE,
+    concurrency: MAX_CONCURRENT_REQUESTS,
     onDefect: (method: string, error: unknown) =>
       logger.error({ method, err: error }, "a request failed inside the service"),
   };
@@ -84,7 +84,7 @@ async function serveRequests(
   return served.move();
 }
 
-/** One leadership; ends also when NATS is away, so that the replica that comes back first goes on. */
+/** One leadership. It also ends when NATS is unavailable, so that the first replica to reconnect continues. */
 async function work({ logger }: ServiceContext<Config>, deps: Deps, leadership: Leadership): Promise<void> {
   logger.info({ fencing: leadership.token }, "leading");
   try {
@@ -96,7 +96,7 @@ async function work({ logger }: ServiceContext<Config>, deps: Deps, leadership: 
   }
 }
 
-/** Whatever of it fails ends all of it. */
+/** A failure of one part ends all of them. */
 async function workAs({ engine, polled, cleaner }: Deps, lead: Lead): Promise<void> {
   const stop = new AbortController();
   const signal = AbortSignal.any([lead.signal, stop.signal]);

@@ -1,7 +1,7 @@
 import type { Order } from "@muster/leases";
 import type { LeaseRecord } from "../src/domain/lease.ts";
 
-/** Data of an order of each type that is counted. */
+/** Data of an order for each counted type. */
 export const DATA_BY_TYPE: Readonly<Record<string, object>> = {
   network: { name: "net" },
   volume: { size: 1, type: "ssd" },
@@ -12,7 +12,7 @@ export const DATA_BY_TYPE: Readonly<Record<string, object>> = {
   debug: {},
 };
 
-/** A lease for tests: active, of a debug workload, with all of it told. */
+/** A lease for tests: active, of a debug workload, completely reported. */
 export function aLease({
   order = {},
   ...changes

@@ -4,5 +4,5 @@ import { apiServers } from "@muster/testkit";
 /** The servers that a suite runs against. */
 export const API_SERVERS = apiServers(startApiServer);
 
-/** For what does not depend on which API server it is. */
+/** For tests that do not depend on the API server. */
 export const [EMBEDDED] = API_SERVERS;

@@ -49,7 +49,7 @@ const look = (dryRun: boolean, confirm = 3) =>
 const names = (steps: readonly { readonly kind?: string | null; readonly name?: string | null }[]) =>
   steps.map(({ kind, name }) => `${kind ?? ""} ${name ?? ""}`).toSorted();
 
-it("removes what leases have left in a cluster at the second look, no more than somebody confirms, and keeps what is wanted, mounted or nobody's", async () => {
+it("removes leftovers in the second sweep, no more than an operator confirms, and keeps objects that are desired, mounted or without an owner", async () => {
   const records = makeRecords(await openLeases(world.bus.connection));
   const order = { createdNs: nowNs(), durationNs: 3_600_000_000_000n };
   await records.create(aLease({ order: { id: "1-1", ...order }, fence: 0 }));

@@ -4,7 +4,7 @@ import { run } from "../src/service.ts";
 import { makeWorkloads } from "../src/types/workload-types.ts";
 import { spoil } from "./spoil.ts";
 
-/** An engine as it is, whose calls files in a directory spoil. */
+/** The real engine, whose calls are broken by files in a directory. */
 const directory = process.env["FILES"] ?? "";
 
 await runService({

@@ -8,10 +8,10 @@ import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { aUser, engineWorld, LONG, order, phase, reaches, ready, signedEnd, signedOrder } from "./engine-world.ts";
 
-/** Says that it runs, and with what; ends when it is told to. */
+/** Prints its arguments and runs until a signal. */
 const SCRIPT = `printf %s "$SECRET" > "$FILES/runs"; until [ -e "$FILES/exit" ]; do sleep 0.1; done; rm "$FILES/exit"; exit 3`;
 
-it("runs a container as its user ordered it, once a node is in no pool, counts its exit, and ends it", async () => {
+it("runs a container as ordered once a node is in no pool, counts its exit, and ends it", async () => {
   await using cleanup = new AsyncDisposableStack();
   const directory = cleanup.use(await mkdtempDisposable(join(tmpdir(), "muster-lease-processes-"))).path;
   const cluster = cleanup.use(

@@ -14,23 +14,23 @@ import { engineWorld, LONG, ready, type EngineProcess, type EngineWorld } from "
 
 const MAIN = fileURLToPath(new URL("cluster-engine.process.ts", import.meta.url));
 
-/** A cluster without nodes, in which the test says what becomes of pods, and engines on it. */
+/** A cluster without nodes, where the test sets the status of pods, with engines on it. */
 export type ClusterWorld = AsyncDisposable & {
   readonly engines: EngineWorld;
-  /** With all rights, and past the faults. */
+  /** With all rights, and without injected faults. */
   readonly calls: KubeCalls;
-  /** What engines reach the cluster by; a real one with the rights alone that deploy/kubernetes gives them. */
+  /** The engines' access to the cluster; a real one grants only the rights of deploy/kubernetes. */
   readonly faults: FaultyApi;
   startEngine(env?: Readonly<Record<string, string>>): Promise<EngineProcess>;
   /** The next call for the lease kills its engine, after its effect. */
   killAfterCall(lease: string): Promise<void>;
-  /** Whatever there is of a lease, of the kinds that engines make, and its pods. */
+  /** The objects of the lease of all kinds that engines create, and its pods. */
   left(lease: string): Promise<string[]>;
-  /** The container of the lease's pod has ended so often by now. */
+  /** Sets the number of exits of the lease's container. */
   exits(lease: string, count: number): Promise<void>;
 };
 
-/** Of Kubernetes, before a real API server: those that what leases are made of needs. */
+/** Controllers of Kubernetes that a real API server needs for the objects of leases. */
 export const CONTROLLERS = [
   "garbage-collector-controller",
   "namespace-controller",
@@ -40,7 +40,7 @@ export const CONTROLLERS = [
   "resourcequota-controller",
 ];
 
-/** The clusters that workloads are tried in; the embedded one does itself what controllers do. */
+/** The clusters that workloads run in; the embedded one has its own controllers. */
 export const CLUSTERS = API_SERVERS.map((server) => {
   const lacking = server.isReal && !server.skip ? whatControllersLack() : undefined;
   if (lacking === undefined) return server;
@@ -89,10 +89,10 @@ async function startServer({ start, isReal }: (typeof CLUSTERS)[number]): Promis
 }
 
 /** A pod that asks for more processors than this finds no node. */
-const CPUS_MAX = 100;
+const MAX_CPUS = 100;
 export const NO_ROOM = "0/8 nodes are available: 8 Insufficient cpu.";
 
-/** Every pod of a lease that finds a node runs as soon as it is there, on none: whoever deletes it need wait for nobody. */
+/** Runs each pod of a lease that fits a node immediately, without a kubelet, so that its deletion waits for nothing. */
 function playKubelet(kubeconfig: string, calls: KubeCalls) {
   const isGone = (pod: V1Pod): boolean => pod.metadata?.deletionTimestamp !== undefined;
   const report = async ({ metadata }: V1Pod, container: Partial<V1ContainerStatus>): Promise<void> => {
@@ -130,7 +130,7 @@ function playKubelet(kubeconfig: string, calls: KubeCalls) {
   pods.onChange(({ before, after }) => {
     if (before !== undefined || after === undefined || isGone(after) || after.status?.phase === "Running") return;
     const asked = Number(after.spec?.containers[0]?.resources?.requests?.["cpu"] ?? 0);
-    const begun = asked > CPUS_MAX ? refuse(after) : report(after, { state: running() });
+    const begun = asked > MAX_CPUS ? refuse(after) : report(after, { state: running() });
     const start = begun.catch((error: unknown) => failures.push(error));
     starting.add(start);
     void start.finally(() => starting.delete(start));

@@ -19,7 +19,7 @@ import {
   type EngineProcess,
 } from "./engine-world.ts";
 
-/** Several waits of which each may be long. */
+/** For several long waits. */
 const TEST_MS = 300_000;
 const capacity = { cpu: 1, memory: 1024 };
 
@@ -49,7 +49,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
     };
     const end = (id: string, whose = user) =>
       world.engines.leases.endLease({ requestId: `e-${id}`, end: signedEnd(whose, id) }, { timeoutMs: 20_000 });
-    /** Whether something was not ready in time is the machine's business. */
+    /** Only a slow machine makes this late. */
     const lifeOf = async (id: string) => (await historyOf(world.engines, id)).filter((type) => type !== "DELAYED");
     const failure = async (id: string): Promise<string> => {
       await reaches(world.engines, id, "FAILED");
@@ -60,7 +60,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
     const gone = (id: string) =>
       until(`nothing of ${id} is there`, async () => (await world.left(id)).length === 0, LONG);
 
-    it("makes a network, a volume in it and a container with both, and takes none down that another one needs", async () => {
+    it("creates a network, a volume in it and a container with both, and removes none that another one needs", async () => {
       const { calls, engines } = world;
       const namespace = networkNamespace(user.userId, "net");
       await active("1-1", "network", { name: "net", open_ports: [443] });
@@ -98,10 +98,10 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       for (const id of ["1-3", "1-2", "1-1"]) expect(await world.left(id)).toEqual([]);
     });
 
-    it("says at once that no node has room for a container, and still says so when that is over", async () => {
+    it("reports immediately that no node has room for a container, and still when the lease is over", async () => {
       await send("9-1", "container", { image: "web:1", capacity: { cpu: 999, memory: 1024 } });
       await waitsFor("9-1", NO_ROOM);
-      // It is the first call still, which waits for longer.
+      // Still the first call, which waits for longer.
       expect(await leaseOf("9-1")).toMatchObject({ record: { attempts: 0 }, stuck: false });
       await end("9-1");
       await reaches(world.engines, "9-1", "ENDED");
@@ -109,7 +109,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       expect((await leaseOf("9-1"))?.record?.ending).toMatchObject({ cause: "REQUESTED", message });
     });
 
-    it("keeps a network with a claim of a lease that nobody knows, and names the claim", async () => {
+    it("keeps a network with a claim of an unknown lease, and names the claim", async () => {
       const { calls, engines } = world;
       await active("8-1", "network", { name: "kept" });
       const claims = { ...KINDS.volumeClaim, namespace: networkNamespace(user.userId, "kept") };
@@ -126,7 +126,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       expect(await world.left("8-1")).toEqual([]);
     });
 
-    it("counts what a volume takes until its claim is gone, however long something holds the claim", async () => {
+    it("counts the units of a volume until its claim is gone, however long something holds the claim", async () => {
       const { calls, engines } = world;
       const used = async () => (await engines.leases.getCounters({ engine: "main" })).used?.sruBytes ?? 0;
       const before = await used();
@@ -143,7 +143,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       expect(await used()).toBe(before);
     });
 
-    it("gives nobody what is another's, and leaves that alone", async () => {
+    it("gives no user the objects of another, and leaves those unchanged", async () => {
       const { calls } = world;
       const other = aUser();
       await active("2-1", "volume", { size: 1, type: "hdd" });
@@ -155,9 +155,9 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await send("2-3", "network", { name: "taken" });
       expect(await failure("2-3")).toContain(`${namespace} exists already`);
       expect((await calls.get<V1Namespace>(KINDS.namespace, namespace)).metadata?.deletionTimestamp).toBeUndefined();
-      // The claim that stands under the name of a volume is not this user's.
+      // The claim under the name of a volume belongs to another user.
       const claims = { ...KINDS.volumeClaim, namespace: "default" };
-      const labels = { "muster.dev/lease-user": "somebody" };
+      const labels = { "muster.dev/lease-user": "another" };
       await calls.patch(claims, leaseName("2-1"), { kind: "merge", body: { metadata: { labels } } });
       await send("2-4", "container", { image: "i", mounts, capacity });
       expect(await failure("2-4")).toContain("volume of this user 2-1 does not exist");
@@ -166,7 +166,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       expect(await world.left("2-1")).toEqual([`PersistentVolumeClaim ${leaseName("2-1")}`]);
     });
 
-    it("hands a volume and the container on it over to other leases, and neither is made anew nor taken down", async () => {
+    it("hands a volume and its container over to other leases, without recreating or removing either", async () => {
       const { calls, engines, left } = world;
       const inDefault = (kind: (typeof KINDS)[keyof typeof KINDS]) => ({ ...kind, namespace: "default" });
       const claim = () => calls.get<KubeObject>(inDefault(KINDS.volumeClaim), leaseName("20-1"));
@@ -202,7 +202,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       ]);
       expect((await leaseOf("20-1"))?.record?.ending?.cause).toBe("MIGRATED");
 
-      // A container may mount it by its new id, and what is mounted by either stays.
+      // A container may mount it by its new id, and it stays while mounted by either id.
       await active("21-3", "container", { ...container, mounts: [{ volume_id: "21-1", mountpoint: "/data" }] });
       for (const id of ["20-1", "20-2"]) await end(id);
       await end("21-1");
@@ -214,7 +214,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       for (const id of ["20-1", "20-2", "21-3"]) await gone(id);
     });
 
-    it("fails for good what cannot be, with the words of whoever refuses it", async () => {
+    it("fails permanently with the message of the server or the engine that refuses it", async () => {
       await send("3-1", "container", { image: "i", capacity, env: { "A-B": "is no name" } });
       expect(await failure("3-1")).toContain("A-B");
       await active("3-2", "network", { name: "full" });
@@ -231,7 +231,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       expect(await world.left("3-3")).toEqual([]);
     });
 
-    it("ends a container that ends again and again, whoever leads, and its error stays to be seen", async () => {
+    it("ends a container that keeps crashing, even after a change of leader, and keeps its error", async () => {
       const { engines } = world;
       await active("4-1", "container", { image: "i", capacity });
       const counted = (exits: number) =>
@@ -250,12 +250,12 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       expect(await world.left("4-1")).toEqual([]);
       const message = "exited 4 times, last with exit code 3 (Error)";
       expect((await leaseOf("4-1"))?.record).toMatchObject({ ending: { cause: "CRASHED" }, result: { message } });
-      await until("its end is told", async () => (await answersOf(engines, "4-1")).at(-1)?.deleted === true, LONG);
+      await until("its end is reported", async () => (await answersOf(engines, "4-1")).at(-1)?.deleted === true, LONG);
       expect((await answersOf(engines, "4-1")).at(-1)?.result?.message).toBe(message);
       expect(await lifeOf("4-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
     });
 
-    it("makes again what somebody has deleted by hand, and says what it cannot make again", async () => {
+    it("recreates objects deleted by hand, and reports those that it cannot recreate", async () => {
       const { calls } = world;
       const namespace = "default";
       await engine.stop();
@@ -269,7 +269,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await calls.delete(deployments, leaseName("7-1"));
       const isMade = async (): Promise<boolean> => ![undefined, before].includes(await uidOf());
       await until("it is made again", isMade, LONG);
-      await until("that is told", async () => (await historyOf(world.engines, "7-1")).includes("RESTORED"), LONG);
+      await until("that is reported", async () => (await historyOf(world.engines, "7-1")).includes("RESTORED"), LONG);
       await calls.delete({ ...KINDS.volumeClaim, namespace }, leaseName("7-2"));
       await waitsFor("7-2", "does not exist");
       expect(await phase(world.engines, "7-2")).toBe("ACTIVE");
@@ -280,7 +280,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       engine = await world.startEngine();
     });
 
-    it("waits for an API server that is away, with what is to be made and with what is to go", async () => {
+    it("waits for an unavailable API server, to create and to remove", async () => {
       const { engines, faults } = world;
       await active("5-1", "volume", { size: 1, type: "ssd" });
       await faults.goAway(600_000);
@@ -297,7 +297,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       expect(await world.left("5-2")).toHaveLength(1);
     });
 
-    it("makes nothing twice and leaves nothing behind when it dies between a call and its record", async () => {
+    it("creates nothing twice and leaves nothing behind if it dies between a call and its record", async () => {
       const { engines } = world;
       const data = { image: "i", capacity, secret_env: { A: "1" }, ports: [80] };
       await world.killAfterCall("6-1");
@@ -313,7 +313,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       engine = await world.startEngine();
       await reaches(engines, "6-1", "ENDED");
       await gone("6-1");
-      // What was there before is there still.
+      // Existing objects remain.
       expect(await world.left("5-2")).toEqual([`PersistentVolumeClaim ${leaseName("5-2")}`]);
       expect(await lifeOf("6-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
     });

@@ -14,7 +14,7 @@ describe("a controller over HTTP", () => {
   let failures: string[] = [];
   const open = (changes: { timeoutMs?: number; bytesMax?: number } = {}) =>
     openController(
-      { url: `${server.url}/`, token: "hush", timeoutMs: 60_000, bytesMax: 4096, ...changes },
+      { url: `${server.url}/`, token: "hush", timeoutMs: 60_000, maxBytes: 4096, ...changes },
       () => nowMs,
     );
   const poll = (from: bigint, controller = open()) =>
@@ -22,8 +22,8 @@ describe("a controller over HTTP", () => {
       from,
       never,
     );
-  const tell = (controller = open()) =>
-    openHttpFeedback(controller, "main").tell(
+  const send = (controller = open()) =>
+    openHttpFeedback(controller, "main").send(
       { id: "1-1", source: "http", number: 3, result: undefined, deleted: true },
       never,
     );
@@ -37,7 +37,7 @@ describe("a controller over HTTP", () => {
   });
   afterEach(() => server[Symbol.asyncDispose]());
 
-  it("brings a page of orders as they were signed, and takes none with another that cannot be read", async () => {
+  it("reads a page of orders as they were signed, without the unreadable ones", async () => {
     const order = anOrder({ data: '{"a":1.0, "b": "é"}', createdNs: 1_500_000_000n, durationNs: 2n ** 63n - 1n });
     let authorization: string | undefined;
     server.answerBy(({ headers }) => {
@@ -64,7 +64,7 @@ describe("a controller over HTTP", () => {
     expect(authorization).toBe("Bearer hush");
   });
 
-  it("takes no answer, and one that says that it failed, for no page", async () => {
+  it("takes neither a missing answer nor an error for a page", async () => {
     server.answerBy((_request, response) => {
       response.writeHead(404, { "x-last-id": "900" }).end("{}");
       return true;
@@ -86,7 +86,7 @@ describe("a controller over HTTP", () => {
   it.each<[string, string]>([
     ["no JSON", "<html>busy</html>"],
     ["no page", '{"orders":7}'],
-    ["larger than it may be", JSON.stringify({ orders: ["x".repeat(5000)] })],
+    ["larger than the maximum", JSON.stringify({ orders: ["x".repeat(5000)] })],
   ])("asks for less and less of what is %s, and then passes over that one order", async (_what, body) => {
     server.answerBy((_request, response) => {
       response.setHeader("x-last-id", "8").end(body);
@@ -97,7 +97,7 @@ describe("a controller over HTTP", () => {
     expect(failures).toHaveLength(1);
   });
 
-  it("passes over one order where its number is asked for, without asking twice", async () => {
+  it("skips one order that its number identifies, without polling twice", async () => {
     server.answerBy((_request, response) => {
       response.setHeader("x-last-id", "7").end("<html>");
       return true;
@@ -121,7 +121,7 @@ describe("a controller over HTTP", () => {
     expect(failures[0]).toContain("x-last-id 9");
   });
 
-  it("passes over nothing where it does not get to know whether the number is right", async () => {
+  it("skips nothing while the number cannot be verified", async () => {
     server.answerBy((_request, response, url) => {
       if (url.searchParams.get("from") === "7") response.setHeader("x-last-id", "9").end("<html>");
       else response.writeHead(500).end();
@@ -130,7 +130,7 @@ describe("a controller over HTTP", () => {
     expect(await poll(7n)).toMatchObject({ kind: "failed" });
   });
 
-  it("does not know what comes after a page that does not say it", async () => {
+  it("does not know the next id after a page without one", async () => {
     server.answerBy((_request, response) => {
       response.setHeader("x-last-id", "soon").end('{"orders":[]}');
       return true;
@@ -138,7 +138,7 @@ describe("a controller over HTTP", () => {
     expect(await poll(7n)).toEqual({ kind: "unreadable", lastId: undefined });
   });
 
-  it("leaves a controller alone for as long as it asks for, with all that it would be asked and told", async () => {
+  it("backs off for as long as the controller asks, with all polls and feedback", async () => {
     const controller = open();
     server.answerBy((_request, response) => {
       response.writeHead(429, { "retry-after": "120" }).end();
@@ -148,25 +148,25 @@ describe("a controller over HTTP", () => {
     server.answerBy(() => false);
     nowMs = 119_999;
     expect(await poll(1n, controller)).toEqual({ kind: "failed", retryAfterMs: 1 });
-    await expect(tell(controller)).rejects.toMatchObject({ fault: { code: "unavailable", retryAfterMs: 1 } });
+    await expect(send(controller)).rejects.toMatchObject({ fault: { code: "unavailable", retryAfterMs: 1 } });
     expect(server.asked).toHaveLength(1);
     nowMs = 120_000;
     expect(await poll(1n, controller)).toMatchObject({ kind: "page" });
-    await tell(controller);
-    expect(server.told).toEqual([{ path: "/engines/main/orders/1-1/deleted", body: { number: 3 } }]);
+    await send(controller);
+    expect(server.received).toEqual([{ path: "/engines/main/orders/1-1/deleted", body: { number: 3 } }]);
   });
 
-  it("leaves a controller alone for a moment after it has not answered in time, with what waits for its turn, too", async () => {
+  it("backs off for a moment after a timeout, with queued calls, too", async () => {
     const controller = open({ timeoutMs: 1000 });
     server.answerBy(() => true);
-    const tells = await Promise.allSettled(Array.from({ length: 100 }, () => tell(controller)));
-    const faults = tells.map((each) => (each.status === "rejected" ? faultOf(each.reason)?.code : undefined));
-    // As many as it is told at once.
+    const sent = await Promise.allSettled(Array.from({ length: 100 }, () => send(controller)));
+    const faults = sent.map((each) => (each.status === "rejected" ? faultOf(each.reason)?.code : undefined));
+    // As many as are sent concurrently.
     expect(faults.filter((code) => code === "deadline_exceeded")).toHaveLength(32);
     expect(faults.filter((code) => code === "unavailable")).toHaveLength(68);
     server.answerBy(() => false);
     nowMs = 1000;
-    await expect(tell(controller)).resolves.toBeUndefined();
+    await expect(send(controller)).resolves.toBeUndefined();
   });
 
   it.each<[number, object]>([
@@ -175,27 +175,27 @@ describe("a controller over HTTP", () => {
     [401, { code: "unavailable" }],
     [500, { code: "unavailable" }],
     [503, { code: "unavailable" }],
-  ])("an answer %i to what it is told is %o", async (status, fault) => {
+  ])("an answer %i to feedback is %o", async (status, fault) => {
     server.answerBy((_request, response) => {
       response.writeHead(status).end("no");
       return true;
     });
-    await expect(tell()).rejects.toMatchObject({ fault });
+    await expect(send()).rejects.toMatchObject({ fault });
   });
 
   it.each(["", ".", ".."])("reports nothing about an order with the id %j, which a path cannot name", async (id) => {
     const answer = { id, source: "http", number: 0, result: undefined, deleted: true };
-    await expect(openHttpFeedback(open(), "main").tell(answer, never)).rejects.toMatchObject({
+    await expect(openHttpFeedback(open(), "main").send(answer, never)).rejects.toMatchObject({
       fault: { code: "invalid_request", field: "id" },
     });
     expect(server.asked).toEqual([]);
   });
 
-  it("takes for deleted what the controller does not know any more", async () => {
+  it("treats an order that the controller does not know as deleted", async () => {
     server.answerBy((_request, response) => {
       response.writeHead(404).end();
       return true;
     });
-    await tell();
+    await send();
   });
 });

@@ -9,7 +9,7 @@ import { leaseLabels } from "../src/types/lease-names.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { LONG } from "./engine-world.ts";
 
-it("believes no pod in a slice of what exits of another lease, and what vanishes", async () => {
+it("ignores pods in a slice that claim exits or deletions of another lease", async () => {
   await using server = await EMBEDDED.start();
   const config = loadKube(server.kubeconfig);
   await using calls = kubeCalls(config);

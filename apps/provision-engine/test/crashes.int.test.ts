@@ -39,10 +39,10 @@ async function fileWorld() {
   };
 }
 
-/** Several waits of which each may be long. */
+/** For several long waits. */
 const TEST_MS = 300_000;
 
-/** Resolves once one of them leads, with that one. */
+/** Resolves with the first engine that leads. */
 function leaderOf(...engines: readonly EngineProcess[]): Promise<EngineProcess> {
   return until("one leads", () => engines.find((each) => each.hasLed()), LONG);
 }
@@ -78,7 +78,7 @@ it(
 );
 
 it(
-  "of two engines with one id one works, and the other goes on when that one stops or dies",
+  "of two engines with one id one works, and the other continues when that one stops or dies",
   async () => {
     await using files = await fileWorld();
     const { world } = files;
@@ -160,7 +160,7 @@ it(
 );
 
 it(
-  "a lease whose time ends while it is being made, or that is ended then, is taken down, with what was made of it, and nothing is told to be there",
+  "a lease that expires or is ended while it is being created is removed with all its objects, and is never reported active",
   async () => {
     await using files = await fileWorld();
     const { world } = files;
@@ -168,7 +168,7 @@ it(
     await ready(world);
     await files.touch("5-1.hang");
     const short = () => signedOrder(user, { id: "5-1", durationNs: 3_000n * NS_PER_MS });
-    // However slow the machine is, one of the orders arrives before it is over.
+    // Even on a slow machine, one of the orders arrives before it is over.
     await until("an order is taken", () => order(world, short()).then(() => true), LONG);
     await until("it hangs", () => files.exists("5-1.hangs"), LONG);
     await reaches(world, "5-1", "ENDED");

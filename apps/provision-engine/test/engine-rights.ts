@@ -19,7 +19,7 @@ type TokenRequest = KubeObject & {
   readonly status?: { readonly token: string };
 };
 
-/** Gives an engine the rights that deploy/kubernetes gives it, and writes a kubeconfig with which nothing else is allowed. */
+/** Grants an engine exactly the rights of deploy/kubernetes, and writes its kubeconfig. */
 export async function limitToRights(kubeconfig: string, calls: KubeCalls, directory: string): Promise<string> {
   const files = ["namespace.yaml", "provision-engine.yaml"];
   const texts = await Promise.all(files.map((file) => readFile(new URL(file, MANIFESTS), "utf8")));

@@ -12,7 +12,7 @@ import { anOrder } from "./a-lease.ts";
 
 const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 
-/** Of what takes as long as the machine takes. */
+/** For waits that depend on the speed of the machine. */
 export const LONG = { timeoutMs: 45_000, everyMs: 50 };
 
 export const ENGINE_KEY = "5a".repeat(32);
@@ -21,17 +21,17 @@ export const engineSigner = readSigner("key", ENGINE_KEY);
 export type EngineProcess = {
   readonly pid: number;
   hasEnded(): boolean;
-  /** Whether it has led. */
+  /** Whether it has ever led. */
   hasLed(): boolean;
-  /** SIGKILL: nothing is said to anybody. */
+  /** SIGKILL: the process stops without any message. */
   kill(): Promise<void>;
-  /** SIGTERM: the lead is given up. */
+  /** SIGTERM: the lead is released. */
   stop(): Promise<void>;
   freeze(): void;
   goOn(): void;
 };
 
-/** A bus, and as many engines as a test starts; of each everything it says is kept. */
+/** A bus and any number of engines, with everything that they log. */
 type User = Parameters<TestNats["variablesOf"]>[0];
 
 export type EngineWorld = AsyncDisposable & {
@@ -43,7 +43,7 @@ export type EngineWorld = AsyncDisposable & {
   startEngine(env?: Readonly<Record<string, string>>, main?: string, user?: User): Promise<EngineProcess>;
 };
 
-/** `users`: engines connect as their user does in an installation, which has rights for the engine id `main` alone. */
+/** With `users`, engines connect as the user of an installation, which has rights for the engine id `main` only. */
 export async function engineWorld({ users = true }: { readonly users?: boolean } = {}): Promise<EngineWorld> {
   await using starting = new AsyncDisposableStack();
   const nats = starting.use(await natsServer({ users }));
@@ -92,7 +92,7 @@ async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void>
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, "exit");
   child.kill(signal);
-  // One that was frozen takes no signal but SIGKILL until it goes on.
+  // A frozen process handles no signal but SIGKILL until it continues.
   child.kill("SIGCONT");
   await exit;
 }
@@ -107,21 +107,21 @@ export function nowNs(): bigint {
   return BigInt(Date.now()) * NS_PER_MS;
 }
 
-/** The last order of each id, which its renewals and its end are for. */
+/** The last order of each id, which renewals and ends refer to. */
 const lastOrders = new Map<string, Pick<Order, "createdNs">>();
 const lastOrder = (id: string) => lastOrders.get(id) ?? { createdNs: 0n };
 
-/** An order of now, its secrets sealed to the engine, signed by its user. */
+/** A present order, with its secrets sealed to the engine and signed by its user. */
 export function signedOrder(user: Signer, changes: Partial<Order> & { readonly id: string }): Order {
   const order = orderOf(user, changes);
   const { id, type } = order;
-  const data = mapSecrets({ of: "order", type, data: order.data }, (secret, field) =>
-    sealText(user, engineSigner.userId, String(secret), { of: "order", id, user: user.userId, field }),
+  const data = mapSecrets({ kind: "order", type, data: order.data }, (secret, field) =>
+    sealText(user, engineSigner.userId, String(secret), { kind: "order", id, user: user.userId, field }),
   );
   return signed(user, { ...order, data });
 }
 
-/** The same with its secrets as they are. */
+/** The same with plain secrets. */
 export function signedAsIs(user: Signer, changes: Partial<Order> & { readonly id: string }): Order {
   return signed(user, orderOf(user, changes));
 }
@@ -154,7 +154,7 @@ export function signedEnd(user: Signer, id: string, engine = "main") {
 const { LeasePhase } = muster.provision.v1;
 export type PhaseName = "ORDERED" | "PROVISIONING" | "ACTIVE" | "DECOMMISSIONING" | "ENDED" | "FAILED";
 
-/** Sends the order until somebody answers. */
+/** Sends the order until an engine answers. */
 export function order(world: EngineWorld, sent: Order) {
   return world.leases.orderLease(
     { requestId: `r-${sent.id}`, order: toWireOrder(sent), dryRun: false },
@@ -171,7 +171,7 @@ export function reaches(world: EngineWorld, id: string, wanted: PhaseName): Prom
   return until(`${id} is ${wanted}`, async () => (await phase(world, id)) === wanted, LONG);
 }
 
-/** What was told of a lease, the oldest first. */
+/** The feedback of a lease, oldest first. */
 export async function answersOf({ bus }: EngineWorld, id: string): Promise<muster.provision.v1.LeaseAnswered[]> {
   const answers = [];
   for (let from = 1; ;) {
@@ -182,7 +182,7 @@ export async function answersOf({ bus }: EngineWorld, id: string): Promise<muste
   }
 }
 
-/** Types of the events of a lease, the oldest first, once all are on their stream. */
+/** Event types of a lease, oldest first, once all are on their stream. */
 export async function historyOf({ leases }: EngineWorld, id: string): Promise<(string | null | undefined)[]> {
   await until(
     `the history of ${id} is published`,

@@ -38,7 +38,7 @@ beforeAll(async () => {
 
 afterAll(() => world[Symbol.asyncDispose]());
 
-it("each engine on one bus serves its own orders, whoever is asked and however they come", async () => {
+it("each engine on one bus serves its own orders, on any replica and by any way", async () => {
   await order(world, signedOrder(user, { id: "1-1", engine: "west" }));
   await order(world, signedOrder(user, { id: "1-2" }));
   const streamed = signedOrder(user, { id: "1-3", engine: "west" });
@@ -55,7 +55,7 @@ it("each engine on one bus serves its own orders, whoever is asked and however t
   await reaches(world, "1-1", "ENDED");
 });
 
-it("says that nobody serves an engine, and refuses what is no engine", async () => {
+it("reports an engine without a replica, and refuses an invalid engine id", async () => {
   const unserved = { fault: { code: "unavailable", dependency: expect.stringContaining('"nowhere"') as string } };
   const sent = toWireOrder(signedOrder(user, { id: "2-1", engine: "nowhere" }));
   const asked = { requestId: "r", order: sent, dryRun: false };
@@ -70,7 +70,7 @@ it("says that nobody serves an engine, and refuses what is no engine", async () 
     await expect(world.leases.getLease({ id })).rejects.toMatchObject({ fault: { code: "not_found" } });
 });
 
-it("streams counts until the stream is left", async () => {
+it("streams counters until the stream is closed", async () => {
   const stop = new AbortController();
   const numbers: number[] = [];
   const get = (afterNumber: number, signal: AbortSignal) =>

@@ -7,7 +7,7 @@ import { run } from "../src/service.ts";
 import type { Workload } from "../src/types/workload.ts";
 import { spoil } from "./spoil.ts";
 
-/** An engine whose debug workloads are files in a directory, in which files also spoil calls. */
+/** An engine whose debug workloads are files in a directory, where other files break calls. */
 const directory = process.env["FILES"] ?? "";
 
 const fileOf = (lease: LeaseRecord): string => join(directory, originOf(lease).id);

@@ -20,9 +20,9 @@ import {
 } from "./engine-world.ts";
 
 const BUCKET_BYTES = 2 * 1024 * 1024;
-/** What a record may still grow by that has no result yet has to have room, too. */
+/** A record without a result still needs room to grow. */
 const LARGE = JSON.stringify("y".repeat(40_000));
-const AT_ONCE = 8;
+const CONCURRENCY = 8;
 const TEST_MS = 120_000;
 
 it(
@@ -39,7 +39,7 @@ it(
     const taken: string[] = [];
     const refusals: unknown[] = [];
     const fill = async (at: number): Promise<void> => {
-      for (let next = at; refusals.length < AT_ONCE; next += AT_ONCE) {
+      for (let next = at; refusals.length < CONCURRENCY; next += CONCURRENCY) {
         const id = `2-${next}`;
         await order(world, signedOrder(others, { id, data: LARGE })).then(
           () => taken.push(id),
@@ -47,7 +47,7 @@ it(
         );
       }
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, (_, at) => fill(at)));
+    await Promise.all(Array.from({ length: CONCURRENCY }, (_, at) => fill(at)));
     expect(refusals).toContainEqual({
       code: "limit_exceeded",
       what: "size of bucket muster-leases without what is kept for the ends of leases",

@@ -39,7 +39,7 @@ it(
     const isThere = (error: unknown): boolean => faultOf(error)?.code === "already_exists";
     await until("a short one is taken", () => short().then(() => true, isThere), LONG);
     await fill(world);
-    // What the engine still writes may take the last bytes of room that the filler left.
+    // The engine's writes may use the last bytes that the filler left.
     const late = signedOrder(user, { id: "1-4" });
     await until("an order is refused", () => order(world, late).then(() => false, isFull), LONG);
     const end = () => leases.endLease({ requestId: "e", end: signedEnd(user, "1-2") }, { timeoutMs: 20_000 });

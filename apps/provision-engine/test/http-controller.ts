@@ -5,24 +5,24 @@ import type { AddressInfo } from "node:net";
 
 type Listed = { readonly at: bigint; readonly entry: object | string };
 
-/** What a controller was told, in the order in which it took it. */
-export type Told = { readonly path: string; readonly body: Readonly<Record<string, unknown>> };
+/** The feedback that a controller has accepted, in order. */
+export type Received = { readonly path: string; readonly body: Readonly<Record<string, unknown>> };
 
-/** A server of orders. What it is told stays, and it answers as a test wants it to. */
+/** A server of orders. It keeps the feedback, and answers as a test sets it. */
 export type HttpController = AsyncDisposable & {
   readonly url: string;
-  readonly told: Told[];
+  readonly received: Received[];
   /** Paths with their queries, of all requests. */
   readonly asked: string[];
   /** Lists an entry under the next id. */
   list(entry: object | string): void;
-  /** Answers each request in place of the controller, where it returns true. */
+  /** Answers each request instead of the controller if it returns true. */
   answerBy(answer: (request: IncomingMessage, response: ServerResponse, url: URL) => boolean): void;
 };
 
 export async function httpController(): Promise<HttpController> {
   const listed: Listed[] = [];
-  const told: Told[] = [];
+  const received: Received[] = [];
   const asked: string[] = [];
   let instead: Parameters<HttpController["answerBy"]>[0] = () => false;
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -39,7 +39,7 @@ export async function httpController(): Promise<HttpController> {
     }
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
-    told.push({ path: url.pathname, body: JSON.parse(Buffer.concat(chunks).toString()) as Told["body"] });
+    received.push({ path: url.pathname, body: JSON.parse(Buffer.concat(chunks).toString()) as Received["body"] });
     response.writeHead(204).end();
   };
   const server = createServer((request, response) => void answer(request, response));
@@ -48,7 +48,7 @@ export async function httpController(): Promise<HttpController> {
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}`,
-    told,
+    received,
     asked,
     list: (entry) => void listed.push({ at: BigInt(listed.length + 1), entry }),
     answerBy: (by) => (instead = by),

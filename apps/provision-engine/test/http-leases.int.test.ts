@@ -34,12 +34,12 @@ const start = (): Promise<EngineProcess> =>
     PROVISION_REFUSED_MAX: "3",
     PROVISION_CAPACITY_CRU: "1000",
   });
-const requestsFor = (id: string) => controller.told.filter(({ path }) => path.includes(`/orders/${id}/`));
-/** Of what was told, each once: that something is told twice under one number is no fault. */
+const requestsFor = (id: string) => controller.received.filter(({ path }) => path.includes(`/orders/${id}/`));
+/** Without repetitions: sending feedback twice under one number is allowed. */
 const numbersOf = (id: string) => [...new Set(requestsFor(id).map(({ body }) => body["number"]))];
 const received = (id: string, what: "result" | "deleted") =>
   until(
-    `${what} of ${id} is told`,
+    `${what} of ${id} is reported`,
     () => requestsFor(id).find(({ path }) => path === `/engines/main/orders/${id}/${what}`)?.body,
     LONG,
   );
@@ -62,7 +62,7 @@ afterAll(async () => {
   await controller[Symbol.asyncDispose]();
 });
 
-it("serves what a controller lists, and tells it a signed result, and the end when it withdraws it", async () => {
+it("serves the orders of a controller, and reports a signed result, and the end after a withdrawal", async () => {
   const sent = signedOrder(user, { id: "1-1" });
   controller.list(toJsonOrder(sent));
   const result = await received("1-1", "result");
@@ -90,7 +90,7 @@ it("serves what a controller lists, and tells it a signed result, and the end wh
   expect(new Set(traces).size).toBe(1);
 });
 
-it("answers with an error what it cannot take, and goes on to what comes after it", async () => {
+it("reports an error for an invalid order, and continues with the next ones", async () => {
   controller.list(toJsonOrder(signedOrder(user, { id: "2-1", type: "unheard_of" })));
   controller.list(toJsonOrder({ ...signedOrder(user, { id: "2-2" }), signature: new Uint8Array(64) }));
   controller.list({ id: "2-3", type: "debug", duration: 7 });
@@ -98,7 +98,7 @@ it("answers with an error what it cannot take, and goes on to what comes after i
   controller.list(toJsonOrder(signedOrder(user, { id: "2-5" }), { to_delete: true }));
   controller.list(toJsonOrder(signedOrder(user, { id: "2-6" })));
   await received("2-6", "result");
-  const stats = () => controller.told.findLast(({ path }) => path === "/engines/main/stats")?.body;
+  const stats = () => controller.received.findLast(({ path }) => path === "/engines/main/stats")?.body;
   const capacity = { cru: 1000, mru_bytes: null, hru_bytes: null, sru_bytes: null };
   const counted = { engine: "main", counters: { debug: 1 }, used: { cru: 0 }, capacity };
   const isCounted = () => {
@@ -119,7 +119,7 @@ it.each([
   ["no number", (id: string) => toJsonOrder(signedOrder(user, { id }))],
   ["a-b", (id: string) => toJsonOrder(signedOrder(user, { id }))],
   ["b/ä?", (id: string) => ({ id, type: "debug", duration: 7 })],
-])("answers an entry with the id %j, which no lease can have, with an error", async (id, entry) => {
+])("reports an error for an entry with the invalid id %j", async (id, entry) => {
   const name = encodeURIComponent(id);
   controller.list(entry(id));
   const result = await received(name, "result");
@@ -127,13 +127,13 @@ it.each([
   await received(name, "deleted");
 });
 
-it("reports an order as deleted that is withdrawn under an id that no lease can have", async () => {
+it("reports a withdrawn order with an invalid id as deleted", async () => {
   controller.list(toJsonOrder(signedOrder(user, { id: "c d" }), { to_delete: true }));
   await received("c%20d", "deleted");
   expect(requestsFor("c%20d").map(({ path }) => path)).toEqual(["/engines/main/orders/c%20d/deleted"]);
 });
 
-it("has no harm from pages that come again, go back, are garbage or do not come", async () => {
+it("survives pages that repeat, go back, are garbage or are missing", async () => {
   const sent = signedOrder(user, { id: "3-1" });
   controller.list(toJsonOrder(sent));
   await received("3-1", "result");
@@ -159,7 +159,7 @@ it("has no harm from pages that come again, go back, are garbage or do not come"
   expect(await historyOf(world, "3-1")).toEqual(["ORDERED", "PROVISIONED"]);
 });
 
-it("tells all that came up once a controller is back that was away, and serves other sources meanwhile", async () => {
+it("reports everything once an unavailable controller is back, and serves other sources in the meantime", async () => {
   controller.list(toJsonOrder(signedOrder(user, { id: "4-1" })));
   controller.list(toJsonOrder(signedOrder(user, { id: "4-2" })));
   controller.answerBy(({ method }, response) => {
@@ -178,7 +178,7 @@ it("tells all that came up once a controller is back that was away, and serves o
   await received("4-2", "deleted");
 });
 
-it("gives up telling what a controller refuses, and writes that into the history of the lease", async () => {
+it("gives up feedback that a controller refuses, and records that in the history of the lease", async () => {
   controller.answerBy(({ method }, response, { pathname }) => {
     if (method === "GET" || !pathname.includes("/5-1/")) return false;
     response.writeHead(422).end("no such thing");
@@ -200,7 +200,7 @@ it("gives up telling what a controller refuses, and writes that into the history
   expect(await phase(world, "5-1")).toBe("ACTIVE");
 });
 
-it("publishes what becomes of a lease while its controller takes what it is told, and does not answer", async () => {
+it("publishes the history of a lease while its controller reads the feedback without answering", async () => {
   const silent: ServerResponse[] = [];
   controller.answerBy(({ method }, response, { pathname }) => {
     if (method === "GET" || !pathname.includes("/8-1/")) return false;
@@ -208,23 +208,27 @@ it("publishes what becomes of a lease while its controller takes what it is told
     return true;
   });
   controller.list(toJsonOrder(signedOrder(user, { id: "8-1" })));
-  await until("it is being told", () => silent.length > 0, LONG);
+  await until("feedback is in flight", () => silent.length > 0, LONG);
   await world.leases.endLease({ requestId: "e", end: signedEnd(user, "8-1") });
   const isPublished = async (): Promise<boolean> => (await historyOf(world, "8-1")).includes("DECOMMISSIONED");
-  // Sooner than a controller has to have answered.
+  // Before the timeout of the controller.
   await until("its end is published", isPublished, { ...LONG, timeoutMs: 20_000 });
   controller.answerBy(() => false);
   for (const response of silent) response.writeHead(204).end();
   await received("8-1", "deleted");
 });
 
-it("tells what an engine that died had written and not told", async () => {
+it("reports what an engine that died had written and not reported", async () => {
   const before = controller.asked.length;
-  // It is told, and says nothing: whether it knows cannot be known.
+  // It gets the feedback and does not answer: whether it has it is unknown.
   controller.answerBy(({ method }) => method === "PUT");
   controller.list(toJsonOrder(signedOrder(user, { id: "7-1" })));
   await reaches(world, "7-1", "ACTIVE");
-  await until("it is being told", () => controller.asked.slice(before).some((path) => path.includes("/7-1/")), LONG);
+  await until(
+    "feedback is in flight",
+    () => controller.asked.slice(before).some((path) => path.includes("/7-1/")),
+    LONG,
+  );
   await engine.kill();
   controller.answerBy(() => false);
   engine = await start();
@@ -232,11 +236,11 @@ it("tells what an engine that died had written and not told", async () => {
   expect(await historyOf(world, "7-1")).toEqual(["ORDERED", "PROVISIONED"]);
 });
 
-it("asks for everything again at a start, and neither makes nor tells again what is known", async () => {
+it("polls everything again at a start, and neither creates nor reports known leases again", async () => {
   const known = signedOrder(user, { id: "6-1" });
   controller.list(toJsonOrder(known, { result: { created: "2026-01-01T00:00:00Z", data: "{}" } }));
   await received("6-1", "result");
-  await until("its lease is told", async () => {
+  await until("its lease is reported", async () => {
     const { lease } = await world.leases.getLease({ id: "6-1" });
     return lease?.record?.feedback?.result === false;
   });
@@ -248,11 +252,7 @@ it("asks for everything again at a start, and neither makes nor tells again what
     () => controller.asked.slice(polls).some((path) => path.includes("?from=0&")),
     LONG,
   );
-  await until(
-    "all was taken",
-    () => world.said.filter((line) => line.includes("all that was ordered")).length > 1,
-    LONG,
-  );
+  await until("all was taken", () => world.said.filter((line) => line.includes("all earlier orders")).length > 1, LONG);
   await polledTwice();
   expect(numbersOf("6-1")).toEqual([1]);
   expect(await historyOf(world, "6-1")).toEqual(["ORDERED", "PROVISIONED"]);

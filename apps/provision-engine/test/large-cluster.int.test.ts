@@ -10,7 +10,7 @@ import { leaseLabels } from "../src/types/lease-names.ts";
 import { EMBEDDED } from "./api-servers.ts";
 
 const NAMESPACE = "net";
-/** Together more than one answer of the API server may have. */
+/** Together larger than one answer of the API server may be. */
 const PODS = 54;
 const PADDING = "x".repeat(1_300_000);
 const lease = aLease({ order: { id: "1-1" } });
@@ -42,7 +42,7 @@ it("knows every claim that pods use, however large the pods are together", async
   expect(inUse).toEqual(new Set([...CLAIMS, useKey("Namespace", "", NAMESPACE)]));
 });
 
-it("knows every one of them also where it may list within namespaces of leases alone", async () => {
+it("knows them also if it may list only in namespaces of leases", async () => {
   const refusal = { code: 403, body: { reason: "Forbidden", message: "pods is forbidden" }, headers: {} };
   const limited: KubeCalls = {
     ...calls,
@@ -56,12 +56,12 @@ it("knows every one of them also where it may list within namespaces of leases a
   expect(inUse).toEqual(new Set([...CLAIMS, useKey("Namespace", "", NAMESPACE)]));
 });
 
-it("keeps a namespace for the pods in it, and shortens the end of each pod of one that is going", async () => {
+it("keeps a namespace with pods, and shortens the grace period of pods in a terminating one", async () => {
   const objects = leaseObjects(calls, "muster-1", { firstMs: 1, mostMs: 1, totalMs: 0 });
-  const sparing: ObjectKind = { ...KINDS.namespace, spares: [KINDS.pod] };
-  await expect(objects.takeDown(lease, { kinds: [sparing] }, signal)).rejects.toThrow("it holds Pod pod-0");
+  const sparing: ObjectKind = { ...KINDS.namespace, keptBy: [KINDS.pod] };
+  await expect(objects.remove(lease, { kinds: [sparing] }, signal)).rejects.toThrow("it holds Pod pod-0");
   const ending: ObjectKind = { ...KINDS.namespace, podGraceSeconds: 0 };
-  await expect(objects.takeDown(lease, { kinds: [ending] }, signal)).rejects.toThrow("the removal of Namespace net");
-  await objects.takeDown(lease, { kinds: [ending] }, signal).catch(() => undefined);
+  await expect(objects.remove(lease, { kinds: [ending] }, signal)).rejects.toThrow("the removal of Namespace net");
+  await objects.remove(lease, { kinds: [ending] }, signal).catch(() => undefined);
   expect((await calls.list({ ...KINDS.pod, namespace: NAMESPACE }, { query: { limit: 1 } })).items).toEqual([]);
 });

@@ -26,16 +26,16 @@ it(
     expect(listed).toEqual(ids);
 
     await world.bus.ensureStream(streams.audit);
-    let told = aLease({ order: { id: "7-7" } });
-    for (let count = 0; count < 300; count++) told = withEvent(told, "TROUBLED", "ü".repeat(2000), 1n);
-    await openHistory(world.bus).publish(told.outbox);
+    let reported = aLease({ order: { id: "7-7" } });
+    for (let count = 0; count < 300; count++) reported = withEvent(reported, "TROUBLED", "ü".repeat(2000), 1n);
+    await openHistory(world.bus).publish(reported.outbox);
     const events: string[] = [];
     for (let page = "", isFirst = true; isFirst || page !== ""; isFirst = false) {
       const reply = await world.leases.listLeaseHistory({ id: "7-7", limit: 300, continue: page });
       events.unshift(...reply.events.map(({ id }) => id));
       page = reply.continue;
     }
-    expect(events).toEqual(told.outbox.map(({ id }) => id));
+    expect(events).toEqual(reported.outbox.map(({ id }) => id));
   },
   TEST_MS,
 );

@@ -15,7 +15,7 @@ import { renew, takeOrder } from "../src/orders/requests.ts";
 import { DEBUG_WORKLOAD } from "../src/types/debug.ts";
 import { aUser, ENGINE_KEY, engineSigner, LONG } from "./engine-world.ts";
 
-it("a lease that is renewed in its last nanosecond lasts until its new end, strictly, and is renewed no more after it", async () => {
+it("a lease renewed in its last nanosecond lasts strictly until its new end, and cannot be renewed after it", async () => {
   await using nats = await natsServer();
   await using bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
   const bucket = await openLeases(bus.connection);
@@ -53,7 +53,7 @@ it("a lease that is renewed in its last nanosecond lasts until its new end, stri
       digest,
       nowNs: () => nowNs,
       policy: config.engine,
-      tell: {
+      report: {
         failed: () => undefined,
         defect: (_id, error) => expect.fail(String(error)),
         planned: () => undefined,
@@ -67,7 +67,7 @@ it("a lease that is renewed in its last nanosecond lasts until its new end, stri
   const order = anOrder({ user: user.userId, createdNs, durationNs });
   const signed = { ...order, signature: user.sign(buildOrderBytes(order)) };
   const send = () => takeOrder(requests, { order: signed, requestId: "o", source: "nats", dryRun: false });
-  /** Its order comes again, so that the engine looks at it at this time. */
+  /** Repeats its order, so that the engine makes a pass at this time. */
   const looksAt = async (atNs: bigint): Promise<void> => {
     nowNs = atNs;
     const ordered = await send();

@@ -22,7 +22,7 @@ const { signal } = new AbortController();
 const leaseOf = (id: string, run = 1, user = "user") => aLease({ order: { id, user }, run });
 const mapOf = (id: string, says = "") => ({ metadata: { name: `lease-${id}`, namespace }, data: { says } });
 
-describe.each(API_SERVERS)("on $title, what is made for a lease", ({ skip, start }) => {
+describe.each(API_SERVERS)("on $title, an object of a lease", ({ skip, start }) => {
   describe.skipIf(skip)("and found again", () => {
     const cleanup = new AsyncDisposableStack();
     let calls: KubeCalls;
@@ -40,47 +40,44 @@ describe.each(API_SERVERS)("on $title, what is made for a lease", ({ skip, start
     afterAll(() => cleanup.disposeAsync());
 
     const find = (id: string) => objects.find<V1ConfigMap>(MAP, { name: `lease-${id}`, namespace }, signal);
-    const told: string[] = [];
+    const reported: string[] = [];
     const make = (id: string, says: string, run?: number, user?: string) =>
-      objects.make<V1ConfigMap>(
-        { ...leaseOf(id, run, user), made: (what) => told.push(what) },
+      objects.ensure<V1ConfigMap>(
+        { ...leaseOf(id, run, user), onCreated: (what) => reported.push(what) },
         MAP,
         mapOf(id, says),
         signal,
       );
-    const takeDown = (id: string, run = 1) => objects.takeDown(leaseOf(id, run), { kinds: [MAP], namespace }, signal);
-    /** Holds the object of this lease as a controller would. */
+    const takeDown = (id: string, run = 1) => objects.remove(leaseOf(id, run), { kinds: [MAP], namespace }, signal);
+    /** Holds the object of this lease with a finalizer. */
     const hold = (id: string, finalizers: readonly string[]) =>
       calls.patch(maps, `lease-${id}`, { kind: "merge", body: { metadata: { finalizers } } });
 
-    it("is made once, however often and by however many at once it is asked for", async () => {
+    it("is created once, however often and concurrently it is requested", async () => {
       const made = await Promise.all([make("1-1", "one"), make("1-1", "two"), make("1-1", "three")]);
       const again = await make("1-1", "four");
       expect(new Set([...made, again].map(({ metadata }) => metadata?.uid)).size).toBe(1);
-      // An answer may be lost on its way: what was made is then found.
-      expect(told.length).toBeLessThanOrEqual(1);
-      for (const each of told) expect(each).toBe("ConfigMap lease-1-1");
+      // An answer may be lost: the created object is then found.
+      expect(reported.length).toBeLessThanOrEqual(1);
+      for (const each of reported) expect(each).toBe("ConfigMap lease-1-1");
       expect(again.metadata?.labels).toEqual({ ...leaseLabels(leaseOf("1-1")), [labels.installation]: "muster-1" });
       expect(await objects.list(leaseOf("1-1"), MAP, namespace, signal)).toHaveLength(1);
       expect(await objects.list(leaseOf("1-1", 2), MAP, namespace, signal)).toEqual([]);
     });
 
-    it("is never taken from somebody else, nor taken down with another's", async () => {
+    it("is never taken from another owner, nor removed with another lease's", async () => {
       await make("2-1", "theirs", 1, "other user");
       await expect(make("2-1", "ours")).rejects.toMatchObject({
         fault: { code: "already_exists", kind: "ConfigMap", id: "lease-2-1" },
       });
-      await calls.create(maps, mapOf("2-2", "nobody's"));
+      await calls.create(maps, mapOf("2-2", "foreign"));
       await expect(make("2-2", "ours")).rejects.toMatchObject({ fault: { code: "already_exists" } });
       await takeDown("2-1");
       await takeDown("2-2");
-      expect([(await find("2-1"))?.data, (await find("2-2"))?.data]).toEqual([
-        { says: "theirs" },
-        { says: "nobody's" },
-      ]);
+      expect([(await find("2-1"))?.data, (await find("2-2"))?.data]).toEqual([{ says: "theirs" }, { says: "foreign" }]);
     });
 
-    it("takes the place of what an earlier run left, and leaves a later one alone", async () => {
+    it("replaces that of an earlier run, and leaves that of a later run unchanged", async () => {
       await make("3-1", "first", 1);
       expect((await make("3-1", "second", 2)).data).toEqual({ says: "second" });
       await expect(make("3-1", "late", 1)).rejects.toMatchObject({ fault: { code: "conflict" } });
@@ -91,11 +88,11 @@ describe.each(API_SERVERS)("on $title, what is made for a lease", ({ skip, start
       await takeDown("3-1", 3);
     });
 
-    it("is gone once it is taken down, and what holds it is told", async () => {
+    it("is gone once it is removed, and a finalizer that holds it is reported", async () => {
       await make("4-1", "held");
       await hold("4-1", ["muster.dev/test"]);
       const impatient = leaseObjects(calls, "muster-1", { ...PATIENCE, totalMs: 0 });
-      await expect(impatient.takeDown(leaseOf("4-1"), { kinds: [MAP], namespace }, signal)).rejects.toThrow(
+      await expect(impatient.remove(leaseOf("4-1"), { kinds: [MAP], namespace }, signal)).rejects.toThrow(
         "the removal of ConfigMap lease-4-1",
       );
       const taken = takeDown("4-1");
@@ -105,9 +102,9 @@ describe.each(API_SERVERS)("on $title, what is made for a lease", ({ skip, start
       expect((await remade).data).toEqual({ says: "again" });
     });
 
-    it("fails for good where the server refuses, with its words, and else says that it may be asked again", async () => {
+    it("fails permanently with the message of a server that refuses it, and else retryably", async () => {
       const lease = leaseOf("5-1");
-      const make5 = (object: ReturnType<typeof mapOf>) => objects.make(lease, MAP, object, signal);
+      const make5 = (object: ReturnType<typeof mapOf>) => objects.ensure(lease, MAP, object, signal);
       await expect(make5({ ...mapOf("5-1"), data: { says: "x", "a b": "y" } as never })).rejects.toMatchObject({
         fault: { code: "invalid_request", reason: expect.stringContaining("a b") as unknown },
       });
@@ -127,7 +124,7 @@ describe.each(API_SERVERS)("on $title, what is made for a lease", ({ skip, start
       await faults.comeBack();
       await takeDown("5-2");
       const stop = AbortSignal.abort();
-      await expect(objects.make(lease, MAP, mapOf("5-3"), stop)).rejects.toMatchObject({ name: "AbortError" });
+      await expect(objects.ensure(lease, MAP, mapOf("5-3"), stop)).rejects.toMatchObject({ name: "AbortError" });
     });
   });
 });

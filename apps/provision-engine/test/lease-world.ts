@@ -5,7 +5,7 @@ import { digest } from "@muster/leases/keys";
 import { callPauses, type CallPauses } from "../src/lead/call-pauses.ts";
 import { aLease, anOrder } from "./a-lease.ts";
 import { toReferenced } from "../src/domain/decide-take-over.ts";
-import { mayHold, originOf, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
+import { mayHoldResources, originOf, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
 import { takeSnapshot } from "../src/domain/lease-snapshot.ts";
 import { planFeedback } from "../src/domain/plan-feedback.ts";
 import { planLease } from "../src/domain/plan-lease.ts";
@@ -20,19 +20,19 @@ const NS_PER_MS = 1_000_000n;
 const POLICY: PassPolicy = {
   tombstoneNs: 20n * NS_PER_MS,
   crash: { windowNs: 1000n * NS_PER_MS },
-  retry: { firstMs: 1, mostMs: 4 },
-  provisionAttemptsMax: 3,
+  retry: { firstMs: 1, maxMs: 4 },
+  maxProvisionAttempts: 3,
 };
 
-/** Of an order, and so of its lease unless it is renewed. */
+/** Duration of an order, and of its lease unless it is renewed. */
 export const DURATION_NS = 50n * NS_PER_MS;
 
-/** Which lease the order of another one refers to. */
+/** The lease that an order refers to. */
 export const REFERENCES: Readonly<Record<string, string>> = { "1-3": "1-1", "1-4": "1-3", "1-5": "1-1" };
 
 export type Weather = "well" | "refused" | "failing" | "half-made" | "queued";
 
-/** Where a lease may go from a phase in one write. */
+/** Phases that one write may lead to. */
 const EDGES: Readonly<Record<Phase, readonly Phase[]>> = {
   ORDERED: ["ORDERED", "PROVISIONING", "ENDED", "FAILED"],
   PROVISIONING: ["PROVISIONING", "ACTIVE", "DECOMMISSIONING"],
@@ -42,12 +42,12 @@ const EDGES: Readonly<Record<Phase, readonly Phase[]>> = {
   FAILED: ["FAILED", "ORDERED", "ENDED"],
 };
 
-/** One call of a pass that waits to be let through. */
+/** A call of a pass that waits for the test. */
 type Gate = { readonly fence: number; readonly open: () => void };
 
 /**
- * A bucket, a cluster and engines of which any may be stopped between two calls, for ever or for a while. What every moment must hold is checked where it could be
- * broken; whoever breaks it finds it in `broken`.
+ * A bucket, a cluster and engines, any of which may stop between two calls, permanently or for a while. The invariants are checked wherever they could break;
+ * violations are in `broken`.
  */
 export function leaseWorld() {
   let nowNs = 1_000n;
@@ -58,9 +58,9 @@ export function leaseWorld() {
   let gates: Gate[] = [];
   const running = new Map<string, Promise<unknown>>();
   const records = new Map<string, Stored>();
-  /** Records as each engine knows them: as they were when it began, as it has read and written them since, and what it has heard of others' changes. */
+  /** Records as each engine knows them: the initial ones, its own reads and writes, and the changes that it has heard of. */
   const seenBy = new Map<number, Map<string, Stored>>();
-  /** What is there of leases, under the one name of each; the run that it was last made for. */
+  /** The existing workloads by name, with the run that each was last created for. */
   const copies = new Map<string, number>();
   const published: string[] = [];
   const paused = new Map<number, CallPauses>();
@@ -83,15 +83,15 @@ export function leaseWorld() {
     records.set(id, stored);
     return stored;
   };
-  /** Leases that have what is there under a name, or may. */
+  /** Leases that have or may have the workload of a name. */
   const holdersOf = (name: string): string[] =>
     [...records.values()].flatMap(({ record }) => {
       const { order, takesOver, phase } = record;
       const older = takesOver === undefined ? undefined : records.get(takesOver)?.record;
       if (takesOver !== undefined && older?.heir !== order.id) return [];
-      return mayHold(phase) && originOf(older ?? record).id === name ? [order.id] : [];
+      return mayHoldResources(phase) && originOf(older ?? record).id === name ? [order.id] : [];
     });
-  /** Somebody's change of a record as it stands, beside the engine. */
+  /** Another writer's change of a stored record. */
   const change = (id: string, made: LeaseChange): void => {
     const found = records.get(id)?.record;
     const next = found && transitionLease(found, made, nowNs).next;
@@ -104,14 +104,14 @@ export function leaseWorld() {
   };
   const keptFor = ({ heir }: LeaseRecord): string | undefined => {
     const found = records.get(heir ?? "")?.record;
-    return found !== undefined && (mayHold(found.phase) || found.heir !== undefined) ? heir : undefined;
+    return found !== undefined && (mayHoldResources(found.phase) || found.heir !== undefined) ? heir : undefined;
   };
   const workloadOf = (record: LeaseRecord): string => {
     const { id, run } = originOf(record);
     return `${id} ${run}`;
   };
 
-  /** Those of one engine. */
+  /** Facts that one engine knows. */
   const pausesOf = (own: number): CallPauses => {
     const pauses = paused.get(own) ?? callPauses(POLICY.retry);
     paused.set(own, pauses);
@@ -168,9 +168,9 @@ export function leaseWorld() {
           require(heir === undefined || holdersOf(id).length === 0, `${id} is forgotten before ${heir ?? ""}`);
           records.delete(id);
         }),
-      look: (record) =>
+      snapshotOf: (record) =>
         takeSnapshot(
-          pauses.heldBack(record),
+          pauses.withPause(record),
           {
             claim: readClaim(record.order),
             isServed: true,
@@ -181,7 +181,7 @@ export function leaseWorld() {
               ? [{ pod: workloadOf(record), startedNs: nowNs, exits: 4, lastNs: nowNs, how: "exit code 1 (Error)" }]
               : [],
           },
-          { orderAgeMaxNs: DURATION_NS, listedAgeMaxNs: DURATION_NS },
+          { maxOrderAgeNs: DURATION_NS, maxListedAgeNs: DURATION_NS },
         ),
       planned: (snapshot, plan, atNs) => {
         const decision = { nowNs: atNs, policy: POLICY, snapshot };
@@ -196,12 +196,13 @@ export function leaseWorld() {
         const made = weather;
         const { id: name, run } = originOf(record);
         return gate((): Outcome => {
-          if (made === "refused") return { ok: false, message: "no", retryable: false };
-          if (made === "failing") return { ok: false, message: "not now", retryable: true };
-          if (made === "queued") return { ok: false, message: "no machine is free", retryable: true, waits: true };
+          if (made === "refused") return { ok: false, message: "no", isRetryable: false };
+          if (made === "failing") return { ok: false, message: "not now", isRetryable: true };
+          if (made === "queued")
+            return { ok: false, message: "no machine is free", isRetryable: true, isWaiting: true };
           copies.set(name, Math.max(run, copies.get(name) ?? 0));
           return made === "half-made"
-            ? { ok: false, message: "half of it", retryable: false }
+            ? { ok: false, message: "half of it", isRetryable: false }
             : { ok: true, data: `"${id}"` };
         });
       },
@@ -209,7 +210,7 @@ export function leaseWorld() {
         const made = weather;
         const { id: name, run } = originOf(record);
         return gate((): Outcome => {
-          if (made === "failing") return { ok: false, message: "not now", retryable: true };
+          if (made === "failing") return { ok: false, message: "not now", isRetryable: true };
           if ((copies.get(name) ?? 0) <= run) copies.delete(name);
           return { ok: true, data: "null" };
         });
@@ -233,7 +234,7 @@ export function leaseWorld() {
         change(id, { kind: "resent", data: anOrder().data });
         return;
       }
-      // Always the same order, as somebody who recorded it would send it.
+      // Always the same order, as a sender who recorded it would send it.
       const order = anOrder({ id, createdNs: 1_000n, durationNs: DURATION_NS, reference: REFERENCES[id] });
       if (isOver(order.createdNs + order.durationNs, nowNs)) return;
       put(withEvent(aLease({ order, phase: "ORDERED", fence: 0 }), "ORDERED", "", nowNs), undefined);
@@ -249,19 +250,21 @@ export function leaseWorld() {
     end: (id: string): void => {
       change(id, { kind: "ending", ending: { cause: "REQUESTED", message: "", request: undefined } });
     },
-    /** Its container has ended so often that it is beyond repair; whoever passes over the lease next sees it. */
+    /** Its container has exited too often; the next pass over the lease sees it. */
     crashWorkload: (id: string): void => {
       const found = records.get(id)?.record;
       if (found?.phase === "ACTIVE") crashed.add(workloadOf(found));
     },
-    tell: (id: string, arrives: boolean, atNs = nowNs): void => {
+    report: (id: string, arrives: boolean, atNs = nowNs): void => {
       const found = records.get(id)?.record;
       const plan = found && planFeedback(found, atNs);
-      if (plan?.tell !== "now") return;
+      if (plan?.kind !== "now") return;
       const { number } = plan;
       change(
         id,
-        arrives ? { kind: "told", number } : { kind: "telling-delayed", number, notBeforeNs: nowNs + NS_PER_MS },
+        arrives
+          ? { kind: "feedback-sent", number }
+          : { kind: "feedback-delayed", number, notBeforeNs: nowNs + NS_PER_MS },
       );
     },
     publish: (id: string): void => {
@@ -276,7 +279,7 @@ export function leaseWorld() {
     weather: (next: Weather): void => {
       weather = next;
     },
-    /** The leading engine begins a pass, unless it is in one over this lease. */
+    /** The leading engine begins a pass, unless one over this lease is in flight. */
     pass: async (id: string): Promise<void> => {
       const key = `${fence} ${id}`;
       if (running.has(key)) return;
@@ -286,25 +289,25 @@ export function leaseWorld() {
       await settle();
     },
     isBusy: (): boolean => gates.length > 0,
-    /** The leading engine hears what others have made of the lease. */
+    /** The leading engine hears of the changes that others have made to the lease. */
     hear,
-    /** One of the calls that are on their way, of whichever engine, is made. */
+    /** Executes one pending call of any engine. */
     step: async (choice: number): Promise<void> => {
       const [gate] = gates.splice(choice % Math.max(gates.length, 1), 1);
       gate?.open();
       await settle();
     },
-    /** The leading engine dies in the middle of whatever it does. */
+    /** The leading engine dies in the middle of its work. */
     kill: (): void => {
       gates = gates.filter((gate) => gate.fence !== fence);
       fence += 1;
     },
-    /** Another engine takes over while the leading one does not know. */
+    /** Another engine takes over without the knowledge of the leading one. */
     depose: (): void => {
       zombies ||= gates.some((gate) => gate.fence === fence);
       fence += 1;
     },
-    /** What has no lease that may have it, looked at while nothing is under way. */
+    /** Removes workloads without a lease while no call is in flight. */
     sweep: (): void => {
       for (const name of copies.keys()) if (holdersOf(name).length === 0) copies.delete(name);
     },
@@ -313,11 +316,11 @@ export function leaseWorld() {
         const holders = holdersOf(id);
         require(holders.length <= 1, `${holders.join(" and ")} have what is there of ${id}`);
         if (record.phase === "ACTIVE") require(copies.has(originOf(record).id), `${id} is ACTIVE and not there`);
-        // An engine that was deposed in the middle of a call may still make something late: that is what the sweep is for.
+        // A deposed engine may still create something late, which the sweep removes.
         if (holders.length === 0 && !zombies) require(!copies.has(id), `${id} is ${record.phase} and still there`);
       }
     },
-    /** Everything on its way arrives, all is well, and passes are made until they change nothing more. */
+    /** Executes all pending calls without faults, and makes passes until they change nothing. */
     calm: async (ids: readonly string[]): Promise<void> => {
       weather = "well";
       for (let round = 0; round < 6; round++) {
@@ -327,8 +330,8 @@ export function leaseWorld() {
           for (const each of ids) hear(each);
           await world.pass(id);
           while (gates.length > 0) await world.step(0);
-          // Also what waits for longer than the rest of it lasts.
-          world.tell(id, true, 2n ** 62n);
+          // Includes waits that are longer than the rest of the test.
+          world.report(id, true, 2n ** 62n);
           world.publish(id);
         }
       }

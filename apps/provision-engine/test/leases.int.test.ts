@@ -37,12 +37,12 @@ describe("an engine", () => {
 
   afterAll(() => world[Symbol.asyncDispose]());
 
-  it("provisions an order, tells a signed result, and ends it when its user says so", async () => {
+  it("provisions an order, reports a signed result, and ends it when its user ends it", async () => {
     const { outcome } = await order(world, signedOrder(user, { id: "1-1" }));
     expect(outcome).toBe("ORDERED");
     await reaches(world, "1-1", "ACTIVE");
     const [first] = await until(
-      "it is told",
+      "it is reported",
       async () => {
         const answers = await answersOf(world, "1-1");
         return answers.length > 0 && answers;
@@ -64,22 +64,22 @@ describe("an engine", () => {
     expect(verifySignature(engineSigner.publicKey, content, signature ?? new Uint8Array())).toBe(true);
     await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1") });
     await reaches(world, "1-1", "ENDED");
-    await until("the end is told", async () => (await answersOf(world, "1-1")).at(-1)?.deleted === true, LONG);
+    await until("the end is reported", async () => (await answersOf(world, "1-1")).at(-1)?.deleted === true, LONG);
     expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
   });
 
-  it("tells the answer of an order again when it comes again, and provisions nothing twice", async () => {
+  it("sends the answer of a repeated order again, and provisions nothing twice", async () => {
     const sent = signedOrder(user, { id: "1-2" });
     await order(world, sent);
     await reaches(world, "1-2", "ACTIVE");
-    await until("it is told", async () => (await answersOf(world, "1-2")).length === 1, LONG);
+    await until("it is reported", async () => (await answersOf(world, "1-2")).length === 1, LONG);
     expect((await order(world, sent)).outcome).toBe("RESENT");
-    await until("it is told again", async () => (await answersOf(world, "1-2")).length === 2, LONG);
+    await until("it is reported again", async () => (await answersOf(world, "1-2")).length === 2, LONG);
     expect(await historyOf(world, "1-2")).toEqual(["ORDERED", "PROVISIONED", "RESENT"]);
   });
 
   it("ends a lease strictly after its time is over, and no earlier", async () => {
-    // However slow the machine is, one of the orders arrives before it is over.
+    // Even on a slow machine, one of the orders arrives before it is over.
     const short = await until(
       "an order is taken",
       async () => {
@@ -97,7 +97,7 @@ describe("an engine", () => {
     expect(endedNs).toBeGreaterThan(short.createdNs + short.durationNs);
   });
 
-  it("ends a lease later when it was renewed, and takes no renewal that is older than the last", async () => {
+  it("ends a renewed lease later, and accepts no renewal that is older than the last", async () => {
     const lasting = signedOrder(user, { id: "1-4" });
     await order(world, lasting);
     const renewedNs = lasting.createdNs + 7_200_000n * NS_PER_MS;
@@ -114,14 +114,14 @@ describe("an engine", () => {
     });
   });
 
-  it("takes orders from the stream, and tells why it takes one not", async () => {
+  it("takes orders from the stream, and reports why it refuses one", async () => {
     const publish = async (sent: ReturnType<typeof signedOrder>): Promise<unknown> =>
       publishEvent(world.bus, subjects.orderLease("main", sent.id), muster.provision.v1.Order, toWireOrder(sent), {
         messageId: `${sent.id}.order`,
       });
     await publish(signedOrder(user, { id: "1-5" }));
     await publish(signedOrder(user, { id: "1-6", type: "unheard_of" }));
-    // Nothing of what lives in a cluster can be there without one.
+    // Without a cluster, nothing of these types can exist.
     await publish(signedOrder(user, { id: "1-8", type: "volume", data: '{"size":1,"type":"ssd"}' }));
     const over = signedOrder(user, { id: "1-7", createdNs: nowNs() - 10_000n * NS_PER_MS, durationNs: 1n });
     await publish(over);
@@ -129,12 +129,12 @@ describe("an engine", () => {
     await publish(early);
     await until("the first is active", async () => (await phase(world, "1-5")) === "ACTIVE", LONG);
     await until("the second has failed", async () => (await phase(world, "1-6")) === "FAILED", LONG);
-    await until("an error is told", async () => (await answersOf(world, "1-6"))[0]?.deleted === true, LONG);
+    await until("an error is reported", async () => (await answersOf(world, "1-6"))[0]?.deleted === true, LONG);
     expect((await answersOf(world, "1-6"))[0]?.result?.message).toContain("not supported: unheard_of");
     await until("so has what is not served", async () => (await phase(world, "1-8")) === "FAILED", LONG);
-    await until("that is told, too", async () => (await answersOf(world, "1-8"))[0]?.deleted === true, LONG);
+    await until("that is reported, too", async () => (await answersOf(world, "1-8"))[0]?.deleted === true, LONG);
     expect((await answersOf(world, "1-8"))[0]?.result?.message).toContain("not served: volume");
-    await until("the third is told to be gone", async () => (await answersOf(world, "1-7"))[0]?.deleted === true, LONG);
+    await until("the third is reported gone", async () => (await answersOf(world, "1-7"))[0]?.deleted === true, LONG);
     await until(
       "why not, of one that is ahead",
       async () => (await answersOf(world, "1-9"))[0]?.deleted === true,
@@ -157,7 +157,7 @@ describe("an engine", () => {
     await publishEvent(world.bus, subjects.orderLease("main", "2-1"), muster.provision.v1.Order, toWireOrder(spoilt), {
       messageId: `2-1.${_how}`,
     });
-    // The stream keeps one order of a lease: once the next is taken, the first has been decided on.
+    // The stream keeps one order of a lease: once the next is taken, the first has been decided.
     const next = signedOrder(user, { id: "2-1", engine: "other" });
     await until(
       "it is off the stream",
@@ -171,9 +171,9 @@ describe("an engine", () => {
     expect(await answersOf(world, "2-1")).toEqual([]);
   });
 
-  it("takes no order that is over, or of a time to come, and none that somebody replays as another", async () => {
+  it("accepts no order that is over or in the future, and no replay as another one", async () => {
     const over = signedOrder(user, { id: "2-2", createdNs: nowNs() - 10_000n * NS_PER_MS, durationNs: 1n });
-    await expect(order(world, over)).rejects.toThrow("is over");
+    await expect(order(world, over)).rejects.toThrow("ended");
     const early = signedOrder(user, { id: "2-3", createdNs: nowNs() + 3_600_000n * NS_PER_MS });
     await expect(order(world, early)).rejects.toMatchObject({ fault: { code: "invalid_request", field: "created" } });
     const taken = signedOrder(user, { id: "2-4" });
@@ -185,7 +185,7 @@ describe("an engine", () => {
     await reaches(world, "2-4", "ACTIVE");
   });
 
-  it("never runs an order again that has ended, however often it is replayed", async () => {
+  it("never runs an ended order again, however often it is replayed", async () => {
     const sent = signedOrder(user, { id: "2-6" });
     await order(world, sent);
     await reaches(world, "2-6", "ACTIVE");
@@ -227,21 +227,21 @@ describe("an engine", () => {
     );
   });
 
-  it("says nothing of its key", () => {
+  it("never logs its key", () => {
     expect(world.said.length).toBeGreaterThan(0);
     expect(world.said.filter((line) => line.includes(ENGINE_KEY))).toEqual([]);
     expect(world.said.filter((line) => line.includes('"level":"error"'))).toEqual([]);
   });
 
-  it("names a lease whose record it cannot read, once it comes and at every start", async () => {
+  it("names a lease with an unreadable record, once it arrives and at every start", async () => {
     const { bus, leases } = world;
     await bus.connection.request("$KV.muster-leases.9-9", new Uint8Array([255]), { timeout: 5000 });
-    const told = () => world.said.filter((line) => line.includes('"lease":"9-9"') && line.includes("cannot be read"));
-    await until("it is told", () => told().length === 1, LONG);
+    const reported = () => world.said.filter((line) => line.includes('"lease":"9-9"') && line.includes("cannot read"));
+    await until("it is logged", () => reported().length === 1, LONG);
     const { unreadable } = await leases.listLeases({ limit: 1 });
     expect(unreadable).toMatchObject([{ id: "9-9" }]);
     const second = await world.startEngine();
-    await until("another replica tells it, too", () => told().length === 2, LONG);
+    await until("another replica logs it, too", () => reported().length === 2, LONG);
     await second.stop();
   });
 });

@@ -38,7 +38,7 @@ async function nodesBucket({ connection }: EngineWorld["bus"]) {
   };
 }
 
-it("leases whole machines of a pool, waits in the ledger's queue for them, and gives them back at the end, also those that were granted after it", async () => {
+it("leases whole machines of a pool, queues for them in the ledger, and releases them at the end, even late grants", async () => {
   await using world = await engineWorld();
   const { bus, leases } = world;
   const nodes = await nodesBucket(bus);
@@ -88,13 +88,13 @@ it("leases whole machines of a pool, waits in the ledger's queue for them, and g
   expect(await phase(world, "5-2")).toBe("PROVISIONING");
   await leases.endLease({ requestId: "e", end: signedEnd(user, "5-1") });
   await reaches(world, "5-1", "ENDED");
-  // Woken by the grant: it would be asked for again in minutes.
+  // Woken by the grant: the next attempt would be minutes later.
   await reaches(world, "5-2", "ACTIVE");
   await leases.endLease({ requestId: "f", end: signedEnd(user, "5-2") });
   await reaches(world, "5-2", "ENDED");
   expect(await held()).toEqual([]);
 
-  // A request that was on its way for long arrives once its lease is over.
+  // A late request arrives once its lease is over.
   const late = [{ component: "machine-0", pool: "n" }];
   for (const id of ["5-1-1", "5-2-1"])
     await ledger.reserve({ requestId: id, owner: { kind: "lease", id }, needs: late, wait: false });
@@ -110,7 +110,7 @@ it("leases whole machines of a pool, waits in the ledger's queue for them, and g
   const [own] = await held();
   expect(own?.owner?.id).toBe("5-4-1");
 
-  // Somebody takes them back; they are asked for again.
+  // The machines are released by hand; they are requested again.
   await ledger.unreserve({ requestId: "u", owner: own?.owner ?? null, reservationId: own?.id ?? "" });
   const isOther = async () => (await held()).some(({ id, owner }) => owner?.id === "5-4-1" && id !== own?.id);
   await until("they are held again", isOther, LONG);
@@ -131,7 +131,7 @@ it("leases whole machines of a pool, waits in the ledger's queue for them, and g
   expect((await leases.getLease({ id: "5-3" })).lease?.record?.result?.message).toContain("nowhere");
 }, 240_000);
 
-it("takes other machines where one was lost between the grant and ACTIVE, and names it where there are none", async () => {
+it("requests other machines if one was lost between the grant and ACTIVE, and names it while there are none", async () => {
   await using world = await engineWorld();
   const { bus, leases } = world;
   const nodes = await nodesBucket(bus);
@@ -145,7 +145,7 @@ it("takes other machines where one was lost between the grant and ACTIVE, and na
   await nodes.mark();
   await world.startEngine({ RESERVATION_LOCK_TTL_MS: "1500" }, LEDGER, "reservation-manager");
   const ledger = client(bus, ReservationService);
-  /** What an engine has asked for that ended before it wrote down the grant. */
+  /** The request of an engine that ended before it recorded the grant. */
   const granted = async (id: string, pool: string): Promise<void> => {
     const needs = [{ component: "machine-0", pool }];
     const request = { requestId: id, owner: { kind: "lease", id: `${id}-1` }, needs, wait: false };

@@ -6,16 +6,16 @@ import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import { aLease } from "./a-lease.ts";
 import { engineWorld, nowNs, NS_PER_MS, ready } from "./engine-world.ts";
 
-/** More than this takes as long as the machine takes: `MANY_ENDS=10000`. */
+/** Larger numbers take longer on slow machines: `MANY_ENDS=10000`. */
 const COUNT = Number(process.env["MANY_ENDS"] ?? 1000);
 const TEST_MS = Math.max(240_000, COUNT * 100);
 
 it(
-  `${COUNT} leases that end in the same second are all decommissioned, and each is told once`,
+  `${COUNT} leases that end in the same second are all decommissioned, and each is reported once`,
   async () => {
     await using world = await engineWorld();
     const records = makeRecords(await openLeases(world.bus.connection));
-    // They are written as they would be after a while, so that the test does not have to be fast to order them.
+    // Written directly as active leases, so that the test does not depend on the speed of orders.
     const createdNs = nowNs();
     const durationNs = 5_000n * NS_PER_MS;
     const ids = Array.from({ length: COUNT }, (_, at) => `9-${at}`);
@@ -26,24 +26,24 @@ it(
     await ready(world);
     const left = async (): Promise<number> =>
       (await records.list()).filter(({ record }) => record.phase !== "ENDED" || record.feedback.deleted).length;
-    await until("all have ended and are told", async () => (await left()) === 0, {
+    await until("all have ended and are reported", async () => (await left()) === 0, {
       timeoutMs: TEST_MS - 60_000,
-      // Each look reads all records, beside what the engine has to do.
+      // Each poll reads all records, next to the work of the engine.
       everyMs: Math.max(200, COUNT / 2),
     });
     for (const { record } of await records.list()) {
       expect(record.ending?.cause).toBe("EXPIRED");
       expect(record.ending?.atNs).toBeGreaterThan(createdNs + durationNs);
     }
-    const told = new Set<string>();
+    const reported = new Set<string>();
     for (let from = 1; ;) {
       const message = await world.bus.readMessage(streams.events.name, subjects.anyLeaseAnswered, from);
       if (message === undefined) break;
-      expect(told.has(message.subject)).toBe(false);
-      told.add(message.subject);
+      expect(reported.has(message.subject)).toBe(false);
+      reported.add(message.subject);
       from = message.sequence + 1;
     }
-    expect(told.size).toBe(COUNT);
+    expect(reported.size).toBe(COUNT);
   },
   TEST_MS,
 );

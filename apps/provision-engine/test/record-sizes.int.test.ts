@@ -1,7 +1,7 @@
 import { faultOf } from "@muster/faults";
 import { expect, it } from "vitest";
 import { recordCodec } from "../src/adapters/messages.ts";
-import { openLeases, RECORD_BYTES_MAX } from "../src/adapters/records.ts";
+import { openLeases, MAX_RECORD_BYTES } from "../src/adapters/records.ts";
 import type { LeaseRecord } from "../src/domain/lease.ts";
 import {
   aUser,
@@ -43,9 +43,9 @@ it(
   TEST_MS,
 );
 
-/** To the last byte that a record may have. */
+/** Exactly at the maximum size of a record. */
 function grown(record: LeaseRecord): LeaseRecord {
-  const roughly = { ...record, requestId: "x".repeat(RECORD_BYTES_MAX - 10_000) };
-  const missing = RECORD_BYTES_MAX - recordCodec.encode(roughly).length;
+  const roughly = { ...record, requestId: "x".repeat(MAX_RECORD_BYTES - 10_000) };
+  const missing = MAX_RECORD_BYTES - recordCodec.encode(roughly).length;
   return { ...roughly, requestId: roughly.requestId + "x".repeat(missing) };
 }

@@ -4,7 +4,13 @@ import { openBucket } from "@muster/store";
 import { natsServer, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openHistory } from "../src/adapters/history.ts";
-import { makeRecords, openLeases, OUTBOX_MAX, RECORD_BYTES_MAX, USERS_BYTES_MAX } from "../src/adapters/records.ts";
+import {
+  makeRecords,
+  openLeases,
+  MAX_OUTBOX_EVENTS,
+  MAX_RECORD_BYTES,
+  MAX_USER_RECORD_BYTES,
+} from "../src/adapters/records.ts";
 import type { Records } from "../src/lead/records.ts";
 import { aLease } from "./a-lease.ts";
 import type { LeaseEvent } from "../src/domain/lease.ts";
@@ -27,7 +33,7 @@ describe("records", () => {
     await nats[Symbol.asyncDispose]();
   });
 
-  it("an engine's write puts its fence in, and one with an older fence is refused", async () => {
+  it("an engine's write sets its fence, and one with an older fence is refused", async () => {
     const created = await records.create(aLease({ order: { id: "1-1" }, fence: 0 }));
     const written = await records.own(created, created.record, 7);
     expect(written.record.fence).toBe(7);
@@ -38,32 +44,32 @@ describe("records", () => {
     await expect(records.create(created.record)).rejects.toMatchObject({ fault: { code: "already_exists" } });
   });
 
-  it("a user changes nothing of a lease whose history waits for its stream, and the engine does", async () => {
+  it("a user changes nothing of a lease whose history waits for its stream, but the engine does", async () => {
     const created = await records.create(aLease({ order: { id: "1-2" } }));
     let full = created.record;
-    for (let count = 0; count <= OUTBOX_MAX; count++) full = withEvent(full, "RESENT", "", 1n);
-    const limit = { fault: { code: "limit_exceeded", limit: OUTBOX_MAX } };
+    for (let count = 0; count <= MAX_OUTBOX_EVENTS; count++) full = withEvent(full, "RESENT", "", 1n);
+    const limit = { fault: { code: "limit_exceeded", limit: MAX_OUTBOX_EVENTS } };
     await expect(records.change(created, full)).rejects.toMatchObject(limit);
     const own = await records.own(created, full, 1);
-    expect(own.record.outbox).toHaveLength(OUTBOX_MAX + 1);
-    // An end is always taken.
+    expect(own.record.outbox).toHaveLength(MAX_OUTBOX_EVENTS + 1);
+    // An end is always accepted.
     const end = withEvent({ ...full, phase: "DECOMMISSIONING" }, "ENDING", "", 2n);
-    expect((await records.change(own, end)).record.outbox).toHaveLength(OUTBOX_MAX + 2);
+    expect((await records.change(own, end)).record.outbox).toHaveLength(MAX_OUTBOX_EVENTS + 2);
   });
 
-  it("a user's record leaves room, and of what the engine writes as much is stored as there is room for", async () => {
-    const large = aLease({ order: { id: "2-1" }, requestId: "r".repeat(USERS_BYTES_MAX) });
-    const refused = { fault: { code: "limit_exceeded", limit: USERS_BYTES_MAX, retryAfterMs: 0 } };
+  it("a user's record leaves room, and the engine's record is shrunk to the room", async () => {
+    const large = aLease({ order: { id: "2-1" }, requestId: "r".repeat(MAX_USER_RECORD_BYTES) });
+    const refused = { fault: { code: "limit_exceeded", limit: MAX_USER_RECORD_BYTES, retryAfterMs: 0 } };
     await expect(records.create(large)).rejects.toMatchObject(refused);
-    const created = await records.create({ ...large, requestId: "r".repeat(USERS_BYTES_MAX - 1000) });
+    const created = await records.create({ ...large, requestId: "r".repeat(MAX_USER_RECORD_BYTES - 1000) });
     await expect(records.change(created, large)).rejects.toMatchObject(refused);
-    const own = await records.own(created, withEvent(large, "DELAYED", "m".repeat(RECORD_BYTES_MAX), 1n), 3);
+    const own = await records.own(created, withEvent(large, "DELAYED", "m".repeat(MAX_RECORD_BYTES), 1n), 3);
     expect(own.record).toMatchObject({ requestId: "", fence: 3, outbox: [{ message: "m".repeat(100) }] });
     expect(await records.get("2-1")).toEqual(own);
     await records.remove(own);
   });
 
-  it("bytes that are no record are refused under their name, and leave others alone", async () => {
+  it("bytes that are not a record are refused under their name, and do not affect others", async () => {
     const raw = await openBucket(bus.connection, {
       name: buckets.leases,
       codec: { encode: (bytes: Uint8Array) => bytes, decode: (bytes) => bytes },
@@ -83,7 +89,7 @@ describe("records", () => {
     expect(page).toEqual({ items: outbox, before: undefined });
   });
 
-  it("an event that only another version knows is in the history as it is", async () => {
+  it("an event that only another version knows is kept in the history", async () => {
     const history = openHistory(bus);
     const [known] = withEvent(aLease({ order: { id: "1-9" } }), "ORDERED", "", 1n).outbox;
     const later = { ...known, eventType: "FROZEN" } as LeaseEvent;

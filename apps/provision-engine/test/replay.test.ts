@@ -4,10 +4,10 @@ import { expect, it } from "vitest";
 import { planLease } from "../src/domain/plan-lease.ts";
 import { asJson, readDecision } from "../src/domain/stored-decision.ts";
 
-/** Decisions of running engines, each as its log had it. */
+/** Decisions logged by running engines. */
 const FOLDER = fileURLToPath(new URL("decisions/", import.meta.url));
 
-it.each(readdirSync(FOLDER))("%s is decided again as it was by the engine that wrote it down", (file) => {
+it.each(readdirSync(FOLDER))("%s is decided again as the engine logged it", (file) => {
   const lines = readFileSync(`${FOLDER}/${file}`, "utf8").trim().split("\n");
   for (const line of lines) {
     const { snapshot, policy, nowNs, plan } = readDecision(line);
@@ -15,9 +15,9 @@ it.each(readdirSync(FOLDER))("%s is decided again as it was by the engine that w
   }
 });
 
-it("takes no file that is none, and says where", () => {
+it("refuses other text, with the position of the problem", () => {
   const [file = ""] = readdirSync(FOLDER);
   const [line = ""] = readFileSync(`${FOLDER}/${file}`, "utf8").split("\n");
-  expect(() => readDecision("{")).toThrow("decision: is no muster-lease-decision/1");
+  expect(() => readDecision("{")).toThrow("decision: is not muster-lease-decision/1");
   expect(() => readDecision(line.replace('"phase":"', '"phase":"X'))).toThrow("snapshot.lease.phase");
 });

@@ -20,7 +20,7 @@ const CONFIG_MAPS = { apiVersion: "v1", plural: "configmaps" };
 
 type Slice = Awaited<ReturnType<typeof openSlice>>;
 
-/** A slice as its user has it. */
+/** The access of a slice's user. */
 async function openSlice(world: SliceWorld, slices: Workload, id: string) {
   const lease = aLease({
     order: { id, type: "kubernetes", user: "user", data: '{"size":1}' },
@@ -67,14 +67,14 @@ describe.each(CLUSTERS)("on $title", (server) => {
     }, 120_000);
     afterAll(() => stack.disposeAsync());
 
-    /** On a node, where it has to be stopped before it is gone: nobody is the kubelet. */
+    /** On a node, where it must stop before it is removed; the test plays the kubelet. */
     async function run(pods: Slice["pods"], name: string): Promise<void> {
       const target = { apiVersion: "v1", kind: "Node", name: "n1" };
       await world.calls.create(pods, { metadata: { name }, target } as KubeObject, { subresource: "binding" });
       await world.calls.patch(pods, name, patchOf({ status: { phase: "Running" } }), { subresource: "status" });
     }
 
-    it("has its pods stopped half a minute after the end of its lease, whatever they and their user have said", async () => {
+    it("stops its pods half a minute after the end of its lease, whatever grace period they or their user set", async () => {
       const { lease, tenant, pods, namespace } = await openSlice(world, slices, "1-1");
       const graces = { own: 300, deleted: 30, short: 5 };
       for (const [name, terminationGracePeriodSeconds] of Object.entries(graces)) {
@@ -83,7 +83,7 @@ describe.each(CLUSTERS)("on $title", (server) => {
       }
       await tenant.delete(pods, "deleted", { gracePeriodSeconds: 300 });
       const ending = slices.decommission(lease, signal);
-      // What it rejects with is for whoever awaits it below.
+      // The caller below awaits its rejection.
       ending.catch(() => undefined);
       const going = async () => {
         const { items } = await world.calls.list<KubeObject>(pods);
@@ -106,14 +106,14 @@ describe.each(CLUSTERS)("on $title", (server) => {
         const maps = { ...CONFIG_MAPS, namespace };
         const dryRun = { query: { dryRun: "All" } };
         const year = podOf("year", { terminationGracePeriodSeconds: 31_536_000 });
-        // Each policy comes into force by itself, and what is let in before that would stay.
+        // Each policy becomes effective by itself, and objects admitted before that would stay.
         const refused = async () =>
           (await codeOf(tenant.create(maps, held("map", "example.org/hold"), dryRun))).includes("finalizers are not") &&
           (await codeOf(tenant.create(pods, year, dryRun))).includes("no pod of a lease has more than 300 seconds");
         await until("the policies are in force", refused, LONG);
       }, 120_000);
 
-      it("has no pod that may take longer than five minutes to end, by itself, by its deletion or by its eviction", async () => {
+      it("has no pod that may take longer than five minutes to end, by itself, by deletion or by eviction", async () => {
         const { tenant, pods } = slice;
         const long = "no pod of a lease has more than 300 seconds";
         const create = (seconds: number) =>
@@ -133,7 +133,7 @@ describe.each(CLUSTERS)("on $title", (server) => {
         expect(await codeOf(world.calls.delete(pods, "one", { gracePeriodSeconds: 0 }))).toBe("done");
       });
 
-      it("has no finalizers that nobody takes off, not even by what controllers make of templates", async () => {
+      it("has no finalizers without a controller, not even from templates of controllers", async () => {
         const { tenant, namespace } = slice;
         const not = "finalizers are not for leases to add";
         const maps = { ...CONFIG_MAPS, namespace };
@@ -163,7 +163,7 @@ describe.each(CLUSTERS)("on $title", (server) => {
         await until("the collector has taken its finalizer off", isGone, LONG);
       });
 
-      it("has Jobs and claims, which Kubernetes protects, and what drivers of storage add", async () => {
+      it("has Jobs and claims, which Kubernetes protects, and the additions of storage drivers", async () => {
         const { tenant, namespace, pods } = slice;
         const jobs = { ...JOBS, namespace };
         const template = { spec: { restartPolicy: "Never", ...SPEC } };
@@ -182,7 +182,7 @@ describe.each(CLUSTERS)("on $title", (server) => {
         const jobOf = () => tenant.get<V1Job & KubeObject>(jobs, "job");
         await until("it is counted", async () => (await jobOf()).status?.succeeded === 1, LONG);
         const isFree = async () => (await podsOfJob())[0]?.metadata?.finalizers === undefined;
-        await until("its pod is let go", isFree, LONG);
+        await until("its pod is released", isFree, LONG);
 
         const claims = { ...KINDS.volumeClaim, namespace };
         const resources = { requests: { storage: "1Gi" } };
@@ -199,7 +199,7 @@ describe.each(CLUSTERS)("on $title", (server) => {
         await world.calls.patch(claims, "disk", patchOf({ metadata: { finalizers: metadata?.finalizers } }));
       });
 
-      it("goes with all of that", async () => {
+      it("is removed with all of that", async () => {
         await slices.decommission(slice.lease, signal);
         expect(await unlessMissing(world.calls.get(KINDS.namespace, slice.namespace))).toBeUndefined();
       });

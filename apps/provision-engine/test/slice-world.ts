@@ -22,7 +22,7 @@ const PLURALS: Readonly<Record<string, { readonly apiVersion: string; readonly p
   ClusterRole: { ...RBAC, plural: "clusterroles" },
   ClusterRoleBinding: { ...RBAC, plural: "clusterrolebindings" },
 };
-/** What the embedded server does not have. */
+/** Features that the embedded server lacks. */
 const REAL_PLURALS: typeof PLURALS = {
   ValidatingAdmissionPolicy: { ...ADMISSION, plural: "validatingadmissionpolicies" },
   ValidatingAdmissionPolicyBinding: { ...ADMISSION, plural: "validatingadmissionpolicybindings" },
@@ -30,20 +30,20 @@ const REAL_PLURALS: typeof PLURALS = {
 const FIRST_PATIENCE = { firstMs: 10, mostMs: 100, totalMs: 60_000 };
 const NO_PATIENCE = { ...FIRST_PATIENCE, totalMs: 0 };
 
-/** A cluster without nodes and, where the server is a real one, without controllers: the test plays them. */
+/** A cluster without nodes and, on a real server, without controllers: the test plays them. */
 export type SliceWorld = AsyncDisposable & {
-  /** As an engine has it, with the rights of deploy/kubernetes and no more. */
+  /** The engine's access, with exactly the rights of deploy/kubernetes. */
   readonly cluster: Cluster;
-  /** The same, but nothing is waited for. */
+  /** The same, without waiting. */
   readonly impatient: Cluster;
-  /** File of the engine. */
+  /** Kubeconfig of the engine. */
   readonly kubeconfig: string;
-  /** File of who has all rights. */
+  /** Kubeconfig with all rights. */
   readonly adminKubeconfig: string;
   /** With all rights. */
   readonly calls: KubeCalls;
   readonly isReal: boolean;
-  /** Does once what controllers do: counts quotas, starts stores, lets go what is deleted. */
+  /** Does the work of controllers once: counts quotas, starts stores, removes finalizers of deleted objects. */
   play(): Promise<void>;
   /** Calls by a kubeconfig. */
   enter(kubeconfig: string): Promise<KubeCalls>;
@@ -109,7 +109,7 @@ async function grantRights(calls: KubeCalls, plurals: typeof PLURALS): Promise<v
 const STATUS = { subresource: "status" };
 type Written = KubeObject & { readonly spec?: { readonly hard?: object }; readonly status?: object };
 
-/** Written over by somebody else, or gone meanwhile: the next time does it. */
+/** Overwritten or removed by another writer in the meantime: the next time succeeds. */
 function unlessOvertaken(write: Promise<unknown>): Promise<unknown> {
   return unlessFault(write, "not_found", "conflict");
 }

@@ -37,7 +37,7 @@ const HOUR_NS = nsFromMs(3_600_000);
 
 type Heard = { readonly subject: string; readonly text: string };
 
-/** All that goes over the bus from now on, and so all that is written to streams and buckets. */
+/** Everything sent over the bus from now on, and so everything written to streams and buckets. */
 function hear({ bus }: EngineWorld): readonly Heard[] {
   const heard: Heard[] = [];
   bus.connection.subscribe(">", {
@@ -66,13 +66,13 @@ describe.each(API_SERVERS)("on $title", (server) => {
     const leaseOf = (type: string, id: string, data: object, run = 1) =>
       aLease({ order: { id, type, user: "user", data: JSON.stringify(data) }, run, expiresAtNs: nowNs() + HOUR_NS });
 
-    /** What the call comes to while controllers do their work. */
+    /** The outcome of the call while controllers work. */
     async function played<Value>(call: Promise<Value>): Promise<Value> {
       let isOver = false;
       const done = call.finally(() => {
         isOver = true;
       });
-      // What it rejects with is for whoever awaits it below.
+      // The caller below awaits its rejection.
       done.catch(() => undefined);
       await until(
         "the call is over",
@@ -103,13 +103,13 @@ describe.each(API_SERVERS)("on $title", (server) => {
       spec: { containers: [{ name: "main", image: "i", resources: { limits: { cpu, memory: "1Gi" } } }] },
     });
 
-    /** What slices may not take beside what a size has, as their user meets it. */
+    /** What a user of a slice may not do beyond its size. */
     async function expectLimits(tenant: KubeCalls, namespace: string): Promise<void> {
       const silent = { metadata: { name: "silent" }, spec: { containers: [{ name: "main", image: "i" }] } };
       expect(await codeOf(tenant.create({ ...KINDS.pod, namespace }, silent as KubeObject))).toContain(
         "exceeded quota: muster-lease, requested: limits.cpu=100m",
       );
-      // What is left of the quota.
+      // The rest of the quota.
       const least = { limits: { cpu: "0", memory: "0" } };
       const podWith = (more: object) =>
         ({
@@ -195,7 +195,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(String(kubeconfig)).toContain(namespace);
     });
 
-    it("an engine has rights in the namespaces that it has made for leases, and nowhere else", async () => {
+    it("an engine has rights in the namespaces that it has created for leases, and nowhere else", async () => {
       const { cluster, calls, isReal } = world;
       const secrets = { ...KINDS.secret, namespace: "muster-system" };
       await calls.create(secrets, { metadata: { name: "key" } });
@@ -211,7 +211,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       const inside = { ...KINDS.secret, namespace: networkNamespace("user", "rights") };
       await calls.create(inside, { metadata: { name: "own", labels: leaseLabels(network) } });
       expect(await codeOf(cluster.calls.get(inside, "own"))).toBe("done");
-      // What is asked for everywhere is found where leases live.
+      // A cluster-wide list finds the objects in lease namespaces.
       const { items } = await cluster.calls.list<V1Secret & KubeObject>(KINDS.secret);
       expect(items.map(({ metadata }) => metadata?.name)).toContain("own");
       expect(items.map(({ metadata }) => metadata?.name)).not.toContain("key");
@@ -237,7 +237,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await codeOf(label)).toContain("cannot patch");
     });
 
-    it("kubernetes lets its user shut the engine out of nothing: another binding of its name is replaced, and hides nothing of others", async () => {
+    it("kubernetes does not let its user shut out the engine: a foreign binding of its name is replaced", async () => {
       const { cluster, calls } = world;
       const network = leaseOf("network", "8-1", { name: "beside" });
       await played(networkWorkload(cluster).provision(network, signal));
@@ -257,7 +257,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       const other = { metadata: { name: "muster-lease-engine" }, roleRef, subjects: [] } as KubeObject;
       await tenant.delete(bindings, "muster-lease-engine");
       await tenant.create(bindings, other);
-      // Of the engine's account, without what it gives itself.
+      // The engine's account without the rights that it grants itself.
       const bare: KubeCalls = await world.enter(await readFile(world.kubeconfig, "utf8"));
       const refused = async () => (await codeOf(bare.list(secrets))).includes("cannot list");
       await until("the engine is shut out", refused, LONG);
@@ -269,7 +269,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       await played(networkWorkload(cluster).decommission(network, signal));
     });
 
-    it("kubernetes fails where its quota is never counted, its role is not there, or its name is somebody else's", async () => {
+    it("kubernetes fails if its quota is never counted, its role is missing, or its name has another owner", async () => {
       const { cluster, impatient, calls } = world;
       const uncounted = leaseOf("kubernetes", "2-1", { size: 2 });
       if (world.isReal) {
@@ -291,7 +291,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       await expect(slices.provision(leaseOf("kubernetes", "2-3", { size: 19 }), signal)).rejects.toThrow("size");
     });
 
-    it("zdb is a store with a disk and a secret, in the network of its user, and goes with both", async () => {
+    it("zdb is a store with a disk and a secret, in the network of its user, and is removed with both", async () => {
       const namespace = networkNamespace("user", "net");
       const itsLabels = leaseLabels(leaseOf("network", "3-2", { name: "net" }));
       await world.calls.create(KINDS.namespace, { metadata: { name: namespace, labels: itsLabels } });
@@ -324,21 +324,21 @@ describe.each(API_SERVERS)("on $title", (server) => {
       await played(stores.decommission(lease, signal));
     });
 
-    it("zdb waits for a store that does not start and says why, and is made of an image that the engine knows", async () => {
+    it("zdb waits for a store that does not start, with the reason, and runs the image of the engine", async () => {
       const lease = leaseOf("zdb", "4-1", { size: 1, mode: "user", disk_type: "hdd" });
       await expect(zdbWorkload(world.impatient).provision(lease, signal)).rejects.toMatchObject({
         fault: { code: "deadline_exceeded", operation: expect.stringContaining("the start of the store") as unknown },
       });
       await played(stores.decommission(lease, signal));
       const none = zdbWorkload({ ...world.cluster, zdb: undefined });
-      for (const asked of [none.provision, none.tryOut])
+      for (const asked of [none.provision, none.preflight])
         await expect(asked?.(lease, signal)).rejects.toMatchObject({
           fault: {
             code: "invalid_request",
             reason: expect.stringMatching(/not served.*PROVISION_ZDB_IMAGE is not set/) as unknown,
           },
         });
-      await stores.tryOut?.(lease, signal);
+      await stores.preflight?.(lease, signal);
       await played(none.decommission(lease, signal));
     });
 
@@ -348,7 +348,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       await calls.create(KINDS.namespace, { metadata: { name: "others" } });
       const containerStatuses = [{ name: "main", image: "i", imageID: "", ready: false, restartCount: 4 }];
       const body = { status: { phase: "Running", containerStatuses } };
-      // Its own comes last, and is seen last.
+      // Its own pod is last in the list.
       for (const namespace of ["others", "default"]) {
         const account = { metadata: { name: "default" } };
         if (isReal) await calls.create({ ...KINDS.serviceAccount, namespace }, account);
@@ -362,7 +362,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(seen()).toHaveLength(1);
     });
 
-    it("kubernetes or zdb is served by an engine, which tells its secrets to nobody but its user", async () => {
+    it("kubernetes or zdb is served by an engine that shows its secrets only to its user", async () => {
       await using engines = await engineWorld();
       const { leases } = engines;
       await engines.startEngine({
@@ -390,7 +390,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       }
       const { dataJson } = (await leases.getLease({ id: "5-1" })).lease?.record?.result ?? {};
       const { kubeconfig } = read(new TextDecoder().decode(dataJson));
-      const place = { of: "result", id: "5-1", user: user.userId, field: "kubeconfig" } as const;
+      const place = { kind: "result", id: "5-1", user: user.userId, field: "kubeconfig" } as const;
       const { users } = read(openText(user, String(kubeconfig), place)) as {
         readonly users: readonly { readonly user: { readonly token: string } }[];
       };
@@ -404,13 +404,13 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await find(KINDS.statefulSet, "lease-5-2", "default")).toBeUndefined();
       for (const id of Object.keys(orders)) await historyOf(engines, id);
       await engines.bus.connection.flush();
-      const told = [...engines.said, ...heard.map(({ text }) => text)];
-      expect(told.filter((text) => text.includes(token) || text.includes("very-secret"))).toEqual([]);
+      const reported = [...engines.said, ...heard.map(({ text }) => text)];
+      expect(reported.filter((text) => text.includes(token) || text.includes("very-secret"))).toEqual([]);
       for (const start of ["$KV.muster-leases.", "muster.audit.lease.", "muster.evt.lease."])
         expect(heard.some(({ subject }) => subject.startsWith(start))).toBe(true);
     });
 
-    it("zdb is not kept where its password is open, not even as what was refused", async () => {
+    it("zdb is not stored with a plain password, not even as a dead letter", async () => {
       await using engines = await engineWorld();
       await engines.startEngine({ MUSTER_LOG_LEVEL: "debug" });
       await ready(engines);
@@ -427,8 +427,8 @@ describe.each(API_SERVERS)("on $title", (server) => {
       await until("it is a dead letter", () => letters().length === 1, LONG);
       expect(letters()[0]?.text).toContain("data.password: is not sealed to this engine");
       const isSent = (subject: string) => subject.startsWith("muster.cmd.") || subject.startsWith("muster.req.");
-      const told = heard.flatMap(({ subject, text }) => (isSent(subject) ? [] : [text]));
-      expect([...engines.said, ...told].filter((text) => text.includes("very-secret"))).toEqual([]);
+      const reported = heard.flatMap(({ subject, text }) => (isSent(subject) ? [] : [text]));
+      expect([...engines.said, ...reported].filter((text) => text.includes("very-secret"))).toEqual([]);
     });
   });
 });

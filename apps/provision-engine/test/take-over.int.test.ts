@@ -28,7 +28,7 @@ const MAIN = fileURLToPath(new URL("file-engine.process.ts", import.meta.url));
 const TEST_MS = 300_000;
 const user = aUser();
 
-/** Engines whose workloads are files, and what they write of leases as soon as it is written. */
+/** Engines whose workloads are files, and the records that they write. */
 async function takeOverWorld() {
   await using starting = new AsyncDisposableStack();
   const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-take-over-"))).path;
@@ -56,7 +56,7 @@ async function takeOverWorld() {
     recordOf,
     exists: (name: string): boolean => existsSync(join(directory, name)),
     spoil: (id: string): Promise<void> => writeFile(join(directory, `${id}.kill`), ""),
-    /** Called at each record that is written. */
+    /** Called with each written record. */
     onWrite: (listener: () => void) => view.onChange(listener),
     end: (id: string) =>
       world.leases.endLease({ requestId: `e-${id}`, end: signedEnd(user, id) }, { timeoutMs: 20_000 }),
@@ -67,7 +67,7 @@ async function takeOverWorld() {
 
 type World = Awaited<ReturnType<typeof takeOverWorld>>;
 
-/** The moments between the writes of a take-over, by what was written last. */
+/** The moments between the writes of a take-over, named by the last write. */
 const MOMENTS: readonly (readonly [string, (recordOf: World["recordOf"]) => boolean])[] = [
   ["it is ordered", (recordOf) => recordOf("2-1")?.phase === "ORDERED"],
   ["its record says what it takes over", (recordOf) => recordOf("2-1")?.takesOver === "1-1"],
@@ -86,10 +86,10 @@ describe("a lease that takes over what another one has", { timeout: TEST_MS }, (
     const stop = files.onWrite(() => {
       if (isThen(recordOf) && !dies) void first.kill();
       dies ||= isThen(recordOf);
-      // Of both of them, one has it at each moment.
+      // At each moment exactly one of the two has the workload.
       if (recordOf("1-1")?.heir === undefined) expect(recordOf("2-1")?.madeFor).toBeUndefined();
     });
-    // Who answers may die before he does.
+    // The engine may die before it answers.
     const ordered = order(world, signedOrder(user, { id: "2-1", reference: "1-1" })).catch(() => undefined);
     await until("the first has died", () => first.hasEnded(), LONG);
     stop();
@@ -98,7 +98,7 @@ describe("a lease that takes over what another one has", { timeout: TEST_MS }, (
     await ordered;
     expect([await phase(world, "1-1"), files.exists("1-1"), files.exists("2-1")]).toEqual(["ENDED", true, false]);
     expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "MIGRATED"]);
-    // The second engine gets the order again where the first one died without an answer.
+    // The second engine gets the order again if the first one died without an answer.
     const happened = (await historyOf(world, "2-1")).filter((what) => what !== "RESENT");
     expect(happened).toEqual(["ORDERED", "MIGRATED", "PROVISIONED"]);
     await files.end("1-1");
@@ -125,9 +125,9 @@ describe("a lease that takes over what another one has", { timeout: TEST_MS }, (
     const counters = async () => (await world.leases.getCounters({ engine: "main" })).counters?.debug;
     await until("it is counted once", async () => (await counters()) === 1, LONG);
     const answers = async (id: string) => (await answersOf(world, id)).map(({ deleted }) => deleted);
-    await until("what became of both older ones is told", async () => {
-      const told = await Promise.all(["1-1", "2-1"].map(answers));
-      return told.every((each) => each.at(-1) === true);
+    await until("the ends of both older leases are reported", async () => {
+      const reported = await Promise.all(["1-1", "2-1"].map(answers));
+      return reported.every((each) => each.at(-1) === true);
     });
     expect((await answers("3-1")).includes(true)).toBe(false);
     const renewing = world.leases.renewLease({
@@ -140,7 +140,7 @@ describe("a lease that takes over what another one has", { timeout: TEST_MS }, (
     expect(files.exists("1-1")).toBe(false);
   });
 
-  it("is refused what is another user's, of another type, over, or handed over before, and says so", async () => {
+  it("is refused the workload of another user, of another type, of an ended lease, or handed over before, with the reason", async () => {
     await using files = await takeOverWorld();
     const { world } = files;
     for (const id of ["1-1", "1-2", "1-3"]) {

@@ -1,4 +1,4 @@
-import { DURATION_NS_MAX, type Order } from "@muster/leases";
+import { MAX_DURATION_NS, type Order } from "@muster/leases";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
@@ -7,11 +7,11 @@ import type { LeaseRecord } from "../src/domain/lease.ts";
 import { answersOf, aUser, engineWorld, LONG, order, phase, reaches, ready, signedOrder } from "./engine-world.ts";
 
 const user = aUser();
-const forEver = (id: string): Order => signedOrder(user, { id, durationNs: DURATION_NS_MAX });
+const forEver = (id: string): Order => signedOrder(user, { id, durationNs: MAX_DURATION_NS });
 const over = (of: Order, changes: Partial<LeaseRecord>): LeaseRecord =>
   aLease({ order: of, phase: "ENDED", endedAtNs: of.createdNs + 1n, fence: 0, ...changes });
 
-it("records of leases that are over lose their data at the next look, and their orders are known again by what is left", async () => {
+it("records of leases that are over lose their data at the next pass, and their orders are recognised by the rest", async () => {
   await using world = await engineWorld();
   const records = makeRecords(await openLeases(world.bus.connection));
   const [ended, failed] = [forEver("1-1"), forEver("1-2")];
@@ -29,7 +29,7 @@ it("records of leases that are over lose their data at the next look, and their 
   await ready(world);
 
   await order(world, ended);
-  await until("its end is told", async () => (await answersOf(world, "1-1")).length === 1, LONG);
+  await until("its end is reported", async () => (await answersOf(world, "1-1")).length === 1, LONG);
   expect((await answersOf(world, "1-1"))[0]).toMatchObject({ deleted: true, result: undefined });
   expect(await phase(world, "1-1")).toBe("ENDED");
   const forged = order(world, signedOrder(user, { id: "1-1", createdNs: ended.createdNs, data: '{"say":"other"}' }));

@@ -14,7 +14,7 @@ import { aUser, ENGINE_KEY } from "./engine-world.ts";
 const NOW_NS = 2_000_000_000n;
 const user = aUser();
 
-/** Orders of one user, taken by one engine from a real bucket; `records` stand between the two. */
+/** Orders of one user, taken by one engine from a real bucket; `records` is between the two. */
 async function ordering(limits: { readonly leases: number }, between: (records: Records) => Records = (same) => same) {
   await using undo = new AsyncDisposableStack();
   const nats = undo.use(await natsServer());

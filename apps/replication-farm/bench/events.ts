@@ -1,5 +1,5 @@
 import { sized } from "@muster/testkit";
-import { aRoll, aSet, aSpec } from "../test/a-set.ts";
+import { aRollout, aSet, aSpec } from "../test/a-set.ts";
 import { passWorld, type PassWorld } from "../test/pass-world.ts";
 import { median } from "./median.ts";
 
@@ -50,19 +50,20 @@ function concernedByLoop({ world }: PassWorld, names: readonly string[], changed
     if (name === changed) return true;
     const [own, other] = [recordOf(name), recordOf(changed)];
     if (own !== undefined && own.spec.podId === other?.spec.podId) return true;
-    const read = world.rolls().find(({ id }) => id === name)?.read;
+    const read = world.rollouts().find(({ id }) => id === name)?.read;
     const roll = read !== undefined && "record" in read ? read.record : undefined;
-    return own?.roll === changed || roll?.oldSet === changed || roll?.newSet === changed;
+    return own?.rollout === changed || roll?.oldSet === changed || roll?.newSet === changed;
   });
 }
 
 async function fill(world: PassWorld, names: readonly string[]): Promise<void> {
   await each(names, async (name, index) => {
     await world.sets.create(name, aSet({ name, uid: name, spec: aSpec({ podId: name }) }));
-    if (index % 10 === 0) await world.rolls.create(name, aRoll({ id: name, oldSet: `${name}-old`, newSet: name }));
+    if (index % 10 === 0)
+      await world.rollouts.create(name, aRollout({ id: name, oldSet: `${name}-old`, newSet: name }));
   });
   const rolls = Math.ceil(names.length / 10);
-  while (world.world.sets().length < names.length || world.world.rolls().length < rolls)
+  while (world.world.sets().length < names.length || world.world.rollouts().length < rolls)
     await new Promise((resolve) => setTimeout(resolve, 20));
 }
 

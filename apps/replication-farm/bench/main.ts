@@ -1,4 +1,7 @@
-/** How fast replica sets are placed and taken over, and what they cost while nothing happens. Run: node apps/replication-farm/bench/main.ts [takeover|place|quiet|events] */
+/**
+ * How fast replica sets are placed and taken over, and what they cost while nothing happens. Run: node apps/replication-farm/bench/main.ts
+ * [takeover|place|quiet|events]
+ */
 import { runBenches } from "@muster/testkit";
 import { measureEvents } from "./events.ts";
 import { measurePlacement } from "./place.ts";

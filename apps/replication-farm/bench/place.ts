@@ -30,7 +30,7 @@ export async function measurePlacement(): Promise<void> {
   stack.use(await startSimulatedNodes({ kubeconfig, pools: { n: PODS }, nodeGraceMs: 600_000, ...server.nodeOptions }));
   const nats = stack.use(await natsServer());
   const config = loadKube(kubeconfig);
-  const calls = stack.use(kubeCalls(config, { mostInFlight: AT_ONCE }));
+  const calls = stack.use(kubeCalls(config, { maxInFlight: AT_ONCE }));
   const pods = stack.use(
     informer<V1Pod, { readonly gated: boolean }>({
       source: listWatch<V1Pod>(config, "/api/v1/namespaces/default/pods"),

@@ -8,11 +8,11 @@ export type TracedChange = {
   readonly doing: string;
   readonly set: string;
   readonly because: string;
-  /** Traceparent of what was asked for, which this is a part of; empty: nobody asked, and a trace begins here. */
+  /** Traceparent of the request that the change follows from; empty: none, and a new trace begins. */
   readonly under: string;
 };
 
-/** Runs one change under a span of its own. The work is told the span's traceparent, which is that of what was asked for where this process makes no spans. */
+/** Runs one change under a span of its own. The work gets the traceparent of the span, or that of the request where this process makes no spans. */
 export function inChange<Result>(
   { doing, set, because, under }: TracedChange,
   work: (traceparent: string) => Promise<Result>,
@@ -23,7 +23,7 @@ export function inChange<Result>(
   );
 }
 
-/** Runs work in the trace of what was asked for, without a span: only what it calls has any. */
+/** Runs work in the trace of the request, without a span of its own. */
 export function inTrace<Result>(under: string, work: () => Promise<Result>): Promise<Result> {
   return context.with(contextOfTraceparent(under), work);
 }

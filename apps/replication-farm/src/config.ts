@@ -7,17 +7,17 @@ import type { SetPolicy } from "./domain/set-snapshot.ts";
 export type Config = {
   readonly nats: NatsAccess;
   readonly kube: { readonly kubeconfig: string | undefined; readonly namespace: string };
-  /** Of the labels of sets: others are not for this farm. */
+  /** A selector on the labels of sets: other sets are not for this farm. */
   readonly rcSelector: string;
-  /** A farm that is silent for so long has lost its sets. */
+  /** A farm that is silent for this long loses its sets. */
   readonly sessionTtlMs: number;
-  /** How old the watcher's mark that all nodes are known may be. */
+  /** The maximum age of the watcher's mark that all nodes are known. */
   readonly nodesFreshMs: number;
-  /** A pod that should have ended on a node that has not been ready for so long is removed without that one's word. */
+  /** A pod past its grace period is removed by force when its node has been not ready for this long. */
   readonly nodeLostMs: number;
-  /** Pods that are not ready, and rolling updates that wait, are told after this. */
+  /** Pods that are not ready, and rolling updates that wait, raise an alert after this. */
   readonly unhealthyMs: number;
-  /** Between looks at a set that nothing has happened to. */
+  /** Between passes over a set without changes. */
   readonly resyncMs: number;
   readonly sweepMs: number;
   readonly policy: SetPolicy;
@@ -52,7 +52,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const { rcSelector, webhook } = config;
   readSelector("FARM_RC_SELECTOR", rcSelector);
   if (webhook !== undefined && !/^https?:/.test(URL.parse(webhook)?.protocol ?? "")) {
-    // What is in it may be a secret.
+    // The URL may contain a secret.
     const reason = "is no http or https URL, such as https://alerts.example/hook";
     throwFault({ code: "invalid_request", field: "FARM_ALERT_WEBHOOK_URL", reason });
   }

@@ -1,24 +1,24 @@
 import { pause } from "@muster/backoff";
 import type { Session } from "@muster/store";
 import type { WorldChange } from "./adapters/views.ts";
-import { makeLook } from "./ownership.ts";
+import { makeScan } from "./ownership.ts";
 import { sweep } from "./sweep.ts";
 import { startPasses, type SetPasses } from "./set-passes.ts";
 import type { FarmDeps } from "./farm-deps.ts";
 
 export type Farm = {
-  /** Owns sets for as long as the session lives. */
+  /** Owns sets while the session lives. */
   run(session: Session): Promise<void>;
-  /** How many sets it owns now. */
+  /** The number of sets that it owns. */
   owned(): number;
 };
 
-/** What a farm tells others of itself. */
+/** What a farm publishes about itself in its session. */
 export function aboutFarm(rcSelector: string): { readonly rcSelector: string } {
   return { rcSelector };
 }
 
-/** Shares the sets with all farms that live: each set has one owner, which makes passes over it. */
+/** Shares the sets with all live farms: each set has one owner, which makes passes over it. */
 export function makeFarm(deps: FarmDeps): Farm {
   let passes: SetPasses | undefined;
   return {
@@ -35,7 +35,7 @@ export function makeFarm(deps: FarmDeps): Farm {
 }
 
 async function runFarm(deps: FarmDeps, session: Session, passes: SetPasses): Promise<void> {
-  const look = makeLook(deps, session, passes);
+  const scan = makeScan(deps, session, passes);
   const wake = (change: WorldChange): void => {
     switch (change.kind) {
       case "nodes":
@@ -48,15 +48,15 @@ async function runFarm(deps: FarmDeps, session: Session, passes: SetPasses): Pro
         passes.wake(deps.world.concernedBy(change.name));
         break;
       case "set":
-      case "roll": {
+      case "rollout": {
         const names = deps.world.concernedBy(change.name);
         passes.wake(names);
-        look(names);
+        scan(names);
       }
     }
   };
   using stack = new DisposableStack();
-  stack.defer(session.onChange(() => look()));
+  stack.defer(session.onChange(() => scan()));
   stack.defer(deps.world.onChange(wake));
   stack.defer(
     deps.scheduler.onChange((set) => {
@@ -64,12 +64,12 @@ async function runFarm(deps: FarmDeps, session: Session, passes: SetPasses): Pro
       else passes.wake([set]);
     }),
   );
-  look();
+  scan();
   const alive = async (): Promise<void> => {
-    // For what no change tells.
+    // For changes that no event reports.
     while (!session.signal.aborted) {
       await pause(deps.resyncMs, session.signal);
-      look();
+      scan();
     }
   };
   await Promise.all([alive(), sweep(deps, session)]);

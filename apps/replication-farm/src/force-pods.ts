@@ -4,11 +4,11 @@ import type { SetSnapshot } from "./domain/set-snapshot.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 
 /**
- * Removes the pods that have no place any more, and whose nodes will never tell of their end: a deleted set would be there for ever. The API server is asked only for those that are on their way
- * out of nodes that take no pods; what cannot be taken back is decided on what it says.
+ * Force-deletes pods without a place whose nodes will never report their end; otherwise a deleted set would stay for ever. The API server is read only when
+ * pods are being deleted on nodes that accept no pods, and its answer decides, because a forced deletion cannot be undone.
  */
 export async function forcePods(
-  { pods, force, now, tell }: PassDeps,
+  { pods, force, now, report }: PassDeps,
   owned: Pick<Owned, "name" | "isHeld">,
   { set, pods: seen, nodes }: SetSnapshot,
 ): Promise<void> {
@@ -20,7 +20,7 @@ export async function forcePods(
   for (const { pod, uid, overdueOn } of await pods.list(set)) {
     const because = wanted.has(pod) ? undefined : decideForce(overdueOn, now(), force);
     if (because === undefined || !owned.isHeld()) continue;
-    tell.planned(owned.name, "force", because);
+    report.planned(owned.name, "force", because);
     await pods.delete(pod, uid, true);
   }
 }

@@ -3,11 +3,11 @@ import type { World } from "./adapters/views.ts";
 import { explainNodes, type NodeVerdict } from "./domain/explain-nodes.ts";
 import type { ReplicaSet } from "./domain/replica-set.ts";
 
-type Deps = { readonly world: Pick<World, "setsOf" | "nodeSights" | "nodesFor" | "occupied" | "podsOf"> };
+type Deps = { readonly world: Pick<World, "setsOf" | "observedNodes" | "nodesFor" | "occupied" | "podsOf"> };
 
-/** What each node is to the set; undefined while nothing is known of nodes. */
+/** A verdict for each node; undefined while nodes are unknown. */
 export function explainNodesOf({ world }: Deps, set: ReplicaSet): NodeVerdict[] | undefined {
-  const sights = world.nodeSights();
+  const sights = world.observedNodes();
   const nodes = world.nodesFor(set);
   if (sights === undefined || nodes === undefined) return undefined;
   const { podId } = set.spec;
@@ -22,7 +22,7 @@ export function explainNodesOf({ world }: Deps, set: ReplicaSet): NodeVerdict[] 
   return explainNodes(set, sights, nodes, taken);
 }
 
-/** Why the set cannot get a place on this node; undefined when it can. Throws FaultError unavailable while nothing is known of nodes. */
+/** Why the set cannot get a place on this node; undefined when it can. Throws FaultError unavailable while nodes are unknown. */
 export function whyNotFree(deps: Deps, set: ReplicaSet, node: string): string | undefined {
   if (set.spec.pool !== undefined) return `the ledger chooses among the machines of pool ${set.spec.pool}`;
   const verdicts = explainNodesOf(deps, set);

@@ -3,7 +3,7 @@ import type { ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod } from "./domain/set-snapshot.ts";
 import type { Owned } from "./pass-deps.ts";
 
-/** Nodes on which the set's pods have not been ready for `unhealthyMs`, as far as this farm has seen since it has the set. */
+/** Nodes on which the set's pods have been not ready for `unhealthyMs`, as far as this farm has seen since it owns the set. */
 export function findUnhealthy(
   { unreadySince }: Pick<Owned, "unreadySince">,
   set: ReplicaSet,
@@ -27,7 +27,7 @@ export function findUnhealthy(
   });
 }
 
-/** When the next pod will not have been ready for long; infinite: all are, or are known not to be. */
+/** When the next pod will have been not ready for too long; infinite: all are ready, or are known to be unhealthy. */
 export function nextUnhealthyAtMs(
   { unreadySince }: Pick<Owned, "unreadySince">,
   { nowMs, unhealthyMs }: { readonly nowMs: number; readonly unhealthyMs: number },

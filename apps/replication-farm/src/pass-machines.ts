@@ -5,55 +5,55 @@ import type { Records, Stored } from "./adapters/records.ts";
 import { isClear, planAllocation, type AllocationStep } from "./domain/plan-allocation.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
 import type { ReplicaSet, Trouble } from "./domain/replica-set.ts";
-import type { LedgerSight, MachineSight, SetSnapshot } from "./domain/set-snapshot.ts";
+import type { LedgerState, MachineState, SetSnapshot } from "./domain/set-snapshot.ts";
 
-/** What the passes over a set's machines need from outside. */
+/** The dependencies of passes over a set's machines. */
 export type MachineDeps = {
   readonly now: () => number;
   readonly sets: Pick<Records<ReplicaSet>, "get">;
   readonly scheduler: Pick<PoolScheduler, "machinesOf" | "allocate" | "deallocate" | "ask" | "trouble">;
   readonly pods: { list(set: ReplicaSet): Promise<readonly OwnedPod[]> };
-  readonly tell: {
+  readonly report: {
     planned(set: string, what: string, because: string): void;
     failed(set: string, what: string, error: unknown): void;
   };
 };
 
-/** What is remembered of requests that came to nothing, until one succeeds. */
-export type Refusals = { times: number; notBeforeMs: number; trouble: LedgerSight["trouble"] };
+/** The memory of failed requests, until one succeeds. */
+export type Refusals = { times: number; notBeforeMs: number; trouble: LedgerState["trouble"] };
 
 export type MachinesOwned = { readonly name: string; readonly isHeld: () => boolean; readonly refusals: Refusals };
 
 export const NO_REFUSALS: Refusals = { times: 0, notBeforeMs: 0, trouble: undefined };
 
 const RETRY = { firstMs: 1000, mostMs: 60_000 };
-/** Pods that the API server still has and the watcher no longer tells of. */
+/** The API server may still have pods that the watcher no longer publishes. */
 const PODS_RETRY_MS = 1000;
-/** Requests of one pass. */
-const CALLS_MOST = 32;
+/** The maximum of requests in one pass. */
+const MAX_CALLS = 32;
 
-/** What the ledger has for the set. Where it seems to have lost a grant it is asked: what is known may be older than the record. */
-export async function sightMachines(deps: MachineDeps, owned: MachinesOwned, set: ReplicaSet): Promise<LedgerSight> {
+/** The ledger's state of the set. A grant that seems lost is read from the ledger: the known state may be older than the record. */
+export async function observeMachines(deps: MachineDeps, owned: MachinesOwned, set: ReplicaSet): Promise<LedgerState> {
   const trouble = owned.refusals.trouble ?? deps.scheduler.trouble();
-  const told = deps.scheduler.machinesOf(set.name);
-  if (told === undefined) return { known: false, byNumber: new Map(), trouble };
-  const byNumber = new Map<number, MachineSight>(told);
+  const reservations = deps.scheduler.machinesOf(set.name);
+  if (reservations === undefined) return { known: false, byNumber: new Map(), trouble };
+  const byNumber = new Map<number, MachineState>(reservations);
   for (const { number, grant } of set.machines) {
-    const known = told.get(number);
-    if (grant === undefined || (known?.is === "granted" && known.reservation === grant.reservation)) continue;
+    const known = reservations.get(number);
+    if (grant === undefined || (known?.kind === "granted" && known.reservation === grant.reservation)) continue;
     byNumber.delete(number);
     try {
-      byNumber.set(number, (await deps.scheduler.ask(set.name, number)) ?? { is: "gone" });
+      byNumber.set(number, (await deps.scheduler.ask(set.name, number)) ?? { kind: "gone" });
     } catch (error) {
       if (faultOf(error) === undefined) throw error;
-      deps.tell.failed(set.name, "ask-for-machine", error);
+      deps.report.failed(set.name, "ask-for-machine", error);
       return { known: false, byNumber: new Map(), trouble };
     }
   }
   return { known: true, byNumber, trouble };
 }
 
-/** Asks the ledger for the machines of the record, and gives back what is not in it. Returns when to look again. */
+/** Requests the machines of the record, and releases those that are not in it. Returns when the next pass is due. */
 export async function passMachines(
   deps: MachineDeps,
   owned: MachinesOwned,
@@ -61,20 +61,20 @@ export async function passMachines(
   { ledger, pods, failsafe }: SetSnapshot,
 ): Promise<{ readonly atMs: number; readonly failed: boolean }> {
   const steps = planAllocation(record, ledger, { pods: pods.values(), failsafe });
-  const asked = await allocate(deps, owned, steps.filter((step) => step.do === "allocate").slice(0, CALLS_MOST));
-  const surplus = steps.filter((step) => step.do === "deallocate").slice(0, CALLS_MOST);
+  const asked = await allocate(deps, owned, steps.filter((step) => step.kind === "allocate").slice(0, MAX_CALLS));
+  const surplus = steps.filter((step) => step.kind === "deallocate").slice(0, MAX_CALLS);
   const given = surplus.length === 0 ? DONE : await deallocate(deps, owned, record, surplus);
   return { atMs: Math.min(asked.atMs, given.atMs), failed: asked.failed || given.failed };
 }
 
 type Outcome = { readonly atMs: number; readonly failed: boolean };
-type Step<Kind extends AllocationStep["do"]> = Extract<AllocationStep, { do: Kind }>;
+type Step<Kind extends AllocationStep["kind"]> = Extract<AllocationStep, { kind: Kind }>;
 
 const DONE: Outcome = { atMs: Number.POSITIVE_INFINITY, failed: false };
 
-/** One after the other, and no further after a refusal: the next would most likely be refused as well. */
+/** One after the other until a refusal: the next request would probably be refused, too. */
 async function allocate(
-  { scheduler, tell, now }: MachineDeps,
+  { scheduler, report, now }: MachineDeps,
   { name, isHeld, refusals }: MachinesOwned,
   steps: readonly Step<"allocate">[],
 ): Promise<Outcome> {
@@ -85,14 +85,14 @@ async function allocate(
   if (now() < refusals.notBeforeMs) return { atMs: refusals.notBeforeMs, failed: false };
   for (const { number, pool, because } of steps) {
     if (!isHeld()) return DONE;
-    tell.planned(name, "allocate", because);
+    report.planned(name, "allocate", because);
     try {
       await scheduler.allocate(name, number, pool);
     } catch (error) {
       const trouble = troubleOf(error, pool);
-      tell.failed(name, "allocate", error);
+      report.failed(name, "allocate", error);
       refusals.times += 1;
-      // One farm asks for all machines of a set: a spread would keep nobody from anybody.
+      // One farm requests all machines of a set, so the pause needs no jitter.
       refusals.notBeforeMs = now() + backoffMs(refusals.times, RETRY, () => 1);
       const isNew = refusals.trouble?.code !== trouble.code || refusals.trouble.message !== trouble.message;
       refusals.trouble = trouble;
@@ -103,7 +103,7 @@ async function allocate(
   return { atMs: now(), failed: false };
 }
 
-/** Throws what is no fault. */
+/** Rethrows defects. */
 function troubleOf(error: unknown, pool: string): Omit<Trouble, "sinceMs"> {
   const fault = faultOf(error);
   if (fault === undefined) throw error;
@@ -111,16 +111,16 @@ function troubleOf(error: unknown, pool: string): Omit<Trouble, "sinceMs"> {
   if (isAnswer) return { code: "MACHINE_REFUSED", message: `no machine of pool ${pool}: ${describeFault(fault)}` };
   return {
     code: "LEDGER_AWAY",
-    message: `the ledger does not give a machine of pool ${pool}: ${describeFault(fault)}`,
+    message: `the ledger does not grant a machine of pool ${pool}: ${describeFault(fault)}`,
   };
 }
 
 /**
- * The record is read again: a number stands in it before it is asked for, so that one which the ledger has told of and which is not in what is read now is wanted by nobody. And the API server is asked for
- * the pods, because the watcher may be behind.
+ * The record is read again: a number is in it before it is requested, so a known reservation whose number is not in the record now is not desired. And the
+ * pods are read from the API server, because the watcher may be behind.
  */
 async function deallocate(
-  { sets, pods, scheduler, tell, now }: MachineDeps,
+  { sets, pods, scheduler, report, now }: MachineDeps,
   { name, isHeld }: MachinesOwned,
   { uid, fence }: ReplicaSet,
   steps: readonly Step<"deallocate">[],
@@ -138,11 +138,11 @@ async function deallocate(
       continue;
     }
     if (!isHeld()) return DONE;
-    tell.planned(name, "deallocate", because);
+    report.planned(name, "deallocate", because);
     try {
       await scheduler.deallocate({ set: name, number, reservation });
     } catch (error) {
-      tell.failed(name, "deallocate", error);
+      report.failed(name, "deallocate", error);
       return { ...outcome, failed: true };
     }
   }

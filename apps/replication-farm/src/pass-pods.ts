@@ -1,6 +1,6 @@
 import { backoffMs, takeTurns, type Turns } from "@muster/backoff";
 import { inChange } from "./change-trace.ts";
-import type { Made } from "./adapters/pods.ts";
+import type { CreateOutcome } from "./adapters/pods.ts";
 import type { Records } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import { renumber } from "./domain/places.ts";
@@ -11,43 +11,43 @@ import type { SetPod, SetSnapshot } from "./domain/set-snapshot.ts";
 import { isWorse } from "./domain/worse-trouble.ts";
 import { shareReads } from "./share-reads.ts";
 
-/** What the steps that make pods what the record says need from outside. */
+/** The dependencies of the steps that make pods match the record. */
 export type PodDeps = {
   readonly now: () => number;
   readonly sets: Pick<Records<ReplicaSet>, "get">;
   readonly world: Pick<World, "podsOf" | "occupied">;
   readonly pods: {
-    make(set: ReplicaSet, place: { readonly node: string; readonly ordinal: number }): Promise<Made>;
+    create(set: ReplicaSet, place: { readonly node: string; readonly ordinal: number }): Promise<CreateOutcome>;
     confirm(pod: string, uid: string): Promise<void>;
     delete(pod: string, uid: string, force: boolean): Promise<void>;
     abandon(pod: string, uid: string): Promise<void>;
-    /** Those that are there now, not those of a cache. */
+    /** The existing pods, not from a cache. */
     list(set: ReplicaSet): Promise<readonly OwnedPod[]>;
   };
-  readonly tell: {
+  readonly report: {
     planned(set: string, what: string, because: string): void;
     failed(set: string, what: string, error: unknown): void;
   };
 };
 
-/** What is remembered of the pods of a set as long as a farm owns it. */
+/** A farm's memory of the pods of a set that it owns. */
 export type PodsOwned = {
   readonly name: string;
   readonly fence: number;
   readonly isHeld: () => boolean;
   readonly restarts: Map<number, Restarts & { readonly readySinceMs?: number }>;
-  /** Pods made, let go to their nodes and deleted, until the watcher tells of it. */
+  /** Pods that were created, confirmed and deleted, until the watcher publishes it. */
   readonly made: Map<string, { readonly uid: string; readonly atMs: number }>;
   readonly confirmed: Set<string>;
   readonly deleted: Set<string>;
-  /** By the pod's name: what is being done, and what did not succeed until `finishSteps` has told it. */
+  /** By the pod's name: steps in flight, and failed steps until `finishSteps` has returned them. */
   readonly steps: Map<string, Promise<Outcome>>;
   readonly turns: Turns;
-  /** The record as it is after the call. */
+  /** The record after the call. */
   readonly reread: () => ReturnType<Records<ReplicaSet>["get"]>;
 };
 
-/** What came of the steps that were begun. `next`: what the record has to become for the others to succeed. */
+/** The results of the started steps. `next`: the record that the failed ones need. */
 export type Finished = {
   readonly lost: boolean;
   readonly failed: boolean;
@@ -55,21 +55,21 @@ export type Finished = {
   readonly atMs: number;
 };
 
-type Step = Exclude<PodStep, { do: "wait" }>;
+type Step = Exclude<PodStep, { kind: "wait" }>;
 type Outcome =
-  | { readonly is: "done" | "failed" | "lost" }
-  | { readonly is: "name-taken"; readonly ordinal: number }
-  | { readonly is: "refused"; readonly ordinal: number; readonly message: string };
+  | { readonly kind: "done" | "failed" | "lost" }
+  | { readonly kind: "name-taken"; readonly ordinal: number }
+  | { readonly kind: "refused"; readonly ordinal: number; readonly message: string };
 
-const DONE = { is: "done" } as const;
-const STEPS_AT_ONCE = 32;
-/** The watcher tells of a pod within this time, or it has not been made. */
+const DONE = { kind: "done" } as const;
+const MAX_CONCURRENT_STEPS = 32;
+/** The watcher publishes a pod within this time, or the pod was not created. */
 const MADE_TRUST_MS = 10_000;
 const RESTART = { firstMs: 1000, mostMs: 300_000 };
-/** A pod that was ready for so long is not one that keeps ending. */
+/** A pod that was ready for this long does not count as one that keeps ending. */
 const RESTART_FORGET_MS = 600_000;
 
-/** Pods of which nothing is remembered yet. */
+/** Nothing is remembered of the pods yet. */
 export function newPodsOwned(
   { sets }: Pick<PodDeps, "sets">,
   set: Pick<PodsOwned, "name" | "fence" | "isHeld">,
@@ -81,12 +81,12 @@ export function newPodsOwned(
     confirmed: new Set(),
     deleted: new Set(),
     steps: new Map(),
-    turns: takeTurns(STEPS_AT_ONCE),
+    turns: takeTurns(MAX_CONCURRENT_STEPS),
     reread: shareReads(() => sets.get(set.name)),
   };
 }
 
-/** The pods that the watcher tells of, and what was done to them that it does not know yet. */
+/** The published pods, with our own changes that the watcher does not show yet. */
 export function podsOf(
   { world, now }: Pick<PodDeps, "world" | "now">,
   { made, deleted }: PodsOwned,
@@ -103,21 +103,21 @@ export function podsOf(
   return pods;
 }
 
-/** Begins what makes the pods what the record says, except for pods with which something is being done. */
+/** Starts the steps that make the pods match the record, except for pods with a step in flight. */
 export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot): void {
   const { set } = snapshot;
   forgetRestarts(owned, snapshot);
   for (const step of planPods(snapshot, deps.world.occupied(set.spec.podId), owned.restarts)) {
-    if (step.do === "wait" || owned.steps.has(step.pod)) continue;
-    if (step.do === "delete" && snapshot.failsafe && set.deletion === undefined) continue;
-    if (step.do === "confirm" && owned.confirmed.has(snapshot.pods.get(step.pod)?.uid ?? "")) continue;
+    if (step.kind === "wait" || owned.steps.has(step.pod)) continue;
+    if (step.kind === "delete" && snapshot.failsafe && set.deletion === undefined) continue;
+    if (step.kind === "confirm" && owned.confirmed.has(snapshot.pods.get(step.pod)?.uid ?? "")) continue;
     const outcome = owned.turns(() => tryStep(deps, owned, snapshot, step));
     owned.steps.set(step.pod, outcome);
-    void outcome.then(({ is }) => is === "done" && owned.steps.delete(step.pod));
+    void outcome.then(({ kind: is }) => is === "done" && owned.steps.delete(step.pod));
   }
 }
 
-/** Waits until nothing is being done with any pod of the set, and tells what came of it. */
+/** Waits until no step is in flight, and returns the results. */
 export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwned, set: ReplicaSet): Promise<Finished> {
   const outcomes = await Promise.all(owned.steps.values());
   owned.steps.clear();
@@ -126,18 +126,18 @@ export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwne
     .map(({ notBeforeMs }) => notBeforeMs)
     .filter((atMs) => atMs > nowMs);
   return {
-    lost: outcomes.some(({ is }) => is === "lost"),
-    failed: outcomes.some(({ is }) => is === "failed"),
+    lost: outcomes.some(({ kind: is }) => is === "lost"),
+    failed: outcomes.some(({ kind: is }) => is === "failed"),
     next: withAnswers(set, outcomes, nowMs),
     atMs: Math.min(...pausesEndAtMs),
   };
 }
 
 function withAnswers(set: ReplicaSet, outcomes: readonly Outcome[], nowMs: number): ReplicaSet | undefined {
-  const taken = outcomes.filter((outcome) => outcome.is === "name-taken").map(({ ordinal }) => ordinal);
+  const taken = outcomes.filter((outcome) => outcome.kind === "name-taken").map(({ ordinal }) => ordinal);
   const placed = new Set(set.placements.map(({ ordinal }) => ordinal));
   const renumbered = taken.filter((ordinal) => placed.has(ordinal)).reduce(renumber, set);
-  const refusals = outcomes.filter((outcome) => outcome.is === "refused").map(({ message }) => message);
+  const refusals = outcomes.filter((outcome) => outcome.kind === "refused").map(({ message }) => message);
   const [message] = refusals;
   const { trouble } = set;
   const isKnown = trouble?.code === "POD_REFUSED" && refusals.includes(trouble.message);
@@ -150,22 +150,22 @@ function withAnswers(set: ReplicaSet, outcomes: readonly Outcome[], nowMs: numbe
 }
 
 async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: Step): Promise<Outcome> {
-  if (!owned.isHeld()) return { is: "lost" };
-  deps.tell.planned(owned.name, step.do, step.because);
+  if (!owned.isHeld()) return { kind: "lost" };
+  deps.report.planned(owned.name, step.kind, step.because);
   try {
     const { traceparent: under } = snapshot.set;
-    const traced = { doing: `${step.do} pod`, set: owned.name, because: step.because, under };
+    const traced = { doing: `${step.kind} pod`, set: owned.name, because: step.because, under };
     return await inChange(traced, () => act(deps, owned, snapshot, step));
   } catch (error) {
-    deps.tell.failed(owned.name, step.do, error);
-    return { is: "failed" };
+    deps.report.failed(owned.name, step.kind, error);
+    return { kind: "failed" };
   }
 }
 
 async function act(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: Step): Promise<Outcome> {
-  switch (step.do) {
+  switch (step.kind) {
     case "create":
-      return make(deps, owned, snapshot, step);
+      return create(deps, owned, snapshot, step);
     case "confirm":
       await confirm(deps, owned, step, snapshot.pods.get(step.pod)?.uid ?? "");
       return DONE;
@@ -180,28 +180,28 @@ async function act(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step:
   }
 }
 
-async function make(
+async function create(
   deps: PodDeps,
   owned: PodsOwned,
   { set }: SetSnapshot,
-  step: Extract<PodStep, { do: "create" }>,
+  step: Extract<PodStep, { kind: "create" }>,
 ): Promise<Outcome> {
   const { ordinal } = step;
-  const made = await deps.pods.make(set, step);
+  const made = await deps.pods.create(set, step);
   switch (made.kind) {
     case "made":
       owned.made.set(step.pod, { uid: made.uid, atMs: deps.now() });
       if (!made.confirmed) await confirm(deps, owned, step, made.uid);
       return DONE;
     case "name-taken":
-      return { is: "name-taken", ordinal };
+      return { kind: "name-taken", ordinal };
     case "refused":
       pauseFor(owned, ordinal, deps.now());
-      return { is: "refused", ordinal, message: made.message };
+      return { kind: "refused", ordinal, message: made.message };
   }
 }
 
-/** The record is read again once the pod is there: whoever owns the set after this reading finds the pod; one whose place is gone by then never runs, and is deleted. */
+/** The record is read again once the pod exists: a later owner of the set then finds the pod. A pod whose place is gone never runs, and is deleted. */
 async function confirm(
   deps: PodDeps,
   owned: PodsOwned,
@@ -222,7 +222,7 @@ function noteRestart(owned: PodsOwned, { set, nowMs }: SetSnapshot, pod: string)
 
 function pauseFor({ restarts }: PodsOwned, ordinal: number, nowMs: number): void {
   const times = (restarts.get(ordinal)?.times ?? 0) + 1;
-  // One farm makes all pods of a set: a spread would keep nobody from anybody.
+  // One farm creates all pods of a set, so the pause needs no jitter.
   restarts.set(ordinal, { times, notBeforeMs: nowMs + backoffMs(times, RESTART, () => 1) });
 }
 

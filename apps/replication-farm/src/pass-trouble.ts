@@ -1,10 +1,10 @@
 import type { ReplicaSet, Trouble } from "./domain/replica-set.ts";
-import type { Roll } from "./domain/roll.ts";
-import type { RollStep } from "./domain/plan-roll.ts";
+import type { Rollout } from "./domain/rollout.ts";
+import type { RolloutStep } from "./domain/plan-rollout.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 
-/** Raises the alert of the trouble that a set has, on each pass: who could not be told hears of it again. Ends that of the one it had. */
-export function tellTrouble({ alerts }: Pick<PassDeps, "alerts">, before: ReplicaSet, after: ReplicaSet): void {
+/** Raises the alert of the trouble that a set has, on each pass, so that a failed delivery is repeated. Resolves that of its former trouble. */
+export function raiseTrouble({ alerts }: Pick<PassDeps, "alerts">, before: ReplicaSet, after: ReplicaSet): void {
   const { name, trouble } = after;
   if (before.trouble !== undefined && before.trouble.code !== trouble?.code)
     alerts.resolve(incidentOf(before.trouble.code, name));
@@ -19,14 +19,14 @@ export function tellTrouble({ alerts }: Pick<PassDeps, "alerts">, before: Replic
   });
 }
 
-/** HIGH: the set has no place for its replicas, and nothing that it does by itself gives it one. */
+/** HIGH: the set has no place for its replicas, and cannot get one by itself. */
 export function urgencyOf(code: Trouble["code"]): "HIGH" | "LOW" {
   return code === "NO_ELIGIBLE_NODES" || code === "MACHINES_GONE" ? "HIGH" : "LOW";
 }
 
-/** The set says that its rolling update is missing, and until that is there nothing is done: how many replicas it should have stands nowhere else. */
-export function withMissingRoll(set: ReplicaSet, nowMs: number): ReplicaSet {
-  const message = `rolling update ${set.roll ?? ""}, in which it is, is not there or cannot be read`;
+/** The set shows that its rolling update is missing. Until it exists nothing is done: only the update states how many replicas the set should have. */
+export function withMissingRollout(set: ReplicaSet, nowMs: number): ReplicaSet {
+  const message = `rolling update ${set.rollout ?? ""}, in which it is, is not there or cannot be read`;
   if (set.trouble?.code === "ROLL_SET_MISSING" && set.trouble.message === message) return set;
   return { ...set, trouble: { code: "ROLL_SET_MISSING", message, sinceMs: nowMs } };
 }
@@ -34,7 +34,7 @@ export function withMissingRoll(set: ReplicaSet, nowMs: number): ReplicaSet {
 type StuckContext = {
   readonly nowMs: number;
   readonly unhealthyMs: number;
-  /** Of the update. */
+  /** Both sets of the update. */
   readonly sets: readonly Pick<ReplicaSet, "spec">[];
 };
 
@@ -46,41 +46,41 @@ const STUCK: Readonly<Record<string, string>> = {
 };
 
 /**
- * The trouble of a rolling update that has waited for one thing for `unhealthyMs`, and for as long as its sets ask their pods to have been ready, as far as this farm has seen; undefined: it goes on, or
- * somebody has paused it.
+ * The trouble of a rolling update that has waited for one thing for `unhealthyMs` plus the `minReadySeconds` of its sets, as far as this farm has seen;
+ * undefined: it moves, or is paused.
  */
 export function findStuck(
-  owned: Pick<Owned, "rollWait">,
-  roll: Roll,
-  step: RollStep,
+  owned: Pick<Owned, "rolloutWait">,
+  rollout: Rollout,
+  step: RolloutStep,
   { nowMs, unhealthyMs, sets }: StuckContext,
 ): Trouble | undefined {
-  const why = step.do === "wait" ? STUCK[step.because] : undefined;
+  const why = step.kind === "wait" ? STUCK[step.because] : undefined;
   if (why === undefined) {
-    owned.rollWait = undefined;
+    owned.rolloutWait = undefined;
     return undefined;
   }
-  const { oldSet, newSet, oldDesired, newDesired } = roll;
+  const { oldSet, newSet, oldDesired, newDesired } = rollout;
   const at = `${step.because} ${oldSet} ${newSet} ${oldDesired} ${newDesired}`;
-  if (owned.rollWait?.at !== at) owned.rollWait = { at, sinceMs: nowMs };
+  if (owned.rolloutWait?.at !== at) owned.rolloutWait = { at, sinceMs: nowMs };
   const provingMs = 1000 * Math.max(0, ...sets.map(({ spec }) => spec.minReadySeconds));
-  if (nowMs - owned.rollWait.sinceMs < unhealthyMs + provingMs) return undefined;
-  return { code: "ROLL_STUCK", message: `${why} (${newDesired} of ${roll.target} moved)`, sinceMs: nowMs };
+  if (nowMs - owned.rolloutWait.sinceMs < unhealthyMs + provingMs) return undefined;
+  return { code: "ROLL_STUCK", message: `${why} (${newDesired} of ${rollout.target} moved)`, sinceMs: nowMs };
 }
 
-/** Raises the alert of a rolling update that is stuck, and ends it once that goes on. */
-export function tellRollTrouble(
+/** Raises the alert of a stuck rolling update, and resolves it once the update continues. */
+export function raiseRolloutTrouble(
   { alerts }: Pick<PassDeps, "alerts">,
-  roll: Roll,
-  step: RollStep,
+  rollout: Rollout,
+  step: RolloutStep,
   trouble: Trouble | undefined,
 ): void {
-  const incidentKey = `roll_stuck_${roll.id}`;
-  if (step.do !== "wait") alerts.resolve(incidentKey);
+  const incidentKey = `roll_stuck_${rollout.id}`;
+  if (step.kind !== "wait") alerts.resolve(incidentKey);
   if (trouble === undefined) return;
   const { code, message } = trouble;
-  const description = `rolling update ${roll.id}, from ${roll.oldSet} to ${roll.newSet}, waits: ${message}`;
-  alerts.raise({ incidentKey, description, urgency: "LOW", details: { code }, replicaSet: roll.newSet });
+  const description = `rolling update ${rollout.id}, from ${rollout.oldSet} to ${rollout.newSet}, waits: ${message}`;
+  alerts.raise({ incidentKey, description, urgency: "LOW", details: { code }, replicaSet: rollout.newSet });
 }
 
 const GIVEN_UP = new Map<string, string>([
@@ -89,21 +89,21 @@ const GIVEN_UP = new Map<string, string>([
   ["minimum-too-high", "has become so small that the minimum could never be kept"],
 ]);
 
-/** Alerts of a rolling update that ends without having come to its end. */
-export function tellGivenUp({ alerts }: Pick<PassDeps, "alerts">, roll: Roll, step: RollStep): void {
-  const why = step.do === "wait" ? undefined : GIVEN_UP.get(step.because);
+/** Raises the alert of a rolling update that is given up. */
+export function raiseGivenUp({ alerts }: Pick<PassDeps, "alerts">, rollout: Rollout, step: RolloutStep): void {
+  const why = step.kind === "wait" ? undefined : GIVEN_UP.get(step.because);
   if (why === undefined) return;
   alerts.raise({
-    incidentKey: `roll_given_up_${roll.id}`,
-    description: `rolling update ${roll.id} is given up: set ${roll.oldSet} or ${roll.newSet} ${why}`,
+    incidentKey: `roll_given_up_${rollout.id}`,
+    description: `rolling update ${rollout.id} is given up: set ${rollout.oldSet} or ${rollout.newSet} ${why}`,
     urgency: "LOW",
-    details: { old: roll.oldSet, new: roll.newSet },
-    replicaSet: roll.newSet,
+    details: { old: rollout.oldSet, new: rollout.newSet },
+    replicaSet: rollout.newSet,
   });
 }
 
-/** It is over with the update: one of the same name that is given up after it is told, too. */
-export function endGivenUp({ alerts }: Pick<PassDeps, "alerts">, { id }: Pick<Roll, "id">): void {
+/** The update is gone: a later one of the same name that is given up raises an alert again. */
+export function resolveGivenUp({ alerts }: Pick<PassDeps, "alerts">, { id }: Pick<Rollout, "id">): void {
   alerts.resolve(`roll_given_up_${id}`);
 }
 

@@ -2,19 +2,22 @@ import { inChange, inTrace } from "./change-trace.ts";
 import type { Stored } from "./adapters/records.ts";
 import { buildAudits } from "./domain/audit.ts";
 import type { AuditRecord, ReplicaSet } from "./domain/replica-set.ts";
-import type { Roll } from "./domain/roll.ts";
+import type { Rollout } from "./domain/rollout.ts";
 import type { Audit, SetChange } from "./domain/set-plan.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 
-/** Writes a change in the trace of what was asked for. One that nobody asked for, as when a node was lost, begins a trace, to which belongs all that follows from it. */
+/**
+ * Writes a change in the trace of its request. A change without a request, such as after a lost node, begins a trace, to which all that follows from it
+ * belongs.
+ */
 export function commit(
   deps: PassDeps,
   owned: Owned,
   set: Stored<ReplicaSet>,
   { next, because, audits }: SetChange,
-  roll: Roll | undefined,
+  rollout: Rollout | undefined,
 ): Promise<Stored<ReplicaSet> | undefined> {
-  const asked = roll?.traceparent ?? set.record.traceparent;
+  const asked = rollout?.traceparent ?? set.record.traceparent;
   const isAsked = because !== "node-ineligible" && asked !== owned.doneUnder;
   const under = isAsked ? asked : "";
   return inChange({ doing: "change replica set", set: owned.name, because, under }, (traceparent) => {
@@ -23,7 +26,7 @@ export function commit(
   });
 }
 
-/** Undefined: the set is not ours any more. */
+/** Undefined: this farm no longer owns the set. */
 export async function write(
   deps: PassDeps,
   { name, fence, isHeld }: Owned,
@@ -35,14 +38,14 @@ export async function write(
   return deps.sets.own({ key: name, revision, next, audits }, fence);
 }
 
-/** The records of what is audited of a set, each of which has an id from then on. */
+/** Audit records with ids. */
 export function auditsOf(deps: PassDeps, set: string, audits: readonly Audit[], traceparent: string): AuditRecord[] {
   return buildAudits(set, audits, { nowMs: deps.now(), traceparent, newId: deps.newId });
 }
 
 /**
- * Puts what the outbox has on its stream. True: that is done, and the next write is to empty the outbox; until then it is done again, and the stream drops what it has. A stream that is away holds up
- * nothing until the outbox is full.
+ * Publishes the outbox. True: it is published, and the next write empties it; until then it is published again, and the stream drops duplicates. An
+ * unavailable stream delays nothing until the outbox is full.
  */
 export async function publish(
   deps: PassDeps,
@@ -54,7 +57,7 @@ export async function publish(
     await inTrace(traceparent, () => deps.auditLog.publish(outbox));
     return true;
   } catch (error) {
-    deps.tell.failed(owned.name, "publish-audits", error);
+    deps.report.failed(owned.name, "publish-audits", error);
     return false;
   }
 }

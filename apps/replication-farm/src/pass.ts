@@ -1,70 +1,77 @@
 import { countAvailable, countHealthy } from "./domain/count-healthy.ts";
 import { nextAvailableAtMs } from "./domain/decide-available.ts";
 import { endOfLossMs } from "./domain/plan-machines.ts";
-import { planRoll, type RolledSet, type RollStep } from "./domain/plan-roll.ts";
+import { planRollout, type RolloutSet, type RolloutStep } from "./domain/plan-rollout.ts";
 import { planSet } from "./domain/plan-set.ts";
 import type { AuditRecord, ReplicaSet } from "./domain/replica-set.ts";
-import type { Roll } from "./domain/roll.ts";
+import type { Rollout } from "./domain/rollout.ts";
 import type { SetSnapshot, SetPolicy } from "./domain/set-snapshot.ts";
 import type { Stored } from "./adapters/records.ts";
 import { auditsOf, commit, publish, write } from "./pass-writes.ts";
 import { inChange, inTrace } from "./change-trace.ts";
 import { findUnhealthy, nextUnhealthyAtMs } from "./pass-health.ts";
-import { endGivenUp, findStuck, tellGivenUp, tellRollTrouble, tellTrouble, withMissingRoll } from "./pass-trouble.ts";
+import {
+  resolveGivenUp,
+  findStuck,
+  raiseGivenUp,
+  raiseRolloutTrouble,
+  raiseTrouble,
+  withMissingRollout,
+} from "./pass-trouble.ts";
 import { forcePods } from "./force-pods.ts";
 import { beginSteps, finishSteps, podsOf, type Finished } from "./pass-pods.ts";
-import { passMachines, sightMachines } from "./pass-machines.ts";
+import { passMachines, observeMachines } from "./pass-machines.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 
-/** `again`: something was written, and the next pass decides on it. `settled`: nothing is to be done until something changes, or until `atMs`. */
-export type Settled = { readonly is: "settled"; readonly atMs: number; readonly failed: boolean };
-export type Passed = { readonly is: "again" } | { readonly is: "gone" } | { readonly is: "lost" } | Settled;
+/** `again`: something was written, and the next pass decides on it. `settled`: nothing is due until something changes, or until `atMs`. */
+export type Settled = { readonly kind: "settled"; readonly atMs: number; readonly failed: boolean };
+export type Passed = { readonly kind: "again" } | { readonly kind: "gone" } | { readonly kind: "lost" } | Settled;
 
 /**
- * One pass over a set: at most one change of the record, or of the rolling update that goes by its name, and what makes the pods what the record says. That goes on while the next change is made; a pass
- * that changes nothing waits for its end.
+ * One pass over a set: at most one change of the record, or of the rolling update of its name, and the steps that make the pods match the record. The steps
+ * continue while the next change is made; a pass that changes nothing waits for their end.
  */
 export async function passSet(deps: PassDeps, owned: Owned): Promise<Passed> {
   const found = await deps.sets.get(owned.name);
   if (found !== undefined && "unreadable" in found) return settled();
-  const rolled = await passRoll(deps, owned, found !== undefined);
-  if (rolled !== undefined) return rolled;
-  if (found === undefined) return { is: "gone" };
-  if (found.record.fence > owned.fence) return { is: "lost" };
+  const rolloutSet = await passRollout(deps, owned, found !== undefined);
+  if (rolloutSet !== undefined) return rolloutSet;
+  if (found === undefined) return { kind: "gone" };
+  if (found.record.fence > owned.fence) return { kind: "lost" };
   if (found.record.fence < owned.fence) return change(deps, owned, found, found.record);
-  const isTold = await publish(deps, owned, found.record);
-  const set = isTold ? { ...found, record: { ...found.record, outbox: [] } } : found;
-  const roll = await readRoll(deps, set.record);
-  if (roll === "missing") return passMissingRoll(deps, owned, set, isTold);
+  const isPublished = await publish(deps, owned, found.record);
+  const set = isPublished ? { ...found, record: { ...found.record, outbox: [] } } : found;
+  const rollout = await readRollout(deps, set.record);
+  if (rollout === "missing") return passMissingRollout(deps, owned, set, isPublished);
   const isResting = owned.steps.size === 0;
-  const snapshot = await snapshotOf(deps, owned, set.record, roll);
+  const snapshot = await snapshotOf(deps, owned, set.record, rollout);
   const plan = planSet(snapshot, deps.policy);
-  if (plan.change !== undefined) deps.tell.planned(owned.name, "change", plan.change.because);
-  if (plan.change === undefined) tellTrouble(deps, set.record, set.record);
-  if (plan.change !== undefined || isTold) {
+  if (plan.change !== undefined) deps.report.planned(owned.name, "change", plan.change.because);
+  if (plan.change === undefined) raiseTrouble(deps, set.record, set.record);
+  if (plan.change !== undefined || isPublished) {
     const written = await (plan.change === undefined
       ? write(deps, owned, set, set.record)
-      : commit(deps, owned, set, plan.change, roll));
-    if (written === undefined) return { is: "lost" };
-    // Not before it is written: what was decided on what is no longer so would be told, and never be over.
-    tellTrouble(deps, set.record, written.record);
+      : commit(deps, owned, set, plan.change, rollout));
+    if (written === undefined) return { kind: "lost" };
+    // Only after the write: an alert for a decision on an outdated record would never be resolved.
+    raiseTrouble(deps, set.record, written.record);
     beginSteps(deps, owned, { ...snapshot, set: written.record, pods: podsOf(deps, owned, written.record) });
-    return { is: "again" };
+    return { kind: "again" };
   }
-  for (const wait of plan.waits) deps.tell.planned(owned.name, "wait", wait);
+  for (const wait of plan.waits) deps.report.planned(owned.name, "wait", wait);
   beginSteps(deps, owned, snapshot);
   const finished = await finishSteps(deps, owned, set.record);
-  if (finished.lost) return { is: "lost" };
+  if (finished.lost) return { kind: "lost" };
   if (finished.next !== undefined) {
     return change(deps, owned, set, finished.next);
   }
-  // What was begun earlier was not in what was decided on.
-  if (!isResting) return { is: "again" };
+  // The decision did not include the steps that were started earlier.
+  if (!isResting) return { kind: "again" };
   if (plan.waits.length === 0 && isAtRest(snapshot)) owned.doneUnder = set.record.traceparent;
   return rest(deps, owned, set, snapshot, finished);
 }
 
-/** What is to be done when record and pods are as they should be, or wait for something. */
+/** Handles machines, forced deletions and the removal of the record when record and pods match, or wait for something. */
 async function rest(
   deps: PassDeps,
   owned: Owned,
@@ -77,39 +84,39 @@ async function rest(
   const failed = finished.failed || machines.failed;
   const unhealthyAtMs = nextUnhealthyAtMs(owned, healthOf(deps));
   const nextMs = nextAtMs(set.record, snapshot, deps.policy);
-  const atMs = Math.min(finished.atMs, machines.atMs, nextMs, owned.rollAtMs, unhealthyAtMs);
+  const atMs = Math.min(finished.atMs, machines.atMs, nextMs, owned.rolloutAtMs, unhealthyAtMs);
   if (failed) return settled(atMs, failed);
   return (await removeDeleted(deps, owned, set, snapshot)) ?? settled(atMs);
 }
 
-/** Everything that was asked for is there. */
-function isAtRest({ set, roll, pods, templateHash }: SetSnapshot): boolean {
+/** Whether everything that was requested exists. */
+function isAtRest({ set, rollout, pods, templateHash }: SetSnapshot): boolean {
   const isWhole = countHealthy(set, pods, templateHash) === set.placements.length;
-  return roll === undefined && set.transfer === undefined && isWhole;
+  return rollout === undefined && set.transfer === undefined && isWhole;
 }
 
 function healthOf({ now, unhealthyMs }: PassDeps) {
   return { nowMs: now(), unhealthyMs };
 }
 
-async function passMissingRoll(
+async function passMissingRollout(
   deps: PassDeps,
   owned: Owned,
   set: Stored<ReplicaSet>,
-  isTold: boolean,
+  isPublished: boolean,
 ): Promise<Passed> {
-  const next = withMissingRoll(set.record, deps.now());
-  if (next !== set.record || isTold) return change(deps, owned, set, next);
-  tellTrouble(deps, next, next);
+  const next = withMissingRollout(set.record, deps.now());
+  if (next !== set.record || isPublished) return change(deps, owned, set, next);
+  raiseTrouble(deps, next, next);
   return settled();
 }
 
 function settled(atMs = Number.POSITIVE_INFINITY, failed = false): Settled {
-  return { is: "settled", atMs, failed };
+  return { kind: "settled", atMs, failed };
 }
 
-/** When time alone changes what is to be done. */
-function nextAtMs(set: ReplicaSet, { roll, pods, nowMs }: SetSnapshot, policy: SetPolicy): number {
+/** When time alone changes the plan. */
+function nextAtMs(set: ReplicaSet, { rollout, pods, nowMs }: SetSnapshot, policy: SetPolicy): number {
   const { transfer, transferNotBeforeMs, spec } = set;
   const never = Number.POSITIVE_INFINITY;
   const lossEndsAtMs = endOfLossMs(set, policy);
@@ -118,32 +125,37 @@ function nextAtMs(set: ReplicaSet, { roll, pods, nowMs }: SetSnapshot, policy: S
     transfer === undefined || transfer.deadlineMs <= nowMs ? never : transfer.deadlineMs,
     transfer === undefined ? never : nextAvailableAtMs(pods, spec, nowMs),
     transferNotBeforeMs === 0 ? never : transferNotBeforeMs,
-    roll === undefined || roll.delayMs === 0 ? never : roll.lastStepAtMs + roll.delayMs,
+    rollout === undefined || rollout.delayMs === 0 ? never : rollout.lastStepAtMs + rollout.delayMs,
   );
 }
 
 async function change(deps: PassDeps, owned: Owned, set: Stored<ReplicaSet>, next: ReplicaSet): Promise<Passed> {
   const written = await write(deps, owned, set, next);
-  if (written === undefined) return { is: "lost" };
-  tellTrouble(deps, set.record, written.record);
-  return { is: "again" };
+  if (written === undefined) return { kind: "lost" };
+  raiseTrouble(deps, set.record, written.record);
+  return { kind: "again" };
 }
 
-async function readRoll(deps: PassDeps, { roll: id }: ReplicaSet): Promise<Roll | "missing" | undefined> {
+async function readRollout(deps: PassDeps, { rollout: id }: ReplicaSet): Promise<Rollout | "missing" | undefined> {
   if (id === undefined) return undefined;
-  const roll = await deps.rolls.get(id);
-  // How many replicas the set should have stands there, so that nothing is done without it.
-  return roll !== undefined && "record" in roll ? roll.record : "missing";
+  const rollout = await deps.rollouts.get(id);
+  // The update states how many replicas the set should have, so nothing is done without it.
+  return rollout !== undefined && "record" in rollout ? rollout.record : "missing";
 }
 
-async function snapshotOf(deps: PassDeps, owned: Owned, set: ReplicaSet, roll: Roll | undefined): Promise<SetSnapshot> {
-  const ledger = await sightMachines(deps, owned, set);
+async function snapshotOf(
+  deps: PassDeps,
+  owned: Owned,
+  set: ReplicaSet,
+  rollout: Rollout | undefined,
+): Promise<SetSnapshot> {
+  const ledger = await observeMachines(deps, owned, set);
   const nodes = deps.world.nodesFor(set);
   const pods = podsOf(deps, owned, set);
   return {
     nowMs: deps.now(),
     set,
-    roll,
+    rollout,
     nodes,
     unhealthy: nodes === undefined || set.disabled ? [] : findUnhealthy(owned, set, pods, healthOf(deps)),
     taken: deps.world.takenFrom(set),
@@ -155,102 +167,106 @@ async function snapshotOf(deps: PassDeps, owned: Owned, set: ReplicaSet, roll: R
   };
 }
 
-/** The record of a deleted set goes once nothing is left of it, so that whoever finds its pods finds it. */
+/** The record of a deleted set is removed last, so that its pods can always be traced to it. */
 async function removeDeleted(
   deps: PassDeps,
   owned: Owned,
   { record, revision }: Stored<ReplicaSet>,
   { pods }: SetSnapshot,
 ): Promise<Passed | undefined> {
-  const { name, deletion, placements, transfer, machines, nextMachine, roll, outbox } = record;
-  if (deletion === undefined || placements.length > 0 || transfer !== undefined || roll !== undefined) return undefined;
-  const isGivenBack = machines.length === 0 && (nextMachine === 1 || deps.scheduler.machinesOf(name)?.size === 0);
-  if (pods.size > 0 || outbox.length > 0 || !isGivenBack) return undefined;
+  const { name, deletion, placements, transfer, machines, nextMachine, rollout, outbox } = record;
+  if (deletion === undefined || placements.length > 0 || transfer !== undefined || rollout !== undefined)
+    return undefined;
+  const isReleased = machines.length === 0 && (nextMachine === 1 || deps.scheduler.machinesOf(name)?.size === 0);
+  if (pods.size > 0 || outbox.length > 0 || !isReleased) return undefined;
   if ((await deps.pods.list(record)).length > 0) return undefined;
-  if (!owned.isHeld()) return { is: "lost" };
+  if (!owned.isHeld()) return { kind: "lost" };
   await deps.sets.remove(owned.name, revision);
-  tellTrouble(deps, record, { ...record, trouble: undefined });
-  deps.tell.planned(owned.name, "remove-record", "deleted");
-  return { is: "gone" };
+  raiseTrouble(deps, record, { ...record, trouble: undefined });
+  deps.report.planned(owned.name, "remove-record", "deleted");
+  return { kind: "gone" };
 }
 
-/** The rolling update that goes by the set's name is run by the set's owner. Undefined: there is none, or it waits. */
-async function passRoll(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<Passed | undefined> {
-  owned.rollAtMs = Number.POSITIVE_INFINITY;
-  if (deps.world.roll(owned.name) === undefined) return undefined;
-  const found = await deps.rolls.get(owned.name);
+/** The owner of the set runs the rolling update of the set's name. Undefined: none exists, or it waits. */
+async function passRollout(deps: PassDeps, owned: Owned, hasSet: boolean): Promise<Passed | undefined> {
+  owned.rolloutAtMs = Number.POSITIVE_INFINITY;
+  if (deps.world.rollout(owned.name) === undefined) return undefined;
+  const found = await deps.rollouts.get(owned.name);
   if (found === undefined || "unreadable" in found) return undefined;
-  const { record: roll, revision } = found;
-  const own = { key: roll.id, revision };
-  if (roll.fence > owned.fence) return { is: "lost" };
-  if (!owned.isHeld()) return { is: "lost" };
-  if (roll.fence < owned.fence) {
-    await deps.rolls.own({ ...own, next: roll, audits: [] }, owned.fence);
-    return { is: "again" };
+  const { record: rollout, revision } = found;
+  const own = { key: rollout.id, revision };
+  if (rollout.fence > owned.fence) return { kind: "lost" };
+  if (!owned.isHeld()) return { kind: "lost" };
+  if (rollout.fence < owned.fence) {
+    await deps.rollouts.own({ ...own, next: rollout, audits: [] }, owned.fence);
+    return { kind: "again" };
   }
-  if (await publish(deps, owned, roll)) {
-    if (!owned.isHeld()) return { is: "lost" };
-    await deps.rolls.own({ ...own, next: { ...roll, outbox: [] }, audits: [] }, owned.fence);
-    return { is: "again" };
+  if (await publish(deps, owned, rollout)) {
+    if (!owned.isHeld()) return { kind: "lost" };
+    await deps.rollouts.own({ ...own, next: { ...rollout, outbox: [] }, audits: [] }, owned.fence);
+    return { kind: "again" };
   }
-  const [old, fresh] = [await readRolled(deps, roll.oldSet), await readRolled(deps, roll.newSet)];
+  const [old, fresh] = [await readRolloutSet(deps, rollout.oldSet), await readRolloutSet(deps, rollout.newSet)];
   if (old === "unreadable" || fresh === "unreadable") return hasSet ? undefined : settled();
-  owned.rollAtMs = Math.min(...[old, fresh].map((each) => each?.nextAtMs ?? Number.POSITIVE_INFINITY));
+  owned.rolloutAtMs = Math.min(...[old, fresh].map((each) => each?.nextAtMs ?? Number.POSITIVE_INFINITY));
   const blind = [old, fresh].some((each) => each !== undefined && deps.world.nodesFor(each.set) === undefined);
-  const step = planRoll({ nowMs: deps.now(), roll, old, fresh, blind });
+  const step = planRollout({ nowMs: deps.now(), rollout, old, fresh, blind });
   const sets = [old, fresh].flatMap((each) => each?.set ?? []);
-  const trouble = findStuck(owned, roll, step, { ...healthOf(deps), sets });
-  tellRollTrouble(deps, roll, step, trouble);
-  tellGivenUp(deps, roll, step);
-  deps.tell.planned(owned.name, `roll-${step.do}`, step.because);
-  if (step.do === "wait" && (trouble === undefined || trouble.message === roll.trouble?.message)) return undefined;
-  // What is audited of it stands nowhere else: it is kept until that is on its stream.
-  if (step.do === "end" && roll.outbox.length > 0) return hasSet ? undefined : settled(Number.POSITIVE_INFINITY, true);
-  if (step.do === "end" && step.audits.length > 0) {
-    // Before it ends: what is audited of it has no record then that could carry it.
-    const { traceparent } = roll;
-    const outbox = auditsOf(deps, roll.newSet, step.audits, traceparent).map((audit) => onceOf(roll, step, audit));
+  const trouble = findStuck(owned, rollout, step, { ...healthOf(deps), sets });
+  raiseRolloutTrouble(deps, rollout, step, trouble);
+  raiseGivenUp(deps, rollout, step);
+  deps.report.planned(owned.name, `roll-${step.kind}`, step.because);
+  if (step.kind === "wait" && (trouble === undefined || trouble.message === rollout.trouble?.message)) return undefined;
+  // Only the record has its audits: it is kept until they are published.
+  if (step.kind === "end" && rollout.outbox.length > 0)
+    return hasSet ? undefined : settled(Number.POSITIVE_INFINITY, true);
+  if (step.kind === "end" && step.audits.length > 0) {
+    // Before the end: after it, no record can carry the audits.
+    const { traceparent } = rollout;
+    const outbox = auditsOf(deps, rollout.newSet, step.audits, traceparent).map((audit) =>
+      onceOf(rollout, step, audit),
+    );
     if (!(await publish(deps, owned, { outbox, traceparent }))) return hasSet ? undefined : settled(undefined, true);
   }
-  if (!owned.isHeld()) return { is: "lost" };
+  if (!owned.isHeld()) return { kind: "lost" };
   const { because } = step;
-  const traced = { doing: "roll replica sets", set: owned.name, because, under: roll.traceparent };
+  const traced = { doing: "roll replica sets", set: owned.name, because, under: rollout.traceparent };
   await inChange(traced, async (traceparent) => {
-    switch (step.do) {
+    switch (step.kind) {
       case "wait":
-        await deps.rolls.own({ ...own, next: { ...roll, trouble }, audits: [] }, owned.fence);
+        await deps.rollouts.own({ ...own, next: { ...rollout, trouble }, audits: [] }, owned.fence);
         break;
       case "write": {
-        const audits = auditsOf(deps, roll.newSet, step.audits, traceparent);
-        await deps.rolls.own({ ...own, next: { ...step.next, trouble: undefined }, audits }, owned.fence);
+        const audits = auditsOf(deps, rollout.newSet, step.audits, traceparent);
+        await deps.rollouts.own({ ...own, next: { ...step.next, trouble: undefined }, audits }, owned.fence);
         break;
       }
       case "write-set": {
-        const next = { ...step.next, traceparent: roll.traceparent };
-        const rolled = [old, fresh].find((each) => each?.set.name === next.name);
-        const audits = auditsOf(deps, next.name, step.audits, traceparent).map((audit) => onceOf(roll, step, audit));
-        await deps.sets.change({ key: next.name, revision: rolled?.revision ?? 0, next, audits });
+        const next = { ...step.next, traceparent: rollout.traceparent };
+        const rolloutSet = [old, fresh].find((each) => each?.set.name === next.name);
+        const audits = auditsOf(deps, next.name, step.audits, traceparent).map((audit) => onceOf(rollout, step, audit));
+        await deps.sets.change({ key: next.name, revision: rolloutSet?.revision ?? 0, next, audits });
         break;
       }
       case "end":
-        await deps.rolls.remove(roll.id, revision);
-        endGivenUp(deps, roll);
+        await deps.rollouts.remove(rollout.id, revision);
+        resolveGivenUp(deps, rollout);
         break;
     }
   });
-  return { is: "again" };
+  return { kind: "again" };
 }
 
-/** That it was given up is audited once in the trail of a set, however often it is tried to end it: the stream drops what it has. */
-function onceOf({ id, createdAtMs }: Roll, { because }: RollStep, audit: AuditRecord): AuditRecord {
+/** A given up update is audited once in the trail of a set, however often its end is retried: the stream drops duplicates. */
+function onceOf({ id, createdAtMs }: Rollout, { because }: RolloutStep, audit: AuditRecord): AuditRecord {
   if (because === "finished") return audit;
   return { ...audit, id: `${id}-${createdAtMs}-${audit.replicaSet}-given-up` };
 }
 
-async function readRolled(
+async function readRolloutSet(
   deps: PassDeps,
   name: string,
-): Promise<(RolledSet & { readonly revision: number; readonly nextAtMs: number }) | "unreadable" | undefined> {
+): Promise<(RolloutSet & { readonly revision: number; readonly nextAtMs: number }) | "unreadable" | undefined> {
   const found = await deps.sets.get(name);
   if (found === undefined) return undefined;
   if ("unreadable" in found) return "unreadable";

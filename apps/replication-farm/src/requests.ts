@@ -5,40 +5,39 @@ import { traceparentOf } from "@muster/tracing";
 import type { AuditLog } from "./adapters/audit-log.ts";
 import type { Records, Stored } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
-import { buildAudits, byWhom } from "./domain/audit.ts";
+import { buildAudits, clientDetails } from "./domain/audit.ts";
 import { findOverlap } from "./domain/find-overlap.ts";
 import { place } from "./domain/places.ts";
 import {
   MIN_READY_SECONDS,
-  NAME_CHARACTERS_MAX,
+  MAX_NAME_LENGTH,
   NEW_SET,
-  REPLICAS_MAX,
+  MAX_REPLICAS,
   type ReplicaSet,
   type ReplicaSetSpec,
 } from "./domain/replica-set.ts";
 import { mayHaveMachines } from "./domain/plan-machines.ts";
 import { REQUESTED } from "./domain/plan-transfer.ts";
-import type { Roll } from "./domain/roll.ts";
+import type { Rollout } from "./domain/rollout.ts";
 import type { Audit } from "./domain/set-plan.ts";
 import { whyNotFree } from "./node-verdicts.ts";
 
-/** What answering users needs from outside. */
+/** The dependencies of answering users. */
 export type RequestDeps = {
   readonly now: () => number;
   readonly newId: () => string;
-  /** Of the request in hand. */
   readonly sets: Records<ReplicaSet>;
-  readonly rolls: Records<Roll>;
+  readonly rollouts: Records<Rollout>;
   readonly world: Pick<
     World,
     | "sets"
     | "set"
     | "setsOf"
     | "storedSetsOf"
-    | "rolls"
-    | "roll"
-    | "rollsOf"
-    | "nodeSights"
+    | "rollouts"
+    | "rollout"
+    | "rolloutsOf"
+    | "observedNodes"
     | "nodesFor"
     | "occupied"
     | "podsOf"
@@ -48,18 +47,18 @@ export type RequestDeps = {
   readonly auditLog: Pick<AuditLog, "page" | "publish">;
   readonly templateHash: (set: ReplicaSet) => string;
   readonly transferMs: number;
-  /** Rejects with invalid_request when the API server would not take a pod of the set. */
+  /** Rejects with invalid_request when the API server would refuse a pod of the set. */
   readonly check: (set: ReplicaSet) => Promise<void>;
-  /** Names of the pools that there are; undefined: nobody says. */
+  /** The names of all pools; undefined: the ledger does not answer. */
   readonly pools: () => Promise<readonly string[] | undefined>;
-  /** Who owns the set; empty: nobody who is known. */
+  /** The farm that owns the set; empty: unknown. */
   readonly farmOf: (set: string) => string;
 };
 
 export type StoredSet = Stored<ReplicaSet>;
 
-const LABELS_MAX = 64;
-const POOLS_NAMED_MAX = 5;
+const MAX_LABELS = 64;
+const MAX_POOLS_NAMED = 5;
 
 /** Throws invalid_request. */
 export function refuse(field: string, reason: string): never {
@@ -70,9 +69,9 @@ function require(fault: Fault | undefined): void {
   if (fault !== undefined) throwFault(fault);
 }
 
-/** The set as it is stored. Rejects with not_found, and invalid_request when nobody can read it. */
+/** The stored set. Rejects with not_found, and with invalid_request when it is unreadable. */
 export async function requireSet(deps: Pick<RequestDeps, "sets">, name: string): Promise<StoredSet> {
-  require(checkDnsLabel("name", name, NAME_CHARACTERS_MAX));
+  require(checkDnsLabel("name", name, MAX_NAME_LENGTH));
   const found = await deps.sets.get(name);
   return found === undefined
     ? throwFault({ code: "not_found", kind: "replica set", id: name })
@@ -87,7 +86,7 @@ function requireReadable(name: string, found: Found): StoredSet {
 
 type Change = { readonly next: ReplicaSet; readonly audits: readonly Audit[] };
 
-/** Makes a change on the newest record; one that changes nothing is not written. */
+/** Changes the newest record; without a change nothing is written. */
 async function changeSet(
   deps: RequestDeps,
   { name, requestId }: Pick<Named, "name" | "requestId">,
@@ -110,13 +109,13 @@ export type ApplyRequest = {
   readonly spec: ReplicaSetSpec;
   readonly replace: boolean;
   readonly dryRun: boolean;
-  /** Empty: nobody who says so. */
+  /** Empty: anonymous. */
   readonly by: string;
 };
 
 export type Applied = { readonly set: StoredSet; readonly outcome: "CREATED" | "CHANGED" | "UNCHANGED" };
 
-/** Makes the set, or makes it what the spec says. */
+/** Creates the set, or changes it to the spec. */
 export async function apply(deps: RequestDeps, request: ApplyRequest): Promise<Applied> {
   const { name, requestId, replace, dryRun, by } = request;
   const spec = checkSpec(name, request.spec);
@@ -127,7 +126,7 @@ export async function apply(deps: RequestDeps, request: ApplyRequest): Promise<A
   if (isSameSpec(record.spec, spec)) return { set: { record, revision }, outcome: "UNCHANGED" };
   const change = (set: ReplicaSet): Change => ({
     next: { ...set, spec: checkChange(set, spec, replace), generation: set.generation + 1 },
-    audits: [{ eventType: "CHANGED", details: { ...summary(spec), ...byWhom(by) } }],
+    audits: [{ eventType: "CHANGED", details: { ...summary(spec), ...clientDetails(by) } }],
   });
   const { next } = change(record);
   await checkWithCluster(deps, next, record);
@@ -142,24 +141,24 @@ async function create(deps: RequestDeps, request: ApplyRequest, spec: ReplicaSet
   return { set: { record, revision: await deps.sets.create(request.name, record) }, outcome: "CREATED" };
 }
 
-/** A set that was never there, with the audit of its making. */
+/** A new set, with the audit of its creation. */
 export function buildSet(deps: RequestDeps, { name, requestId, by }: Named, spec: ReplicaSetSpec): ReplicaSet {
   const [nowMs, traceparent] = [deps.now(), traceparentOf()];
-  const audit: Audit = { eventType: "CREATED", details: { ...summary(spec), ...byWhom(by) } };
+  const audit: Audit = { eventType: "CREATED", details: { ...summary(spec), ...clientDetails(by) } };
   return {
     ...NEW_SET,
     name,
     uid: deps.newId(),
     spec,
     outbox: buildAudits(name, [audit], { nowMs, traceparent, newId: deps.newId }),
-    createdAtMs: laterThanOthers(deps, spec, nowMs),
+    createdAtMs: creationTime(deps, spec, nowMs),
     requestId,
     traceparent,
   };
 }
 
-/** By their age sets that overlap give way to each other, and clocks of farms are not one: who comes later is younger all the same. */
-function laterThanOthers({ world }: Pick<RequestDeps, "world">, { podId }: ReplicaSetSpec, nowMs: number): number {
+/** Overlapping sets give way by age, and clocks of farms differ: a later set is always younger. */
+function creationTime({ world }: Pick<RequestDeps, "world">, { podId }: ReplicaSetSpec, nowMs: number): number {
   return Math.max(nowMs, ...world.setsOf(podId).map(({ createdAtMs }) => createdAtMs + 1));
 }
 
@@ -168,26 +167,26 @@ function summary({ podId, nodeSelector, pool, replicasDesired, allocationStrateg
     pod_id: podId,
     ...(pool === undefined ? { node_selector: nodeSelector } : { pool }),
     ...(daemon ? { daemon } : { replicas_desired: replicasDesired }),
-    // By the word of the documents.
+    // The word in the documents.
     allocation_strategy: allocationStrategy === "static" ? "Static" : "Dynamic",
   };
 }
 
-/** The spec with its template in one form, so that other white space is no other template. */
+/** The spec with a normalised template, so that white space makes no difference. */
 export function checkSpec(name: string, spec: ReplicaSetSpec): ReplicaSetSpec {
   const { podId, pool, labels, template, minReadySeconds } = spec;
-  require(checkDnsLabel("name", name, NAME_CHARACTERS_MAX));
+  require(checkDnsLabel("name", name, MAX_NAME_LENGTH));
   require(checkDnsLabel("spec.pod_id", podId));
   if (pool !== undefined) checkPool(name, pool, spec);
   checkReplicas("spec.replicas_desired", spec.replicasDesired);
   if (minReadySeconds > MIN_READY_SECONDS.max)
     refuse("spec.min_ready_seconds", `${minReadySeconds} is more than ${MIN_READY_SECONDS.max}`);
-  if (Object.keys(labels).length > LABELS_MAX) refuse("spec.labels", `has more than ${LABELS_MAX} labels`);
+  if (Object.keys(labels).length > MAX_LABELS) refuse("spec.labels", `has more than ${MAX_LABELS} labels`);
   for (const [key, value] of Object.entries(labels)) {
     require(checkLabelKey("spec.labels", key));
     require(checkLabelValue(`spec.labels.${key}`, value));
   }
-  return { ...spec, template: oneForm(template) };
+  return { ...spec, template: normaliseTemplate(template) };
 }
 
 function checkPool(name: string, pool: string, { daemon, nodeSelector }: ReplicaSetSpec): void {
@@ -195,15 +194,15 @@ function checkPool(name: string, pool: string, { daemon, nodeSelector }: Replica
   if (daemon)
     refuse(
       "spec.daemon",
-      "cannot be with a pool, whose machines are given to a number of replicas; leave one of them out",
+      "cannot be with a pool, whose machines are granted to a number of replicas; leave one of them out",
     );
   if (nodeSelector !== "")
-    refuse("spec.node_selector", `cannot be with a pool: which machines of ${pool} it gets the ledger says`);
+    refuse("spec.node_selector", `cannot be with a pool: the ledger chooses its machines of ${pool}`);
   if (!mayHaveMachines(name))
     refuse("name", `${name} has two hyphens in a row, which a set on machines of a pool cannot`);
 }
 
-export function oneForm(template: string): string {
+export function normaliseTemplate(template: string): string {
   try {
     return JSON.stringify(JSON.parse(template));
   } catch (cause) {
@@ -213,31 +212,31 @@ export function oneForm(template: string): string {
 }
 
 export function checkReplicas(field: string, count: number): void {
-  if (count > REPLICAS_MAX) refuse(field, `${count} is more than ${REPLICAS_MAX}, the most that one set may have`);
+  if (count > MAX_REPLICAS) refuse(field, `${count} is more than ${MAX_REPLICAS}, the most that one set may have`);
 }
 
 function checkChange(set: ReplicaSet, spec: ReplicaSetSpec, replace: boolean): ReplicaSetSpec {
-  const { name, roll, deletion, placements } = set;
+  const { name, rollout, deletion, placements } = set;
   if (deletion !== undefined) refuse("name", `${name} is being deleted; wait until it is gone`);
-  refuseInRoll(set, "changed");
+  refuseInRollout(set, "changed");
   const keeps = (what: string, hint: string): never =>
     refuse(`spec.${what}`, `cannot be changed while ${name} has ${placements.length} replicas: ${hint}`);
-  if (placements.length > 0 && roll === undefined) {
+  if (placements.length > 0 && rollout === undefined) {
     if (spec.podId !== set.spec.podId) keeps("pod_id", "roll it to a new set");
     if (spec.daemon !== set.spec.daemon) keeps("daemon", "scale it to 0 before");
     if (spec.pool !== set.spec.pool) keeps("pool", "roll it to a new set, or scale it to 0 before");
     if (spec.template !== set.spec.template && !replace)
-      keeps("template_json", "roll it to a new set, or ask for `replace` to make the pods anew a few at a time");
+      keeps("template_json", "roll it to a new set, or use `replace` to recreate the pods a few at a time");
   }
   return spec;
 }
 
-function refuseInRoll({ name, roll }: ReplicaSet, what: string): void {
-  if (roll !== undefined)
-    refuse("name", `${name} is in rolling update ${roll} and cannot be ${what} until that has ended`);
+function refuseInRollout({ name, rollout }: ReplicaSet, what: string): void {
+  if (rollout !== undefined)
+    refuse("name", `${name} is in rolling update ${rollout} and cannot be ${what} until that has ended`);
 }
 
-/** What only the cluster and the other sets can tell. */
+/** The checks that need the cluster and other sets. */
 async function checkWithCluster(deps: RequestDeps, next: ReplicaSet, before: ReplicaSet | undefined): Promise<void> {
   if (before?.spec.template !== next.spec.template || before.spec.podId !== next.spec.podId) await deps.check(next);
   if (before?.spec.pool !== next.spec.pool) await refuseUnknownPool(deps, next);
@@ -245,18 +244,18 @@ async function checkWithCluster(deps: RequestDeps, next: ReplicaSet, before: Rep
   const asks = (["podId", "nodeSelector", "pool", "daemon"] as const).some(
     (each) => before?.spec[each] !== next.spec[each],
   );
-  // Who asks for other nodes takes none from anybody, whatever his age. What nodes that were labelled anew have led to is not his doing.
+  // A set that changes its nodes counts as the youngest, whatever its age. An overlap because nodes were relabelled is not its fault.
   await refuseOverlap(deps, asks ? youngest(next) : next);
 }
 
-/** A pool that comes later is as likely a slip in its name. */
+/** An unknown pool is probably a mistake in its name. */
 export async function refuseUnknownPool({ pools }: Pick<RequestDeps, "pools">, { spec: { pool } }: ReplicaSet) {
   const known = pool === undefined ? undefined : await pools();
   if (pool === undefined || known === undefined || known.includes(pool)) return;
-  const named = known.toSorted().slice(0, POOLS_NAMED_MAX).join(", ");
+  const named = known.toSorted().slice(0, MAX_POOLS_NAMED).join(", ");
   refuse(
     "spec.pool",
-    `there is no pool "${pool}": the ledger has ${named}${known.length > POOLS_NAMED_MAX ? ", ..." : ""}`,
+    `there is no pool "${pool}": the ledger has ${named}${known.length > MAX_POOLS_NAMED ? ", ..." : ""}`,
   );
 }
 
@@ -266,7 +265,7 @@ function youngest(set: ReplicaSet): ReplicaSet {
 
 async function refuseOverlap(deps: RequestDeps, set: ReplicaSet): Promise<void> {
   const others = await deps.world.storedSetsOf(set.spec.podId);
-  const overlap = findOverlap(set, others, deps.world.nodeSights() ?? []);
+  const overlap = findOverlap(set, others, deps.world.observedNodes() ?? []);
   if (overlap === undefined) return;
   const { with: older, because, nodes } = overlap;
   const why = {
@@ -276,7 +275,7 @@ async function refuseOverlap(deps: RequestDeps, set: ReplicaSet): Promise<void> 
   }[because];
   refuse(
     "spec.node_selector",
-    `replica set ${older}, which is there already, runs pod id ${set.spec.podId} too and ${why}: both would fight over nodes. Choose other nodes, another pod_id, or disable ${older}`,
+    `replica set ${older}, which exists already, runs pod id ${set.spec.podId} too and ${why}: both would compete for nodes. Choose other nodes, another pod_id, or disable ${older}`,
   );
 }
 
@@ -289,7 +288,7 @@ export function isSameSpec(a: ReplicaSetSpec, b: ReplicaSetSpec): boolean {
 type Named = {
   readonly requestId: string;
   readonly name: string;
-  /** Empty: nobody who says so. */
+  /** Empty: anonymous. */
   readonly by: string;
 };
 
@@ -302,7 +301,7 @@ export function scale(
   checkReplicas("replicas_desired", replicasDesired);
   return changeSet(deps, request, (set) => {
     refuseDeleted(set);
-    refuseInRoll(set, "scaled");
+    refuseInRollout(set, "scaled");
     if (set.spec.daemon) refuse("name", `${set.name} has a pod on each eligible node, and no number of replicas`);
     const { replicasDesired: before } = set.spec;
     if (before === replicasDesired) return undefined;
@@ -313,7 +312,7 @@ export function scale(
         expectedRevision: expected,
         actualRevision: before,
       });
-    const details = { pod_id: set.spec.podId, from: before, to: replicasDesired, ...byWhom(by) };
+    const details = { pod_id: set.spec.podId, from: before, to: replicasDesired, ...clientDetails(by) };
     return {
       next: { ...set, spec: { ...set.spec, replicasDesired }, generation: set.generation + 1 },
       audits: [{ eventType: "SCALED", details }],
@@ -330,16 +329,19 @@ export async function enable(deps: RequestDeps, request: Named & { readonly enab
   return changeSet(deps, request, (set) => {
     refuseDeleted(set);
     if (set.disabled === !enabled) return undefined;
-    refuseInRoll(set, enabled ? "enabled" : "disabled");
+    refuseInRollout(set, enabled ? "enabled" : "disabled");
     const eventType = enabled ? "ENABLED" : "DISABLED";
-    const details = { pod_id: set.spec.podId, ...byWhom(by) };
+    const details = { pod_id: set.spec.podId, ...clientDetails(by) };
     return { next: { ...set, disabled: !enabled }, audits: [{ eventType, details }] };
   });
 }
 
 type Removal = Named & { readonly keepPods: boolean; readonly force: boolean };
 
-/** A set with replicas, or in a rolling update, which ends with that, goes only by force; its pods go with it unless they are to be kept. Undefined: its record could not be read, and is gone. */
+/**
+ * A set with replicas, or in a rolling update, which it ends, is deleted only by force; its pods are deleted with it unless they are kept. Undefined: its
+ * record was unreadable, and is removed.
+ */
 export async function remove(deps: RequestDeps, request: Removal): Promise<StoredSet | undefined> {
   const { name, keepPods, force, by } = request;
   const found = await deps.sets.get(name);
@@ -347,31 +349,31 @@ export async function remove(deps: RequestDeps, request: Removal): Promise<Store
   return changeSet(deps, request, (set) => {
     if (set.deletion !== undefined) {
       if (keepPods && !set.deletion.keepPods)
-        refuse("keep_pods", `${set.name} is being deleted with its pods already: what is left of them cannot be kept`);
+        refuse("keep_pods", `${set.name} is being deleted with its pods already: the remaining ones cannot be kept`);
       return undefined;
     }
-    const { placements, name, spec, roll } = set;
-    if (roll !== undefined && !force)
+    const { placements, name, spec, rollout } = set;
+    if (rollout !== undefined && !force)
       refuse(
         "force",
-        `${name} is in rolling update ${roll}: wait until that has ended, or ask for force, which ends it`,
+        `${name} is in rolling update ${rollout}: wait until that has ended, or use force, which ends it`,
       );
     if (keepPods && spec.pool !== undefined)
       refuse(
         "keep_pods",
-        `${name} is on machines of pool ${spec.pool}, which are given back: its pods cannot stay there`,
+        `${name} is on machines of pool ${spec.pool}, which are released: its pods cannot stay there`,
       );
     if (placements.length > 0 && !force)
-      refuse("force", `${name} has replicas, ${placements.length} of them: scale it to 0 before, or ask for force`);
-    const details = { pod_id: set.spec.podId, keep_pods: keepPods, ...byWhom(by) };
+      refuse("force", `${name} has replicas, ${placements.length} of them: scale it to 0 before, or use force`);
+    const details = { pod_id: set.spec.podId, keep_pods: keepPods, ...clientDetails(by) };
     return {
-      next: { ...set, roll: undefined, deletion: { keepPods, atMs: deps.now() } },
+      next: { ...set, rollout: undefined, deletion: { keepPods, atMs: deps.now() } },
       audits: [{ eventType: "DELETED", details }],
     };
   });
 }
 
-/** What the record says can neither be kept nor done, so that it goes at once; its pods and machines then have no set, and are swept away. */
+/** The record cannot be followed, so it is removed immediately; its pods and machines then have no set, and the sweep removes them. */
 async function removeUnreadable(
   deps: RequestDeps,
   { name, keepPods, force, by }: Removal,
@@ -379,14 +381,14 @@ async function removeUnreadable(
 ): Promise<undefined> {
   if (!force) refuse("record", `of ${name} cannot be read: ${unreadable}`);
   if (keepPods) refuse("keep_pods", `the record of ${name} cannot be read: its pods cannot be kept`);
-  const audit: Audit = { eventType: "DELETED", details: { unreadable, ...byWhom(by) } };
+  const audit: Audit = { eventType: "DELETED", details: { unreadable, ...clientDetails(by) } };
   const [nowMs, traceparent] = [deps.now(), traceparentOf()];
-  // Before, because nothing may go without a trace, and there is no record that could carry it.
+  // Before the removal: nothing may be deleted without an audit, and no record can carry it.
   await deps.auditLog.publish(buildAudits(name, [audit], { nowMs, traceparent, newId: deps.newId }));
   await deps.sets.remove(name, revision);
 }
 
-/** Begins to leave a node though it is eligible; for a node of the caller's choice, or of the farm's where that is empty. */
+/** Begins to leave an eligible node, for the given node or, if that is empty, for one of the farm's choice. */
 export function transferNode(
   deps: RequestDeps,
   request: Named & { readonly node: string; readonly newNode: string },
@@ -394,7 +396,7 @@ export function transferNode(
   const { node, newNode, by } = request;
   return changeSet(deps, request, (set) => {
     refuseDeleted(set);
-    refuseInRoll(set, "moved");
+    refuseInRollout(set, "moved");
     const { name, transfer, placements, uid, nextOrdinal, spec } = set;
     if (transfer?.oldNode === node) return undefined;
     if (spec.daemon) refuse("name", `${name} has a pod on each eligible node: make the node ineligible instead`);
@@ -419,7 +421,7 @@ export function transferNode(
       old_node: node,
       new_node: newNode,
       reason: REQUESTED,
-      ...byWhom(by),
+      ...clientDetails(by),
     };
     const templateHash = deps.templateHash(set);
     const placed = newNode === "" ? set : place({ nowMs, templateHash }, set, newNode);
@@ -427,20 +429,20 @@ export function transferNode(
   });
 }
 
-/** A transfer that is under way goes on. */
+/** A transfer in flight continues. */
 export function holdTransfers(
   deps: RequestDeps,
   request: Named & { readonly hold: boolean; readonly because: string },
 ): Promise<StoredSet> {
   const { hold, by, because } = request;
-  if (hold && by === "") refuse("by", "is empty: say who holds transfers back");
+  if (hold && by === "") refuse("by", "is empty: state who holds transfers");
   return changeSet(deps, request, (set) => {
     refuseDeleted(set);
     const { transfersHeld } = set;
     if (hold ? transfersHeld?.by === by && transfersHeld.because === because : transfersHeld === undefined)
       return undefined;
     const eventType = hold ? "TRANSFERS_HELD" : "TRANSFERS_RELEASED";
-    const details = { pod_id: set.spec.podId, ...byWhom(by), ...(hold && { reason: because }) };
+    const details = { pod_id: set.spec.podId, ...clientDetails(by), ...(hold && { reason: because }) };
     const next = { ...set, transfersHeld: hold ? { by, because, atMs: deps.now() } : undefined };
     return { next, audits: [{ eventType, details }] };
   });

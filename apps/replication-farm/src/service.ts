@@ -8,9 +8,9 @@ import type { Config } from "./config.ts";
 import { aboutFarm } from "./farm.ts";
 
 /** Per method; a long poll costs nothing until its own record changes. */
-const REQUESTS_AT_ONCE = 1024;
+const MAX_CONCURRENT_REQUESTS = 1024;
 
-/** Answers users, and owns replica sets for as long as its session lives, until the signal. */
+/** Answers users, and owns replica sets while its session lives, until stopped. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
@@ -18,7 +18,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   await using _served = await serve(bus, FarmService, makeHandlers(deps.requests), {
     version: context.version,
     description: "Pods that are kept on chosen nodes",
-    concurrency: REQUESTS_AT_ONCE,
+    concurrency: MAX_CONCURRENT_REQUESTS,
     onDefect: (method, error) => logger.error({ method, err: error }, "a request failed inside the service"),
   });
   context.readyWhen("world", deps.staleness);

@@ -11,12 +11,12 @@ export type SetPasses = {
   readonly size: number;
   has(name: string): boolean;
   /**
-   * Begins with passes over the set. Resolves when they have ended: told to, because the set is gone, or because it is somebody else's. Rejects with a defect.
+   * Starts passes over the set. Resolves when they have ended: by `release`, because the set is gone, or because another farm owns it. Rejects with a defect.
    */
   own(name: string, fence: number): Promise<void>;
   /** Ends the passes over the set after the one in flight. */
   release(name: string): Promise<void>;
-  /** Something about the sets may have changed: those that are owned get a pass. */
+  /** Wakes the owned sets among these. */
   wake(names: Iterable<string>): void;
   wakeAll(): void;
   /** Ends all passes after those in flight. */
@@ -28,15 +28,15 @@ type OwnedSet = {
   readonly owned: Owned;
   readonly ended: PromiseWithResolvers<void>;
   isReleased: boolean;
-  /** Passes in a row that failed. */
+  /** Failed passes in a row. */
   failures: number;
 };
 
 const RETRY = { firstMs: 200, mostMs: 30_000 };
 
 /**
- * Makes passes over the sets: after each change of what is seen, after each write of its own, and now and then for what no change tells. What fails is tried again
- * with a growing pause, which a change ends. The sets do not wait for each other.
+ * Makes passes over the sets: after each change of the view, after each write of its own, and at each resync. A failed pass is retried with a growing pause,
+ * which a change ends. The sets do not wait for each other.
  */
 export function startPasses(
   deps: PassDeps,
@@ -54,11 +54,12 @@ export function startPasses(
     const set = sets.get(name);
     if (set === undefined) return {};
     try {
-      const passed = set.isReleased ? { is: "lost" as const } : await tryPass(deps, set.owned);
-      if (passed.is === "gone" || passed.is === "lost") await end(set, set.ended.resolve);
+      const passed = set.isReleased ? { kind: "lost" as const } : await tryPass(deps, set.owned);
+      if (passed.kind === "gone" || passed.kind === "lost") await end(set, set.ended.resolve);
       else return nextOf(set, passed, deps.now());
     } catch (error) {
       await end(set, () => set.ended.reject(error));
+      throw error;
     }
     return {};
   };
@@ -104,21 +105,21 @@ export function startPasses(
   };
 }
 
-/** A set that nothing is remembered of yet. */
+/** A set without memory. */
 export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" | "fence" | "isHeld">): Owned {
   return {
     ...newPodsOwned(deps, set),
     refusals: { ...NO_REFUSALS },
     unreadySince: new Map(),
-    rollWait: undefined,
-    rollAtMs: Number.POSITIVE_INFINITY,
+    rolloutWait: undefined,
+    rolloutAtMs: Number.POSITIVE_INFINITY,
     doneUnder: undefined,
   };
 }
 
-function nextOf(set: OwnedSet, passed: Exclude<Passed, { is: "gone" | "lost" }>, nowMs: number): Reconciled {
-  set.failures = passed.is === "settled" && passed.failed ? set.failures + 1 : 0;
-  if (passed.is === "again") return { requeueAfterMs: 0 };
+function nextOf(set: OwnedSet, passed: Exclude<Passed, { kind: "gone" | "lost" }>, nowMs: number): Reconciled {
+  set.failures = passed.kind === "settled" && passed.failed ? set.failures + 1 : 0;
+  if (passed.kind === "again") return { requeueAfterMs: 0 };
   if (passed.failed) return { requeueAfterMs: backoffMs(set.failures, RETRY) };
   return Number.isFinite(passed.atMs) ? { requeueAfterMs: Math.max(0, passed.atMs - nowMs) } : {};
 }
@@ -129,9 +130,9 @@ async function tryPass(deps: PassDeps, owned: Owned): Promise<Passed> {
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined) throw error;
-    // Somebody else wrote first: the next pass decides on that.
-    if (fault.code === "conflict") return { is: "again" };
-    deps.tell.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
-    return { is: "settled", atMs: Number.POSITIVE_INFINITY, failed: true };
+    // Another writer was faster: the next pass decides on its record.
+    if (fault.code === "conflict") return { kind: "again" };
+    deps.report.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
+    return { kind: "settled", atMs: Number.POSITIVE_INFINITY, failed: true };
   }
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { shareReads } from "./share-reads.ts";
 
-it("whoever asks while a reading is under way shares the next one, which begins after all have asked", async () => {
+it("the caller while a reading is under way shares the next one, which begins after all have asked", async () => {
   const reads: PromiseWithResolvers<string>[] = [];
   const ask = shareReads(() => {
     const read = Promise.withResolvers<string>();

@@ -9,9 +9,9 @@ import { podStanding, type OwnedPod } from "./domain/plan-sweep.ts";
 import type { FarmDeps } from "./farm-deps.ts";
 import type { PassDeps } from "./pass-deps.ts";
 
-/** Of the lock of the one farm that sweeps. No set can have this name. */
+/** The lock of the one farm that sweeps. No set can have this name. */
 const SWEEP_LOCK = "_sweep";
-/** What is left over goes at the second sweep: its set may just have been made, or be on its way out with its pods. */
+/** Left over objects are removed at the second sweep: their set may be new, or may be being deleted with them. */
 const GRACE_MS = 0;
 
 /** Removes pods and machines of sets that do not exist; one farm at a time. */
@@ -26,16 +26,16 @@ export async function sweep(deps: FarmDeps, session: Session): Promise<void> {
     } catch (error) {
       const fault = faultOf(error);
       if (fault === undefined) throw error;
-      // What cannot be listed now is met for the first time later.
+      // Objects that cannot be listed now count as new later.
       left[what].clear();
-      logger.warn({ reason: describeFault(fault) }, `looking for ${what} without a set failed`);
+      logger.warn({ reason: describeFault(fault) }, `the sweep of ${what} without a set failed`);
     }
   };
   for (;;) {
     await pause(sweepMs, session.signal);
     if (session.signal.aborted) return;
     const failsafe = pass.failsafe();
-    if (failsafe) pass.tell.planned(SWEEP_LOCK, "wait", "failsafe");
+    if (failsafe) pass.report.planned(SWEEP_LOCK, "wait", "failsafe");
     if (failsafe || (await session.lock(SWEEP_LOCK)) === undefined) {
       left.pods.clear();
       left.machines.clear();
@@ -48,7 +48,10 @@ export async function sweep(deps: FarmDeps, session: Session): Promise<void> {
 
 type OwnSweep<Item extends OwnedObject> = Pick<SweepOptions<Item>, "observe" | "remove" | "report">;
 
-function podSweep({ pods, pass, logger, tellLeftAlone }: FarmDeps, session: Session): OwnSweep<OwnedPod> {
+function podSweep(
+  { pods, pass, logger, reportForeign: tellLeftAlone }: FarmDeps,
+  session: Session,
+): OwnSweep<OwnedPod> {
   return {
     observe: async () => {
       const objects = await pods.list();
@@ -62,9 +65,9 @@ function podSweep({ pods, pass, logger, tellLeftAlone }: FarmDeps, session: Sess
     },
     remove: async (step) => {
       const { pod, uid, set, deleting: force } = step.object;
-      if (!session.isHeld()) return { ...step, do: "suspect" };
+      if (!session.isHeld()) return { ...step, kind: "suspect" };
       logger.warn({ pod, uid, set, force }, "deleting a pod whose set does not exist");
-      pass.tell.planned(set, "delete", step.because);
+      pass.report.planned(set, "delete", step.because);
       await pods.delete(pod, uid, force);
       return step;
     },
@@ -72,7 +75,7 @@ function podSweep({ pods, pass, logger, tellLeftAlone }: FarmDeps, session: Sess
   };
 }
 
-/** Machines go after the pods that are on them. */
+/** Releases machines after the pods on them are gone. */
 function machineSweep(
   { pods, pass, scheduler, logger }: FarmDeps,
   session: Session,
@@ -91,33 +94,33 @@ function machineSweep(
     },
     remove: async (step) => {
       const { set, number, reservation } = step.object;
-      if (!session.isHeld()) return { ...step, do: "suspect" };
+      if (!session.isHeld()) return { ...step, kind: "suspect" };
       logger.warn({ set, number, reservation }, "releasing a machine whose set does not exist");
-      pass.tell.planned(set, "deallocate", step.because);
+      pass.report.planned(set, "deallocate", step.because);
       await scheduler.deallocate({ set, number, reservation });
       return step;
     },
   };
 }
 
-/** A record goes after all that its set has, so that things to be removed, and no record at all, mean that the records were lost: that raises an alert, and nothing is removed. */
+/** A record is removed after all objects of its set. Leftovers without any record therefore mean lost records: that raises an alert, and nothing is removed. */
 async function brakeOn(
   { pass, world }: FarmDeps,
   what: "pods" | "machines",
   steps: readonly SweepStep<OwnedObject>[],
 ): Promise<Brake | undefined> {
   const incidentKey = `no-sets-for-${what}`;
-  const left = steps.filter((step) => step.do !== "keep").length;
+  const left = steps.filter((step) => step.kind !== "keep").length;
   if (left === 0) pass.alerts.resolve(incidentKey);
-  if (!steps.some((step) => step.do === "remove")) return undefined;
+  if (!steps.some((step) => step.kind === "remove")) return undefined;
   const owners = (await isAnyStored(pass, world)) ? 1 : 0;
   const counts = { left, olderThanStore: 0, found: steps.length, owners, owner: "replica set", confirmed: 0 };
   const brake = decideBrake(counts, { mostObjects: Number.POSITIVE_INFINITY, mostPercent: 100 });
   if (brake === undefined) return undefined;
-  pass.tell.planned(SWEEP_LOCK, "wait", incidentKey);
+  pass.report.planned(SWEEP_LOCK, "wait", incidentKey);
   pass.alerts.raise({
     incidentKey,
-    description: `there are ${what} of replica sets, and no replica set: this farm removes none of them until there is one`,
+    description: `${what} of replica sets exist, but no replica set: this farm removes none of them until one exists`,
     urgency: "HIGH",
     details: { found: left },
     replicaSet: "",
@@ -125,7 +128,7 @@ async function brakeOn(
   return brake;
 }
 
-/** What is followed may be behind: one that is stored has to be found there. */
+/** The view may be stale, so a set in it is read from the bucket. */
 async function isAnyStored({ sets }: Pick<PassDeps, "sets">, world: Pick<World, "sets">): Promise<boolean> {
   for (const { name } of world.sets()) if ((await sets.get(name)) !== undefined) return true;
   return false;

@@ -7,7 +7,7 @@ import {
   type Transfer,
 } from "../src/domain/replica-set.ts";
 import { REQUESTED } from "../src/domain/plan-transfer.ts";
-import type { Roll } from "../src/domain/roll.ts";
+import type { Rollout } from "../src/domain/rollout.ts";
 import type { SetPod, SetPolicy, SetSnapshot } from "../src/domain/set-snapshot.ts";
 
 /** Sets, pods and snapshots for tests: well in every respect that is not given. */
@@ -78,7 +78,7 @@ export function aSnapshot(set: ReplicaSet, eligible: readonly string[], rest: Pa
   return {
     nowMs: 1_000_000,
     set,
-    roll: undefined,
+    rollout: undefined,
     nodes: { eligible: new Set(eligible), usable: new Set(eligible), unusable: new Map(), foreign: new Map() },
     taken: new Set(),
     unhealthy: [],
@@ -92,7 +92,7 @@ export function aSnapshot(set: ReplicaSet, eligible: readonly string[], rest: Pa
 }
 
 /** From `web` to `web-2`, of three replicas. */
-export function aRoll(roll: Partial<Roll> = {}): Roll {
+export function aRollout(roll: Partial<Rollout> = {}): Rollout {
   return {
     id: "web-2",
     oldSet: "web",

@@ -8,7 +8,7 @@ const OF_ROLLS = ["ROLL_STUCK"];
 it.each([
   ["what it means", "../../../docs/replica-sets.md", "`", []],
   ["what to do", "../../cli/src/domain/explain-set.ts", '"', OF_ROLLS],
-])("of each trouble it is said %s", (_what, file, quote, missing) => {
+])("describe each trouble: %s", (_what, file, quote, missing) => {
   const text = readFileSync(new URL(file, import.meta.url), "utf8");
   expect(Object.keys(TROUBLES).filter((code) => !text.includes(`${quote}${code}${quote}`))).toEqual(missing);
 });

@@ -49,7 +49,7 @@ describe("a farm that finds nothing to be wanted", { timeout: 180_000 }, () => {
     await until("it has looked often", async () => (await farm.waits(because)) > waited, PATIENT);
   };
 
-  it("removes nothing, and says so", async () => {
+  it("removes nothing, and reports it", async () => {
     await alerted(world, "no-sets");
     await hasLookedOften("failsafe");
     expect((await world.pods("lost")).map(({ metadata }) => metadata?.name).toSorted()).toEqual(["kept-1", "lost-1"]);
@@ -86,7 +86,7 @@ describe("a farm that finds nothing to be wanted", { timeout: 180_000 }, () => {
     expect(ours?.metadata?.labels?.[labels.installation]).toBe(await installationOf(world.bus.connection));
   });
 
-  it("tells of a record that it cannot read, which goes by force alone, and its pods after it", async () => {
+  it("reports a record that it cannot read, which goes by force alone, and its pods after it", async () => {
     const { farms } = world;
     const { unreadable } = await farms.listReplicaSets({});
     expect(unreadable).toMatchObject([{ name: "corrupt" }]);
@@ -102,7 +102,7 @@ describe("a farm that finds nothing to be wanted", { timeout: 180_000 }, () => {
   });
 
   it("gives the nodes of two sets of one pod id that were made at the same moment to one of them", async () => {
-    // As many as one of them wants: beside a third one, whoever placed first could keep what the other has no need of.
+    // As many as one of them wants: with a third one, the first to place could keep a node that the other does not need.
     await Promise.all(["n-0", "n-1"].map((node) => world.label(node, { twin: "yes" })));
     // No request has compared them, as when both were looked at before either was there.
     await store.create("twin-b", { podId: "twin", nodeSelector: "twin", replicasDesired: 2 });
@@ -131,7 +131,7 @@ describe("a farm that finds nothing to be wanted", { timeout: 180_000 }, () => {
     await until("its trouble is over", async () => (await store.set("daemon")).trouble === undefined, PATIENT);
   });
 
-  it("leaves every pod where it is when all records are lost, and says so", async () => {
+  it("leaves every pod where it is when all records are lost, and reports it", async () => {
     // What the tests before have left to be moved or removed is first: a node of it is of another zone now.
     await until(
       "no set has a place that it leaves",

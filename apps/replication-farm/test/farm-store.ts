@@ -11,7 +11,7 @@ import { templateOf, type FarmWorld } from "./farm-world.ts";
 /** What farms write, seen and changed without their help: none of them has to answer. */
 export type FarmStore = {
   readonly sets: Bucket<Readable<ReplicaSet>, ReplicaSet>;
-  /** Throws when there is none, or nobody can read it. */
+  /** Throws when the record is missing or unreadable. */
   set(name: string): Promise<ReplicaSet>;
   /** A set that no farm has seen yet; its pods are of its own name. */
   create(name: string, spec: Partial<ReplicaSet["spec"]>): Promise<void>;

@@ -15,7 +15,7 @@ export const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
 
 export type FarmProcess = {
   readonly pid: number;
-  /** SIGKILL: nothing is said to anybody. */
+  /** SIGKILL: it ends without notice. */
   kill(): Promise<void>;
   /** SIGTERM: what it owns is given up. */
   stop(): Promise<void>;
@@ -31,7 +31,7 @@ export type FarmWorld = AsyncDisposable & {
   /** Of the nodes, in their order. */
   readonly kubelets: AttachedNodes["nodes"];
   startFarm(env?: Readonly<Record<string, string>>): Promise<FarmProcess>;
-  /** The ledger of machines, of which the nodes are pool `n`. */
+  /** The ledger of machines; the nodes are pool `n`. */
   startLedger(): Promise<FarmProcess>;
   /** The one that is there has to be killed before. */
   startWatcher(): Promise<FarmProcess>;
@@ -112,7 +112,7 @@ async function ended(child: ChildProcess, signal: NodeJS.Signals = "SIGKILL"): P
 
 const { ALLOCATION_STRATEGY_DYNAMIC } = muster.farm.v1.AllocationStrategy;
 
-/** A pod that runs until it is told to end, and tells nothing; `version` makes the template another one. */
+/** A pod that runs until it is reported to end, and reports nothing; `version` makes the template another one. */
 export function templateOf(version = "1"): string {
   const container = {
     name: "main",
@@ -179,8 +179,9 @@ export async function alerted({ bus }: FarmWorld, incident: string): Promise<voi
 
 /** The events of the set's trail, the oldest first, once all of them are on their stream. */
 export async function auditsOf({ farms }: FarmWorld, name: string): Promise<(string | null | undefined)[]> {
-  const isTold = async (): Promise<boolean> => (await farms.getReplicaSet({ name })).set?.record?.outbox.length === 0;
-  await until(`all audits of ${name} are published`, isTold);
+  const isPublished = async (): Promise<boolean> =>
+    (await farms.getReplicaSet({ name })).set?.record?.outbox.length === 0;
+  await until(`all audits of ${name} are published`, isPublished);
   return (await farms.listAudit({ name })).records.map(({ eventType }) => eventType);
 }
 

@@ -106,7 +106,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
       return set?.record?.outbox.length === 0;
     });
     const before = await sequences();
-    // Each of these wakes every set, which looks at its nodes anew.
+    // Each of these wakes every set, which looks at its nodes again.
     for (const value of values) {
       await world.label("n-4", { nothing: value });
       await settledAt(world, `witness-${value}`, 1);
@@ -135,11 +135,11 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
     farms = [...farms.filter((each) => each !== owner), await world.startFarm()];
   });
 
-  it.skipIf(skip)("are handed over at once by a farm that is told to stop", async () => {
+  it.skipIf(skip)("are handed over at once by a farm that is asked to stop", async () => {
     const patient = await world.startFarm({ FARM_SESSION_TTL_MS: "600000" });
     const owns = async (farm: FarmProcess) =>
       (await world.farms.listReplicaSets({})).sets.filter((each) => each.farm.includes(`-${farm.pid}-`)).length > 0;
-    // Which farm prefers a set is said by a hash of both names.
+    // A hash of both names decides which farm a set prefers.
     let made = 0;
     await until(
       "the new farm owns a set",
@@ -190,7 +190,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
     );
   });
 
-  it.skipIf(skip)("go with their pods, or leave them to nobody", async () => {
+  it.skipIf(skip)("are deleted with their pods, or leave them without an owner", async () => {
     await labelled("gone", "n-0");
     for (const [name, keepPods] of [
       ["gone", false],
@@ -198,7 +198,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 180_000 }, ({ sk
     ] as const) {
       await apply(name, specOf("gone=yes", 1, { podId: name }));
       await settledAt(world, name, 1);
-      await expect(world.farms.deleteReplicaSet({ requestId: "d", name })).rejects.toThrow(/ask for force/);
+      await expect(world.farms.deleteReplicaSet({ requestId: "d", name })).rejects.toThrow(/use force/);
       await world.farms.deleteReplicaSet({ requestId: "d", name, keepPods, force: true });
       await until(`${name} is gone`, () => isMissing(world.farms.getReplicaSet({ name })));
       expect(await world.pods(name)).toEqual([]);

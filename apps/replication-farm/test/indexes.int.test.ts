@@ -1,7 +1,7 @@
 import { buckets } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { aRoll, aSpec, placedOn } from "./a-set.ts";
+import { aRollout, aSpec, placedOn } from "./a-set.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
 const OTHERS = 200;
@@ -16,12 +16,12 @@ beforeAll(async () => {
     named("web-b", "web"),
     named("old", "rolled"),
     named("new", "other"),
-    { ...named("marked", "marked"), roll: "gone" },
+    { ...named("marked", "marked"), rollout: "gone" },
     ...Array.from({ length: OTHERS }, (_, index) => named(`set-${index}`, `id-${index}`)),
   ];
   for (const set of sets) await world.sets.create(set.name, set);
-  await world.rolls.create("new", aRoll({ id: "new", oldSet: "old", newSet: "new" }));
-  await until("all is seen", () => world.world.sets().length === sets.length && world.world.rolls().length === 1);
+  await world.rollouts.create("new", aRollout({ id: "new", oldSet: "old", newSet: "new" }));
+  await until("all is seen", () => world.world.sets().length === sets.length && world.world.rollouts().length === 1);
 });
 
 afterAll(() => world[Symbol.asyncDispose]());

@@ -7,8 +7,8 @@ import { openBucket, type Bucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { rollCodec, type Readable } from "../src/adapters/messages.ts";
-import { aRoll } from "./a-set.ts";
+import { rolloutCodec, type Readable } from "../src/adapters/messages.ts";
+import { aRollout } from "./a-set.ts";
 import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
 import { farmWorld, templateOf, type FarmProcess, type FarmWorld } from "./farm-world.ts";
 
@@ -90,7 +90,7 @@ describe("farms that are lost", () => {
       if (signal === "SIGSTOP") {
         const seen = follow(store.sets, name);
         process.kill(sleeper.pid, "SIGCONT");
-        await until("it has noticed that it was lost, and begins anew", async () => {
+        await until("it has noticed that it was lost, and starts over", async () => {
           const sessions = await store.sessions(sleeper.pid);
           return sessions.some((each) => !before.includes(each));
         });
@@ -108,7 +108,7 @@ describe("farms that are lost", () => {
   );
 
   it("in the middle of a rolling update (SIGSTOP) leave it to another, and write nothing to it any more", async () => {
-    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rollCodec });
+    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rolloutCodec });
     const read = async () => {
       const found = await rolls.get("is");
       return found !== undefined && "record" in found.value ? { ...found, roll: found.value.record } : undefined;
@@ -125,7 +125,10 @@ describe("farms that are lost", () => {
     await store.create("is", { nodeSelector: "rolled=y", podId: "was", template: templateOf("2") });
     // Its second step is long after the test.
     const counts = { oldDesired: 4, newDesired: 0, target: 4, undoTarget: 4, minimum: 3, delayMs: NEVER_MS };
-    await rolls.create("is", aRoll({ id: "is", oldSet: "was", newSet: "is", phase: "CREATING", fence: 0, ...counts }));
+    await rolls.create(
+      "is",
+      aRollout({ id: "is", oldSet: "was", newSet: "is", phase: "CREATING", fence: 0, ...counts }),
+    );
     await until("an old pod is gone, and the new one is not made", async () => {
       return (await matched("late")) >= 1 && (await world.pods("was")).length === 3;
     });
@@ -141,14 +144,14 @@ describe("farms that are lost", () => {
     const atRest = [(await read())?.roll, ...(await Promise.all(names.map((name) => store.set(name))))];
     const seen = [follow(rolls, "is"), ...names.map((name) => follow(store.sets, name))];
     process.kill(sleeper.pid, "SIGCONT");
-    await until("it has noticed that it was lost, and begins anew", async () => {
+    await until("it has noticed that it was lost, and starts over", async () => {
       const sessions = await store.sessions(sleeper.pid);
       return sessions.some((each) => !before.includes(each));
     });
     expect((await placed()).map(uidsOf)).toEqual(pods);
     expect(await read()).toMatchObject({ roll: { oldDesired: 3, newDesired: 1, phase: "RUNNING" } });
     await api.remove();
-    await until("the update may go on", async () => {
+    await until("the update may continue", async () => {
       const found = await read();
       if (found !== undefined) await rolls.update("is", { ...found.roll, delayMs: 0 }, found.revision);
       return found?.revision;
@@ -167,7 +170,7 @@ describe("farms that are lost", () => {
     await until("all audits are on their stream", async () =>
       (await store.sets.list()).every(({ value }) => "record" in value && value.record.outbox.length === 0),
     );
-    const owner = await until("one of them owns it, and says so", async () => {
+    const owner = await until("one of them owns it, and reports it", async () => {
       const { set } = await world.farms.getReplicaSet({ name: "kept" }, { timeoutMs: 2000 });
       return farms.find(({ pid }) => set?.farm.includes(`-${pid}-`));
     });
@@ -183,7 +186,7 @@ describe("farms that are lost", () => {
     await Promise.all(farms.map((farm) => farm.kill()));
   }, 120_000);
 
-  it("leave their share to the others, who share it anew", async () => {
+  it("leave their share to the others, who share it again", async () => {
     const names = Array.from({ length: 60 }, (_, index) => `shared-${index}`);
     for (const name of names) await store.create(name, { nodeSelector: "nowhere=y" });
     const farms = [await world.startFarm(), await world.startFarm()];

@@ -25,7 +25,7 @@ describe.each(API_SERVERS)("a node that dies, under $title", ({ skip, start }) =
     if (!skip) await world[Symbol.asyncDispose]();
   });
 
-  /** As the node life cycle does after a while; until then nobody knows. */
+  /** As the node life cycle does after a while; until then it is unknown. */
   const die = async (index: number): Promise<void> => {
     await world.kubelets[index]?.die();
     const lastTransitionTime = new Date().toISOString();
@@ -50,7 +50,7 @@ describe.each(API_SERVERS)("a node that dies, under $title", ({ skip, start }) =
     await world.label("n-2", { goes: "yes" });
     await store.create("goes", { nodeSelector: "goes=yes", replicasDesired: 1 });
     await placedAt(world, store, "goes", 1);
-    const own = { [labels.ownerKind]: "replica-set", [labels.owner]: "nobody", [labels.ownerUid]: "u" };
+    const own = { [labels.ownerKind]: "replica-set", [labels.owner]: "missing", [labels.ownerUid]: "u" };
     const { spec } = JSON.parse(templateOf()) as { spec: object };
     const metadata = { name: "orphan", labels: own };
     await world.calls.create(PODS, {

@@ -3,7 +3,7 @@ import type { Bucket } from "@muster/store";
 import type { Readable } from "../src/adapters/messages.ts";
 import { readMachineOwner } from "../src/domain/plan-machines.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
-import type { MachineSight, SetPod } from "../src/domain/set-snapshot.ts";
+import type { MachineState, SetPod } from "../src/domain/set-snapshot.ts";
 
 /** Of the one set that there is. */
 export const SET = "web";
@@ -15,7 +15,7 @@ export type ModelPod = {
   readonly uid: string;
   readonly setUid: string;
   readonly node: string;
-  /** Let go to its node, on which it counts from then on. */
+  /** Confirmed for its node, on which it counts from then on. */
   placed: boolean;
   ready: boolean;
   deleting: boolean;
@@ -30,7 +30,7 @@ export class MachinesModel {
   readonly broken: string[] = [];
   readonly nodes = new Map<string, ModelNode>();
   readonly pods = new Map<string, ModelPod>();
-  /** What the watcher has told last. */
+  /** The last state that the watcher published. */
   seenPods: ReadonlyMap<string, SetPod> = new Map();
   reservations: Reservation[] = [];
   #record: { readonly record: ReplicaSet; readonly revision: number } | undefined;
@@ -68,24 +68,25 @@ export class MachinesModel {
     this.#refuseWhileAway();
     const node = this.reservations.find((each) => each.id === id)?.node;
     for (const pod of this.pods.values())
-      if (pod.placed && pod.node === node) this.broken.push(`${node} is given back with ${pod.name} on it`);
+      if (pod.placed && pod.node === node) this.broken.push(`${node} is released with ${pod.name} on it`);
     this.end(id);
   }
 
-  /** Somebody else's. */
+  /** Another client's. */
   end(id: string): void {
     this.reservations = this.reservations.filter((each) => each.id !== id);
   }
 
   /** The reservations of the set, by the number of the machine. */
-  ownReservations(): Map<number, Exclude<MachineSight, { readonly is: "gone" }>> {
+  ownReservations(): Map<number, Exclude<MachineState, { readonly kind: "gone" }>> {
     this.#refuseWhileAway();
-    const own = new Map<number, Exclude<MachineSight, { readonly is: "gone" }>>();
+    const own = new Map<number, Exclude<MachineState, { readonly kind: "gone" }>>();
     for (const { id: reservation, owner, node } of this.reservations) {
       const number = readMachineOwner(owner)?.number;
       if (number === undefined) continue;
-      if (node === undefined) own.set(number, { is: "waiting", reservation, pool: POOL, because: "POOL_AVAILABILITY" });
-      else own.set(number, { is: "granted", reservation, pool: POOL, node });
+      if (node === undefined)
+        own.set(number, { kind: "waiting", reservation, pool: POOL, because: "POOL_AVAILABILITY" });
+      else own.set(number, { kind: "granted", reservation, pool: POOL, node });
     }
     return own;
   }
@@ -177,7 +178,7 @@ export class MachinesModel {
         }),
       modify: () => Promise.reject(new Error("farms write revisions that they have read")),
       watch: () => {
-        throw new Error("nobody watches this");
+        throw new Error("an unexpected watch");
       },
     };
   }

@@ -26,25 +26,25 @@ const PLAIN = [
 ] as const;
 
 type Plain =
-  | { readonly do: (typeof PLAIN)[number] | "pass" | "passes" }
-  | { readonly do: "scale" | "others"; readonly to: number }
-  | { readonly do: "cordon" | "lose" | "mend"; readonly node: number }
-  | { readonly do: "wait"; readonly ms: number };
+  | { readonly kind: (typeof PLAIN)[number] | "pass" | "passes" }
+  | { readonly kind: "scale" | "others"; readonly to: number }
+  | { readonly kind: "cordon" | "lose" | "mend"; readonly node: number }
+  | { readonly kind: "wait"; readonly ms: number };
 /** A pass that does not end as it began. */
-type Ill = { readonly do: "ill-pass"; readonly fate: Fate; readonly meanwhile: readonly Plain[] };
+type Ill = { readonly kind: "ill-pass"; readonly fate: Fate; readonly meanwhile: readonly Plain[] };
 
 const plain = fc.oneof(
-  { weight: 8, arbitrary: fc.constantFrom("pass", "passes").map((name) => ({ do: name })) },
-  { weight: 8, arbitrary: fc.constantFrom(...PLAIN).map((name) => ({ do: name })) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constantFrom("scale", "others"), to: fc.nat(NODES + 1) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constantFrom("cordon", "lose", "mend"), node: fc.nat(NODES - 1) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("wait"), ms: fc.nat(40_000) }) },
+  { weight: 8, arbitrary: fc.constantFrom("pass", "passes").map((name) => ({ kind: name })) },
+  { weight: 8, arbitrary: fc.constantFrom(...PLAIN).map((name) => ({ kind: name })) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom("scale", "others"), to: fc.nat(NODES + 1) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom("cordon", "lose", "mend"), node: fc.nat(NODES - 1) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("wait"), ms: fc.nat(40_000) }) },
 );
 /** What usually follows, or some of it: without it most runs would be over before a pod is anywhere. */
 const GO_ON = ["grant", "hear", "passes", "watch", "run-nodes", "watch", "passes"] as const;
-const goOn = fc.subarray([...GO_ON]).map((names) => names.map((name) => ({ do: name })));
+const goOn = fc.subarray([...GO_ON]).map((names) => names.map((name) => ({ kind: name })));
 const ill = fc.record({
-  do: fc.constant("ill-pass"),
+  kind: fc.constant("ill-pass"),
   fate: fc.record({ atCall: fc.nat(12), then: fc.constantFrom("dies-before", "dies-after", "sleeps") }),
   meanwhile: fc.array(fc.oneof(plain, goOn), { maxLength: 10, size: "max" }).map((steps) => steps.flat()),
 });
@@ -79,7 +79,7 @@ class Run {
 
   async take(step: Plain | Ill): Promise<void> {
     const { model } = this;
-    switch (step.do) {
+    switch (step.kind) {
       case "pass":
         await this.#farm.pass();
         return;
@@ -108,7 +108,7 @@ class Run {
         return;
       case "away":
       case "back":
-        model.ledgerAway = step.do === "away";
+        model.ledgerAway = step.kind === "away";
         return;
       case "wait":
         model.nowMs += step.ms;
@@ -143,7 +143,7 @@ class Run {
     if (set !== undefined && set.deletion === undefined) this.model.put(change(set));
   }
 
-  #node({ do: what, node: index }: { readonly do: "cordon" | "lose" | "mend"; readonly node: number }): void {
+  #node({ kind: what, node: index }: { readonly kind: "cordon" | "lose" | "mend"; readonly node: number }): void {
     const node = this.model.nodes.get(`n-${index}`);
     if (node === undefined) return;
     if (what === "cordon") node.schedulable = false;
@@ -180,18 +180,18 @@ class Run {
     this.#suspects = { pods: pods.suspects, machines: machines.suspects };
   }
 
-  /** Everything comes back, and nobody changes his mind any more. */
+  /** Everything recovers, and no desired state changes any more. */
   async rest(): Promise<void> {
     const { model } = this;
     model.ledgerAway = false;
-    for (const index of model.nodes.keys()) this.#node({ do: "mend", node: Number(index.slice(2)) });
+    for (const index of model.nodes.keys()) this.#node({ kind: "mend", node: Number(index.slice(2)) });
     this.#farm = this.#next();
     for (let round = 0; round < ROUNDS; round += 1) {
       model.nowMs += ROUND_MS;
       model.grant();
       this.#farm.hear();
       model.watch();
-      await this.take({ do: "passes" });
+      await this.take({ kind: "passes" });
       model.runNodes();
       this.sweep();
     }
@@ -200,7 +200,7 @@ class Run {
 
 async function run(steps: readonly (Plain | Ill | readonly Plain[])[]): Promise<Run> {
   const all = new Run();
-  for (const name of [...GO_ON, ...GO_ON]) await all.take({ do: name });
+  for (const name of [...GO_ON, ...GO_ON]) await all.take({ kind: name });
   for (const each of steps.flat()) await all.take(each);
   return all;
 }
@@ -239,7 +239,7 @@ function sorted<Value extends { readonly owner: string }>(values: readonly Value
 }
 
 describe("machines of a set, whatever happens between any two calls of its farms", () => {
-  it("are at rest exactly those of its record, one a replica, and none is given back under a pod", async () => {
+  it("are at rest exactly those of its record, one a replica, and none is released under a pod", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.oneof(plain, ill, goOn), { minLength: 5, maxLength: 50, size: "max" }),

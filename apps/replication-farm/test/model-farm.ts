@@ -4,7 +4,7 @@ import { newOwned } from "../src/set-passes.ts";
 import { findNodes, readSelector } from "../src/domain/eligible-nodes.ts";
 import { machineOwnerOf } from "../src/domain/plan-machines.ts";
 import type { OwnedPod } from "../src/domain/plan-sweep.ts";
-import type { MachineSight, SetPolicy } from "../src/domain/set-snapshot.ts";
+import type { MachineState, SetPolicy } from "../src/domain/set-snapshot.ts";
 import { passSet } from "../src/pass.ts";
 import type { PassDeps } from "../src/pass-deps.ts";
 import { SET, type MachinesModel } from "./machines-model.ts";
@@ -47,7 +47,7 @@ export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Pro
     if (fate.then === "dies-after") await effect();
     throw new Death();
   };
-  const known: { machines: Map<number, MachineSight> | undefined } = { machines: undefined };
+  const known: { machines: Map<number, MachineState> | undefined } = { machines: undefined };
   const deps = depsOf(model, call, known);
   const owned = newOwned(deps, { name: SET, fence, isHeld: () => !life.dead });
   return {
@@ -58,7 +58,7 @@ export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Pro
     pass: async (fate) => {
       Object.assign(life, { calls: 0, fate });
       try {
-        return (await passSet(deps, owned)).is === "again";
+        return (await passSet(deps, owned)).kind === "again";
       } catch (error) {
         if (!(error instanceof Death) && faultOf(error) === undefined) throw error;
         return false;
@@ -74,7 +74,7 @@ type Call = <Value>(effect: () => Value | Promise<Value>) => Promise<Value>;
 function depsOf(
   model: MachinesModel,
   call: Call,
-  known: { machines: Map<number, MachineSight> | undefined },
+  known: { machines: Map<number, MachineState> | undefined },
 ): PassDeps {
   const bucket = model.bucket();
   const sets = makeRecords({
@@ -91,7 +91,7 @@ function depsOf(
     now: () => model.nowMs,
     newId: () => model.newId(),
     sets,
-    rolls,
+    rollouts: rolls,
     world: worldOf(model),
     auditLog: { publish: () => call(() => undefined) },
     pods: podsOf(model, call),
@@ -102,7 +102,7 @@ function depsOf(
     force: { nodeLostMs: NODE_LOST_MS },
     unhealthyMs: 3_600_000,
     alerts: { raise: () => undefined, resolve: () => undefined },
-    tell: { planned: () => undefined, failed: () => undefined },
+    report: { planned: () => undefined, failed: () => undefined },
   };
 }
 
@@ -118,13 +118,13 @@ function worldOf(model: MachinesModel): PassDeps["world"] {
     occupied: () => new Map([...model.seenPods.values()].map(({ node, name }) => [node, name])),
     takenFrom: () => new Set(),
     contestFor: () => ({ nodes: new Map(), yields: new Set() }),
-    roll: () => undefined,
+    rollout: () => undefined,
   };
 }
 
 function podsOf(model: MachinesModel, call: Call): PassDeps["pods"] {
   return {
-    make: ({ name, uid }, { node, ordinal }) =>
+    create: ({ name, uid }, { node, ordinal }) =>
       call(() => {
         const pod = model.makePod(`${name}-${ordinal}`, node, uid);
         return pod.setUid === uid ? { kind: "made", uid: pod.uid, confirmed: pod.placed } : { kind: "name-taken" };
@@ -152,9 +152,9 @@ export function livePods(model: MachinesModel): OwnedPod[] {
 function schedulerOf(
   model: MachinesModel,
   call: Call,
-  known: { machines: Map<number, MachineSight> | undefined },
+  known: { machines: Map<number, MachineState> | undefined },
 ): PassDeps["scheduler"] {
-  const learn = (number: number): MachineSight | undefined => {
+  const learn = (number: number): MachineState | undefined => {
     const sight = model.ownReservations().get(number);
     if (sight !== undefined) known.machines?.set(number, sight);
     return sight;

@@ -42,7 +42,7 @@ describe("a farm", () => {
   const countDeletes = () =>
     api.inject({ id: "deletes", match: { verbs: ["delete"], resources: ["pods"] }, fault: { do: "delay", ms: 1 } });
 
-  it("without NATS leaves all pods alone, and goes on when it is back", async () => {
+  it("without NATS leaves all pods alone, and continues when it is back", async () => {
     const before = uidsOf(await placedAt(world, store, "web", 2));
     await countDeletes();
     const [{ metadata } = {}] = await world.pods("web");
@@ -67,7 +67,7 @@ describe("a farm", () => {
     const marks = await openBucket(world.bus.connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
     const mark = await marks.get(bucketKeys.nodesComplete);
     await marks.update(bucketKeys.nodesComplete, { atMs: 1 }, mark?.revision ?? 0);
-    // As if it had begun to tell of its nodes, and had not come to these.
+    // As if it had begun to report its nodes, and had not come to these.
     for (const { key, revision } of await nodes.list())
       if (key !== bucketKeys.nodesComplete) await nodes.delete(key, revision);
     await store.change("web", (set) => ({ ...set, spec: { ...set.spec, replicasDesired: 1 } }));

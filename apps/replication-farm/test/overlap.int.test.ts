@@ -12,13 +12,13 @@ let deps: RequestDeps;
 
 beforeAll(async () => {
   world = await passWorld();
-  const { sets, rolls } = world;
+  const { sets, rollouts: rolls } = world;
   deps = {
     // Of a farm whose clock is behind.
     now: () => SET_MADE_AT_MS - 1000,
     newId: () => crypto.randomUUID(),
     sets,
-    rolls,
+    rollouts: rolls,
     world: world.world,
     auditLog: { page: () => Promise.resolve({ items: [], before: undefined }), publish: () => Promise.resolve() },
     templateHash: () => "h1",

@@ -12,7 +12,7 @@ const json = {
   decode: (bytes: Uint8Array): unknown => JSON.parse(new TextDecoder().decode(bytes)),
 };
 
-/** A farm to which only what it hears tells anything: no look of it is for a time that has passed. */
+/** A farm to which only what it hears reports anything: no look of it is for a time that has passed. */
 function farmOf({ deps, world }: PassWorld, warn: (text: unknown) => void = () => undefined): Farm {
   return makeFarm({
     pass: deps,
@@ -26,7 +26,7 @@ function farmOf({ deps, world }: PassWorld, warn: (text: unknown) => void = () =
     logger: { info: () => undefined, error: () => undefined, warn: (_about: unknown, text?: string) => warn(text) },
     resyncMs: NEVER_MS,
     sweepMs: NEVER_MS,
-    tellLeftAlone: () => undefined,
+    reportForeign: () => undefined,
   });
 }
 
@@ -45,7 +45,7 @@ const live: ReturnType<Session["view"]>["sessions"] = new Map([
   ["ours", { id: "ours", holder: "us", about: aboutFarm("") }],
 ]);
 
-it("a farm goes on when a set of somebody else cannot be given up, and says so", async () => {
+it("a farm continues when a set of another owner cannot be given up, and reports it", async () => {
   await using world = await passWorld();
   await world.sets.create("theirs", aSet({ name: "theirs", fence: 9 }));
   await until("the set is seen", () => world.world.sets().length === 1);
@@ -67,7 +67,7 @@ it("a farm goes on when a set of somebody else cannot be given up, and says so",
   await expect(run).resolves.toBeUndefined();
 });
 
-it("a set that becomes free while it is asked for in vain is asked for again at once", async () => {
+it("a set that becomes free during a failing claim is claimed again immediately", async () => {
   await using world = await passWorld();
   await withSets(world, "web");
   const stop = new AbortController();
@@ -123,7 +123,7 @@ it("a set is taken over once its owner has been silent for its time, without any
   expect([...session.view().sessions.keys()]).toEqual(expect.arrayContaining(["early", "late"]));
   const tick = async (ms: number): Promise<void> => {
     nowMs = ms;
-    // Somebody looks at the clock again.
+    // The clock is read again.
     await locks.create(`lock.tick-${ms}`, { holder: "", session: session.id });
   };
   await tick(1000);

@@ -3,12 +3,12 @@ import { bucketKeys, buckets, muster, streams } from "@muster/proto";
 import { openBucket, protoCodec } from "@muster/store";
 import { natsServer, until } from "@muster/testkit";
 import { openAuditLog } from "../src/adapters/audit-log.ts";
-import { rollCodec, setCodec } from "../src/adapters/messages.ts";
+import { rolloutCodec, setCodec } from "../src/adapters/messages.ts";
 import { makeRecords, openRecords, type Records } from "../src/adapters/records.ts";
 import { openWorld, type World } from "../src/adapters/views.ts";
 import { POLICY } from "./a-set.ts";
 import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
-import type { Roll } from "../src/domain/roll.ts";
+import type { Rollout } from "../src/domain/rollout.ts";
 import { newOwned } from "../src/set-passes.ts";
 import { passSet, type Passed } from "../src/pass.ts";
 import type { Owned, PassDeps } from "../src/pass-deps.ts";
@@ -22,7 +22,7 @@ export type PassWorld = AsyncDisposable & {
   readonly connection: NatsBus["connection"];
   readonly world: World;
   readonly sets: Records<ReplicaSet>;
-  readonly rolls: Records<Roll>;
+  readonly rollouts: Records<Rollout>;
   putNode(name: string, state?: Partial<muster.watch.v1.NodeState>): Promise<void>;
   /** The pod of one of the set's places. */
   putPod(set: ReplicaSet, ordinal: number, state?: Partial<muster.watch.v1.PodState>): Promise<void>;
@@ -70,12 +70,12 @@ export async function passWorld(
       return stored.list(filter);
     },
   };
-  const rollBucket = await openRecords(connection, buckets.rolls, rollCodec);
+  const rolloutBucket = await openRecords(connection, buckets.rolls, rolloutCodec);
   const nodes = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodeState) });
   const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodesComplete) });
   const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(wire.PodState) });
   const foreign = { isKnown: () => true, on: () => new Map(), onChange: () => () => undefined, ageMs: () => 0 };
-  const records = { sets: setBucket, rolls: rollBucket };
+  const records = { sets: setBucket, rollouts: rolloutBucket };
   const options = { connection, ...records, foreign, nodesFreshMs: NODES_FRESH_MS, nodeGraceMs: 0 };
   const open = () => openWorld({ ...options, now: Date.now, wallNow, onProblem: () => undefined });
   const world = starting.use(await open());
@@ -86,16 +86,16 @@ export async function passWorld(
     return Promise.resolve();
   };
   const raised: string[] = [];
-  const [sets, rolls] = [makeRecords(setBucket), makeRecords(rollBucket)];
+  const [sets, rollouts] = [makeRecords(setBucket), makeRecords(rolloutBucket)];
   const deps: PassDeps = {
     now: () => startMs,
     newId: () => crypto.randomUUID(),
     sets,
-    rolls,
+    rollouts,
     world,
     auditLog: openAuditLog(bus),
     pods: {
-      make: () => ask().then(() => ({ kind: "refused", message: "nothing is made here" })),
+      create: () => ask().then(() => ({ kind: "refused", message: "nothing is made here" })),
       confirm: ask,
       delete: ask,
       abandon: ask,
@@ -115,7 +115,7 @@ export async function passWorld(
     force: { nodeLostMs: 3_600_000 },
     unhealthyMs: 3_600_000,
     alerts: { raise: ({ incidentKey }) => void raised.push(incidentKey), resolve: () => undefined },
-    tell: { planned: () => undefined, failed: () => void ask() },
+    report: { planned: () => undefined, failed: () => void ask() },
     ...others,
   };
   const owned = new Map<string, Owned>();
@@ -129,7 +129,7 @@ export async function passWorld(
     openAnother: open,
     world,
     sets,
-    rolls,
+    rollouts,
     putNode: async (name, state = {}) => {
       await nodes.create(name, new wire.NodeState({ name, uid: name, ready: true, schedulable: true, ...state }));
     },
@@ -138,12 +138,12 @@ export async function passWorld(
       const node = set.placements.find((place) => place.ordinal === ordinal)?.node ?? "";
       const health = muster.health.v1.Health.HEALTH_READY;
       const owner = { kind: "replica-set", id: set.name };
-      const told = { owner, component: set.spec.podId, pod, uid: pod, node, health, ...state };
-      await podStates.create(`replica-set.${set.name}.${pod}`, new wire.PodState(told));
+      const podState = { owner, component: set.spec.podId, pod, uid: pod, node, health, ...state };
+      await podStates.create(`replica-set.${set.name}.${pod}`, new wire.PodState(podState));
     },
     complete: async () => {
       await marks.create(bucketKeys.nodesComplete, new wire.NodesComplete({ atMs: Date.now() }));
-      await until("the nodes are known", () => world.nodeSights() !== undefined);
+      await until("the nodes are known", () => world.observedNodes() !== undefined);
     },
     pass: (name) => {
       const owner = owned.get(name) ?? newOwned(deps, { name, fence: FENCE, isHeld: () => true });

@@ -9,13 +9,13 @@ const GROUP = 5;
 const STEPS_AT_ONCE = 32;
 const NODES = Array.from({ length: 40 }, (_, index) => `n-${String(index).padStart(2, "0")}`);
 
-/** An API server that makes no pod until it is told to. */
+/** An API server that makes no pod until it is reported to. */
 function slowServer() {
   const open = Promise.withResolvers<undefined>();
   const [begun, confirmed, deleted]: [string[], string[], string[]] = [[], [], []];
   let [underWay, mostAtOnce] = [0, 0];
   const pods: Partial<PassDeps["pods"]> = {
-    make: async (set, { ordinal }) => {
+    create: async (set, { ordinal }) => {
       const pod = podNameOf(set.name, ordinal);
       begun.push(pod);
       underWay += 1;
@@ -33,7 +33,7 @@ function slowServer() {
 async function withSet(world: PassWorld, replicasDesired: number): Promise<void> {
   for (const node of NODES) await world.putNode(node);
   await world.complete();
-  await until("all nodes are known", () => world.world.nodeSights()?.length === NODES.length);
+  await until("all nodes are known", () => world.world.observedNodes()?.length === NODES.length);
   const spec = aSpec({ nodeSelector: "", replicasDesired });
   await world.sets.create("web", aSet({ name: "web", spec, fence: 1 }));
 }
@@ -45,15 +45,15 @@ async function read(world: PassWorld): Promise<{ readonly record: ReplicaSet; re
 }
 
 async function passUntilRest(world: PassWorld): Promise<void> {
-  while ((await world.pass("web")).is === "again");
+  while ((await world.pass("web")).kind === "again");
 }
 
-it("pods are made while the next group is placed, so many at once", async () => {
+it("pods are made while the next group is placed, so many immediately", async () => {
   const server = slowServer();
   await using world = await passWorld(server.pods);
   await withSet(world, NODES.length);
   for (let placed = GROUP; placed <= NODES.length; placed += GROUP) {
-    expect(await world.pass("web")).toEqual({ is: "again" });
+    expect(await world.pass("web")).toEqual({ kind: "again" });
     expect((await read(world)).record.placements).toHaveLength(placed);
     expect(server.begun).toHaveLength(Math.min(placed, STEPS_AT_ONCE));
   }

@@ -101,7 +101,7 @@ describe("replica sets on machines of a pool", () => {
 
   afterEach(() => untilFree(NODES));
 
-  it("are on what the ledger grants, one reservation a replica, and give back what they leave", async () => {
+  it("are on what the ledger grants, one reservation a replica, and release what they leave", async () => {
     await apply("web", 2);
     const set = await settledAt(world, "web", 2);
     expect(await nodesHeld()).toEqual(nodesOf(set));
@@ -131,14 +131,14 @@ describe("replica sets on machines of a pool", () => {
       },
       PATIENT,
     );
-    await until("the old machine is given back", async () => !(await nodesHeld()).includes(old), PATIENT);
+    await until("the old machine is released", async () => !(await nodesHeld()).includes(old), PATIENT);
     const { records } = await world.farms.listAudit({ name: "moves" }, { timeoutMs: 10_000 });
     expect(records.filter(({ eventType }) => eventType === "NODE_TRANSFER_COMPLETION")).toHaveLength(1);
     await cordon(old, false);
     await remove("moves");
   });
 
-  it("say that they wait for a machine, and take it when it is given back, whoever owns them then", async () => {
+  it("say that they wait for a machine, and take it when it is released, whichever farm owns them then", async () => {
     await reserveForJob("busy", NODES - 1);
     await apply("waits", 2);
     const waiting = await until(
@@ -162,7 +162,7 @@ describe("replica sets on machines of a pool", () => {
     await remove("waits");
   });
 
-  it("stay as they are while the ledger is away, say so, and go on when it is back", async () => {
+  it("stay as they are while the ledger is away, say so, and continue when it is back", async () => {
     await apply("blind", 1);
     await settledAt(world, "blind", 1);
     await ledgerProcess.kill();
@@ -178,13 +178,13 @@ describe("replica sets on machines of a pool", () => {
     await remove("blind");
   });
 
-  it("are told what the ledger refuses, and refused what the ledger cannot give", async () => {
+  it("show what the ledger refuses, and are refused what the ledger cannot grant", async () => {
     await expect(apply("nowhere", 1, { pool: "none" })).rejects.toThrow(/there is no pool "none"/);
     // As a pool that was there when the set was applied.
     const sets = makeRecords(await openRecords(world.bus.connection, buckets.replicaSets, setCodec));
     const spec = aSpec({ podId: "nowhere", pool: "none", nodeSelector: "", replicasDesired: 1 });
     await sets.create("nowhere", aSet({ name: "nowhere", spec, fence: 0 }));
-    const told = await until(
+    const shown = await until(
       "it says why",
       async () => {
         const found = await record("nowhere");
@@ -192,7 +192,7 @@ describe("replica sets on machines of a pool", () => {
       },
       PATIENT,
     );
-    expect(told.trouble?.message).toContain("none");
+    expect(shown.trouble?.message).toContain("none");
     await remove("nowhere");
     await expect(apply("each", 1, { daemon: true })).rejects.toThrow(/spec.daemon/);
     await expect(apply("chosen", 1, { nodeSelector: "disk=ssd" })).rejects.toThrow(/spec.node_selector/);
@@ -243,7 +243,7 @@ describe("replica sets on machines of a pool", () => {
     for (const id of ["ghost--7", "not-a-part"])
       await ledger.reserve({ requestId: id, owner: { kind: "replica-set", id }, needs });
     await until(
-      "the ghost's machine is given back",
+      "the ghost's machine is released",
       async () => !(await reserved()).some(({ id }) => id === "ghost--7"),
       PATIENT,
     );

@@ -1,9 +1,9 @@
 import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aPlacement, aRoll, aSet, aSpec, aTransfer, placedOn } from "./a-set.ts";
+import { aPlacement, aRollout, aSet, aSpec, aTransfer, placedOn } from "./a-set.ts";
 import type { ReplicaSet, TroubleCode } from "../src/domain/replica-set.ts";
-import type { Roll } from "../src/domain/roll.ts";
+import type { Rollout } from "../src/domain/rollout.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
 const { HEALTH_NOT_READY } = muster.health.v1.Health;
@@ -67,15 +67,15 @@ const STATES: readonly AtRest[] = [
     set: named("deleted", aSet({ ...placedOn(["n1"]), placements: [], deletion: { keepPods: false, atMs: 1 } })),
     deleting: [1],
   },
-  { set: named("roll-old", placedOn(["n1", "n2"], { roll: "roll-new" }), { podId: "rolled" }) },
-  { set: named("roll-new", placedOn(["n3"], { roll: "roll-new" }), { podId: "rolled" }), unready: [1] },
-  { set: named("paused-old", placedOn(["n1", "n2"], { roll: "paused-new" }), { podId: "paused" }) },
-  { set: named("paused-new", placedOn(["n3"], { roll: "paused-new" }), { podId: "paused" }) },
+  { set: named("roll-old", placedOn(["n1", "n2"], { rollout: "roll-new" }), { podId: "rolled" }) },
+  { set: named("roll-new", placedOn(["n3"], { rollout: "roll-new" }), { podId: "rolled" }), unready: [1] },
+  { set: named("paused-old", placedOn(["n1", "n2"], { rollout: "paused-new" }), { podId: "paused" }) },
+  { set: named("paused-new", placedOn(["n3"], { rollout: "paused-new" }), { podId: "paused" }) },
 ];
 
-const ROLLS: readonly Roll[] = [
-  aRoll({ id: "roll-new", oldSet: "roll-old", newSet: "roll-new", oldDesired: 2, newDesired: 1, minimum: 2 }),
-  aRoll({
+const ROLLS: readonly Rollout[] = [
+  aRollout({ id: "roll-new", oldSet: "roll-old", newSet: "roll-new", oldDesired: 2, newDesired: 1, minimum: 2 }),
+  aRollout({
     id: "paused-new",
     oldSet: "paused-old",
     newSet: "paused-new",
@@ -85,14 +85,14 @@ const ROLLS: readonly Roll[] = [
   }),
 ];
 
-/** Three places of an earlier template, and a whole group that has just been made anew. */
+/** Three places of an earlier template, and a whole group that has just been recreated. */
 function renewing() {
   const earlier = NODES.map((node, index) => aPlacement(node, index + 1, "h0"));
-  const anew = ["m1", "m2", "m3", "m4", "m5"].map((node, index) => aPlacement(node, index + 4));
-  return [...anew, ...earlier];
+  const renewed = ["m1", "m2", "m3", "m4", "m5"].map((node, index) => aPlacement(node, index + 4));
+  return [...renewed, ...earlier];
 }
 
-it("sets at rest, in whatever state, are passed over without a write, a pod, an audit or an event, and tell what they lack", async () => {
+it("sets at rest, in whatever state, are passed over without a write, a pod, an audit or an event, and show what they lack", async () => {
   await using world = await passWorld();
   await fill(world);
   await settle(world);
@@ -107,13 +107,13 @@ it("sets at rest, in whatever state, are passed over without a write, a pod, an 
     }
   }
   const before = await world.writes();
-  const told = world.raised("too_few_nodes_short");
+  const raised = world.raised("too_few_nodes_short");
   for (let pass = 0; pass < PASSES; pass += 1)
     for (const { set } of STATES)
-      expect(await world.pass(set.name), set.name).toMatchObject({ is: "settled", failed: false });
+      expect(await world.pass(set.name), set.name).toMatchObject({ kind: "settled", failed: false });
   expect((await world.writes()) - before).toBe(0);
-  // Who raises alerts knows when each was told last.
-  expect(world.raised("too_few_nodes_short") - told).toBe(PASSES);
+  // The alerts remember when each was last published.
+  expect(world.raised("too_few_nodes_short") - raised).toBe(PASSES);
 });
 
 async function fill(world: PassWorld): Promise<void> {
@@ -121,7 +121,7 @@ async function fill(world: PassWorld): Promise<void> {
     await world.putNode(node, node.startsWith("n") ? { labels: { n: "yes" } } : {});
   await world.putNode("tainted", { labels: { n: "yes" }, schedulable: false });
   await world.complete();
-  for (const roll of ROLLS) await world.rolls.create(roll.id, roll);
+  for (const roll of ROLLS) await world.rollouts.create(roll.id, roll);
   for (const { set, unready = [], missing = [], deleting = [] } of STATES) {
     await world.sets.create(set.name, set);
     for (const { ordinal } of set.placements) {
@@ -138,7 +138,7 @@ async function fill(world: PassWorld): Promise<void> {
     );
     return (
       world.world.sets().length === STATES.length &&
-      world.world.rolls().length === ROLLS.length &&
+      world.world.rollouts().length === ROLLS.length &&
       pods.length === wanted
     );
   });
@@ -147,5 +147,5 @@ async function fill(world: PassWorld): Promise<void> {
 /** Troubles are noted, and whatever else there is to be done once. */
 async function settle(world: PassWorld): Promise<void> {
   for (const { set } of STATES)
-    await until(`${set.name} is settled`, async () => (await world.pass(set.name)).is === "settled");
+    await until(`${set.name} is settled`, async () => (await world.pass(set.name)).kind === "settled");
 }

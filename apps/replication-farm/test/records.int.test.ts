@@ -7,7 +7,7 @@ import { openAuditLog } from "../src/adapters/audit-log.ts";
 import { setCodec } from "../src/adapters/messages.ts";
 import { makeRecords, openRecords, type Records } from "../src/adapters/records.ts";
 import { aSet } from "./a-set.ts";
-import { buildAudits, OUTBOX_MAX } from "../src/domain/audit.ts";
+import { buildAudits, MAX_OUTBOX } from "../src/domain/audit.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 
 const retarget = { eventType: "REPLICATION_CONTROLLER_RETARGET", details: { nodes: ["n1"] } } as const;
@@ -50,9 +50,9 @@ describe("records", () => {
   it("a change and its audits are one write, and beyond the limit of the outbox nothing changes", async () => {
     const next = aSet({ name: "full" });
     const revision = await records.create("full", next);
-    const full = await records.change({ key: "full", revision, next, audits: audits("full", OUTBOX_MAX) });
+    const full = await records.change({ key: "full", revision, next, audits: audits("full", MAX_OUTBOX) });
     const more = { key: "full", revision: full.revision, next: full.record, audits: audits("full", 1) };
-    await expect(records.change(more)).rejects.toMatchObject({ fault: { code: "limit_exceeded", limit: OUTBOX_MAX } });
+    await expect(records.change(more)).rejects.toMatchObject({ fault: { code: "limit_exceeded", limit: MAX_OUTBOX } });
     expect(await records.get("full")).toMatchObject({ revision: full.revision });
   });
 
@@ -67,7 +67,7 @@ describe("records", () => {
     expect(await records.get("missing")).toBeUndefined();
   });
 
-  it("an audit that is published twice is there once, and the newest are told the oldest first", async () => {
+  it("an audit that is published twice exists once, and the newest are listed oldest first", async () => {
     const log = openAuditLog(bus);
     const written = audits("audited", 3);
     await log.publish(written);

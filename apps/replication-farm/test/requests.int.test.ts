@@ -62,7 +62,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     await settledOn("held", "n-0");
     await settledOn("witness", "n-0");
     const hold = { requestId: "h1", name: "held", hold: true, by: "ann", because: "the disk is copied" };
-    await expect(farms.holdTransfers({ ...hold, by: "" })).rejects.toThrow(/say who/);
+    await expect(farms.holdTransfers({ ...hold, by: "" })).rejects.toThrow(/state who/);
     const { set } = await farms.holdTransfers(hold);
     expect(set?.record?.transfersHeld).toMatchObject({ by: "ann", because: "the disk is copied" });
     expect((await farms.holdTransfers({ ...hold, requestId: "h2" })).set?.record?.requestId).toBe("h1");
@@ -81,38 +81,35 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     await settledOn("held", "n-1");
   });
 
-  it.skipIf(skip)(
-    "a node is left when somebody asks for it, to the first that is free or to the one named",
-    async () => {
-      await labelled("asked", "n-0", "n-1", "n-2");
-      await apply("asked", specOf("asked=yes", 1));
-      await settledOn("asked", "n-0");
-      const [before] = await world.pods("asked");
-      await farms.transferNode({ requestId: "t1", name: "asked", node: "n-0" });
-      await settledOn("asked", "n-1");
-      await farms.transferNode({ requestId: "t2", name: "asked", node: "n-1", newNode: "n-2" });
-      await settledOn("asked", "n-2");
-      await until("one pod is left", async () => (await world.pods("asked")).length === 1, PATIENT);
-      expect((await world.pods("asked"))[0]?.metadata?.uid).not.toBe(before?.metadata?.uid);
-      expect(await audits("asked")).toContain("NODE_TRANSFER_START");
-      const { records } = await farms.listAudit({ name: "asked" });
-      const moves = records
-        .filter(({ eventType }) => eventType === "NODE_TRANSFER_COMPLETION")
-        .map(({ eventDetails }) => JSON.parse(eventDetails) as object);
-      expect(moves).toMatchObject([
-        { old_node: "n-0", new_node: "n-1" },
-        { old_node: "n-1", new_node: "n-2" },
-      ]);
+  it.skipIf(skip)("a node is left when a user requests it, to the first that is free or to the one named", async () => {
+    await labelled("asked", "n-0", "n-1", "n-2");
+    await apply("asked", specOf("asked=yes", 1));
+    await settledOn("asked", "n-0");
+    const [before] = await world.pods("asked");
+    await farms.transferNode({ requestId: "t1", name: "asked", node: "n-0" });
+    await settledOn("asked", "n-1");
+    await farms.transferNode({ requestId: "t2", name: "asked", node: "n-1", newNode: "n-2" });
+    await settledOn("asked", "n-2");
+    await until("one pod is left", async () => (await world.pods("asked")).length === 1, PATIENT);
+    expect((await world.pods("asked"))[0]?.metadata?.uid).not.toBe(before?.metadata?.uid);
+    expect(await audits("asked")).toContain("NODE_TRANSFER_START");
+    const { records } = await farms.listAudit({ name: "asked" });
+    const moves = records
+      .filter(({ eventType }) => eventType === "NODE_TRANSFER_COMPLETION")
+      .map(({ eventDetails }) => JSON.parse(eventDetails) as object);
+    expect(moves).toMatchObject([
+      { old_node: "n-0", new_node: "n-1" },
+      { old_node: "n-1", new_node: "n-2" },
+    ]);
 
-      const ask = { requestId: "t3", name: "asked", node: "n-2" };
-      await expect(farms.transferNode({ ...ask, node: "n-0" })).rejects.toThrow(/"n-0" has no replica of asked/);
-      await expect(farms.transferNode({ ...ask, newNode: "n-3" })).rejects.toThrow(/"n-3" cannot be taken/);
-      await expect(farms.transferNode({ ...ask, newNode: "n-2" })).rejects.toThrow(/"n-2" cannot be taken/);
-      await expect(farms.transferNode({ ...ask, name: "nobody" })).rejects.toThrow(/does not exist/);
-    },
-  );
+    const ask = { requestId: "t3", name: "asked", node: "n-2" };
+    await expect(farms.transferNode({ ...ask, node: "n-0" })).rejects.toThrow(/"n-0" has no replica of asked/);
+    await expect(farms.transferNode({ ...ask, newNode: "n-3" })).rejects.toThrow(/"n-3" cannot be taken/);
+    await expect(farms.transferNode({ ...ask, newNode: "n-2" })).rejects.toThrow(/"n-2" cannot be taken/);
+    await expect(farms.transferNode({ ...ask, name: "missing" })).rejects.toThrow(/does not exist/);
+  });
 
-  it.skipIf(skip)("an update is paused, goes on and is taken back, and nobody else scales its sets", async () => {
+  it.skipIf(skip)("an update is paused, continues and is taken back, and no other owner scales its sets", async () => {
     await labelled("paused", "n-0", "n-1", "n-2");
     await apply("p-old", specOf("paused=yes", 3, { podId: "paused" }));
     await settledAt(world, "p-old", 3);
@@ -127,7 +124,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     await expect(change("c0", "STOP")).rejects.toThrow(/PAUSE, RESUME, UNDO, REDO/);
     expect((await change("c1", "PAUSE")).roll?.record?.phase).toBe(ROLL_PHASE_PAUSED);
     await until(
-      "the update tells where it stands",
+      "the update reports where it stands",
       async () => {
         const { roll: now } = await farms.getRoll({ id: "p-new" });
         return now?.oldCurrent === 2 && now.newCurrent === 1 && now.waitingBecause === "it is paused";
@@ -195,7 +192,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     await Promise.all(["n-0", "n-2"].map((node) => world.label(node, { each: null })));
     // That no node is left is taken for a mistake.
     const stuck = await until(
-      "the set tells its trouble",
+      "the set reports its trouble",
       async () => {
         const { set } = await farms.getReplicaSet({ name: "each" });
         return set?.record?.trouble?.code === "NO_ELIGIBLE_NODES" && set;
@@ -209,27 +206,27 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
   });
 
   it.skipIf(skip)("a changed template is refused where pods run, unless they are to be replaced", async () => {
-    await labelled("anew", "n-0", "n-1");
-    await apply("anew", specOf("anew=yes", 2));
-    await settledOn("anew", "n-0", "n-1");
-    const before = new Set((await world.pods("anew")).map(({ metadata }) => metadata?.uid));
-    const changed = specOf("anew=yes", 2, { templateJson: templateOf("2") });
-    await expect(apply("anew", changed)).rejects.toThrow(/roll it to a new set, or ask for `replace`/);
-    const { set, outcome } = await apply("anew", changed, { replace: true, dryRun: true });
+    await labelled("renewed", "n-0", "n-1");
+    await apply("renewed", specOf("renewed=yes", 2));
+    await settledOn("renewed", "n-0", "n-1");
+    const before = new Set((await world.pods("renewed")).map(({ metadata }) => metadata?.uid));
+    const changed = specOf("renewed=yes", 2, { templateJson: templateOf("2") });
+    await expect(apply("renewed", changed)).rejects.toThrow(/roll it to a new set, or use `replace`/);
+    const { set, outcome } = await apply("renewed", changed, { replace: true, dryRun: true });
     expect(outcome).toBe("CHANGED");
-    expect((await farms.getReplicaSet({ name: "anew" })).set?.revision).toBe(set?.revision);
-    await apply("anew", changed, { replace: true });
+    expect((await farms.getReplicaSet({ name: "renewed" })).set?.revision).toBe(set?.revision);
+    await apply("renewed", changed, { replace: true });
     const versionOf = ({ spec }: V1Pod) => spec?.containers[0]?.env?.find(({ name }) => name === "V")?.value;
     await until(
       "all pods are of the new template",
       async () => {
-        const pods = await world.pods("anew");
+        const pods = await world.pods("renewed");
         return pods.length === 2 && pods.every((pod) => versionOf(pod) === "2" && !before.has(pod.metadata?.uid));
       },
       PATIENT,
     );
-    await settledOn("anew", "n-0", "n-1");
-    expect((await apply("anew", changed)).outcome).toBe("UNCHANGED");
+    await settledOn("renewed", "n-0", "n-1");
+    expect((await apply("renewed", changed)).outcome).toBe("UNCHANGED");
   });
 
   it.skipIf(skip)("a disabled set is left as it is until it is enabled", async () => {
@@ -263,20 +260,20 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     await settledOn("off", "n-0", "n-1");
   });
 
-  it.skipIf(skip)("the audit trail is told in pages from its end", async () => {
-    await apply("told", specOf("told=yes", 0));
+  it.skipIf(skip)("the audit trail is listed in pages from its end", async () => {
+    await apply("listed", specOf("listed=yes", 0));
     // The node selector matches nothing, so that nothing else is done than what is asked.
     for (const [index, enabled] of [false, true, false, true].entries())
-      await farms.enableReplicaSet({ requestId: `e${index}`, name: "told", enabled });
+      await farms.enableReplicaSet({ requestId: `e${index}`, name: "listed", enabled });
     const whole = ["CREATED", "DISABLED", "ENABLED", "DISABLED", "ENABLED"];
-    expect(await audits("told")).toEqual(whole);
-    const newest = await farms.listAudit({ name: "told", limit: 2 });
-    const older = await farms.listAudit({ name: "told", limit: 10, continue: newest.continue });
+    expect(await audits("listed")).toEqual(whole);
+    const newest = await farms.listAudit({ name: "listed", limit: 2 });
+    const older = await farms.listAudit({ name: "listed", limit: 10, continue: newest.continue });
     expect([newest, older].map(({ records }) => records.map(({ eventType }) => eventType))).toEqual([
       whole.slice(3),
       whole.slice(0, 3),
     ]);
     expect(older.continue).toBe("");
-    await expect(farms.listAudit({ name: "told", continue: "x" })).rejects.toThrow(/previous reply/);
+    await expect(farms.listAudit({ name: "listed", continue: "x" })).rejects.toThrow(/previous reply/);
   });
 });

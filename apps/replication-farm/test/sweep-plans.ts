@@ -38,9 +38,9 @@ function memoryOf(suspects: Uids) {
 }
 
 function removed<Item>(steps: readonly SweepStep<Item>[]): readonly Item[] {
-  return steps.flatMap((step) => (step.do === "remove" ? [step.object] : []));
+  return steps.flatMap((step) => (step.kind === "remove" ? [step.object] : []));
 }
 
 function suspectsOf(steps: readonly SweepStep<OwnedObject>[]): Uids {
-  return new Set(steps.flatMap((step) => (step.do === "keep" ? [] : step.object.uid)));
+  return new Set(steps.flatMap((step) => (step.kind === "keep" ? [] : step.object.uid)));
 }

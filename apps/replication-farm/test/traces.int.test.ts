@@ -17,8 +17,8 @@ const ASKED = "4bf92f3577b34da6a3ce929d0e0e4736";
 const TRACEPARENT = `00-${ASKED}-00f067aa0ba902b7-01`;
 /** All there is to do for a set of a test needs fewer passes. */
 const PASSES = 10;
-const TAKES_ALL: Pick<PassDeps["pods"], "make"> = {
-  make: ({ name }, { ordinal }) => Promise.resolve({ kind: "made", uid: podNameOf(name, ordinal), confirmed: true }),
+const TAKES_ALL: Pick<PassDeps["pods"], "create"> = {
+  create: ({ name }, { ordinal }) => Promise.resolve({ kind: "made", uid: podNameOf(name, ordinal), confirmed: true }),
 };
 let collector: OtlpCollector;
 
@@ -43,7 +43,7 @@ async function recordOf(world: PassWorld, name: string): Promise<ReplicaSet> {
 async function settle(world: PassWorld, name: string): Promise<void> {
   const made = new Set<number>();
   await until(`${name} is settled`, async () => {
-    const { is } = await world.pass(name);
+    const { kind: is } = await world.pass(name);
     const set = await recordOf(world, name);
     for (const { ordinal } of set.placements) {
       if (made.has(ordinal)) continue;
@@ -55,7 +55,7 @@ async function settle(world: PassWorld, name: string): Promise<void> {
   });
 }
 
-it("a change that was asked for is told in the trace of its request, and a quiet pass not at all", async () => {
+it("a change that was asked for is reported in the trace of its request, and a quiet pass not at all", async () => {
   {
     await using _telemetry = await startTelemetry({ service: "farm", version: "1", env: process.env });
     await using world = await passWorld(TAKES_ALL);
@@ -67,7 +67,7 @@ it("a change that was asked for is told in the trace of its request, and a quiet
     );
     await until("the set is seen", () => world.world.set("web") !== undefined);
     await settle(world, "web");
-    for (let pass = 0; pass < PASSES; pass += 1) expect(await world.pass("web")).toMatchObject({ is: "settled" });
+    for (let pass = 0; pass < PASSES; pass += 1) expect(await world.pass("web")).toMatchObject({ kind: "settled" });
     const { traceparent, placements } = await recordOf(world, "web");
     expect(placements).toHaveLength(2);
     expect(traceparent).toBe(TRACEPARENT);
@@ -78,7 +78,7 @@ it("a change that was asked for is told in the trace of its request, and a quiet
   expect(new Set(collector.spans.map(({ traceId }) => traceId))).toEqual(new Set([ASKED]));
 });
 
-it("a change that nobody asked for begins a trace, to which belongs what follows from it", async () => {
+it("a change that no request caused begins a trace, to which belongs what follows from it", async () => {
   let own: string;
   {
     await using _telemetry = await startTelemetry({ service: "farm", version: "1", env: process.env });
@@ -130,8 +130,8 @@ it("a command, the passes that follow from it, its pods and its audits are one t
   );
   await until("it is audited", () => world.bus.readMessage(streams.audit.name, subjects.farmAudited("web"), 1));
   const audits = await until("both audits are there", async () => {
-    const told: unknown = JSON.parse(await muster(world, endpoint, "audit", "web", "-o", "json"));
-    const rows = told as { event: string; traceparent: string }[];
+    const audits: unknown = JSON.parse(await muster(world, endpoint, "audit", "web", "-o", "json"));
+    const rows = audits as { event: string; traceparent: string }[];
     return rows.filter(({ traceparent }) => traceparent.includes(traceId)).length === 2 && rows;
   });
   const of = audits.filter(({ traceparent }) => traceparent.includes(traceId)).map(({ event }) => event);

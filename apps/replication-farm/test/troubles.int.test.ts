@@ -1,6 +1,6 @@
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { aRoll, aSpec, placedOn } from "./a-set.ts";
+import { aRollout, aSpec, placedOn } from "./a-set.ts";
 import type { AuditRecord, ReplicaSet } from "../src/domain/replica-set.ts";
 import { newOwned } from "../src/set-passes.ts";
 import { passSet } from "../src/pass.ts";
@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]());
 
 async function settle(name: string): Promise<ReplicaSet> {
-  await until(`${name} is settled`, async () => (await world.pass(name)).is === "settled");
+  await until(`${name} is settled`, async () => (await world.pass(name)).kind === "settled");
   const found = await world.sets.get(name);
   if (found === undefined || !("record" in found)) throw new Error(`there is no ${name}`);
   return found.record;
@@ -53,9 +53,9 @@ it("a roll that ends between the reading of a set and of it is not missed", asyn
   const name = "just-freed";
   await world.sets.create(
     name,
-    placedOn(["n1"], { name, uid: name, fence: 1, roll: "over", spec: aSpec({ podId: name }) }),
+    placedOn(["n1"], { name, uid: name, fence: 1, rollout: "over", spec: aSpec({ podId: name }) }),
   );
-  const { rolls, sets } = world.deps;
+  const { rollouts: rolls, sets } = world.deps;
   let isOver = false;
   const ending: typeof rolls = {
     ...rolls,
@@ -63,20 +63,20 @@ it("a roll that ends between the reading of a set and of it is not missed", asyn
       const found = await sets.get(name);
       if (!isOver && found !== undefined && "record" in found) {
         isOver = true;
-        const next = { ...found.record, roll: undefined };
+        const next = { ...found.record, rollout: undefined };
         await sets.change({ key: name, revision: found.revision, next, audits: [] });
       }
       return rolls.get(id);
     },
   };
   const owned = newOwned(world.deps, { name, fence: 1, isHeld: () => true });
-  await expect(passSet({ ...world.deps, rolls: ending }, owned)).rejects.toThrow();
+  await expect(passSet({ ...world.deps, rollouts: ending }, owned)).rejects.toThrow();
   expect(alerts.filter((each) => each.includes(`roll_set_missing_${name}`))).toEqual([]);
 });
 
-it("a roll without its own set waits for the other one, which nobody can read, and one whose sets are gone is audited", async () => {
-  await world.rolls.create("gone-2", aRoll({ id: "gone-2", oldSet: "gone-1", newSet: "gone-2" }));
-  await until("it is seen", () => world.world.rolls().some(({ id }) => id === "gone-2"));
+it("a roll without its own set waits for the other one, which is unreadable, and one whose sets are gone is audited", async () => {
+  await world.rollouts.create("gone-2", aRollout({ id: "gone-2", oldSet: "gone-1", newSet: "gone-2" }));
+  await until("it is seen", () => world.world.rollouts().some(({ id }) => id === "gone-2"));
   const { sets } = world.deps;
   const unreadable: typeof sets = {
     ...sets,
@@ -84,10 +84,10 @@ it("a roll without its own set waits for the other one, which nobody can read, a
       key === "gone-1" ? Promise.resolve({ unreadable: "of a later version", revision: 1 }) : sets.get(key),
   };
   const owned = newOwned(world.deps, { name: "gone-2", fence: 1, isHeld: () => true });
-  expect(await passSet({ ...world.deps, sets: unreadable }, owned)).toMatchObject({ is: "settled" });
+  expect(await passSet({ ...world.deps, sets: unreadable }, owned)).toMatchObject({ kind: "settled" });
   const audits: AuditRecord[] = [];
   const auditLog = { publish: (records: readonly AuditRecord[]) => Promise.resolve(void audits.push(...records)) };
-  expect(await passSet({ ...world.deps, auditLog }, owned)).toMatchObject({ is: "again" });
-  expect(await world.rolls.get("gone-2")).toBeUndefined();
+  expect(await passSet({ ...world.deps, auditLog }, owned)).toMatchObject({ kind: "again" });
+  expect(await world.rollouts.get("gone-2")).toBeUndefined();
   expect(audits).toMatchObject([{ eventType: "ROLLING_UPDATE_COMPLETION", replicaSet: "gone-2" }]);
 });

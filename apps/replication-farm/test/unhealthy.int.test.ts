@@ -2,7 +2,7 @@ import { buckets } from "@muster/proto";
 import { openBucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { rollCodec } from "../src/adapters/messages.ts";
+import { rolloutCodec } from "../src/adapters/messages.ts";
 import { aPlacement } from "./a-set.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
@@ -31,7 +31,7 @@ describe("pods that never become healthy", () => {
   const troubleOf = (name: string, code: string): Promise<unknown> =>
     until(`${name} says ${code}`, async () => (await store.set(name)).trouble?.code === code, { timeoutMs: 40_000 });
 
-  it("are told, until they are", async () => {
+  it("raise an alert until they are healthy", async () => {
     await label("sick");
     await store.create("sick", { nodeSelector: "sick=yes", replicasDesired: 2, template: FAILING });
     await troubleOf("sick", "NOT_HEALTHY");
@@ -41,13 +41,13 @@ describe("pods that never become healthy", () => {
     await until("all is well", async () => (await store.set("sick")).trouble === undefined, { timeoutMs: 40_000 });
   });
 
-  it("hold a rolling update at its minimum, which is told, and can be undone", async () => {
+  it("hold a rolling update at its minimum, which raises an alert, and can be undone", async () => {
     await label("rolled");
     await store.create("old", { podId: "rolled", nodeSelector: "rolled=yes", replicasDesired: 3 });
     const before = uidsOf(await placedAt(world, store, "old", 3));
     const roll = { requestId: "r", oldSet: "old", newSet: "new", templateJson: FAILING, minimumReplicas: 2 };
     await world.farms.createRoll(roll, { timeoutMs: 20_000 });
-    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rollCodec });
+    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rolloutCodec });
     const stored = async () => {
       const found = await rolls.get("new");
       return found !== undefined && "record" in found.value ? found.value.record : undefined;
@@ -78,7 +78,7 @@ describe("pods that never become healthy", () => {
     await placedAt(world, store, "good", 3);
     const roll = { requestId: "l", oldSet: "good", newSet: "bad", templateJson: ending, minimumReplicas: 2 };
     await world.farms.createRoll(roll, { timeoutMs: 20_000 });
-    // A pod that has ended is made anew, under another uid.
+    // A pod that has ended is recreated, under another uid.
     const uids = new Set<string>();
     await until(
       "the new program was begun three times",
@@ -88,7 +88,7 @@ describe("pods that never become healthy", () => {
       },
       { timeoutMs: 120_000, everyMs: 100 },
     );
-    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rollCodec });
+    const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rolloutCodec });
     expect((await rolls.get("bad"))?.value).toMatchObject({ record: { oldDesired: 2, newDesired: 1 } });
     expect(await placedAt(world, store, "good", 2)).toHaveLength(2);
   }, 180_000);
@@ -118,11 +118,11 @@ describe("pods that never become healthy", () => {
     expect(count("NODE_TRANSFER_COMPLETION")).toBe(0);
   });
 
-  it("and a set whose rolling update is missing keeps what it has, and says so", async () => {
+  it("and a set whose rolling update is missing keeps what it has, and reports it", async () => {
     await label("widowed");
     await store.create("widowed", { nodeSelector: "widowed=yes", replicasDesired: 1 });
     await placedAt(world, store, "widowed", 1);
-    await store.change("widowed", (set) => ({ ...set, roll: "nowhere", placements: [aPlacement("n-0", 1)] }));
+    await store.change("widowed", (set) => ({ ...set, rollout: "nowhere", placements: [aPlacement("n-0", 1)] }));
     await troubleOf("widowed", "ROLL_SET_MISSING");
     await alerted(world, "roll_set_missing_widowed");
     expect(await world.pods("widowed")).toHaveLength(1);

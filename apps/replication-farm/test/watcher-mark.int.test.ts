@@ -6,7 +6,7 @@ it("nothing is known of nodes while the watcher's mark is old, or from a time th
   await using world = await passWorld({}, { wallNow: () => Date.now() + aheadMs.now });
   await world.putNode("n1");
   await world.complete();
-  const isKnown = (): boolean => world.world.nodeSights() !== undefined;
+  const isKnown = (): boolean => world.world.observedNodes() !== undefined;
   for (const farMs of [2 * NODES_FRESH_MS, -2 * NODES_FRESH_MS]) {
     aheadMs.now = farMs;
     expect(isKnown()).toBe(false);

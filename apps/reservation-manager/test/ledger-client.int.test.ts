@@ -43,7 +43,7 @@ it("shows what the ledger has, by its answers, events and lists, also when anoth
   for (let at = 0; at < MANY; at += 1) await persist(() => other.reserve(`many-${at}`, needs("a")));
   await using _next = startManager(server);
   await first.end("SIGKILL");
-  ledger.distrust();
+  ledger.invalidate();
   expect(ledger.isKnown()).toBe(false);
   await persist(() => ledger.refresh(signal));
   expect(ledger.isKnown()).toBe(true);

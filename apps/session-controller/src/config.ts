@@ -18,13 +18,13 @@ export type Config = {
     readonly imageDefault: string;
     readonly resultFile: string;
   };
-  /** Sessions that may hold machines at once, in all replicas together; 0: as many as fit. */
+  /** Maximum number of sessions with machines, over all replicas; 0: no limit. */
   readonly executorsMax: number;
   /** How long a machine may be not ready, cordoned or tainted before a component that has not started gets another one. */
   readonly machineLostMs: number;
-  /** Another replica leads once the leader was silent for this long. */
+  /** Another replica leads after the leader was silent for this long. */
   readonly lockTtlMs: number;
-  /** Sessions that have a pass at the same time. */
+  /** Maximum concurrent passes. */
   readonly workers: number;
   /** A session that fails this often by a defect ends as INTERNAL_ERROR. */
   readonly failuresMax: number;
@@ -34,7 +34,7 @@ export type Config = {
   readonly sweep: SweepPolicy & { readonly everyMs: number };
   readonly logs: {
     readonly perContainerBytes: number;
-    /** Logs of all sessions that one process reads at the same time. */
+    /** Maximum concurrent reads of logs in one process. */
     readonly readAtOnce: number;
     readonly totalBytes: number;
     readonly patienceMs: number;
@@ -43,14 +43,14 @@ export type Config = {
 };
 
 const DAY_MS = 86_400_000;
-/** For all logs of a session together, which its terminal event waits for. */
+/** For all logs of a session together; its terminal event waits for them. */
 export const LOGS_MOST_MS = 60_000;
-/** Of all logs that one process reads at the same time; a single log may be larger. */
-const LOGS_READ_BYTES_MAX = 64 * 2 ** 20;
-/** For the steps of one round, and not longer: a process that was stopped may have lost its lead meanwhile. */
+/** For all concurrent reads of one process; a single log may be larger. */
+const MAX_LOGS_READ_BYTES = 64 * 2 ** 20;
+/** Maximum time of the steps of one round: a process that was stopped may have lost its lead in the meantime. */
 const TRUST_RECORD_MS = 100;
-/** Room for new sessions ends here, so that those that are there can still be written. */
-const STORED_BYTES_MOST = 0.8 * SESSIONS_BYTES;
+/** No new sessions are accepted above this size, so that existing ones can still be written. */
+const MAX_STORED_BYTES = 0.8 * SESSIONS_BYTES;
 
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
@@ -73,8 +73,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       workers: read.integer("SESSION_WORKERS", { fallback: 64, min: 1, max: 1000 }),
       failuresMax: read.integer("SESSION_FAILURES", { fallback: 5, min: 1, max: 1000 }),
       limits: {
-        unfinishedMost: read.integer("SESSION_UNFINISHED", { fallback: 10_000, min: 1, max: 1_000_000 }),
-        storedBytesMost: STORED_BYTES_MOST,
+        maxUnfinished: read.integer("SESSION_UNFINISHED", { fallback: 10_000, min: 1, max: 1_000_000 }),
+        maxStoredBytes: MAX_STORED_BYTES,
       },
       defaults: {
         timeoutMs: read.integer("SESSION_TIMEOUT_MS", {
@@ -115,7 +115,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
           max: LOGS_MOST_MS,
         }),
         perContainerBytes,
-        readAtOnce: Math.max(1, Math.floor(LOGS_READ_BYTES_MAX / perContainerBytes)),
+        readAtOnce: Math.max(1, Math.floor(MAX_LOGS_READ_BYTES / perContainerBytes)),
         totalBytes: read.integer("SESSION_LOGS_LIMIT_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 40 }),
       },
     };

@@ -1,12 +1,12 @@
 import { makeBell } from "@muster/backoff";
 
-/** One who waits for a stored session to change. */
+/** A caller that waits for a change of a stored session. */
 export type Follower = Disposable & {
   /** Resolves once a revision above `knownRevision` was reported, after the time, or at the signal. */
   wait(options: { readonly ms: number; readonly knownRevision: number; readonly signal: AbortSignal }): Promise<void>;
 };
 
-/** Hands changes of stored sessions to those who wait for them in this process, by the name of the session. */
+/** Passes changes of stored sessions to the waiting callers of this process, by the name of the session. */
 export type Followers = {
   follow(session: string): Follower;
   changed(session: string, revision: number): void;

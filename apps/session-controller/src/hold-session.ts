@@ -7,18 +7,18 @@ import { transitionRecord, transitionTakeOver, type Outcome } from "./domain/tra
 import { RETRY, type Held } from "./run.ts";
 import type { SessionDeps, Stored } from "./session-deps.ts";
 
-/** Thrown when the record turns out to belong to somebody else. */
+/** Thrown if the record belongs to another executor. */
 export class Lost extends Error {}
 
-/** Writes in a row that writes of users may precede. */
-const CONFLICTS_MAX = 20;
-/** Executors in a row that a session may end without getting any further. */
-const ATTEMPTS_MAX = 5;
-/** A process runs one session at a time of those that may have ended this many executors, so that its own end counts for one of them. */
+/** Maximum consecutive conflicts with writes of users. */
+const MAX_CONFLICTS = 20;
+/** Maximum executors in a row that a session may end without progress. */
+const MAX_ATTEMPTS = 5;
+/** A process runs only one suspect session at a time, so that its own end counts for one of them. */
 const SUSPECT_ATTEMPTS = 2;
 
 /**
- * Makes our token the epoch, so that the executor before can no longer write; a session that is ours already is taken as it is. A session that has ended too many
+ * Makes our token the epoch, so that the previous executor can no longer write; a session that is already ours is unchanged. A session that has ended too many
  * executors is ended here. "suspect": the session may have ended its executors, and `mayTry` refused. "lost": a later leader has it.
  */
 export async function takeOver(
@@ -51,31 +51,35 @@ export async function takeOver(
 function takenOver(deps: SessionDeps, record: SessionRecord): SessionRecord {
   const { logger, now } = deps;
   const ours = transitionTakeOver(record, deps);
-  if (record.attempts < ATTEMPTS_MAX) return ours;
+  if (record.attempts < MAX_ATTEMPTS) return ours;
   const reason = `it ended its controller ${record.attempts} times in a row`;
   logger.error({ session: record.name, reason }, "session cannot be run");
   return transitionRecord(ours, planBroken(ours, reason, now()));
 }
 
-/** How often a process tries to write that a session has not ended it. */
+/** Maximum attempts to record that a session has not ended its executor. */
 const HAND_BACKS_MAX = 30;
 
 /**
- * Writes that the session has not ended this executor, whoever runs it now: a process that lost its lead while NATS was away lives, and its successor counted it.
- * Retries for some minutes; where it cannot be written by then, the executor counts as ended. Never rejects.
+ * Records that the session has not ended this executor, even if another one runs it now: a process that lost its lead during an outage of NATS still lives, and its
+ * successor counted it. Retries for some minutes or until the signal; if the write fails by then, the executor counts as ended. Never rejects.
  */
-export async function handBack(deps: SessionDeps, { record: { name, uid, attempts } }: Held): Promise<void> {
-  for (let attempt = 1; attempts > 0 && attempt <= HAND_BACKS_MAX; attempt += 1) {
+export async function handBack(
+  deps: SessionDeps,
+  { record: { name, uid, attempts } }: Held,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let attempt = 1; attempts > 0 && attempt <= HAND_BACKS_MAX && !signal.aborted; attempt += 1) {
     try {
       const stored = await deps.load(name);
       if (stored?.record.uid !== uid || stored.record.attempts === 0 || isFinished(stored.record)) return;
-      await deps.save(transitionRecord(stored.record, { do: "hand-back" }), stored.revision);
+      await deps.save(transitionRecord(stored.record, { kind: "hand-back" }), stored.revision);
       return;
     } catch (error) {
       const fault = faultOf(error);
-      deps.logger.warn({ session: name, err: error }, "the session was not handed back");
+      deps.logger.warn({ session: name, err: error }, "cannot hand the session back");
       if (fault === undefined || !(isRetryable(fault) || fault.code === "conflict")) return;
-      await pause(backoffMs(attempt, RETRY));
+      await pause(backoffMs(attempt, RETRY), signal);
     }
   }
 }
@@ -85,14 +89,14 @@ async function loadReadable(deps: SessionDeps, name: string): Promise<Stored | "
     return await deps.load(name);
   } catch (error) {
     if (faultOf(error)?.code !== "internal") throw error;
-    deps.logger.error({ session: name, err: error }, "the session cannot be read");
+    deps.logger.error({ session: name, err: error }, "cannot read the session");
     return "unreadable";
   }
 }
 
 /**
- * A process that was stopped for a while may have been replaced, and its machines given to somebody else, without its noticing; so it looks before it touches
- * the world. A request that was already on its way when the process stopped cannot be called back: `takeBack` and the sweep remove what it makes.
+ * Checks the record before external effects: a process that was stopped for a while may have been replaced, and its machines granted to another owner. A
+ * request already in flight when the process stopped cannot be recalled: `takeBack` and the sweep remove its effects.
  */
 export async function ensureOurs(deps: SessionDeps, policy: SessionPolicy, held: Held): Promise<void> {
   if (deps.monotonicMs() - held.oursAtMs <= policy.trustRecordMs) return;
@@ -103,8 +107,8 @@ export async function ensureOurs(deps: SessionDeps, policy: SessionPolicy, held:
 }
 
 /**
- * Writes the outcomes into the record. When a user's write came first they go onto that; when another executor's did, the session is lost. Rejects where the store
- * refuses the write or does not answer; whether the write happened is then unknown, and the record has to be read before the next one.
+ * Writes the outcomes into the record. After a conflict with a user's write they are applied to the newer record; after one with another executor, the session
+ * is lost. Rejects if the store refuses the write or does not answer; whether it happened is then unknown, and the record must be read before the next write.
  */
 export async function remember(deps: SessionDeps, held: Held, outcomes: readonly Outcome[]): Promise<void> {
   for (let attempt = 1; outcomes.length > 0; attempt += 1) {
@@ -116,13 +120,13 @@ export async function remember(deps: SessionDeps, held: Held, outcomes: readonly
       held.oursAtMs = oursAtMs;
       return;
     } catch (error) {
-      if (faultOf(error)?.code !== "conflict" || attempt >= CONFLICTS_MAX) throw error;
+      if (faultOf(error)?.code !== "conflict" || attempt >= MAX_CONFLICTS) throw error;
       await reload(deps, held);
     }
   }
 }
 
-/** Reads the record again; throws Lost when it is not ours any more. */
+/** Reads the record again; throws Lost if it is no longer ours. */
 export async function reload(deps: SessionDeps, held: Held): Promise<void> {
   const oursAtMs = deps.monotonicMs();
   const stored = await deps.load(held.record.name);
@@ -137,9 +141,8 @@ function isStillOurs({ record }: Held, stored: Stored | undefined): stored is St
 }
 
 /**
- * What an executor still made though the session was no longer its own: a session that runs on owns it, because its successor finds it by its name; one that is
- * ending lists its pods after their logs are kept, which are lost with them. Of a session that is further, or gone, nobody may look for it any more, so it is
- * removed here. Should this fail, the sweep removes it.
+ * Removes what an executor created after it lost the session. A running session keeps it, because its successor finds it by its name; an ending one lists its
+ * pods after their logs are kept. Of a later or missing session, nothing else may find it, so it is removed here. If that fails, the sweep removes it.
  */
 export async function takeBack(
   deps: SessionDeps,
@@ -153,14 +156,14 @@ export async function takeBack(
     if (now !== undefined && now.verdict === undefined) return;
     const listedLater = now !== undefined && !now.logsCollected && !isFinished(now);
     for (const outcome of outcomes) {
-      if (outcome.do !== "pod-created" || listedLater) continue;
+      if (outcome.kind !== "pod-created" || listedLater) continue;
       const pod = podName(record.name, outcome.component);
-      deps.logger.warn({ session: record.name, pod, uid: outcome.uid }, "removing a pod that was made too late");
-      await deps.act(record, { do: "delete-pod", pod, uid: outcome.uid, force: false, because: "session-over" });
+      deps.logger.warn({ session: record.name, pod, uid: outcome.uid }, "removing a pod that was created too late");
+      await deps.act(record, { kind: "delete-pod", pod, uid: outcome.uid, force: false, because: "session-over" });
     }
     if (now?.released === false || !("id" in reservation)) return;
     const { id: reservationId } = reservation;
-    await deps.act({ ...record, reservationId }, { do: "release", reservationId, because: "pods-gone" });
+    await deps.act({ ...record, reservationId }, { kind: "release", reservationId, because: "pods-gone" });
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined) throw error;

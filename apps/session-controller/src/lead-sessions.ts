@@ -7,14 +7,14 @@ import { makeSessions, type Led, type SessionsPolicy } from "./sessions.ts";
 import type { SessionDeps } from "./session-deps.ts";
 import { sweepForever, type SweepDeps } from "./sweep.ts";
 
-/** What one leadership has of its own. */
+/** The dependencies of one leadership. */
 export type Own = "wake" | "token" | "standDown";
 
-/** What one leadership needs from outside. */
+/** The external dependencies of one leadership. */
 export type LeadDeps = {
   readonly sessions: Omit<SessionDeps, Own>;
   readonly sweep: Omit<SweepDeps, keyof SessionDeps>;
-  /** Called with where hints go while this process leads, and with undefined once it does not. */
+  /** Called with the receiver of hints while this process leads, and with undefined after that. */
   readonly leading: (led: Led | undefined) => void;
 };
 
@@ -23,9 +23,9 @@ export type LeadPolicy = SessionsPolicy & {
   readonly sweep: SweepPolicy & { readonly everyMs: number };
 };
 
-/** Of passes that are made again: each session has its pauses, and all of them together are bounded. */
+/** Retries of passes: a pause per session, and a limit for all of them together. */
 const LIMITS = { ...RETRY, perSecond: 1000, burst: 10_000 };
-/** The leader before may have written the end of a session and not published it. Events older than this are not published late. */
+/** The previous leader may have recorded the end of a session without publishing it. Older events are not published late. */
 const ANNOUNCE_AGAIN_MS = 600_000;
 
 /** Runs all sessions and sweeps while this process leads, until the signal. Sessions in progress are handed back at the end. */
@@ -41,12 +41,14 @@ export async function leadSessions(
   const { now } = deps.sessions;
   const { digests } = deps.sweep;
   const { token } = leadership;
-  const lost = new AbortController();
-  leadership.signal.addEventListener("abort", () => lost.abort(leadership.signal.reason), { once: true });
-  const lead = { signal: lost.signal, isHeld: () => leadership.isHeld() && !lost.signal.aborted };
+  const stoodDown = new AbortController();
+  const lead = {
+    signal: AbortSignal.any([leadership.signal, stoodDown.signal]),
+    isHeld: () => leadership.isHeld() && !stoodDown.signal.aborted,
+  };
   const queue = workQueue({ limits: LIMITS });
   const wake = (name: string): void => queue.add(name);
-  const sessionDeps = { ...deps.sessions, wake, token, standDown: () => lost.abort() };
+  const sessionDeps = { ...deps.sessions, wake, token, standDown: () => stoodDown.abort() };
   const sessions = makeSessions(sessionDeps, policy);
   deps.leading({ queue, sessions });
   for (const digest of digests()) {
@@ -67,12 +69,12 @@ export async function leadSessions(
         lead,
         stop,
         onError: (error, session, failures) =>
-          logger.warn({ session, failures, err: error }, "a pass failed and is made again"),
+          logger.warn({ session, failures, err: error }, "a pass failed; it is retried"),
       }),
       sweepForever({ ...sessionDeps, ...deps.sweep }, policy.sweep, lead.signal),
     ]);
   } finally {
     deps.leading(undefined);
-    await sessions.stop();
+    await sessions.stop(stop);
   }
 }

@@ -19,12 +19,12 @@ import { ensureOurs, Lost, reload, remember, takeBack } from "./hold-session.ts"
 import { RESYNC_MS, RETRY, type Run } from "./run.ts";
 import type { CollectStep, SessionDeps } from "./session-deps.ts";
 
-/** Steps of one pass that are in flight at the same time. */
-const STEPS_AT_ONCE = 32;
+/** Maximum concurrent steps of one pass. */
+const MAX_CONCURRENT_STEPS = 32;
 
 /**
- * Writes what readings of logs have reported, on the newest record where that may have changed. False: a write may have happened or not, so that nothing can be
- * planned before the record is read. Throws the error of a reading that failed by a defect.
+ * Writes the reported progress of reading logs, on the newest record if that may have changed. False: the outcome of a write is unknown, so that nothing can be
+ * planned before the record is read. Throws the error of a read that failed by a defect.
  */
 export async function refresh(deps: SessionDeps, run: Run): Promise<boolean> {
   run.failed = false;
@@ -44,7 +44,7 @@ export async function refresh(deps: SessionDeps, run: Run): Promise<boolean> {
   return !run.isWriteUnknown;
 }
 
-/** When nothing more can be done now: the pause before the next pass. */
+/** The pause before the next pass if nothing more can be done now. */
 export function pauseOf(deps: SessionDeps, run: Run, policy: SessionPolicy): Reconciled {
   if (run.failed) return { requeueAfterMs: backoffMs(run.failures, RETRY) };
   const nowMs = deps.now();
@@ -66,7 +66,7 @@ export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run
   const seen = listed === undefined ? published() : deps.pods(record);
   const news = { nowMs, record, pods: seen, podsFresh, nodesLost, isListDue, listed, isReading };
   const livePods = await observeLivePods(deps, run, news);
-  // After the list: a pod that went away before it is seen to have ended, if anybody saw it.
+  // After the list: a pod that disappears has ended first, if a watcher saw it.
   const pods = podsFresh ? published() : withoutUnlisted(published(), livePods);
   const trouble = run.trouble?.text;
   const heldMs = deps.monotonicMs() - run.oursAtMs;
@@ -108,7 +108,7 @@ async function observeLivePods(deps: SessionDeps, run: Run, news: PodNews): Prom
   }
 }
 
-/** What came of the steps of one pass, which were planned for this record. */
+/** The outcomes of the steps of one pass, which were planned for this record. */
 type Effects = {
   readonly before: SessionRecord;
   readonly outcomes: Outcome[];
@@ -118,7 +118,7 @@ type Effects = {
   readonly replacements: Map<string, ReplacementSeen>;
 };
 
-/** Does all steps and writes their results. A store that is full or away fails the round: the next one reads the record first, after a pause, and plans again what is missing. */
+/** Executes all steps and writes their outcomes. A full or unavailable store fails the round: after a pause the next one reads the record and plans again. */
 export async function carryOut(
   deps: SessionDeps,
   policy: SessionPolicy,
@@ -132,11 +132,11 @@ export async function carryOut(
     if (fault === undefined || !isRetryable(fault)) throw error;
     run.failed = true;
     run.isWriteUnknown = true;
-    deps.logger.warn({ session: run.record.name, reason: describeFault(fault) }, "the record was not written");
+    deps.logger.warn({ session: run.record.name, reason: describeFault(fault) }, "cannot write the record");
   }
 }
 
-/** A step that fails takes nothing from the others. */
+/** A failed step does not affect the others. */
 async function pass(deps: SessionDeps, policy: SessionPolicy, run: Run, steps: readonly SessionStep[]): Promise<void> {
   const effects: Effects = {
     before: run.record,
@@ -159,7 +159,7 @@ async function pass(deps: SessionDeps, policy: SessionPolicy, run: Run, steps: r
   }
 }
 
-/** Rejects only when no step is under way any more, so that all effects are known by then. */
+/** Rejects only once no step is in flight, so that all effects are known. */
 async function doSteps(
   deps: SessionDeps,
   policy: SessionPolicy,
@@ -182,7 +182,7 @@ async function doSteps(
       if (broken) return;
     }
   };
-  const ends = await Promise.allSettled(Array.from({ length: Math.min(STEPS_AT_ONCE, steps.length) }, lane));
+  const ends = await Promise.allSettled(Array.from({ length: Math.min(MAX_CONCURRENT_STEPS, steps.length) }, lane));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
 
@@ -195,12 +195,12 @@ async function doAct(
 ): Promise<void> {
   try {
     await ensureOurs(deps, policy, run);
-    if (step.do === "collect-logs") {
+    if (step.kind === "collect-logs") {
       startReading(deps, run, step);
       return;
     }
     const acted = await deps.act(effects.before, step);
-    if (step.do === "delete-pod") noteDeletion(run, step.uid);
+    if (step.kind === "delete-pod") noteDeletion(run, step.uid);
     if (acted.got === "outcome") effects.outcomes.push(acted.outcome);
     if (acted.got === "reservation") effects.reservation = acted.reservation;
     if (acted.got === "replacement") effects.replacements.set(acted.component, acted.reservation);
@@ -219,7 +219,7 @@ function noteDeletion(run: Run, uid: string): void {
   run.lastList = { ...run.lastList, pods };
 }
 
-/** The round that follows its end remembers what it reported; one that takes longer is remembered in parts. */
+/** The next round after the end of the read records its report; a longer read is recorded in parts. */
 function startReading(deps: SessionDeps, run: Run, step: CollectStep): void {
   const { record, stopReading, read } = run;
   run.reading = deps
@@ -237,11 +237,11 @@ function noteEffects(run: Run, obstacles: readonly Obstacle[], failures: readonl
   run.obstacles = obstacles;
   const [first] = failures;
   run.trouble = first === undefined ? undefined : { of: "steps", text: first };
-  // A pod that is in the way needs its time to go.
+  // An obstructing pod needs time to terminate.
   if (first !== undefined || obstacles.some(({ kind }) => kind === "leftover")) run.failed = true;
 }
 
-/** Publishes what is not published yet. The record is the truth, so a failure only means trying again. */
+/** Publishes the unpublished events. The record is the truth, so a failure is only retried. */
 export async function announce(deps: SessionDeps, run: Run): Promise<void> {
   const count = run.record.events.length;
   if (run.announced === count) return;
@@ -250,12 +250,12 @@ export async function announce(deps: SessionDeps, run: Run): Promise<void> {
     run.announced = count;
   } catch (error) {
     run.failed = true;
-    deps.logger.warn({ session: run.record.name, reason: textOf(error) }, "events not published yet");
+    deps.logger.warn({ session: run.record.name, reason: textOf(error) }, "cannot publish events yet");
   }
 }
 
 function isAct(step: SessionStep): step is ActStep {
-  switch (step.do) {
+  switch (step.kind) {
     case "reserve":
     case "create-pod":
     case "collect-logs":
@@ -270,21 +270,21 @@ function isAct(step: SessionStep): step is ActStep {
 }
 
 function summaryOf(step: SessionStep): object {
-  switch (step.do) {
+  switch (step.kind) {
     case "create-pod":
-      return { do: step.do, component: step.component.name, node: step.node, because: step.because };
+      return { kind: step.kind, component: step.component.name, node: step.node, because: step.because };
     case "note-components": {
       const states = step.components.map(({ name, state }) => `${name} ${state}`);
-      return { do: step.do, states, because: step.because };
+      return { kind: step.kind, states, because: step.because };
     }
     case "collect-logs":
-      return { do: step.do, pods: step.pods.map(({ pod }) => pod), because: step.because };
+      return { kind: step.kind, pods: step.pods.map(({ pod }) => pod), because: step.because };
     default:
       return step;
   }
 }
 
-/** A fault in words; rethrows anything else, which is a defect. */
+/** Describes a fault; rethrows any other error, which is a defect. */
 function textOf(error: unknown): string {
   const fault = faultOf(error);
   if (fault === undefined) throw error;

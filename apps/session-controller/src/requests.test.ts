@@ -9,7 +9,7 @@ import { cancel, explain, explained, list, readLog, remove, submit, watch, type 
 import type { Stored } from "./session-deps.ts";
 
 const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
-const POLICY = { defaults: DEFAULTS, limits: { unfinishedMost: 2, storedBytesMost: 1000 } };
+const POLICY = { defaults: DEFAULTS, limits: { maxUnfinished: 2, maxStoredBytes: 1000 } };
 const never = new AbortController().signal;
 
 let stored: Map<string, Stored>;
@@ -139,7 +139,7 @@ describe("cancel", () => {
     expect(did).toEqual(["count bench", "announce bench from 0"]);
   });
 
-  it("tells what is not told yet when it is asked again after a failure", async () => {
+  it("announces what is not announced yet at a retry after a failure", async () => {
     put(record({ epoch: 0, executor: "" }));
     const unavailable = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }));
@@ -148,7 +148,7 @@ describe("cancel", () => {
     expect(did).toEqual(["count bench", "announce bench from 0"]);
   });
 
-  it("leaves the ending of a session that runs to whoever runs it", async () => {
+  it("leaves the end of a running session to its executor", async () => {
     put(running());
     expect((await cancel(deps(), "bench")).record).toMatchObject({ cancelRequested: true, finishedAtMs: 0 });
   });
@@ -334,7 +334,7 @@ describe("explaining a session", () => {
     });
   });
 
-  it("asks nobody about a session that is over", async () => {
+  it("asks no other service about a session that is over", async () => {
     put(record({ events: [{ kind: "DONE", atMs: 7, description: "", reason: "" }], finishedAtMs: 7 }));
     const refused = deps({ askMachines: () => Promise.reject(new Error("asked")) });
     expect(await explain(refused, "bench")).toMatchObject({

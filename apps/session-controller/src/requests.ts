@@ -12,18 +12,18 @@ import { checkRequestId, validateSession, type SessionDefaults, type SessionDraf
 import type { Follower } from "./followers.ts";
 import type { Stored } from "./session-deps.ts";
 
-/** What answering users needs from outside. All but `now`, `newUid`, `traceparent`, `names` and `follow` reject with FaultError. */
+/** Dependencies of user requests. All but `now`, `newUid`, `traceparent`, `names` and `follow` reject with FaultError. */
 export type RequestDeps = {
   readonly now: () => number;
   readonly newUid: () => string;
   readonly traceparent: () => string;
   readonly load: (name: string) => Promise<Stored | undefined>;
-  /** already_exists when there is one of that name. */
+  /** Rejects with already_exists if the name is taken. */
   readonly create: (record: SessionRecord) => Promise<number>;
   readonly modify: Bucket<SessionRecord>["modify"];
-  /** What all sessions take up, as far as this replica has heard. */
+  /** Usage of all sessions, as far as this replica knows. */
   readonly occupancy: () => { readonly unfinished: number; readonly storedBytes: number };
-  /** Why the ledger lets the session wait, or would, as of now; undefined when it does not, or cannot be had. Never rejects for want of the ledger. */
+  /** The present reason why the ledger lets the session wait, or would; undefined if it does not, or is unavailable. Never rejects because of the ledger. */
   readonly explain: (record: SessionRecord) => Promise<WaitReason | undefined>;
   /** What the ledger and the node-scaler answer about its machines. Never rejects with FaultError. */
   readonly askMachines: (record: SessionRecord) => Promise<AskedMachines>;
@@ -37,9 +37,9 @@ export type RequestDeps = {
   readonly follow: (name: string) => Follower;
   readonly keptLog: (name: LogName, range: LogRange) => Promise<LogPart>;
   readonly liveLog: (name: LogName, range: LogRange, signal: AbortSignal) => Promise<Uint8Array>;
-  /** What comes at the offset, waited for so long. */
+  /** The content at the offset, after waiting up to this time. */
   readonly followedLog: (name: LogName, range: LogRange, waitMs: number, signal: AbortSignal) => Promise<Uint8Array>;
-  /** Bytes that a session takes in a reply. */
+  /** Bytes of a session in a reply. */
   readonly sizeOf: (stored: Stored) => number;
 };
 
@@ -53,29 +53,29 @@ export type LogPart = {
   readonly truncated: boolean;
 };
 
-const LIST_MOST = 500;
+const MAX_LISTED = 500;
 /** A reply is one message on the bus. */
-const LIST_BYTES_MOST = 512 * 1024;
-const LOAD_AT_ONCE = 32;
+const MAX_LIST_BYTES = 512 * 1024;
+const MAX_CONCURRENT_LOADS = 32;
 const WATCH_MOST_MS = 30_000;
-const LOG_BYTES_MOST = 256 * 1024;
+const MAX_LOG_BYTES = 256 * 1024;
 const LOG_WAIT_MOST_MS = 30_000;
 
 export type Submission = { readonly requestId: string; readonly name: string; readonly draft: SessionDraft };
 
 export type SubmitLimits = {
-  /** Sessions that are not over. */
-  readonly unfinishedMost: number;
-  /** All sessions together, the finished ones too. */
-  readonly storedBytesMost: number;
+  /** Maximum unfinished sessions. */
+  readonly maxUnfinished: number;
+  /** Maximum size of all sessions, finished ones included. */
+  readonly maxStoredBytes: number;
 };
 
 export type SubmitPolicy = { readonly defaults: SessionDefaults; readonly limits: SubmitLimits };
 
-/** Whoever is refused because there are too many sessions may try again after this time. */
+/** Retry time after a refusal because of too many sessions. */
 const FULL_RETRY_MS = 10_000;
 
-/** Accepts a session or says what is wrong with it. Accepted means stored: nothing that happens afterwards loses it. */
+/** Accepts a session or reports its problem. An accepted session is stored and cannot be lost. */
 export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: Submission): Promise<Stored> {
   const { requestId, name, draft } = request;
   const { defaults, limits } = policy;
@@ -101,19 +101,18 @@ export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: S
   }
 }
 
-/** Replicas count what they have heard of, so that submissions at the same moment may pass the limit by a few. */
+/** Replicas count the sessions that they know, so that concurrent submissions may exceed the limit by a few. */
 function checkRoom(
   { unfinished, storedBytes }: ReturnType<RequestDeps["occupancy"]>,
-  { unfinishedMost, storedBytesMost }: SubmitLimits,
+  { maxUnfinished, maxStoredBytes }: SubmitLimits,
 ): Fault | undefined {
   const exceeded = { code: "limit_exceeded", retryAfterMs: FULL_RETRY_MS } as const;
-  if (unfinished >= unfinishedMost)
-    return { ...exceeded, what: "number of unfinished sessions", limit: unfinishedMost };
-  if (storedBytes < storedBytesMost) return undefined;
-  return { ...exceeded, what: "size of all stored sessions in bytes", limit: storedBytesMost };
+  if (unfinished >= maxUnfinished) return { ...exceeded, what: "number of unfinished sessions", limit: maxUnfinished };
+  if (storedBytes < maxStoredBytes) return undefined;
+  return { ...exceeded, what: "size of all stored sessions in bytes", limit: maxStoredBytes };
 }
 
-/** The same request again gets the session that the first one made; another one gets no second session of the name. */
+/** A repeated request gets the session of the first one; another request for the same name is refused. */
 async function repeated(deps: RequestDeps, name: string, requestId: string, cause: unknown): Promise<Stored> {
   const stored = await deps.load(name);
   if (stored?.record.requestId === requestId) return stored;
@@ -127,7 +126,7 @@ export async function get(deps: RequestDeps, name: string): Promise<Stored> {
   return stored ?? throwFault({ code: "not_found", kind: "session", id: name });
 }
 
-/** The session with the ledger's reason for its wait, as of now: no executor writes that down while it changes, or before it has taken the session. */
+/** The session with the ledger's present reason for its wait, which is not recorded while it changes, or before an executor takes the session. */
 export async function explained(
   deps: RequestDeps,
   stored: Stored,
@@ -169,16 +168,16 @@ export async function list(
   deps: RequestDeps,
   request: { readonly limit: number; readonly after: string },
 ): Promise<{ readonly sessions: readonly Stored[]; readonly next: string }> {
-  const limit = Math.min(request.limit || LIST_MOST, LIST_MOST);
+  const limit = Math.min(request.limit || MAX_LISTED, MAX_LISTED);
   const names = deps.namesAfter(request.after);
   const sessions: Stored[] = [];
   let bytes = 0;
   let seen = 0;
   while (seen < names.length && sessions.length < limit) {
-    const batch = names.slice(seen, seen + Math.min(LOAD_AT_ONCE, limit - sessions.length));
+    const batch = names.slice(seen, seen + Math.min(MAX_CONCURRENT_LOADS, limit - sessions.length));
     for (const stored of await Promise.all(batch.map((name) => deps.load(name)))) {
       if (stored !== undefined) bytes += deps.sizeOf(stored);
-      if (bytes > LIST_BYTES_MOST && sessions.length > 0) return { sessions, next: names[seen - 1] ?? "" };
+      if (bytes > MAX_LIST_BYTES && sessions.length > 0) return { sessions, next: names[seen - 1] ?? "" };
       if (stored !== undefined) sessions.push(stored);
       seen += 1;
     }
@@ -195,12 +194,12 @@ export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
   if (entry === undefined) return throwFault({ code: "not_found", kind: "session", id: name });
   const { value: record, revision } = entry;
   if (kind === "put" && isFinished(record)) deps.finished(record);
-  // Also when unchanged: an earlier attempt may have been stored and then not announced.
+  // Even if unchanged: an earlier attempt may have been stored without being announced.
   if (wasNeverRun(record)) await announceAll(deps, record);
   return { record, revision };
 }
 
-/** Deletes a finished session and its kept logs before its ttl. Nothing that still has pods or machines is deleted: the record is how they are found. */
+/** Deletes a finished session and its kept logs before its ttl. Refuses one that still has pods or machines, which are found by its record. */
 export async function remove(
   deps: RequestDeps,
   { name, uid }: { readonly name: string; readonly uid: string },
@@ -216,12 +215,12 @@ export async function remove(
   return stored;
 }
 
-/** No executor has ever looked at it, and none will. */
+/** No executor has ever taken it, and none will. */
 function wasNeverRun(record: SessionRecord): boolean {
   return isFinished(record) && record.epoch === 0;
 }
 
-/** From the first event on: announcing is the executor's work, and this session has had none. */
+/** From the first event on: the executor normally announces events, and this session has had none. */
 function announceAll(deps: RequestDeps, record: SessionRecord): Promise<void> {
   return deps.announce(record, 0);
 }
@@ -232,18 +231,18 @@ export type LogRequest = {
   readonly container: string;
   readonly offset: number;
   readonly limitBytes: number;
-  /** 0: what is there now. */
+  /** 0: the present content. */
   readonly waitMs: number;
 };
 
-/** The log of a component from an offset on: the kept one once the session is over, before that what the container has written so far. */
+/** The log of a component from an offset: the kept one once the session is over, before that the container's own. */
 export async function readLog(deps: RequestDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
   const { record } = await get(deps, request.name);
   const component = record.components.find(({ name }) => name === request.component);
   if (component === undefined) return throwFault({ code: "not_found", kind: "component", id: request.component });
   const container = request.container === "" ? MAIN_CONTAINER : checkedName(request.container, "container");
   const log = { session: record.name, pod: component.pod, container };
-  const range = { offset: request.offset, limitBytes: Math.min(request.limitBytes || LOG_BYTES_MOST, LOG_BYTES_MOST) };
+  const range = { offset: request.offset, limitBytes: Math.min(request.limitBytes || MAX_LOG_BYTES, MAX_LOG_BYTES) };
   if (!Number.isSafeInteger(range.offset) || range.offset < 0) {
     return throwFault({ code: "invalid_request", field: "offset", reason: `${range.offset} is not an offset` });
   }
@@ -254,7 +253,7 @@ export async function readLog(deps: RequestDeps, request: LogRequest, signal: Ab
   return { bytes, nextOffset: range.offset + bytes.length, complete: over, truncated: false };
 }
 
-/** A container that has not started yet, or a pod that is gone, has nothing to show; the next request may have. */
+/** A container that has not started, or a missing pod, has an empty log for now. */
 async function liveLog(
   deps: RequestDeps,
   { log, range, waitMs }: { readonly log: LogName; readonly range: LogRange; readonly waitMs: number },
@@ -270,7 +269,7 @@ async function liveLog(
   }
 }
 
-/** Names become keys; what cannot be a name cannot be there. */
+/** Names become keys; an invalid name cannot exist. */
 function checkedName(name: string, field = "name"): string {
   refuse(checkDnsLabel(field, name));
   return name;

@@ -2,21 +2,21 @@ import type { LivePod, ReplacementSeen, ReservationSeen, Obstacle } from "./doma
 import { isQueuedAtLedger, type SessionRecord } from "./domain/session.ts";
 import type { LogsRead } from "./domain/transition-record.ts";
 
-/** A session that this executor has, as far as it knows. */
+/** A session that belongs to this executor, as far as it knows. */
 export type Held = {
   record: SessionRecord;
   revision: number;
   /** On the monotonic clock: the session was ours at this moment. */
   oursAtMs: number;
-  /** A check of that which is in flight; the steps of one pass share it. */
+  /** A check of the ownership in flight, shared by the steps of one pass. */
   checking: Promise<void> | undefined;
 };
 
-/** What one executor knows beyond the record; the next executor can find all of it. */
+/** The state of one executor beyond the record; the next executor can rebuild it. */
 export type Run = Held & {
   /** The stored record may be newer. */
   stale: boolean;
-  /** A write failed, and may have happened all the same. */
+  /** A write failed, but may have happened. */
   isWriteUnknown: boolean;
   /** On the monotonic clock: from this moment on pods without news from a watcher are listed at the API server. */
   listPodsAtMs: number;
@@ -27,13 +27,13 @@ export type Run = Held & {
   replacements: ReadonlyMap<string, ReplacementSeen>;
   obstacles: readonly Obstacle[];
   trouble: { readonly of: "list" | "steps"; readonly text: string } | undefined;
-  /** Something failed in this round, which is retried after a pause. */
+  /** A failure in this round, which is retried after a pause. */
   failed: boolean;
   /** Ends all reading of logs. */
   readonly stopReading: AbortController;
-  /** The reading of logs that is in flight. Never rejects. */
+  /** The read of logs in flight. Never rejects. */
   reading: Promise<void> | undefined;
-  /** What it reported and the record does not have yet. */
+  /** Its reports that are not in the record yet. */
   readonly read: LogsRead[];
   defect: { readonly error: unknown } | undefined;
   /** Rounds in a row in which something failed. */
@@ -45,7 +45,7 @@ export type Run = Held & {
 
 /** Pauses between attempts at what failed for a session. */
 export const RETRY = { firstMs: 200, mostMs: 10_000 };
-/** However quiet it is, the record and its pods are read this often, in case a hint was lost. */
+/** Maximum interval of reads of the record and its pods, in case a hint was lost. */
 export const RESYNC_MS = 10_000;
 
 export function newRun(held: Held): Run {
@@ -54,7 +54,7 @@ export function newRun(held: Held): Run {
     ...held,
     stale: false,
     isWriteUnknown: false,
-    // Pods of the executor before may be gone; the watcher is given time to report our own.
+    // Pods of the previous executor may be gone; the watcher gets time to report our own.
     listPodsAtMs: record.components.some(({ podUid }) => podUid !== "") ? oursAtMs : oursAtMs + RESYNC_MS,
     lastList: undefined,
     reservation: { state: "unknown" },

@@ -8,10 +8,10 @@ import type { Config } from "./config.ts";
 import { leadSessions } from "./lead-sessions.ts";
 import { cancel, explain, explained, get, list, readLog, remove, submit, watch } from "./requests.ts";
 
-/** Per method; most of them are long polls, which cost little while they wait. */
-const REQUESTS_AT_ONCE = 2048;
+/** Maximum requests per method. Most are long polls, which are cheap while they wait. */
+const MAX_CONCURRENT_REQUESTS = 2048;
 
-/** Answers users; the replica that leads runs all sessions, and sweeps. Until the signal. */
+/** Answers users, and runs all sessions and sweeps while this replica leads, until the signal. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
@@ -19,7 +19,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   await using _server = await serve(bus, SessionService, handlers(deps, config), {
     version: context.version,
     description: "Runs sessions: finite tests of several roles.",
-    concurrency: REQUESTS_AT_ONCE,
+    concurrency: MAX_CONCURRENT_REQUESTS,
     onDefect: (method, error) => {
       logger.error({ method, err: error }, "defect");
     },
@@ -33,7 +33,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       ttlMs: config.lockTtlMs,
       signal,
       onChange: (state) => logger.info({ state }, "leadership of the sessions"),
-      onProblem: (error) => logger.warn({ err: error }, "the lead of the sessions is free, and cannot be taken"),
+      onProblem: (error) => logger.warn({ err: error }, "the lead of the sessions is free but cannot be acquired"),
     },
     (leadership) => leadSessions(deps, config, { logger, leadership, stop: signal }),
   );

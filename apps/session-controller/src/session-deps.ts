@@ -9,8 +9,8 @@ import type { LogsRead, Outcome } from "./domain/transition-record.ts";
 
 export type Stored = { readonly record: SessionRecord; readonly revision: number };
 
-/** Logs may take a minute, so that no pass waits for them. */
-export type CollectStep = Extract<ActStep, { do: "collect-logs" }>;
+/** Reading logs may take a minute, so passes do not wait for it. */
+export type CollectStep = Extract<ActStep, { kind: "collect-logs" }>;
 export type QuickStep = Exclude<ActStep, CollectStep>;
 
 export type Acted =
@@ -20,15 +20,18 @@ export type Acted =
   | { readonly got: "obstacle"; readonly obstacle: Obstacle }
   | { readonly got: "nothing" };
 
-/** finished: nothing is left to do. waiting: the ledger has the session in its queue. lost: another executor has it. stopped: this process leads no more. gone: it does not exist. unreadable: what is stored of it is not a session. failed: a pass failed for no reason that passes. */
+/**
+ * finished: nothing is left to do. waiting: the ledger has the session in its queue. lost: another executor has it. stopped: this process leads no more. gone:
+ * it does not exist. unreadable: what is stored of it is not a session. failed: a pass failed for no reason that passes.
+ */
 export type RunEnd = "finished" | "waiting" | "lost" | "stopped" | "gone" | "unreadable" | "failed";
 
-/** What running sessions needs from outside. What is asynchronous rejects with FaultError. */
+/** External dependencies of running sessions. Asynchronous ones reject with FaultError. */
 export type SessionDeps = {
   readonly now: () => number;
-  /** Continues while the process is stopped, and is never set. */
+  /** Continues while the process is stopped, and is never adjusted. */
   readonly monotonicMs: () => number;
-  /** Named in the record of every session that this process runs; of this process alone. */
+  /** Identifies this process in the records of its sessions. */
   readonly executor: string;
   /** Fencing token of the lead under which this process runs sessions. */
   readonly token: number;
@@ -39,14 +42,14 @@ export type SessionDeps = {
   /** Newest known revision of the stored session; Infinity: it is deleted, as far as is known. */
   readonly newestRevision: (name: string) => number;
   readonly pods: (record: SessionRecord) => readonly PodSeen[];
-  /** Whether a watcher confirmed lately that it sees the cluster, and what it publishes arrives here. */
+  /** Whether a watcher has recently confirmed that it sees the cluster, and its publications arrive here. */
   readonly podsFresh: () => boolean;
   /** The lost ones of these nodes, to a session whose pods are on the `occupied` ones. */
   readonly nodesLost: (names: ReadonlySet<string>, occupied: ReadonlySet<string>) => ReadonlyMap<string, LostReason>;
-  /** The ones of these nodes on which pods can be started now. */
+  /** The nodes of these on which pods can start now. */
   readonly nodesUsable: (names: readonly string[]) => ReadonlySet<string>;
   readonly listPods: (record: SessionRecord) => Promise<readonly LivePod[]>;
-  /** Does one step at the ledger or the API server, and reports its result. */
+  /** Executes one step at the ledger or the API server, and returns its outcome. */
   readonly act: (record: SessionRecord, step: QuickStep) => Promise<Acted>;
   /** Keeps the logs of pods, and reports each pod once its logs are kept or lost. Resolves soon after the signal; rejects for a defect alone. */
   readonly collectLogs: (
@@ -57,11 +60,11 @@ export type SessionDeps = {
   ) => Promise<void>;
   /** Publishes the events of the record from this index on. Those from `newFrom` on were recorded by this executor. */
   readonly announce: (record: SessionRecord, from: number, newFrom: number) => Promise<void>;
-  /** Brings a pass over the session. */
+  /** Schedules a pass over the session. */
   readonly wake: (name: string) => void;
-  /** A later leader is there: this process leads no more, whatever it knows of its lock. */
+  /** A later leader exists: this process no longer leads, whatever it knows of its lock. */
   readonly standDown: () => void;
-  /** Called when this process runs a session no longer. */
+  /** Called when this process no longer runs a session. */
   readonly left: (name: string, end: RunEnd) => void;
   readonly span: (record: SessionRecord, phase: string) => PassSpan;
 };

@@ -36,7 +36,7 @@ describe("a session", () => {
     expect(world.record()).toBe(before);
   });
 
-  it("goes on where another died, wherever that was", async () => {
+  it("continues at any point where another executor died", async () => {
     const undisturbed = fakeWorld();
     await run(undisturbed);
     const places = undisturbed.calls.length;
@@ -227,7 +227,7 @@ describe("a session", () => {
         logger: {
           ...deps.logger,
           info: (fields) => {
-            if (replaced || !JSON.stringify(fields).includes(`"do":"${call}"`)) return;
+            if (replaced || !JSON.stringify(fields).includes(`"kind":"${call}"`)) return;
             replaced = true;
             world.takeAway();
             world.state.monotonicMs += POLICY.trustRecordMs + 1;
@@ -262,7 +262,7 @@ describe("a session", () => {
       ...deps,
       act: async (record, step) => {
         // Both requests were on their way when the process stopped.
-        if (step.do === "create-pod" && world.record().executor !== "another") world.takeAway(taken);
+        if (step.kind === "create-pod" && world.record().executor !== "another") world.takeAway(taken);
         return deps.act(record, step);
       },
     };
@@ -273,7 +273,7 @@ describe("a session", () => {
   });
 
   it.each([
-    ["gives back the machines when the session has given them back", { verdict: CANCELLED, released: true }, false],
+    ["releases the machines if the session has released them", { verdict: CANCELLED, released: true }, false],
     ["leaves the machines to its successor, which gives them back", { verdict: CANCELLED }, true],
   ] as const)("whose request for machines was late %s", async (_title, taken, held) => {
     const world = fakeWorld();
@@ -281,7 +281,7 @@ describe("a session", () => {
     const late: Omit<SessionDeps, "wake"> = {
       ...deps,
       act: async (record, step) => {
-        if (step.do === "reserve") world.takeAway(taken);
+        if (step.kind === "reserve") world.takeAway(taken);
         return deps.act(record, step);
       },
     };
@@ -289,7 +289,7 @@ describe("a session", () => {
     expect(world.state.held).toBe(held);
   });
 
-  it("goes on after a pause in which nobody has taken the session over", async () => {
+  it("continues after a pause without a take-over", async () => {
     const world = fakeWorld();
     const deps = world.deps("controller-a");
     const slow: Omit<SessionDeps, "wake"> = {
@@ -313,7 +313,10 @@ describe("a session", () => {
     const world = fakeWorld();
     world.state.grant = false;
     expect(await run(world)).toBe("waiting");
-    expect(world.record()).toMatchObject({ reservationId: "r-1", waitingBecause: "the ledger has not said why" });
+    expect(world.record()).toMatchObject({
+      reservationId: "r-1",
+      waitingBecause: "the ledger has given no reason yet",
+    });
     world.state.grant = true;
     expect(await run(world, "controller-b")).toBe("finished");
     expect([...world.published.values()]).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
@@ -354,7 +357,7 @@ describe("a session", () => {
     const hinted: Omit<SessionDeps, "wake"> = {
       ...deps,
       act: async (record, step) => {
-        const isFirst = step.do === "reserve" && !world.calls.includes("reserve done");
+        const isFirst = step.kind === "reserve" && !world.calls.includes("reserve done");
         world.state.grant = !isFirst;
         const acted = await deps.act(record, step);
         if (isFirst && what === "grant") world.hint("granted");
@@ -383,7 +386,7 @@ describe("a session", () => {
     expect(world.calls).toEqual([]);
   });
 
-  it("ends a session whose pod went away while nobody watched", async () => {
+  it("ends a session whose pod disappeared without a watcher", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const stop = new AbortController();
     const first = run(world, "controller-a", stop.signal);
@@ -395,7 +398,7 @@ describe("a session", () => {
     expect(world.record().events.at(-1)).toMatchObject({
       kind: "ERROR",
       reason: "COMPONENT_FAILED",
-      description: "server server-0 failed: PodGone: the pod is gone, and nobody saw how it ended",
+      description: "server server-0 failed: PodGone: the pod is gone, and its end was not observed",
     });
   });
 
@@ -450,7 +453,7 @@ describe("a session", () => {
         return Promise.reject(unavailable());
       },
       act: (record, step) => {
-        if (failing.save || !failing.create || step.do !== "create-pod") return deps.act(record, step);
+        if (failing.save || !failing.create || step.kind !== "create-pod") return deps.act(record, step);
         failing = { ...failing, create: false };
         return Promise.reject(unavailable());
       },

@@ -1,4 +1,4 @@
-import { within } from "@muster/backoff";
+import { forEachSome, pause, within } from "@muster/backoff";
 import { isRetryable, faultOf } from "@muster/faults";
 import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
 import { phaseOf, planBroken, planSession, type SessionStep } from "./domain/plan-session.ts";
@@ -10,11 +10,11 @@ import { announce, carryOut, observe, pauseOf, refresh } from "./pass.ts";
 import { isQueuedRun, newRun, RESYNC_MS, type Run } from "./run.ts";
 import type { RunEnd, SessionDeps } from "./session-deps.ts";
 
-/** The sessions of the process that leads. Each is in one place, its record; what is kept here beside it can be found again. */
+/** The sessions of the leading process. Their state is in their records; everything kept here can be rebuilt. */
 export type Sessions = {
-  /** One pass over the session of this name: observe, plan, act, write, until there is nothing to do but wait. */
+  /** One pass over the session of this name: observes, plans, acts and writes until it has to wait. */
   readonly reconcile: Reconcile;
-  /** The ledger may have granted what the session waits for: its next pass asks. */
+  /** The ledger may have granted the session's machines: its next pass asks. */
   granted(name: string): void;
   /** Whether this process runs the session now. */
   has(name: string): boolean;
@@ -22,27 +22,29 @@ export type Sessions = {
   isNews(name: string, revision: number): boolean;
   /** Sessions that have something to do. */
   readonly size: number;
-  /** Ends what is in flight beside passes, and hands all sessions back. For the time after the last pass. */
-  stop(): Promise<void>;
+  /** Call after the last pass: ends what is in flight beside passes, and hands all sessions back. `stopping`: the process is about to end. */
+  stop(stopping: AbortSignal): Promise<void>;
 };
 
-/** Where hints go while this process leads. */
+/** The receivers of hints while this process leads. */
 export type Led = { readonly queue: Pick<WorkQueue, "add">; readonly sessions: Sessions };
 
 export type SessionsPolicy = {
   readonly session: SessionPolicy;
-  /** A session that fails this often for no reason that passes ends as INTERNAL_ERROR. */
+  /** A session that fails this often for a permanent reason ends as INTERNAL_ERROR. */
   readonly failuresMax: number;
 };
 
-/** A process that stops waits this long for its sessions to be handed back. */
+/** Maximum time that a stopping process waits to hand its sessions back. */
 const HAND_BACK_MS = 2000;
+/** Sessions that are handed back concurrently. */
+const MAX_HAND_BACKS = 32;
 /** A session that turns out not to be ours is looked at again after this time: it is gone, or a later leader has it. */
 const LOST_RETRY_MS = 1000;
-/** A session that may end its executor is tried alone; the others are tried after this time. */
+/** A session that may end its executor is tried alone; the others wait this long. */
 const SUSPECT_RETRY_MS = 200;
-/** A suspect that has not ended its executor by then no longer keeps the others waiting. */
-const SUSPECT_MS_MAX = 10_000;
+/** A suspect that has not ended its executor by then no longer blocks the others. */
+const MAX_SUSPECT_MS = 10_000;
 
 /** What a leader keeps of all sessions beside their records. */
 type Table = {
@@ -54,7 +56,7 @@ type Table = {
   /** Sessions that the ledger may have granted machines since their last pass. */
   readonly granted: Set<string>;
   readonly suspects: ReturnType<typeof oneAtATime>;
-  /** Failures in a row for no reason that passes, by session. */
+  /** Consecutive permanent failures, by session. */
   readonly failures: Map<string, number>;
 };
 
@@ -88,13 +90,30 @@ export function makeSessions(deps: SessionDeps, policy: SessionsPolicy): Session
     get size() {
       return runs.size;
     },
-    stop: async () => {
+    stop: async (stopping) => {
       const all = [...runs.values(), ...failing.values()];
       await Promise.all(all.map((run) => leave(table, run.record.name, "stopped")));
-      // What cannot be written now is retried while this process lives.
-      await within(HAND_BACK_MS, Promise.all(all.map((run) => handBack(deps, run))));
+      await handBackAll(deps, all, stopping);
     },
   };
+}
+
+/** Waits HAND_BACK_MS at most. What fails is retried while the process lives, and ends HAND_BACK_MS after the process is stopped, so that no write keeps it alive. */
+async function handBackAll(deps: SessionDeps, runs: readonly Run[], stopping: AbortSignal): Promise<void> {
+  const over = new AbortController();
+  const endSoon = (): void => void pause(HAND_BACK_MS, over.signal).then(() => over.abort());
+  if (stopping.aborted) endSoon();
+  else stopping.addEventListener("abort", endSoon, { once: true, signal: over.signal });
+  const writing = forEachSome(
+    runs,
+    MAX_HAND_BACKS,
+    (run) => handBack(deps, run, over.signal),
+    () => undefined,
+  );
+  await within(
+    HAND_BACK_MS,
+    writing.finally(() => over.abort()),
+  );
 }
 
 async function leave(
@@ -177,7 +196,7 @@ async function act(table: Table, run: Run, steps: readonly SessionStep[]): Promi
   return { requeueAfterMs: Math.max(0, queuedUntilMs(run.record) - deps.now()) };
 }
 
-/** Retries what may pass, and ends a session that keeps failing by a defect. */
+/** Retries transient failures, and ends a session that keeps failing by a defect. */
 async function failed(table: Table, name: string, error: unknown): Promise<Reconciled> {
   const { deps, policy, failures } = table;
   const run = table.runs.get(name);
@@ -205,7 +224,7 @@ export function oneAtATime(monotonicMs: () => number) {
   return {
     tryTake: (name: string): boolean => {
       if (turn !== undefined && turn.name !== name && monotonicMs() < turn.untilMs) return false;
-      if (turn?.name !== name) turn = { name, untilMs: monotonicMs() + SUSPECT_MS_MAX };
+      if (turn?.name !== name) turn = { name, untilMs: monotonicMs() + MAX_SUSPECT_MS };
       return true;
     },
     release: (name: string): void => {
@@ -214,7 +233,9 @@ export function oneAtATime(monotonicMs: () => number) {
   };
 }
 
-/** True when the session was brought one step nearer to its end, or needs none. Whatever fails with the session may fail here too, so that nothing is thrown. */
+/**
+ * True when the session was brought one step nearer to its end, or needs none. Whatever fails with the session may fail here too, so that nothing is thrown.
+ */
 async function endBroken(deps: SessionDeps, name: string, reason: string): Promise<boolean> {
   try {
     const stored = await deps.load(name);

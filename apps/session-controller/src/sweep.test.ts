@@ -55,23 +55,23 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
 }
 
 describe("sweep", () => {
-  it("leaves alone what another installation has made, and tells whose that is", async () => {
+  it("keeps objects of another installation, and reports it", async () => {
     const foreign = { ...pod, otherInstallation: "muster-2" };
     const { deps, did } = world(undefined, { listObjects: () => Promise.resolve([foreign, { ...pod, uid: "p-2" }]) });
     await sweep(deps, POLICY, never);
     expect(did).toEqual(["leave muster-2", "delete bench-driver"]);
   });
 
-  it("tells the ledger each time how many sessions may run, and goes on when the ledger is away", async () => {
-    let told = 0;
+  it("sets the ledger's limit each time, and continues while the ledger is unavailable", async () => {
+    let reported = 0;
     const away = new FaultError({ code: "unavailable", dependency: "reservation", retryAfterMs: 0 });
     const limitSessions = (): Promise<void> => {
-      told += 1;
+      reported += 1;
       return Promise.reject(away);
     };
     const { deps, did } = world(running(over), { limitSessions });
     await sweep(deps, POLICY, never);
-    expect(told).toBe(1);
+    expect(reported).toBe(1);
     expect(did).toContain("release bench r-1");
   });
 
@@ -108,7 +108,7 @@ describe("sweep", () => {
     }
   });
 
-  it("forgets nothing that was made anew under an old name", async () => {
+  it("forgets nothing that was recreated under an old name", async () => {
     const expired = running({ ...over, podsDeleted: true, released: true, finishedAtMs: 1 });
     const { deps, did } = world({ ...running(), uid: "u-2" }, {}, expired);
     await sweep(deps, POLICY, never);
@@ -140,7 +140,7 @@ describe("sweep", () => {
     }
   });
 
-  it("goes on with the other steps when one fails", async () => {
+  it("continues with the other steps if one fails", async () => {
     const away = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));
     const { deps, did } = world(running(over), {
@@ -151,7 +151,7 @@ describe("sweep", () => {
     expect(did).toEqual(["save", "release bench r-1", "save"]);
   });
 
-  it("goes on with the other sessions when the record of one cannot be read", async () => {
+  it("continues with the other sessions if the record of one cannot be read", async () => {
     const unreadable = () => Promise.reject(new FaultError({ code: "internal", operation: "reading session bench" }));
     const { deps, did } = world(running(over), {
       load: unreadable,

@@ -25,11 +25,11 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
   /** Every stored session. */
   readonly digests: () => readonly SessionDigest[];
   readonly deletePod: (pod: string, uid: string, force: boolean) => Promise<void>;
-  /** Gives back exactly this reservation; when it is gone, or another stands under that name, nothing happens. */
+  /** Releases exactly this reservation; a missing one, or another one of that name, is no error. */
   readonly release: (session: string, reservationId: string) => Promise<void>;
   /** The same for a machine in place of a lost one. */
   readonly releaseReplacement: (ownerId: string, reservationId: string) => Promise<void>;
-  /** Tells the ledger how many sessions may hold machines; nothing happens when it knows. */
+  /** Sets the ledger's limit of sessions with machines, unless it is set already. */
   readonly limitSessions: () => Promise<void>;
   /** Takes the installation of each pod of others that the sweep has met. */
   readonly tellLeftAlone: (installations: readonly string[]) => void;
@@ -37,11 +37,11 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
   readonly forget: (stored: Stored) => Promise<void>;
 };
 
-/** However much there is to see, this much time is between two sweeps. */
-const REST_LEAST_MS = 500;
-const SESSIONS_AT_ONCE = 32;
+/** Minimum pause between two sweeps. */
+const MIN_PAUSE_MS = 500;
+const MAX_CONCURRENT_SESSIONS = 32;
 
-/** Sweeps until the signal. A sweep that fails, wholly or in part, is made good by the next one. */
+/** Sweeps until the signal. The next sweep makes up for a failed one. */
 export async function sweepForever(
   deps: SweepDeps,
   policy: SweepPolicy & { readonly everyMs: number },
@@ -54,16 +54,16 @@ export async function sweepForever(
 }
 
 async function restUntilNext(deps: SweepDeps, everyMs: number, signal: AbortSignal): Promise<void> {
-  const leastMs = Math.min(REST_LEAST_MS, everyMs);
+  const leastMs = Math.min(MIN_PAUSE_MS, everyMs);
   await pause(leastMs, signal);
   if (!signal.aborted) await deps.rest(everyMs - leastMs, signal);
 }
 
-/** One sweep: lists everything, finishes the sessions that no executor finished, and removes what sessions left over. */
+/** One sweep: lists everything, finishes sessions without an executor, and removes leftovers. */
 export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortSignal): Promise<void> {
   // Repeated, because the ledger may have been unreachable, or given another limit, when this replica started.
-  await reporting(deps, "the ledger was not told how many sessions may run", deps.limitSessions);
-  await reporting(deps, "sweep sees no pods or no reservations", async () => {
+  await reporting(deps, "cannot set the ledger's limit of sessions", deps.limitSessions);
+  await reporting(deps, "the sweep cannot list pods or reservations", async () => {
     const listed = await deps.listObjects();
     // Listed last: each object belongs to a session that is listed, or to none.
     const sessions = deps.digests();
@@ -76,7 +76,7 @@ export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortS
 /** The steps of one session in their order, those of several sessions concurrently. */
 async function executeAll(deps: SweepDeps, steps: readonly RecordStep[], signal: AbortSignal): Promise<void> {
   const bySession = [...Map.groupBy(steps, ({ session }) => session).values()];
-  const turns = takeTurns(SESSIONS_AT_ONCE);
+  const turns = takeTurns(MAX_CONCURRENT_SESSIONS);
   const sweepSession = async (own: readonly RecordStep[]): Promise<void> => {
     for (const step of own) {
       if (signal.aborted) return;
@@ -88,21 +88,21 @@ async function executeAll(deps: SweepDeps, steps: readonly RecordStep[], signal:
 
 /** The list of sessions may lag, so that each step but `run` reads the session itself first. */
 async function execute(deps: SweepDeps, step: RecordStep): Promise<void> {
-  if (step.do === "run") {
+  if (step.kind === "run") {
     deps.wake(step.session);
     return;
   }
   const stored = await deps.load(step.session);
   deps.logger.info({ step }, "sweep step");
   if (stored === undefined || !isOver(stored, step.uid)) return;
-  switch (step.do) {
+  switch (step.kind) {
     case "expire":
       return deps.forget(stored);
     case "confirm-pods-gone":
-      return note(deps, stored, { do: "confirm-pods-gone", because: "none-listed" });
+      return note(deps, stored, { kind: "confirm-pods-gone", because: "none-listed" });
     case "release":
       if (step.reservationId !== "") await deps.release(step.session, step.reservationId);
-      return note(deps, stored, { do: "released" });
+      return note(deps, stored, { kind: "released" });
     default:
       assertNever(step);
   }
@@ -117,11 +117,11 @@ async function sweepObjects(
   await sweepOwners<Owned>({
     observe: () => Promise.resolve({ objects: snapshot.objects, standingOf: standingIn(snapshot, policy) }),
     leftSince: new Map(),
-    // What an unknown session left over has to be old, which its standing considers; what a known one left over goes immediately.
+    // Leftovers of an unknown session must be old, which its standing considers; those of a known one are removed immediately.
     graceMs: undefined,
     nowMs: deps.now,
     remove: async (step) => {
-      if (signal.aborted) return { ...step, do: "suspect" };
+      if (signal.aborted) return { ...step, kind: "suspect" };
       deps.logger.info({ step }, "sweep step");
       await reporting(deps, "sweep step failed", () => remove(deps, step.object));
       return step;

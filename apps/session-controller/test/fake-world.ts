@@ -111,7 +111,7 @@ export function fakeWorld(
       pods.set(name, { ...seen, ...rest, ...behave(component), alive: true, deleting: false });
       hint("pods");
     }
-    return { got: "outcome", outcome: { do: "pod-created", component, uid, node: there?.node ?? node } };
+    return { got: "outcome", outcome: { kind: "pod-created", component, uid, node: there?.node ?? node } };
   };
 
   const deps = (executor: string): Omit<SessionDeps, "wake"> => ({
@@ -139,8 +139,8 @@ export function fakeWorld(
         return live;
       }),
     act: (record, step) =>
-      at(step.do, (): Acted => {
-        switch (step.do) {
+      at(step.kind, (): Acted => {
+        switch (step.kind) {
           case "reserve": {
             if (!state.grant)
               return { got: "reservation", reservation: { state: "waiting", id: "r-1", because: undefined } };
@@ -163,7 +163,7 @@ export function fakeWorld(
             if (step.reservationId !== record.reservationId || !["", "r-1"].includes(step.reservationId))
               throw new Error("another's is released");
             state.held = false;
-            return { got: "outcome", outcome: { do: "released" } };
+            return { got: "outcome", outcome: { kind: "released" } };
           case "reserve-replacement":
           case "release-replacement":
             throw new Error("no machine is lost here");
@@ -178,7 +178,7 @@ export function fakeWorld(
       at("collect-logs", () => {
         for (const { pod } of read) {
           onRead({
-            do: "logs-read",
+            kind: "logs-read",
             pod,
             warnings: [],
             resultJson: pod === podName("bench", "driver") ? '{"qps":1}' : undefined,
@@ -209,7 +209,7 @@ export function fakeWorld(
     },
     /** The longest pause between two passes. */
     restMsMax,
-    /** Somebody else's write. */
+    /** Another writer's change. */
     write: (record: SessionRecord) => write(record, stored.revision),
     record: () => stored.record,
     stoodDown,

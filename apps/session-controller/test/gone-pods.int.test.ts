@@ -10,7 +10,7 @@ const pair = () => [scripted("driver", "driver", "serve"), scripted("server-0", 
 const POOLS = { drivers: 1, workers: 2 };
 const NAMESPACE = "default";
 
-describe("pods that nobody saw end", () => {
+describe("pods whose end was not observed", () => {
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
@@ -47,7 +47,7 @@ describe("pods that nobody saw end", () => {
     await controller.kill();
   });
 
-  it("ends the session when how its pod ended was forgotten while nobody was there", async () => {
+  it("ends the session if the end of its pod was forgotten while no watcher ran", async () => {
     const first = await world.startController();
     await submit(world, "forgotten", pair());
     await sawEvent(world, "forgotten", "RUN");

@@ -19,7 +19,7 @@ const POOLS = { drivers: 1, workers: 2 };
 const DONE = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
 const BLOCKER = { kind: "lease", id: "blocker" };
 
-/** How a session comes into the phase in which its controller is killed; what it returns lets the session go on after that. */
+/** How a session comes into the phase in which its controller is killed; what it returns lets the session continue after that. */
 type Phase = {
   readonly title: string;
   readonly driver: readonly string[];
@@ -37,7 +37,7 @@ describe("a crash of the controller (SIGKILL) at any point loses no session, mak
       const { name, event } = muster.session.v1.SessionEventRecorded.decode(payload);
       const seen = published.get(name) ?? [];
       const kind = eventsOf({ events: [event ?? {}] }).join();
-      // An executor that takes over tells everything again; the stream drops it, whoever listens live does not.
+      // An executor that takes over publishes everything again; the stream drops it, live listeners do not.
       if (!seen.includes(kind)) published.set(name, [...seen, kind]);
     });
   });

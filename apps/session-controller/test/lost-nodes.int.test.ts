@@ -38,7 +38,7 @@ describe("a session whose pod loses its node", () => {
     await world[Symbol.asyncDispose]();
   });
 
-  /** The node of the session's server, once the session runs; from then on nobody removes its pod. */
+  /** The node of the session's server, once the session runs; from then on its pod is not removed. */
   async function serverNode(name: string): Promise<string> {
     const { components } = await until(`${name} runs`, async () => {
       const { session } = await world.sessions.getSession({ name });

@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
-/** A pod of a session of which nobody here knows. */
+/** A pod of a session that is unknown here. */
 async function stray(name: string, session: string, more: Readonly<Record<string, string>>): Promise<void> {
   const body: V1Pod = {
     metadata: {
@@ -31,7 +31,7 @@ async function stray(name: string, session: string, more: Readonly<Record<string
       },
     },
     spec: {
-      // Nothing places it, so that it is there for as long as nobody deletes it.
+      // It is never scheduled, so it exists until it is deleted.
       schedulingGates: [{ name: "example.com/held" }],
       containers: [{ name: "main", image: "scripted" }],
     },

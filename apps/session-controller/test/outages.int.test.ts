@@ -35,7 +35,7 @@ describe("while NATS or the API server is away", () => {
     const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
     directory = await mkdtemp(join(tmpdir(), "muster-outages-"));
     faulty = await startFaultyApi({ kubeconfig: cluster.kubeconfig, directory, seed: 1 });
-    // The services see the API server through the proxy; the pods go on without it.
+    // The services see the API server through the proxy; the pods continue without it.
     world = await sessionWorld({ ...cluster, kubeconfig: faulty.kubeconfig }, POOLS);
     controller = await world.startController();
   });
@@ -62,7 +62,7 @@ describe("while NATS or the API server is away", () => {
     );
   }
 
-  /** Ends the driver well; nobody but the cluster itself sees it. */
+  /** Lets the driver succeed; only the cluster itself sees it. */
   async function endDriver(name: string): Promise<void> {
     world.cluster.ending.add(`${name}-driver`);
     await until("the driver has ended", async () => {
@@ -106,6 +106,28 @@ describe("while NATS or the API server is away", () => {
     await faulty.comeBack();
     await expectOneEnd("api-clean-up", "CANCELLED");
   });
+
+  it(
+    "a controller that cannot hand its session back, because NATS is away, ends all the same",
+    { timeout: 60_000 },
+    async () => {
+      await controller.stop();
+      await using slow = await slowApi(world.cluster.kubeconfig);
+      controller = await world.startController({ MUSTER_KUBECONFIG: slow.kubeconfig });
+      let held = slow.hold("nats-hand-back-driver");
+      await submit(world, "nats-hand-back", trio("exit", "0"));
+      await held.arrived;
+      await controller.kill();
+      held = slow.hold("nats-hand-back-driver");
+      controller = await world.startController({ MUSTER_KUBECONFIG: slow.kubeconfig });
+      await held.arrived;
+      await world.nats.kill();
+      await controller.stop();
+      await world.nats.start();
+      controller = await world.startController();
+      await expectOneEnd("nats-hand-back", "DONE");
+    },
+  );
 
   it("a pod that is made while NATS is away is the session's one pod of that name when it is back", async () => {
     await controller.stop();

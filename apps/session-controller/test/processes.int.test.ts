@@ -10,7 +10,7 @@ import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, submit, 
 const POOLS = { drivers: 1, workers: 2 };
 const LOG_LIMIT = 300_000;
 
-// A probe connects and goes away without listening to what it is told.
+// A probe connects and disconnects without reading.
 const SERVER = `
   require("node:net").createServer((socket) => socket.on("error", () => {}).end(process.env.WORKER_KIND + " " + process.env.MUSTER_COMPONENT))
     .listen(Number(process.env.DRIVER_PORT), process.env.POD_IP, () => console.log("listening"));
@@ -123,7 +123,7 @@ for (const server of API_SERVERS) {
       expect(JSON.parse(session.resultJson ?? "")).toEqual({ workers: [["server-0", "server", true]] });
     });
 
-    it("tells all of it in one trace, from the submission to the last pod deleted and into the pods", async () => {
+    it("records everything in one trace, from the submission to the last deleted pod, and into the pods", async () => {
       const { session } = await world.sessions.getSession({ name: "traffic" });
       const traceId = session?.traceparent.split("-")[1] ?? "none";
       const names = await until("the release has arrived", () => {

@@ -7,8 +7,8 @@ import type { fakeWorld } from "./fake-world.ts";
 const RETRY = { firstMs: 1, mostMs: 1, perSecond: 1_000_000, burst: 1_000_000 };
 
 /**
- * Runs the one session of a world in a process of its own, by the controller's runtime, until the process has left it in one of the ways `endsAt` (default: any but by a failure) or
- * the signal stops it. Rejects with the error of the first pass that fails, unless `onFailure` takes it.
+ * Runs the one session of a world in a process of its own, by the controller's runtime, until the process has left it in one of the ways `endsAt` (default: any
+ * but by a failure) or the signal stops it. Rejects with the error of the first pass that fails, unless `onFailure` takes it.
  */
 export async function runSession(
   world: Pick<ReturnType<typeof fakeWorld>, "onHint" | "restMsMax">,
@@ -46,7 +46,7 @@ export async function runSession(
   };
   const running = runController({ name: "session", queue, reconcile, stop, onError: onFailure }).then(async () => {
     if (!signal.aborted) return;
-    await sessions.stop();
+    await sessions.stop(signal);
     ended.resolve("stopped");
   });
   queue.add("bench");

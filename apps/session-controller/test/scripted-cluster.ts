@@ -14,15 +14,16 @@ export type ScriptedCluster = AsyncDisposable & {
   readonly bound: readonly string[];
   /** Pods of this name are not removed while they are held. */
   readonly held: Set<string>;
-  /** Pods of this name that were told to wait end well now. */
+  /** Waiting pods of this name succeed now. */
   readonly ending: Set<string>;
   /** Pods of this name are not placed while they are in it. */
   readonly unplaced: Set<string>;
 };
 
 /**
- * What a pod may be told to do, as its arguments: `serve` (ready, for ever), `wait` (ready, until the test ends it), `idle` (runs and is never ready), `exit N` (ready for a moment, then ends),
- * `flash N` (ends before anybody can see it ready), `missing` (the program does not exist), `unpullable` (the image does not exist). Disposing takes the API server along.
+ * What a pod does, by its arguments: `serve` (ready, for ever), `wait` (ready, until the test ends it), `idle` (runs and is never ready), `exit N` (ready for a
+ * moment, then ends), `flash N` (ends before anybody can see it ready), `missing` (the program does not exist), `unpullable` (the image does not exist).
+ * Disposing takes the API server along.
  */
 export async function scriptedCluster(
   server: TestApiServer,
@@ -62,7 +63,7 @@ export async function scriptedCluster(
 async function addNode(api: CoreV1Api, name: string, pool: string): Promise<void> {
   const labels = { pool, "kubernetes.io/hostname": `host-of-${name}` };
   await api.createNode({ body: { metadata: { name, labels } } });
-  // A new node carries the taint of one that is not ready, and nobody here takes it away.
+  // A new node has the not-ready taint, which nothing here removes.
   const node = await api.readNode({ name });
   node.spec = { taints: [] };
   await api.replaceNode({ name, body: node });
@@ -145,7 +146,7 @@ function endOf(exitCode: number | undefined): string {
   return exitCode === 0 ? "Succeeded" : "Failed";
 }
 
-/** Somebody else changed or removed the pod meanwhile: it is looked at again in the next pass. */
+/** Another writer changed or removed the pod: the next pass sees it. */
 function tolerate(error: unknown): void {
   const code = (faultOf(error) ?? kubeFault(error))?.code;
   if (code !== "conflict" && code !== "not_found") throw error;

@@ -110,7 +110,7 @@ for (const server of API_SERVERS) {
       expect(eventsOf(await finished(world, "worker-ends"))).toEqual([...RAN, "DONE"]);
     });
 
-    it("ends when somebody deletes one of its pods", async () => {
+    it("ends when one of its pods is deleted by hand", async () => {
       await submit(world, "robbed", [scripted("driver", "driver", "serve"), scripted("server-0", "server", "serve")]);
       await sawEvent(world, "robbed", "RUN");
       await world.cluster.api.deleteNamespacedPod({ name: "robbed-server-0", namespace: "default" });
@@ -229,7 +229,7 @@ for (const server of API_SERVERS) {
       });
     });
 
-    it("removes pods and machines of a session that nobody knows", async () => {
+    it("removes pods and machines of an unknown session", async () => {
       const { api } = world.cluster;
       const ghost = { [labels.ownerKind]: "session", [labels.owner]: "ghost", [labels.component]: "driver" };
       await world.ledger.reserve({
@@ -247,7 +247,7 @@ for (const server of API_SERVERS) {
       await eventuallyNothingLeft(world);
     });
 
-    it("answers garbage on every endpoint with a fault and goes on", async () => {
+    it("answers garbage on every endpoint with a fault and continues", async () => {
       const garbage = Buffer.from("ffffffffffffff", "hex");
       for (const verb of [
         "submit-session",
@@ -270,7 +270,7 @@ for (const server of API_SERVERS) {
       for (const call of empty) {
         expect(faultOf(await call.catch((error: unknown) => error))?.code).toBe("invalid_request");
       }
-      const missing = world.sessions.getLogs({ name: "good", component: "nobody" });
+      const missing = world.sessions.getLogs({ name: "good", component: "absent" });
       expect(faultOf(await missing.catch((error: unknown) => error))).toMatchObject({
         code: "not_found",
         kind: "component",

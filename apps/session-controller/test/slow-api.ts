@@ -11,7 +11,10 @@ import { KubeConfig } from "@kubernetes/client-node";
 /** Stands before an API server, and keeps the making or the confirmation of a pod to itself for as long as a test wants. */
 export type SlowApi = AsyncDisposable & {
   readonly kubeconfig: string;
-  /** The next request that makes (POST) or confirms (PATCH) this pod is held. `arrived` resolves when it is there, `letGo` passes it on, whether or not anybody still waits for the answer. */
+  /**
+   * The next request that makes (POST) or confirms (PATCH) this pod is held. `arrived` resolves when it is there, `letGo` passes it on, whether or not anybody
+   * still waits for the answer.
+   */
   hold(pod: string, method?: "POST" | "PATCH"): { readonly arrived: Promise<void>; letGo(): Promise<number> };
 };
 

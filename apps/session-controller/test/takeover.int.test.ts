@@ -45,33 +45,30 @@ describe("taking over", () => {
     return Number(/session-controller-[^ ]*-(\d+)-[0-9a-f]+/.exec(accepted?.description ?? "")?.[1]);
   }
 
-  it.each(["PROVISION", "RUN"])(
-    "goes on with the same pods after the one that runs it is killed at %s",
-    async (event) => {
-      const controllers = [await world.startController(), await world.startController()];
-      const name = `killed-at-${event.toLowerCase()}`;
-      await submit(world, name, trio("serve"));
-      await sawEvent(world, name, event);
-      const pid = pidOf((await world.sessions.getSession({ name })).session ?? {});
-      const victim = controllers.find((each) => each.pid === pid);
-      expect(victim).toBeDefined();
-      await victim?.kill();
-      await sawEvent(world, name, "RUN");
-      const pods = world.cluster.bound.filter((pod) => pod.startsWith(name));
-      expect(pods).toEqual([`${name}-server-0`, `${name}-client-0`, `${name}-driver`]);
+  it.each(["PROVISION", "RUN"])("continues with the same pods after its executor is killed at %s", async (event) => {
+    const controllers = [await world.startController(), await world.startController()];
+    const name = `killed-at-${event.toLowerCase()}`;
+    await submit(world, name, trio("serve"));
+    await sawEvent(world, name, event);
+    const pid = pidOf((await world.sessions.getSession({ name })).session ?? {});
+    const victim = controllers.find((each) => each.pid === pid);
+    expect(victim).toBeDefined();
+    await victim?.kill();
+    await sawEvent(world, name, "RUN");
+    const pods = world.cluster.bound.filter((pod) => pod.startsWith(name));
+    expect(pods).toEqual([`${name}-server-0`, `${name}-client-0`, `${name}-driver`]);
 
-      await world.sessions.cancelSession({ requestId: "c", name });
-      expect(eventsOf(await finished(world, name))).toEqual([...RAN, "CANCELLED"]);
-      await expectNothingLeft(world);
-      await until("every event was published", () => {
-        const session = published.find((each) => each.name === name);
-        return session !== undefined && [...session.events.keys()].join() === [...RAN, "CANCELLED"].join();
-      });
-      await Promise.all(controllers.map((each) => each.kill()));
-    },
-  );
+    await world.sessions.cancelSession({ requestId: "c", name });
+    expect(eventsOf(await finished(world, name))).toEqual([...RAN, "CANCELLED"]);
+    await expectNothingLeft(world);
+    await until("every event was published", () => {
+      const session = published.find((each) => each.name === name);
+      return session !== undefined && [...session.events.keys()].join() === [...RAN, "CANCELLED"].join();
+    });
+    await Promise.all(controllers.map((each) => each.kill()));
+  });
 
-  it("hands a running session over at once when a controller is told to stop", async () => {
+  it("hands a running session over immediately when a controller stops", async () => {
     const first = await world.startController({ SESSION_LOCK_TTL_MS: "60000", SESSION_SWEEP_MS: "60000" });
     await submit(world, "handed", trio("serve"));
     await sawEvent(world, "handed", "RUN");

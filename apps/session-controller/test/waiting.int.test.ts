@@ -107,7 +107,7 @@ describe("more sessions than executors have places", () => {
     await controller.stop();
   });
 
-  it("sessions that waited while every controller was killed go on", async () => {
+  it("sessions that waited while every controller was killed continue", async () => {
     const free = { SESSION_EXECUTORS: "0" };
     const before = [await world.startController(free), await world.startController(free)];
     await submit(world, "held", [scripted("driver", "driver", "serve")]);

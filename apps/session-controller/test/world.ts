@@ -12,7 +12,7 @@ const APPS = fileURLToPath(new URL("../../", import.meta.url));
 
 export type Controller = {
   readonly pid: number;
-  /** SIGKILL: nothing is said to anybody. */
+  /** SIGKILL: the process stops without any message. */
   kill(): Promise<void>;
   /** SIGTERM: sessions in progress are handed back. */
   stop(): Promise<void>;

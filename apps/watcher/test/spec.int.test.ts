@@ -26,13 +26,13 @@ beforeEach(async () => {
 });
 afterEach(() => stack.disposeAsync());
 
-const timing = { backoffMinMs: 100, backoffMaxMs: 400 };
+const timing = { minBackoffMs: 100, maxBackoffMs: 400 };
 
 /** One replica of the watcher, until the test ends. */
 async function startWatcher(
-  options: { readonly ageLimitMs?: number; readonly startGraceMs?: number; readonly silenceMaxMs?: number } = {},
+  options: { readonly ageLimitMs?: number; readonly startGraceMs?: number; readonly maxSilenceMs?: number } = {},
 ) {
-  const { ageLimitMs, startGraceMs, silenceMaxMs } = options;
+  const { ageLimitMs, startGraceMs, maxSilenceMs } = options;
   const config = readConfig({});
   const own = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "watcher" }));
   const watcher = stack.use(
@@ -42,7 +42,7 @@ async function startWatcher(
         kube: api.config,
         bus: own,
         logger: silent,
-        timing: { ...timing, ...(silenceMaxMs !== undefined && { silenceMaxMs }) },
+        timing: { ...timing, ...(maxSilenceMs !== undefined && { maxSilenceMs }) },
       },
     ),
   );
@@ -184,7 +184,7 @@ describe("watches pods and nodes for ever", () => {
   });
 
   it("a watch that is silently dead is noticed", async () => {
-    await startWatcher({ silenceMaxMs: 300 });
+    await startWatcher({ maxSilenceMs: 300 });
     const { last } = await subscriber();
     await until("both are watched", () => api.watching === 2);
     api.mute();

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { reconciler, type Passes, type PlannedStep } from "./reconciler.ts";
 
 type Plan = { readonly steps: readonly PlannedStep[] };
-const GROW = { do: "grow", because: "too-small" };
+const GROW = { kind: "grow", because: "too-small" };
 const never = new AbortController().signal;
 
 /** Brings a number up to three, one a round. */

@@ -3,7 +3,7 @@ import type { Attributes, Context } from "@opentelemetry/api";
 import type { Reconcile, Reconciled } from "./controller.ts";
 
 /** What a round does, and why; the span of the round lists it. */
-export type PlannedStep = { readonly do: string; readonly because: string };
+export type PlannedStep = { readonly kind: string; readonly because: string };
 
 export type PassSpan = { readonly name: string; readonly parent: Context; readonly attributes: Attributes };
 
@@ -61,7 +61,7 @@ function inRound<Result>(
   work: () => Promise<Result>,
 ): Promise<Result> {
   const plan = {
-    "muster.plan": steps.slice(0, STEPS_LISTED_MAX).map((step) => `${step.do}: ${step.because}`),
+    "muster.plan": steps.slice(0, STEPS_LISTED_MAX).map((step) => `${step.kind}: ${step.because}`),
     "muster.plan.steps": steps.length,
   };
   return inSpan(tracer, name, { parent, attributes: { ...attributes, ...plan } }, work);

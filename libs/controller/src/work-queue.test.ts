@@ -8,24 +8,27 @@ const WORKERS = 3;
 const limits = { firstMs: 5, mostMs: 80, perSecond: 1, burst: 1_000_000 };
 
 type Command =
-  | { readonly do: "add"; readonly key: string; readonly priority: Priority }
-  | { readonly do: "after"; readonly key: string; readonly ms: number }
-  | { readonly do: "limited" | "forget"; readonly key: string }
-  | { readonly do: "get" | "done" | "give up"; readonly worker: number }
-  | { readonly do: "pass"; readonly ms: number };
+  | { readonly kind: "add"; readonly key: string; readonly priority: Priority }
+  | { readonly kind: "after"; readonly key: string; readonly ms: number }
+  | { readonly kind: "limited" | "forget"; readonly key: string }
+  | { readonly kind: "get" | "done" | "give up"; readonly worker: number }
+  | { readonly kind: "pass"; readonly ms: number };
 
 const key = fc.constantFrom(...KEYS);
 const worker = fc.integer({ min: 0, max: WORKERS - 1 });
 const command: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 4,
-    arbitrary: fc.record({ do: fc.constant("add" as const), key, priority: fc.constantFrom("high", "low") }),
+    arbitrary: fc.record({ kind: fc.constant("add" as const), key, priority: fc.constantFrom("high", "low") }),
   },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("after" as const), key, ms: fc.integer({ min: 0, max: 50 }) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constantFrom("limited" as const, "forget" as const), key }) },
-  { weight: 6, arbitrary: fc.record({ do: fc.constantFrom("get" as const, "done" as const), worker }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("give up" as const), worker }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("pass" as const), ms: fc.integer({ min: 0, max: 40 }) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant("after" as const), key, ms: fc.integer({ min: 0, max: 50 }) }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom("limited" as const, "forget" as const), key }) },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constantFrom("get" as const, "done" as const), worker }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("give up" as const), worker }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("pass" as const), ms: fc.integer({ min: 0, max: 40 }) }) },
 );
 
 type Ready = { readonly key: string; readonly priority: Priority; readonly rank: number };
@@ -111,7 +114,7 @@ function pair(clock: VirtualClock) {
   const waits: (AbortController | undefined)[] = Array.from({ length: WORKERS }, () => undefined);
 
   async function apply(step: Command): Promise<void> {
-    switch (step.do) {
+    switch (step.kind) {
       case "add":
         wanted.add(step.key, step.priority);
         queue.add(step.key, step.priority);
@@ -181,11 +184,11 @@ it("gives each key to one worker, loses none, keeps their order and their delays
     fc.asyncProperty(fc.array(command, { maxLength: 80 }), async (commands) => {
       const { apply, wanted, queue } = pair(virtualClock());
       for (const each of commands) await apply(each);
-      const rest: Command[] = [{ do: "pass", ms: 100 }];
+      const rest: Command[] = [{ kind: "pass", ms: 100 }];
       for (let round = 0; round < 3 * KEYS.length; round += 1) {
-        rest.push({ do: "get", worker: round % WORKERS }, { do: "done", worker: round % WORKERS });
+        rest.push({ kind: "get", worker: round % WORKERS }, { kind: "done", worker: round % WORKERS });
       }
-      for (let number = 0; number < WORKERS; number += 1) rest.push({ do: "done", worker: number });
+      for (let number = 0; number < WORKERS; number += 1) rest.push({ kind: "done", worker: number });
       for (const each of rest) await apply(each);
       expect(wanted.ready()).toEqual([]);
       expect(queue.stats()).toMatchObject({ ready: 0, delayed: 0, inWork: 0 });
@@ -212,7 +215,7 @@ it("gives a key that is added in work out again once its worker is done, once", 
 it("refuses `done` for a key that no worker had", () => {
   const queue = workQueue();
   queue.add("a");
-  expect(() => queue.done("a")).toThrow("nobody had");
+  expect(() => queue.done("a")).toThrow("no worker had");
 });
 
 it("gives high keys out first, a high one again ahead, and a low one at the latest after eight", async () => {

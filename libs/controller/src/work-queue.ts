@@ -12,7 +12,7 @@ export type Priority = "high" | "low";
 export type WorkQueue = {
   /** The key is given to a worker soon. While one has it already, it is given out again once that one is done. Ignored after shutDown. Default high. */
   add(key: string, priority?: Priority): void;
-  /** The same in so many milliseconds; the earliest of several times wins. */
+  /** The same after `delayMs`; the earliest of several times wins. */
   addAfter(key: string, delayMs: number): void;
   /** The same after the pause that the rate limits ask for; counts as a failure of the key. */
   addRateLimited(key: string): void;
@@ -144,7 +144,7 @@ function keyTurns(now: () => number) {
       return key;
     },
     done: (key: string): void => {
-      if (!inWork.delete(key)) throw new Error(`done with ${key}, which nobody had`);
+      if (!inWork.delete(key)) throw new Error(`done with ${key}, which no worker had`);
       const next = again.get(key);
       again.delete(key);
       if (next !== undefined) ready.put(key, next);

@@ -1,13 +1,13 @@
 import { nearestName } from "./nearest-name.ts";
 import { describeValue, type Path, type ValueReader } from "./read-value.ts";
 
-/** The keywords of JSON Schema that the schemas of jobs and of pod templates use; others are taken for descriptions. */
+/** The JSON Schema keywords that the schemas of jobs and pod templates use; others are only descriptions. */
 export type CheckedSchema = {
-  /** What a value is called that fits none of `anyOf`. */
+  /** Describes the allowed values if none of `anyOf` fits. */
   readonly title?: string;
-  /** Why, of a field that cannot be given (`not`). */
+  /** The reason, if the field is forbidden (`not`). */
   readonly description?: string;
-  /** A field that cannot be given. */
+  /** A forbidden field. */
   readonly not?: Readonly<Record<string, never>>;
   readonly anyOf?: readonly CheckedSchema[];
   readonly type?: string;
@@ -29,7 +29,7 @@ export type CheckedSchema = {
   readonly pattern?: string;
 };
 
-/** Reports everything that the schema refuses about plain data, at the places where it stands. */
+/** Reports everything in plain data that violates the schema, with its place. */
 export function checkSchema(reader: ValueReader, schema: CheckedSchema, path: Path, value: unknown): void {
   if (schema.not !== undefined) {
     reader.report(path, `cannot be ${describeValue(value)}: ${schema.description ?? ""}`);
@@ -71,13 +71,13 @@ export function checkSchema(reader: ValueReader, schema: CheckedSchema, path: Pa
   }
 }
 
-/** Of the alternatives of a field that is a number or a string. */
+/** Checks an alternative of a field that is a number or a string. */
 function isSimple({ type, minimum = -Infinity, pattern = "" }: CheckedSchema, value: unknown): boolean {
   if (typeof value === "number") return type === "number" && value >= minimum;
   return typeof value === "string" && type === "string" && new RegExp(pattern, "u").test(value);
 }
 
-/** Names that every object inherits are no properties of a schema. */
+/** Ignores inherited names such as `constructor`. */
 function ownOf(properties: Readonly<Record<string, CheckedSchema>>, name: string): CheckedSchema | undefined {
   return Object.hasOwn(properties, name) ? properties[name] : undefined;
 }
@@ -90,7 +90,7 @@ function checkMapping(reader: ValueReader, schema: CheckedSchema, path: Path, va
   const names = Object.keys(fields);
   for (const name of schema.required ?? []) {
     if (fields[name] !== undefined) continue;
-    // What is there by a wrong name is an unknown field already.
+    // A misspelt name is already reported as an unknown field.
     if (
       nearestName(
         name,

@@ -1,22 +1,22 @@
 /**
- * The known name that a misspelt one most likely means, or nothing when none is near. Near is: equal but for case, or at most one edit for every three
- * characters (an edit is a letter added, left out, exchanged, or swapped with its neighbour).
+ * The known name that a misspelt one most likely means; undefined if none is near. Near names differ only in case, or by at most one edit for every three
+ * characters (an inserted, deleted, replaced or transposed letter).
  */
 export function nearestName(wrong: string, known: readonly string[]): string | undefined {
-  const wanted = wrong.slice(0, LENGTH_MAX).toLowerCase();
+  const given = wrong.slice(0, MAX_COMPARED_CHARACTERS).toLowerCase();
   let best: { name: string; distance: number } | undefined;
   for (const name of known) {
-    const distance = editDistance(wanted, name.toLowerCase());
-    if (distance > Math.max(1, Math.floor(Math.max(wanted.length, name.length) / 3))) continue;
+    const distance = editDistance(given, name.toLowerCase());
+    if (distance > Math.max(1, Math.floor(Math.max(given.length, name.length) / 3))) continue;
     if (best === undefined || distance < best.distance) best = { name, distance };
   }
   return best?.name;
 }
 
-/** Longer names are compared by their beginning: they are no slip of the finger. */
-const LENGTH_MAX = 64;
+/** Only the beginning of longer names is compared. */
+const MAX_COMPARED_CHARACTERS = 64;
 
-/** Optimal string alignment distance; three rows of the table are enough. */
+/** Optimal string alignment distance, with three rows of the table. */
 function editDistance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, index) => index);

@@ -3,14 +3,14 @@ import { nearestName } from "./nearest-name.ts";
 
 export type Path = readonly (string | number)[];
 
-/** One thing that is wrong with a document, and where: at a field's name or at its value. A field that is missing is reported at the mapping that lacks it. */
+/** A problem of a document, at a field's name or its value. A missing field is reported at its mapping. */
 export type Finding = { readonly path: Path; readonly at: "key" | "value"; readonly message: string };
 
-/** Reads typed values out of plain data and collects what is wrong, so that one look names every problem. Each read answers undefined after a finding. */
+/** Reads typed values from plain data and collects all problems. Each method returns undefined after a finding. */
 export type ValueReader = {
   readonly findings: readonly Finding[];
   report(path: Path, message: string, at?: "key" | "value"): void;
-  /** A mapping with no other fields than these; the `hidden` ones of them are not proposed. */
+  /** A mapping with only these fields; `hidden` ones are not suggested. */
   mapping(
     path: Path,
     value: unknown,
@@ -30,9 +30,9 @@ export function valueReader(): ValueReader {
   const report: ValueReader["report"] = (path, message, at = "value") => {
     findings.push({ path, at, message });
   };
-  const wrongType = (path: Path, value: unknown, wanted: string, hint = ""): void => {
+  const wrongType = (path: Path, value: unknown, expected: string, hint = ""): void => {
     const given = value === undefined ? ", and is missing" : `, not ${describeValue(value)}`;
-    report(path, `must be ${wanted}${given}${hint}`);
+    report(path, `must be ${expected}${given}${hint}`);
   };
   return {
     findings,
@@ -64,7 +64,7 @@ export function valueReader(): ValueReader {
       const word = words.find((known) => known === value);
       if (word !== undefined) return word;
       const near = typeof value === "string" ? nearestName(value, words) : undefined;
-      wrongType(path, value, `one of ${words.join(", ")}`, meant(near));
+      wrongType(path, value, `one of ${words.join(", ")}`, suggest(near));
       return undefined;
     },
     integer: (path, value, { min, max }) => {
@@ -83,7 +83,7 @@ export function valueReader(): ValueReader {
   };
 }
 
-/** What a value is, for people: `the string "five"`, `a list`. Long strings are cut. */
+/** Describes a value for people, such as `the string "five"` or `a list`; long strings are truncated. */
 export function describeValue(value: unknown): string {
   if (value === null || value === undefined) return "empty";
   if (Array.isArray(value)) return "a list";
@@ -93,14 +93,14 @@ export function describeValue(value: unknown): string {
   return "a mapping";
 }
 
-/** What to say of a field that there is not, among those that there are. */
+/** Describes an unknown field, with a suggestion from the known ones. */
 export function describeUnknownField(key: string, fields: readonly string[]): string {
   const near = nearestName(key, fields);
-  const known = near === undefined ? `; known are ${fields.join(", ")}` : meant(near);
+  const known = near === undefined ? `; known are ${fields.join(", ")}` : suggest(near);
   return `unknown field "${key.length > 64 ? `${key.slice(0, 63)}…` : key}"${known}`;
 }
 
-function meant(near: string | undefined): string {
+function suggest(near: string | undefined): string {
   return near === undefined ? "" : `; did you mean "${near}"?`;
 }
 

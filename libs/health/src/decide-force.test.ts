@@ -6,11 +6,15 @@ const POLICY = { nodeLostMs: 300_000 };
 
 describe("decideForce", () => {
   it.each<[string, NodeSeen | undefined, ForceReason | undefined]>([
-    ["waits for a pod whose node is not known", undefined, undefined],
+    ["waits for a pod whose node is unknown", undefined, undefined],
     ["waits for a pod whose node answers", { state: "ready" }, undefined],
     ["does not wait for a node that is gone", { state: "gone" }, "node-gone"],
     ["waits for a node that may come back", { state: "not-ready", sinceMs: NOW - 299_999 }, undefined],
-    ["gives up on one that is silent for too long", { state: "not-ready", sinceMs: NOW - 300_000 }, "node-not-ready"],
+    [
+      "does not wait for one that has been not ready for too long",
+      { state: "not-ready", sinceMs: NOW - 300_000 },
+      "node-not-ready",
+    ],
     ["waits where the API server's clock is ahead", { state: "not-ready", sinceMs: NOW + 5000 }, undefined],
   ])("%s", (_title, node, because) => {
     expect(decideForce(node, NOW, POLICY)).toBe(because);

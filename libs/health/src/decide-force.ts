@@ -3,22 +3,22 @@ export type NodeSeen =
   | { readonly state: "ready" }
   | {
       readonly state: "not-ready";
-      /** By the API server's word; its clock may differ from ours. */
+      /** By the API server's clock, which may differ from ours. */
       readonly sinceMs: number;
     }
   | { readonly state: "gone" };
 
 export type ForcePolicy = {
-  /** A node that is not ready for this long is not waited for any more. */
+  /** A node that has been not ready for this long is treated as gone. */
   readonly nodeLostMs: number;
 };
 
 export type ForceReason = "node-gone" | "node-not-ready";
 
 /**
- * Why a pod whose time to end is over may be removed without its node's word; undefined: it may not. A node that is gone is nobody's machine. One that is not ready
- * is given to nobody until it is ready again, and then it ends what the API server does not know; until the time is over it may come back and say so itself. Nothing
- * is forced on a node that answers, or of which nothing is known.
+ * Why a pod past its grace period may be removed without an answer of its node; undefined: it may not. A node that is gone runs nothing. A node that is not
+ * ready gets no work until it is ready again, and then it ends pods that the API server has removed. Until `nodeLostMs` it may come back and report the end
+ * itself. Nothing is forced on a node that answers, or whose state is unknown.
  */
 export function decideForce(node: NodeSeen | undefined, nowMs: number, policy: ForcePolicy): ForceReason | undefined {
   switch (node?.state) {

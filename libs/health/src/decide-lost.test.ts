@@ -13,10 +13,10 @@ it.each<[string, NodeFact | undefined, boolean, LostReason | undefined]>([
   ["is gone", { ...FINE, deleted: true, observedAtMs: NOW_MS }, true, "gone"],
   ["is fine", FINE, false, undefined],
   ["has been not ready for too long", SILENT, true, "not-ready"],
-  ["is not ready since lately", { ...SILENT, ...LATELY }, true, undefined],
+  ["has been not ready for a short time", { ...SILENT, ...LATELY }, true, undefined],
   ["was cordoned before a pod was placed there", CORDONED, false, "unschedulable"],
   ["was cordoned lately, and may be uncordoned", { ...CORDONED, ...LATELY }, false, undefined],
-  ["was cordoned while pods of the work are there", CORDONED, true, undefined],
+  ["was cordoned while pods of the work run on it", CORDONED, true, undefined],
   ["was cordoned and is not ready, with the pods there", { ...CORDONED, ready: false }, true, "not-ready"],
 ])("decides whether a node is lost that %s", (_what, node, occupied, lost) => {
   expect(decideLost(node, { nowMs: NOW_MS, lostAfterMs: LOST_AFTER_MS, occupied })).toBe(lost);

@@ -11,8 +11,9 @@ export type NodeFact = {
 export type LostReason = "gone" | "not-ready" | "unschedulable";
 
 /**
- * Why a node is lost to work that holds it; undefined: it is not. A node is lost when it is gone, has been not ready for too long, or has been unschedulable for as
- * long while no pod of the work is on it. The wait gives the node scaler time to uncordon a node that it finds held. `undefined`: no such node is known.
+ * Why a node is lost to work that holds it; undefined: it is not. A node is lost when it is gone, has been not ready for too long, or has been unschedulable
+ * for as long while no pod of the work is on it. The wait gives the node scaler time to uncordon a node that it finds held. `undefined`: no such node is
+ * known.
  */
 export function decideLost(
   node: NodeFact | undefined,

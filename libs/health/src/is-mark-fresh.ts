@@ -2,8 +2,8 @@
 export const MARK_FRESH_MS = 90_000;
 
 /**
- * Whether the watcher's mark that all nodes are known is believed: it is no further than freshMs from now, by the wall clock. One far in the future is not: it would
- * outlive its watcher until then. Undefined: there is none.
+ * Whether the watcher's mark that all nodes are known counts: it is at most freshMs from now, by the wall clock. A mark from far in the future does not
+ * count, because it would outlive its watcher. Undefined: the mark is missing.
  */
 export function isMarkFresh(markedMs: number | undefined, freshMs: number, nowMs: number): boolean {
   return markedMs !== undefined && Math.abs(nowMs - markedMs) <= freshMs;

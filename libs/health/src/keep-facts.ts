@@ -1,6 +1,8 @@
 import type { ContainerFacts, ContainerStatusFacts, PodFacts } from "./pod-facts.ts";
 
-/** Only what `podHealth` reads: a pod has some 10 KiB, mostly of no interest here, and whoever watches ten thousand of them keeps this part. Judged as the whole pod would be. */
+/**
+ * The part of a pod that `podHealth` reads, with the same verdict. A pod has some 10 KiB, and a cache of ten thousand pods keeps only this part.
+ */
 export function keepFacts({ metadata, spec, status }: PodFacts): PodFacts {
   return compact({
     metadata: compact({

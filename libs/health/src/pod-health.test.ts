@@ -76,16 +76,16 @@ const disrupted = (reason: string, atSeconds: number): ConditionFacts => ({
   lastTransitionTime: at(atSeconds),
 });
 
-/** Judged 30 s after creation, inside the start grace, unless the row says otherwise. */
+/** Judged 30 s after creation, inside the start grace, unless the row states otherwise. */
 const judge = (sketch: Sketch, seconds = 30) =>
   podHealth(pod(sketch), { startGraceMs: GRACE, nowMs: CREATED + seconds * 1000 });
 
 type Row = readonly [title: string, sketch: Sketch, expected: Partial<PodVerdict>];
 
-describe("a pod nobody has heard of yet", () => {
+describe("a pod without statuses", () => {
   it.each<Row>([
     [
-      "is not ready, and says how many statuses there are",
+      "is not ready, and states the number of statuses",
       {},
       { health: "NOT_READY", reason: "Pending", message: '0 container statuses, none of "main"' },
     ],
@@ -171,7 +171,7 @@ describe("the main container", () => {
       { health: "FAILED", reason: "StartError", exitCode: 128 },
     ],
     [
-      "crashes again and again: failed, with the last exit code",
+      "crashes repeatedly: failed, with the last exit code",
       { restart: "Always", main: { state: waits("CrashLoopBackOff"), lastState: ended(2) } },
       { health: "FAILED", reason: "CrashLoopBackOff", message: "container main: why", exitCode: 2 },
     ],
@@ -208,7 +208,7 @@ describe("the main container", () => {
     expect(judge(sketch)).toMatchObject(expected);
   });
 
-  it("is the one that the policy names", () => {
+  it("is the one named by the policy", () => {
     const two = pod({ main: { state: ended(1) }, sidecar: { state: runs } });
     const policy = { startGraceMs: GRACE, nowMs: CREATED };
     expect(podHealth(two, { ...policy, mainContainer: "sidecar" })).toMatchObject({ health: "READY" });
@@ -228,12 +228,12 @@ describe("an init container", () => {
       { health: "FAILED", reason: "InitContainerError", message: "init container setup ended with 4: Error" },
     ],
     [
-      "failed under Always: it is tried again",
+      "failed under Always: it is retried",
       { restart: "Always", main: { state: waits("PodInitializing") }, init: { state: ended(4) } },
       { health: "UNKNOWN", reason: "PodInitializing" },
     ],
     [
-      "crashes again and again: failed",
+      "crashes repeatedly: failed",
       { restart: "Always", main: { state: waits("PodInitializing") }, init: { state: waits("CrashLoopBackOff") } },
       { health: "FAILED", reason: "CrashLoopBackOff", message: "init container setup: why" },
     ],
@@ -253,7 +253,7 @@ describe("an init container", () => {
       { health: "READY" },
     ],
     [
-      "made the phase Failed: its own word is kept",
+      "made the phase Failed: its own message is kept",
       { phase: "Failed", init: { state: ended(4) } },
       { health: "FAILED", reason: "InitContainerError" },
     ],
@@ -279,8 +279,8 @@ describe("a pod as a whole", () => {
       { phase: "Failed", reason: "DeadlineExceeded" },
       { health: "FAILED", reason: "DeadlineExceeded" },
     ],
-    ["has failed and says nothing more: failed", { phase: "Failed" }, { health: "FAILED", reason: "Failed" }],
-    ["has succeeded and says nothing more: succeeded", { phase: "Succeeded" }, { health: "SUCCEEDED" }],
+    ["has failed without a reason: failed", { phase: "Failed" }, { health: "FAILED", reason: "Failed" }],
+    ["has succeeded without a reason: succeeded", { phase: "Succeeded" }, { health: "SUCCEEDED" }],
     [
       "is on a node that is lost: failed",
       { phase: "Unknown", main: { state: runs } },
@@ -353,7 +353,7 @@ describe("a pod as a whole", () => {
       { health: "FAILED", reason: "NodeLost", message: "node n-1 of the pod does not answer" },
     ],
     [
-      "was to be disrupted and was not: as it is",
+      "was not disrupted after all: unchanged",
       { conditions: [disrupted("PreemptionByScheduler", 11)], main: { state: runs } },
       { health: "READY" },
     ],
@@ -438,7 +438,7 @@ describe("a pod that loses its node", () => {
   });
 });
 
-it("a readiness that never comes is not ready, for ever, whoever limits the time", () => {
+it("a container that never becomes ready stays NOT_READY, whatever limits the time", () => {
   expect(judge({ probe: true, main: { state: runs, ready: false } }, 1_000_000)).toEqual({
     health: "NOT_READY",
     reason: "ProbeFailing",
@@ -508,7 +508,7 @@ describe("any pod", () => {
     );
   });
 
-  it("changes by the passing of time only to FAILED, and exactly when it said so", () => {
+  it("changes over time only to FAILED, and exactly when announced", () => {
     fc.assert(
       fc.property(anySketch, seconds, seconds, (sketch, first, second) => {
         const [early, late] = [Math.min(first, second), Math.max(first, second)];

@@ -14,7 +14,10 @@ export type HealthPolicy = {
   readonly nowMs: number;
   /** Name of the container by which the pod is judged; the first one when absent. */
   readonly mainContainer?: string;
-  /** The pod is bound to a node that is not there, since then. Nobody reports its end any more: it is lost once the grace is over, in which the node may come back. */
+  /**
+   * Since when the node of the pod has been missing. No kubelet reports the end of the pod: it is lost once the grace has passed, in which the node may come
+   * back.
+   */
   readonly nodeGone?: { readonly sinceMs: number; readonly graceMs: number };
 };
 
@@ -38,7 +41,7 @@ type Judged = {
   readonly status: ContainerStatusFacts | undefined;
 };
 
-/** The rules in their order: the first one that has something to say decides. */
+/** The rules in their order: the first one with a verdict decides. */
 const RULES: readonly ((judged: Judged) => PodVerdict | undefined)[] = [
   beingDeleted,
   nodeLost,
@@ -53,15 +56,15 @@ const RULES: readonly ((judged: Judged) => PodVerdict | undefined)[] = [
 ];
 
 /**
- * How a pod is doing. The main container speaks for the pod; what others do does not matter while the pod exists.
+ * How a pod is doing. The main container decides; other containers do not matter while the pod exists.
  *
- * An end is an outcome only if nobody will restart the container: under restartPolicy Never any end is, also the previous one of a container that was started
- * again by accident; under OnFailure only an end with 0; under Always none. A container that is restarted is judged by its present state, so that the verdict
- * does not depend on who happened to look during the moment between two runs; CrashLoopBackOff ends the patience. A container that cannot be started at all
+ * An end is an outcome only if the kubelet does not restart the container: under restartPolicy Never any end is, also the previous one of a container that
+ * was restarted by accident; under OnFailure only an end with 0; under Always none. A restarted container is judged by its present state, so that the verdict
+ * does not depend on whether an observer saw the moment between two runs; CrashLoopBackOff ends the wait. A container that cannot be started at all
  * (StartError) has failed under any policy.
  *
- * A pod that is being deleted, or whose node is gone, has failed unless its main container had succeeded before; what it still says on the way out, such as an
- * exit with 0 after SIGTERM, is no success.
+ * A pod that is being deleted, or whose node is gone, has failed unless its main container had succeeded before. What it reports after that, such as an exit
+ * with 0 after SIGTERM, is no success.
  */
 export function podHealth(pod: PodFacts, policy: HealthPolicy): PodVerdict {
   const containers = pod.spec?.containers ?? [];
@@ -76,7 +79,7 @@ export function podHealth(pod: PodFacts, policy: HealthPolicy): PodVerdict {
   return withoutNode({ health: "UNKNOWN", reason: "", message: "" }, judged);
 }
 
-/** What a pod was when its node went away is not what it is; only an end that was reported before stands. */
+/** The last state of a pod whose node is gone is not its present one; only an end that was reported before counts. */
 function withoutNode(verdict: PodVerdict, { pod, policy: { nodeGone, nowMs } }: Judged): PodVerdict {
   if (nodeGone === undefined || verdict.health === "SUCCEEDED" || verdict.health === "FAILED") return verdict;
   const endMs = nodeGone.sinceMs + nodeGone.graceMs;
@@ -104,7 +107,7 @@ function nodeLost(judged: Judged): PodVerdict | undefined {
   });
 }
 
-/** Evictions, deadlines, refusals of the kubelet, nodes that are gone: the pod has failed as a whole, and its status names the reason or the disruption. */
+/** Evictions, deadlines, refusals of the kubelet, missing nodes: the pod has failed as a whole, and its status names the reason or the disruption. */
 function endedFromOutside(judged: Judged): PodVerdict | undefined {
   const { phase, reason = "", message = "" } = judged.pod.status ?? {};
   if (phase !== "Failed") return undefined;
@@ -132,7 +135,7 @@ function phaseSucceeded({ pod }: Judged): PodVerdict | undefined {
   return pod.status?.phase === "Succeeded" ? { health: "SUCCEEDED", reason: "", message: "" } : undefined;
 }
 
-/** Init containers matter until the main container runs; what one that runs beside it does later is not the pod's end. */
+/** Init containers matter until the main container runs; a later end of one that runs beside it is not the pod's end. */
 function initContainerFailed({ pod, policy, status: main }: Judged): PodVerdict | undefined {
   if (main?.state?.running !== undefined) return undefined;
   for (const { name, state, lastState } of pod.status?.initContainerStatuses ?? []) {
@@ -163,7 +166,7 @@ function running({ main, name, status }: Judged): PodVerdict | undefined {
   return { health: "NOT_READY", reason: "ProbeFailing", message: `the probe of container ${name} has not succeeded` };
 }
 
-/** Nothing has been heard of the main container. */
+/** The main container has no status yet. */
 function notStarted({ pod, policy, name, main, status }: Judged): PodVerdict | undefined {
   if (status !== undefined) return undefined;
   if (main === undefined && pod.spec !== undefined) {
@@ -200,12 +203,12 @@ function judgeWaiting(
   return isTrouble(reason) ? withGrace(pod, policy, verdict, timeMs(last?.finishedAt)) : verdict;
 }
 
-/** Reasons for waiting that do not go away by waiting a little. The kubelet has no list of them, but a habit of naming them. */
+/** Reasons for waiting that do not end by themselves. The kubelet has no list of them, but a pattern for their names. */
 function isTrouble(reason: string): boolean {
   return /^Err|^Invalid|Error$|BackOff$|Unavailable$|Failed$/.test(reason);
 }
 
-/** The verdict until the start grace is over, counted from the last thing that went well; FAILED from then on. */
+/** The verdict until the start grace has passed, counted from the last success; FAILED from then on. */
 function withGrace(pod: PodFacts, policy: HealthPolicy, verdict: PodVerdict, lastEndMs?: number): PodVerdict {
   const scheduled = pod.status?.conditions?.find(
     (condition) => condition.type === "PodScheduled" && condition.status === "True",
@@ -252,7 +255,7 @@ function describeEnd(end: Termination): string {
   return [`ended with ${exitCode}`, reason, message].filter((part) => part !== undefined && part !== "").join(": ");
 }
 
-/** A pod that names no policy is judged as the strictest; the API server always names one. */
+/** A pod without a policy is judged by the strictest one; the API server always sets one. */
 function isNever(pod: PodFacts): boolean {
   return (pod.spec?.restartPolicy ?? "Never") === "Never";
 }
@@ -265,7 +268,7 @@ function isRestarted(pod: PodFacts, end: Termination): boolean {
 
 type Disruption = { readonly reason: string; readonly message: string; readonly atMs: number | undefined };
 
-/** What ends the pod where its owner does not: an eviction, a preemption, a node that is gone. */
+/** What ends the pod where its owner does not: an eviction, a preemption, a missing node. */
 function disruptionOf(pod: PodFacts): Disruption | undefined {
   const condition = pod.status?.conditions?.find(
     ({ type, status }) => type === "DisruptionTarget" && status === "True",

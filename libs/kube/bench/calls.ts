@@ -7,7 +7,7 @@ const ROUNDS = sized(3, 1);
 const IN_FLIGHT = 32;
 const TIMEOUT_MS = 30_000;
 
-/** Creations of pods on a real kube-apiserver in turns with client-node and with kubeCalls. The server's own time is that of other processes and not counted. */
+/** Creates pods on a real kube-apiserver with client-node and with kubeCalls, in turn. The server is another process, so its time is not counted. */
 export async function compareCalls(): Promise<void> {
   const assets = kubeAssets();
   if (!assets.found) {
@@ -57,7 +57,7 @@ async function measure(create: (pod: V1Pod) => Promise<V1Pod>, next: () => V1Pod
   return { cpuMs: (user + system) / 1000 / count, rate: count / ((performance.now() - startedMs) / 1000) };
 }
 
-/** A pod as a job controller makes it. */
+/** A pod as the job controller builds it. */
 function memberPod(name: string): V1Pod {
   const owner = { apiVersion: "muster.dev/v1", kind: "Job", name: "bench", uid: "bench" };
   return {

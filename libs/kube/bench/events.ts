@@ -11,14 +11,14 @@ const VARIANTS = ["client-node", "informer", "informer and controller"] as const
 
 export type ReaderResult = { readonly events: number; readonly cpuMs: number; readonly wallMs: number };
 
-/** Changes of pods from the wire to a callback or to a pass that does nothing, each way in a process of its own. This process is the server. */
+/** The cost of a change of a pod, from the wire to a callback or an empty pass, each way in a process of its own. This process is the server. */
 export async function compareEvents(): Promise<void> {
   const pods = Array.from({ length: PODS }, (_, at) => JSON.stringify(realisticPod(at)));
   const items = pods.join(",");
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? "/", "http://server");
     response.writeHead(200, { "content-type": "application/json" });
-    if (url.searchParams.has("watch")) void tell(response, pods);
+    if (url.searchParams.has("watch")) void sendChanges(response, pods);
     else
       response.end(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"200000"},"items":[${items}]}`);
   });
@@ -47,7 +47,7 @@ export async function compareEvents(): Promise<void> {
 }
 
 /** As fast as the reader takes them. */
-async function tell(response: ServerResponse, pods: readonly string[]): Promise<void> {
+async function sendChanges(response: ServerResponse, pods: readonly string[]): Promise<void> {
   for (let event = 0; event < EVENTS; event += 1) {
     const pod = (pods[event % PODS] ?? "").replace(/"resourceVersion":"\d+"/, `"resourceVersion":"${200_001 + event}"`);
     if (!response.write(`{"type":"MODIFIED","object":${pod}}\n`)) await once(response, "drain");

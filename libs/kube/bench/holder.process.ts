@@ -1,4 +1,4 @@
-/** Holds all pods of the server in one of the caches that are compared, and tells its parent what they take. Run by main.ts, with --expose-gc. */
+/** Keeps all pods of the server in one of the compared caches, and sends its memory to its parent. Run by main.ts, with --expose-gc. */
 import { CoreV1Api, KubeConfig, makeInformer, type V1Pod } from "@kubernetes/client-node";
 import { keepFacts } from "@muster/health";
 import { informer, listWatch } from "../src/index.ts";
@@ -7,7 +7,7 @@ const [variant = "", server = ""] = process.argv.slice(2);
 const config = new KubeConfig();
 config.loadFromClusterAndUser({ name: "bench", server, skipTLSVerify: true }, { name: "bench", token: "bench" });
 
-/** Gives the number of pods held. */
+/** Returns the number of pods in the cache. */
 type Held = () => number;
 
 const holders: Readonly<Record<string, () => Promise<Held>>> = {
@@ -21,10 +21,10 @@ const hold = holders[variant];
 if (hold === undefined) throw new Error(`no variant ${variant}`);
 const count = await hold();
 const bytes = used() - before;
-// The parent ends this process once it has the answer: what is held is held until then.
+// The parent ends this process once it has the answer, so the cache stays in memory until then.
 process.send?.({ pods: count(), bytes });
 
-/** What the watcher keeps of a pod. */
+/** The part of a pod that the watcher keeps. */
 function watched(pod: V1Pod) {
   const { metadata, spec, status } = pod;
   const own = metadata?.labels ?? {};

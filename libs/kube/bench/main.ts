@@ -1,4 +1,4 @@
-/** What caches, events and calls of this library cost beside client-node's. Run: node libs/kube/bench/main.ts [memory|events|calls ...] */
+/** Compares caches, events and calls of this library with client-node's. Run: node libs/kube/bench/main.ts [memory|events|calls ...] */
 import { runBenches } from "@muster/testkit";
 import { compareCalls } from "./calls.ts";
 import { compareEvents } from "./events.ts";

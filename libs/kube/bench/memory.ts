@@ -7,7 +7,7 @@ import { realisticPod } from "./realistic-pod.ts";
 const PODS = sized(10_000, 200);
 const ROUNDS = sized(3, 1);
 
-/** Memory of a cache of pods: the informer with what the watcher keeps, the same with whole pods, and client-node's own, each in a process of its own. */
+/** Memory of a cache of pods: the informer with the watcher's projection, the informer with whole pods, and client-node's own, each in a process of its own. */
 export async function compareMemory(): Promise<void> {
   const pods = Array.from({ length: PODS }, (_, at) => JSON.stringify(realisticPod(at)));
   const server = createServer((request, response) => {

@@ -1,4 +1,4 @@
-/** Follows the pods of the server in one of the ways that are compared, and tells its parent what so many changes took. Run by events.ts. */
+/** Follows the pods of the server in one of the compared ways, and sends the cost of its changes to its parent. Run by events.ts. */
 import { CoreV1Api, KubeConfig, makeInformer, type V1Pod } from "@kubernetes/client-node";
 import { runController, workQueue } from "@muster/controller";
 import { informer, listWatch } from "../src/index.ts";

@@ -3,7 +3,7 @@ import type { V1EnvVar, V1Pod } from "@kubernetes/client-node";
 const CREATED = "2026-01-01T00:00:00Z";
 const STARTED = "2026-01-01T00:00:03Z";
 
-/** A pod as a cluster has it: two containers, an init container, environment, volumes, conditions, statuses and managed fields; about 9 KiB of JSON. */
+/** A typical pod: two containers, an init container, environment, volumes, conditions, statuses and managed fields; about 9 KiB of JSON. */
 export function realisticPod(at: number): V1Pod {
   // As on the wire: times are text.
   return {

@@ -40,7 +40,7 @@ async function mirrorSecrets(config: KubeConfig, stop: AbortSignal): Promise<voi
     const data = Object.fromEntries(text.map(([each, value]) => [each, Buffer.from(value).toString("base64")]));
     if (secret !== undefined && isDeepStrictEqual(secret.data ?? {}, data)) return undefined;
     const about = { apiVersion: "v1", kind: "ConfigMap", namespace, name, uid: map.metadata?.uid ?? "" };
-    // A cache that is behind costs no more than a refusal (AlreadyExists, Conflict, NotFound of what is deleted): the pass is made again.
+    // A stale cache costs no more than a refusal (AlreadyExists, Conflict, NotFound of a deleted object): the pass is retried.
     if (secret === undefined) {
       const ownerReferences = [{ ...about, controller: true, blockOwnerDeletion: true }];
       await calls.create(resource, { kind: "Secret", metadata: { name, labels, ownerReferences }, data }, { signal });

@@ -33,9 +33,9 @@ function indexedCache() {
 
 describe("an index", () => {
   it.each<[title: string, changes: readonly (readonly [name: string, owners: readonly string[]])[], x: string[]]>([
-    ["finds what was added", [["a", ["x"]]], ["a"]],
+    ["finds an added object", [["a", ["x"]]], ["a"]],
     [
-      "finds all of one value",
+      "finds all objects of one value",
       [
         ["a", ["x"]],
         ["b", ["x"]],
@@ -43,10 +43,10 @@ describe("an index", () => {
       ],
       ["a", "b"],
     ],
-    ["finds something under each of its values", [["a", ["y", "x"]]], ["a"]],
-    ["takes a value that is given twice for one", [["a", ["x", "x"]]], ["a"]],
+    ["finds an object under each of its values", [["a", ["y", "x"]]], ["a"]],
+    ["treats a repeated value as one", [["a", ["x", "x"]]], ["a"]],
     [
-      "follows what moves away",
+      "drops an object whose value changes",
       [
         ["a", ["x"]],
         ["a", ["y"]],
@@ -54,7 +54,7 @@ describe("an index", () => {
       [],
     ],
     [
-      "follows what moves to it",
+      "finds an object whose value changes to it",
       [
         ["a", ["y"]],
         ["a", ["x"]],
@@ -62,7 +62,7 @@ describe("an index", () => {
       ["a"],
     ],
     [
-      "keeps the others when one of three moves away",
+      "keeps the others when one of three changes its value",
       [
         ["a", ["x"]],
         ["b", ["x"]],
@@ -73,7 +73,7 @@ describe("an index", () => {
     ],
     ["finds nothing without values", [["a", []]], []],
     [
-      "keeps what it had of something it cannot read",
+      "keeps the former row of an object that it cannot read",
       [
         ["a", ["x"]],
         ["a", ["poison"]],
@@ -86,7 +86,7 @@ describe("an index", () => {
     expect(owned("x").sort()).toEqual(x);
   });
 
-  it("forgets what is removed, and what a list no longer has", () => {
+  it("forgets removed objects, and objects that a list no longer has", () => {
     const { cache, owned } = indexedCache();
     const [a, b, c] = [thing("a", ["x"]), thing("b", ["x"]), thing("c", ["x"])];
     for (const each of [a, b, c]) cache.put(each);
@@ -98,15 +98,15 @@ describe("an index", () => {
     expect(owned("x")).toEqual(["c"]);
   });
 
-  it("says what it could not read", () => {
+  it("reports an object that it cannot read", () => {
     const { cache, poison } = indexedCache();
     expect(cache.put(thing("a", ["poison"]))).toEqual([]);
     expect(poison.map(String)).toEqual(["Error: cannot index this"]);
     expect(cache.list()).toEqual([]);
   });
 
-  it("is a defect to ask for when it is not there", () => {
-    expect(() => indexedCache().cache.byIndex("nobody", "x")).toThrow("no index nobody");
+  it("throws when it does not exist", () => {
+    expect(() => indexedCache().cache.byIndex("missing", "x")).toThrow("no index missing");
   });
 });
 
@@ -127,7 +127,7 @@ const happening = fc.oneof(
   },
 );
 
-it("finds under every value exactly what a search through everything finds, after any changes", () => {
+it("finds the same objects as a full scan, after any changes", () => {
   fc.assert(
     fc.property(fc.array(happening, { maxLength: 40 }), (happenings) => {
       const { cache } = indexedCache();
@@ -157,7 +157,7 @@ it("finds under every value exactly what a search through everything finds, afte
 describe("a cache", () => {
   const kept = (name: string, owners: readonly string[]): Kept => ({ name, owners });
 
-  it("has what was put, until it is removed", () => {
+  it("keeps an object until it is removed", () => {
     const { cache } = indexedCache();
     cache.put(thing("a", ["x"]));
     expect(cache.get("a")).toEqual(kept("a", ["x"]));
@@ -167,7 +167,7 @@ describe("a cache", () => {
     expect(cache.remove(thing("a", []))).toEqual([]);
   });
 
-  it("reports one change of the same object, and an end and a beginning of another one of its name", () => {
+  it("reports one change for the same object, and a deletion and an addition for another object of its name", () => {
     const { cache } = indexedCache();
     expect(cache.put(thing("a", ["x"]))).toEqual([{ key: "a", before: undefined, after: kept("a", ["x"]) }]);
     const same = thing("a", ["y"]);
@@ -179,7 +179,7 @@ describe("a cache", () => {
     ]);
   });
 
-  it("drops what a list does not have, and nothing else", () => {
+  it("drops only the objects that a list lacks", () => {
     const { cache } = indexedCache();
     const [a, b] = [thing("a", ["x"]), thing("b", ["x"])];
     cache.put(a);
@@ -194,12 +194,12 @@ describe("a cache", () => {
     expect(cache.list().map(({ name }) => name)).toEqual(["b", "c"]);
   });
 
-  it("has no index that it was not given", () => {
+  it("has no index by default", () => {
     expect(() => indexedCache().cache.byIndex("none", "x")).toThrow("no index none");
   });
 });
 
-it("names an object by its namespace and name, and refuses one without a name", () => {
+it("builds a key from namespace and name, and throws for an object without a name", () => {
   expect(keyOf({ metadata: { name: "a" } })).toBe("a");
   expect(keyOf({ metadata: { name: "a", namespace: "ns" } })).toBe("ns/a");
   for (const metadata of [undefined, {}, { name: "" }, { namespace: "ns" }])

@@ -10,24 +10,23 @@ export type CacheChange<Kept> = {
 
 type Row<Kept> = { readonly uid: string; readonly resourceVersion: string; readonly kept: Kept };
 
-/** What a reflector knows of one resource. Each way in returns the changes it made; per key their `before` is always the last `after`. */
+/** What a reflector knows of one resource. `put`, `remove` and `finish` return the changes they made; per key, `before` is always the last `after`. */
 export type Cache<Object extends KubeObject, Kept> = {
   get(key: string): Kept | undefined;
   list(): readonly Kept[];
-  /** Those for which the index of that name gives the value, in no particular order. */
+  /** The objects for which this index gives the value, in no particular order. */
   byIndex(name: string, value: string): readonly Kept[];
-  /** An object as it is now. */
   put(object: Object): CacheChange<Kept>[];
-  /** An object that is gone. */
+  /** A deleted object. */
   remove(object: Object): CacheChange<Kept>[];
-  /** Ingests the pages of one list. `finish` makes the cache equal to the list: what the list does not have is gone. */
+  /** Ingests the pages of one list. `finish` makes the cache equal to the list: it drops what the list lacks. */
   replace(): { add(items: readonly Object[]): void; finish(): CacheChange<Kept>[] };
 };
 
-/** The values under which something kept is found again. Asked again when it is replaced, so it must depend on nothing else. */
+/** The values under which `byIndex` finds an object. It is called again when the object is replaced, so it must depend on its argument alone. */
 export type IndexBy<Kept> = (kept: Kept) => readonly string[];
 
-/** An empty cache. `project` decides what is kept; an object for which it or an index throws keeps its former row, and `onPoison` is told. */
+/** An empty cache. When `project` or an index throws for an object, the cache keeps the former row and calls `onPoison`. */
 export function makeCache<Object extends KubeObject, Kept>(
   project: (object: Object) => Kept,
   onPoison: (error: unknown) => void,
@@ -83,7 +82,7 @@ type IndexedRows<Kept> = Pick<Cache<KubeObject, Kept>, "get" | "list" | "byIndex
   drop(key: string): CacheChange<Kept>[];
 };
 
-/** Rows by their keys, and under every value of every index, always in step. */
+/** Rows by key and by every value of every index, always consistent. */
 function indexedRows<Kept>(indexes: Readonly<Record<string, IndexBy<Kept>>>): IndexedRows<Kept> {
   const rows = new Map<string, Row<Kept>>();
   const indexed = new Map<string, KeyIndex<Kept>>(Object.entries(indexes).map(([name, by]) => [name, keyIndex(by)]));
@@ -107,7 +106,7 @@ function indexedRows<Kept>(indexes: Readonly<Record<string, IndexBy<Kept>>>): In
       if (old?.uid === row.uid && old.resourceVersion === row.resourceVersion) return [];
       rows.set(key, row);
       for (const index of indexed.values()) index.move(key, old?.kept, row.kept);
-      // Another uid is another object of the same name: the end of the first one happened, even if nobody told.
+      // Another uid is another object of the same name: the first one was deleted, even if no event reported it.
       if (old !== undefined && old.uid !== row.uid) {
         return [
           { key, before: old.kept, after: undefined },
@@ -126,7 +125,7 @@ function indexedRows<Kept>(indexes: Readonly<Record<string, IndexBy<Kept>>>): In
   };
 }
 
-/** The key under which an informer has the object: `namespace/name`, or `name` for what has no namespace. MalformedAnswerError for one without a name. */
+/** The key of an object in an informer: `namespace/name`, or `name` for cluster-scoped objects. Throws MalformedAnswerError for an object without a name. */
 export function keyOf(object: KubeObject): string {
   const name = object.metadata?.name;
   const namespace = object.metadata?.namespace;

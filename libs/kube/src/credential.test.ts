@@ -1,44 +1,51 @@
 import { KubeConfig } from "@kubernetes/client-node";
 import { expect, it } from "vitest";
-import { answered, type Credential, decideCredential, LASTING_MS, TAKEN, watchCredential } from "./credential.ts";
+import {
+  recordAnswer,
+  type Credential,
+  decideCredential,
+  REFUSED_AFTER_MS,
+  ACCEPTED,
+  watchCredential,
+} from "./credential.ts";
 
 const asked = (...answers: (readonly [status: number, atMs: number])[]): Credential =>
-  answers.reduce<Credential>((known, [status, atMs]) => decideCredential(known, status, atMs), TAKEN);
+  answers.reduce<Credential>((known, [status, atMs]) => decideCredential(known, status, atMs), ACCEPTED);
 
 it.each<[string, Parameters<typeof asked>, boolean]>([
-  ["that is taken", [[200, 0]], false],
+  ["that is accepted", [[200, 0]], false],
   ["that was refused once, long ago", [[401, 0]], false],
   [
     "that is exchanged",
     [
       [401, 0],
-      [401, LASTING_MS - 1],
+      [401, REFUSED_AFTER_MS - 1],
     ],
     false,
   ],
   [
-    "that is refused for as long as no exchange takes",
+    "that is refused for longer than any exchange takes",
     [
       [401, 0],
-      [401, LASTING_MS],
+      [401, REFUSED_AFTER_MS],
     ],
     true,
   ],
   [
-    "whose API server is away meanwhile, or a proxy in front of it",
+    "whose API server, or a proxy before it, fails meanwhile",
     [
       [401, 0],
       [503, 5],
-      [401, LASTING_MS],
+      [401, REFUSED_AFTER_MS],
     ],
     true,
   ],
   [
-    "that was taken in between, if only to say no",
+    "that was accepted in between, even by a 403",
     [
       [401, 0],
       [403, 5],
-      [401, LASTING_MS],
+      [401, REFUSED_AFTER_MS],
     ],
     false,
   ],
@@ -46,8 +53,8 @@ it.each<[string, Parameters<typeof asked>, boolean]>([
     "that was renewed",
     [
       [401, 0],
-      [401, LASTING_MS],
-      [404, LASTING_MS + 1],
+      [401, REFUSED_AFTER_MS],
+      [404, REFUSED_AFTER_MS + 1],
     ],
     false,
   ],
@@ -55,13 +62,13 @@ it.each<[string, Parameters<typeof asked>, boolean]>([
   expect(asked(...answers).isRefused).toBe(isRefused);
 });
 
-it("changes nothing at the first status of a server error, and is taken at the last one before", () => {
-  const refused = asked([401, 0], [401, LASTING_MS]);
-  expect(decideCredential(refused, 500, LASTING_MS)).toBe(refused);
-  expect(decideCredential(refused, 499, LASTING_MS)).toBe(TAKEN);
+it("ignores status 500, and accepts the credential at 499", () => {
+  const refused = asked([401, 0], [401, REFUSED_AFTER_MS]);
+  expect(decideCredential(refused, 500, REFUSED_AFTER_MS)).toBe(refused);
+  expect(decideCredential(refused, 499, REFUSED_AFTER_MS)).toBe(ACCEPTED);
 });
 
-it("is reported when it is refused for good and when it is taken again, each once, to who watches that configuration", () => {
+it("reports a lasting refusal and its end once each, to the listener of that configuration", () => {
   const config = new KubeConfig();
   const reports: boolean[] = [];
   let nowMs = 0;
@@ -70,15 +77,15 @@ it("is reported when it is refused for good and when it is taken again, each onc
     (isRefused) => reports.push(isRefused),
     () => nowMs,
   );
-  answered(config, 401);
-  answered(new KubeConfig(), 401);
-  nowMs = LASTING_MS;
-  answered(new KubeConfig(), 401);
+  recordAnswer(config, 401);
+  recordAnswer(new KubeConfig(), 401);
+  nowMs = REFUSED_AFTER_MS;
+  recordAnswer(new KubeConfig(), 401);
   expect(reports).toEqual([]);
-  answered(config, 401);
-  answered(config, 401);
+  recordAnswer(config, 401);
+  recordAnswer(config, 401);
   expect(reports).toEqual([true]);
-  answered(config, 200);
-  answered(config, 200);
+  recordAnswer(config, 200);
+  recordAnswer(config, 200);
   expect(reports).toEqual([true, false]);
 });

@@ -1,42 +1,42 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 
-/** What the answers of an API server say of a credential. */
+/** Whether the API server accepts a credential, by its answers. */
 export type Credential = {
-  /** Of the first refusal since it was taken the last time. */
+  /** Of the first refusal since the credential was last accepted. */
   readonly refusedAtMs: number | undefined;
-  /** It has been refused for so long that it will not heal by itself. */
+  /** It has been refused for so long that it does not recover by itself. */
   readonly isRefused: boolean;
 };
 
-/** Nobody has been refused yet. */
-export const TAKEN: Credential = { refusedAtMs: undefined, isRefused: false };
+/** Not refused so far. */
+export const ACCEPTED: Credential = { refusedAtMs: undefined, isRefused: false };
 
-/** An API server that starts does not know every account yet, and one token is exchanged for another: neither takes longer. */
-export const LASTING_MS = 10_000;
+/** An API server that starts does not know every account yet, and tokens are exchanged. Neither takes longer than this. */
+export const REFUSED_AFTER_MS = 10_000;
 
-/** What is known after one more answer. One that says nothing of who asks (5xx: also a proxy's) changes nothing. */
+/** The state after one more answer. A 5xx changes nothing: it does not depend on the credential, and may come from a proxy. */
 export function decideCredential(known: Credential, status: number, nowMs: number): Credential {
   if (status >= 500) return known;
-  if (status !== 401) return TAKEN;
+  if (status !== 401) return ACCEPTED;
   const refusedAtMs = known.refusedAtMs ?? nowMs;
-  return { refusedAtMs, isRefused: known.isRefused || nowMs - refusedAtMs >= LASTING_MS };
+  return { refusedAtMs, isRefused: known.isRefused || nowMs - refusedAtMs >= REFUSED_AFTER_MS };
 }
 
-/** A KubeConfig has no place for it, and is all that the ways to an API server have in common. */
+/** The listeners by configuration: a KubeConfig has no field for one, and is all that the clients of one API server share. */
 const watches = new WeakMap<KubeConfig, (status: number) => void>();
 
-/** To be called with the status of each answer that is not tried again at once. */
-export function answered(config: KubeConfig, status: number): void {
+/** Call it with the status of each answer that is not retried immediately. */
+export function recordAnswer(config: KubeConfig, status: number): void {
   watches.get(config)?.(status);
 }
 
-/** Calls `onChange` when the API server has not taken the credential for a while, and when it takes it again. */
+/** Calls `onChange` when the API server has refused the credential for REFUSED_AFTER_MS, and when it accepts it again. */
 export function watchCredential(
   config: KubeConfig,
   onChange: (isRefused: boolean) => void,
   now: () => number = () => performance.now(),
 ): void {
-  let known = TAKEN;
+  let known = ACCEPTED;
   watches.set(config, (status) => {
     const before = known;
     known = decideCredential(before, status, now());

@@ -23,7 +23,7 @@ function correlated(limits: Partial<EventLimits> = many) {
 }
 
 describe("an event", () => {
-  it("that is equal to an earlier one is counted, with the times of the first and the last", () => {
+  it("equal to an earlier one is counted, with the times of the first and the last", () => {
     const { clock, observe } = correlated();
     observe("a");
     clock.advance(5000);
@@ -41,7 +41,7 @@ describe("an event", () => {
     expect(observe("a", more).occurrence.count).toBe(1);
   });
 
-  it("stands for itself until ten differ only in their message, then is combined with the others", () => {
+  it("stays separate until ten differ only in their message, and is then combined", () => {
     const { observe } = correlated();
     const first = Array.from({ length: 10 }, (_, at) => observe(`m${at}`).occurrence);
     expect(new Set(first.map(({ key }) => key)).size).toBe(10);
@@ -52,7 +52,7 @@ describe("an event", () => {
     expect(observe("m0", { reason: "Lost" }).occurrence.message).toBe("m0");
   });
 
-  it("stands for itself again when nothing similar came for ten minutes", () => {
+  it("is separate again after ten minutes without a similar one", () => {
     const { clock, observe } = correlated();
     for (let at = 0; at < 20; at += 1) observe(`m${at}`);
     clock.advance(10 * 60_000);
@@ -61,7 +61,7 @@ describe("an event", () => {
     expect(observe("newer").occurrence.message).toBe("newer");
   });
 
-  it("is not written when there were 25 about its object, and then one in five minutes is", () => {
+  it("is not written after 25 about its object; then one is written every five minutes", () => {
     const { clock, observe } = correlated({});
     const writes = (times: number) => Array.from({ length: times }, () => observe("a").write).filter(Boolean).length;
     expect(writes(100)).toBe(25);
@@ -73,12 +73,12 @@ describe("an event", () => {
     expect(observe("a").occurrence.count).toBe(121);
   });
 
-  it("is cut to what the API takes", () => {
+  it("is truncated to the limit of the API", () => {
     expect(correlated().observe("x".repeat(5000)).occurrence.message).toHaveLength(1024);
   });
 });
 
-it("counts every event exactly once, whatever is combined", () => {
+it("counts every event exactly once, combined or not", () => {
   const event = fc.record({
     message: fc.integer({ min: 0, max: 30 }).map(String),
     reason: fc.constantFrom("A", "B"),
@@ -98,7 +98,7 @@ it("counts every event exactly once, whatever is combined", () => {
 });
 
 it("remembers a limited number of events", () => {
-  const { observe, correlation } = correlated({ ...many, remembered: 5, similarMax: 100 });
+  const { observe, correlation } = correlated({ ...many, maxRemembered: 5, maxSimilar: 100 });
   const keys = Array.from({ length: 8 }, (_, at) => observe(`m${at}`).occurrence.key);
   expect(keys.map((key) => correlation.get(key)?.message)).toEqual([
     ...[0, 1, 2].map(() => undefined),
@@ -106,7 +106,7 @@ it("remembers a limited number of events", () => {
   ]);
 });
 
-it("forgets what was not asked for the longest", () => {
+it("forgets the least recently used", () => {
   const map = recentMap<string>(2);
   for (const key of ["a", "b", "a", "c"]) map.getOr(key, () => key);
   expect(["a", "b", "c"].map((key) => map.get(key))).toEqual(["a", undefined, "c"]);

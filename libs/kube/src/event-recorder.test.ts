@@ -7,11 +7,11 @@ import { KubeError } from "./kube-error.ts";
 const target: EventTarget = { apiVersion: "v1", kind: "Pod", namespace: "ns", name: "p", uid: "1" };
 const event = (message: string) => ({ type: "Normal" as const, reason: "Made", message });
 
-/** A recorder and the events of an API server that does as `trouble` says: nothing, an error before the effect, or one after it. */
+/** A recorder and the events of an API server that fails as `trouble` states: not at all, before the effect, or after it. */
 function recorded(more: Partial<EventRecorderOptions> = {}) {
   const clock = virtualClock();
   const stored = new Map<string, { message: string; count: number }>();
-  const told: string[] = [];
+  const reports: string[] = [];
   const world: { trouble?: () => Error; answersLost?: boolean } = {};
   const held = { until: Promise.resolve() };
   const away = () => Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
@@ -42,15 +42,15 @@ function recorded(more: Partial<EventRecorderOptions> = {}) {
     },
     component: "tested",
     clock,
-    onDropped: (count) => told.push(`dropped ${count}`),
-    onError: (error) => told.push(String(error)),
+    onDropped: (count) => reports.push(`dropped ${count}`),
+    onError: (error) => reports.push(String(error)),
     ...more,
   });
   const events = () => [...stored.values()].map(({ message, count }) => `${message} x${count}`);
-  return { recorder, clock, world, stored, events, told, held, away };
+  return { recorder, clock, world, stored, events, reports, held, away };
 }
 
-it("writes an event once and counts it up, in as few writes as it can", async () => {
+it("writes an event once and updates its count, in as few writes as possible", async () => {
   const { recorder, events, held } = recorded();
   const free = Promise.withResolvers<undefined>();
   held.until = free.promise.then(() => undefined);
@@ -62,7 +62,7 @@ it("writes an event once and counts it up, in as few writes as it can", async ()
   expect(recorder.stats().written).toBe(3);
 });
 
-it("creates an event anew when the API server has forgotten it", async () => {
+it("recreates an event that the API server no longer has", async () => {
   const { recorder, events, stored } = recorded();
   recorder.record(target, event("a"));
   await settled();
@@ -72,7 +72,7 @@ it("creates an event anew when the API server has forgotten it", async () => {
   expect(events()).toEqual(["a x2"]);
 });
 
-it("makes no second event of one whose creation was not answered", async () => {
+it("creates no second event after a creation without an answer", async () => {
   const { recorder, clock, world, events } = recorded();
   world.answersLost = true;
   recorder.record(target, event("a"));
@@ -83,8 +83,8 @@ it("makes no second event of one whose creation was not answered", async () => {
   expect(events()).toEqual(["a x2"]);
 });
 
-describe("when the API server is away", () => {
-  it("tries again, and writes the count as it is by then", async () => {
+describe("when the API server is unavailable", () => {
+  it("retries, and writes the current count", async () => {
     const { recorder, clock, world, events, away } = recorded();
     world.trouble = away;
     recorder.record(target, event("a"));
@@ -95,30 +95,30 @@ describe("when the API server is away", () => {
     expect(events()).toEqual(["a x2"]);
   });
 
-  it("gives an event up after twelve attempts, and says so", async () => {
-    const { recorder, clock, world, told, away } = recorded();
+  it("gives up an event after twelve attempts, and reports it", async () => {
+    const { recorder, clock, world, reports, away } = recorded();
     world.trouble = away;
     recorder.record(target, event("a"));
     await clock.run(10 * 60_000);
-    expect(told).toEqual(["Error: refused"]);
+    expect(reports).toEqual(["Error: refused"]);
     expect(recorder.stats()).toMatchObject({ written: 0, failed: 1 });
     expect(clock.alarms).toBe(0);
   });
 
-  it("holds a limited number, never makes anybody wait, and says how many it lost", async () => {
-    const { recorder, clock, world, events, told, away } = recorded({ waitingMax: 10 });
+  it("holds a limited number, never blocks its caller, and reports how many it lost", async () => {
+    const { recorder, clock, world, events, reports, away } = recorded({ maxWaiting: 10 });
     world.trouble = away;
     for (let at = 0; at < 25; at += 1) recorder.record({ ...target, name: `p${at}` }, event("a"));
-    expect(told).toEqual([]);
+    expect(reports).toEqual([]);
     delete world.trouble;
     await clock.run(30_000);
-    expect(told).toEqual(["dropped 13"]);
+    expect(reports).toEqual(["dropped 13"]);
     expect(events()).toHaveLength(12);
     expect(recorder.stats()).toMatchObject({ written: 12, dropped: 13 });
   });
 
-  it("ends in time, and counts what is lost by that", async () => {
-    const { recorder, clock, told, held } = recorded({ flushMs: 1000 });
+  it("ends in time, and counts the events that are lost", async () => {
+    const { recorder, clock, reports, held } = recorded({ flushMs: 1000 });
     held.until = new Promise(() => undefined);
     for (let at = 0; at < 5; at += 1) recorder.record({ ...target, name: `p${at}` }, event("a"));
     await settled();
@@ -126,19 +126,19 @@ describe("when the API server is away", () => {
     await clock.run(1000);
     await ended;
     expect(recorder.stats()).toMatchObject({ written: 0, dropped: 3, failed: 2 });
-    expect(told).toEqual(["AbortError: cut", "AbortError: cut", "dropped 3"]);
+    expect(reports).toEqual(["AbortError: cut", "AbortError: cut", "dropped 3"]);
   });
 });
 
-it("does not try again what the API server refuses", async () => {
-  const { recorder, clock, world, told } = recorded();
+it("does not retry a refused event", async () => {
+  const { recorder, clock, world, reports } = recorded();
   world.trouble = () => new KubeError("POST", 403, { reason: "Forbidden" });
   recorder.record(target, event("a"));
   await clock.run(60_000);
-  expect(told).toEqual(["KubeError: POST: 403 Forbidden"]);
+  expect(reports).toEqual(["KubeError: POST: 403 Forbidden"]);
 });
 
-it("writes what waits when it is disposed, and nothing after that", async () => {
+it("writes waiting events when it is disposed, and nothing after that", async () => {
   const { recorder, clock, events } = recorded();
   for (const message of ["a", "b", "c"]) recorder.record(target, event(message));
   await recorder[Symbol.asyncDispose]();
@@ -149,14 +149,14 @@ it("writes what waits when it is disposed, and nothing after that", async () => 
   expect(clock.alarms).toBe(0);
 });
 
-it("spares the API server the many events about one object, and counts them in the next that is written", async () => {
+it("limits the rate of events about one object, and counts them in the next that is written", async () => {
   const { recorder, clock, events } = recorded();
   for (let at = 0; at < 100; at += 1) {
     recorder.record(target, event("a"));
     await settled();
   }
   expect(events()).toEqual(["a x25"]);
-  expect(recorder.stats()).toMatchObject({ written: 25, spared: 75 });
+  expect(recorder.stats()).toMatchObject({ written: 25, rateLimited: 75 });
   await clock.run(5 * 60_000);
   recorder.record(target, event("a"));
   await settled();

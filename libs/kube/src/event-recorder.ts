@@ -14,9 +14,9 @@ import type { KubeCalls } from "./kube-calls.ts";
 import { kubeFault } from "./kube-fault.ts";
 import type { KubeObject } from "./list-watch.ts";
 
-/** Writes events that `kubectl describe` and `kubectl events` show. Disposing writes what still waits, for a limited time. */
+/** Writes events that `kubectl describe` and `kubectl events` show. Disposing writes the events that still wait, for a limited time. */
 export type EventRecorder = AsyncDisposable & {
-  /** Never waits and never fails: an event is worth less than the work that it tells about. Ignored after disposal. */
+  /** Never waits and never fails: an event is worth less than the work that it describes. Ignored after disposal. */
   record(target: EventTarget, event: RecordedEvent): void;
   /** Numbers since the start. */
   stats(): EventStats;
@@ -24,53 +24,53 @@ export type EventRecorder = AsyncDisposable & {
 
 export type EventStats = {
   readonly written: number;
-  /** Counted in the event they belong to, but not written at once: the object had too many. */
-  readonly spared: number;
+  /** Counted in their event, but not written: the object has exceeded its rate limit. */
+  readonly rateLimited: number;
   /** Lost because too many were waiting. */
   readonly dropped: number;
-  /** Lost because the API server refused them, or did not answer for long. */
+  /** Lost because the API server refused them, or did not answer in time. */
   readonly failed: number;
 };
 
 export type EventRecorderOptions = {
   readonly calls: Pick<KubeCalls, "create" | "patch">;
-  /** Who says it: `job-controller`. */
+  /** The reporting component: `job-controller`. */
   readonly component: string;
-  /** Which one of several. */
+  /** The replica of the component. */
   readonly instance?: string;
   readonly limits?: Partial<EventLimits>;
-  /** Events that wait to be written; default 1000. Equal ones wait as one. */
-  readonly waitingMax?: number;
+  /** Events that wait to be written; default 1000. Equal events wait as one. */
+  readonly maxWaiting?: number;
   /** How long disposing may write; default 5 s. */
   readonly flushMs?: number;
-  /** Told how many events were lost since the last time, once there is room again and at the end. */
+  /** Called with the events that were lost since the last call, once the queue has room again and at the end. */
   readonly onDropped?: (count: number) => void;
-  /** Told about each event that was given up. */
+  /** Called for each event that is given up. */
   readonly onError?: (error: unknown) => void;
   readonly clock?: Clock;
   /** Time of day in milliseconds. */
   readonly wallClock?: () => number;
 };
 
-const WAITING_MAX = 1000;
+const MAX_WAITING = 1000;
 const FLUSH_MS = 5000;
 const WRITERS = 2;
-const ATTEMPTS_MAX = 12;
+const MAX_ATTEMPTS = 12;
 const RETRY = { firstMs: 500, mostMs: 10_000, perSecond: 100, burst: 100 };
 
-/** The event in the API. Until its creation was answered it may or may not be there. */
+/** The event in the API. Until its creation was answered, it may exist or not. */
 type Stored = { readonly name: string; readonly created: boolean };
 
 /**
- * Events of the core API, because that is where equal ones have a count that everything shows. At most two are written at once; what the API server does not take for want of time is
- * tried again, twelve times.
+ * Writes events of the core API, because every client shows their counts. At most two are written concurrently. A write that fails for a temporary reason is
+ * retried twelve times.
  */
 export function eventRecorder(options: EventRecorderOptions): EventRecorder {
-  const { clock = systemClock, wallClock = () => Date.now(), waitingMax = WAITING_MAX, onDropped, onError } = options;
+  const { clock = systemClock, wallClock = () => Date.now(), maxWaiting = MAX_WAITING, onDropped, onError } = options;
   const correlation = eventCorrelation({ ...DEFAULT_EVENT_LIMITS, ...options.limits }, clock.now);
   const queue = workQueue({ limits: RETRY, clock });
   const stored = new WeakMap<Occurrence, Stored>();
-  const count = { written: 0, spared: 0, failed: 0 };
+  const count = { written: 0, rateLimited: 0, failed: 0 };
   const late = new AbortController();
   const losses = lossCount(onDropped);
   let open = true;
@@ -87,7 +87,7 @@ export function eventRecorder(options: EventRecorderOptions): EventRecorder {
       count.written += 1;
       queue.forget(key);
     } catch (error) {
-      if (open && isWorthAnother(error, queue.numRequeues(key))) {
+      if (open && shouldRetry(error, queue.numRequeues(key))) {
         queue.addRateLimited(key);
         return;
       }
@@ -101,7 +101,7 @@ export function eventRecorder(options: EventRecorderOptions): EventRecorder {
     for (let key = await queue.get(); key !== undefined; key = await queue.get()) {
       await write(key);
       queue.done(key);
-      if (waiting() < waitingMax / 2) losses.tell();
+      if (waiting() < maxWaiting / 2) losses.report();
     }
   });
 
@@ -109,8 +109,8 @@ export function eventRecorder(options: EventRecorderOptions): EventRecorder {
     record: (target, event) => {
       if (!open) return;
       const { occurrence, write: mayWrite } = correlation.observe(target, event, wallClock());
-      if (!mayWrite) count.spared += 1;
-      else if (waiting() >= waitingMax) losses.add(1);
+      if (!mayWrite) count.rateLimited += 1;
+      else if (waiting() >= maxWaiting) losses.add(1);
       else queue.add(occurrence.key);
     },
     stats: () => ({ ...count, dropped: losses.total() }),
@@ -122,41 +122,41 @@ export function eventRecorder(options: EventRecorderOptions): EventRecorder {
       const limit = pauseBy(clock, options.flushMs ?? FLUSH_MS, over.signal).then(() => {
         if (over.signal.aborted) return;
         losses.add(queue.length);
-        late.abort(new DOMException("the time to write events is over", "AbortError"));
+        late.abort(new DOMException("the time to write events has ended", "AbortError"));
         void queue.shutDown();
       });
       await drained;
       over.abort();
       await Promise.all([limit, ...writing]);
       losses.add(delayedEvents);
-      losses.tell();
+      losses.report();
     },
   };
 }
 
-/** Events that were lost, and how many of them `onDropped` was not told of yet. */
+/** Counts lost events, and how many of them `onDropped` has not reported yet. */
 function lossCount(onDropped: EventRecorderOptions["onDropped"]) {
   let total = 0;
-  let untold = 0;
+  let unreported = 0;
   return {
     total: () => total,
     add: (events: number): void => {
       total += events;
-      untold += events;
+      unreported += events;
     },
-    tell: (): void => {
-      if (untold > 0) onDropped?.(untold);
-      untold = 0;
+    report: (): void => {
+      if (unreported > 0) onDropped?.(unreported);
+      unreported = 0;
     },
   };
 }
 
-function isWorthAnother(error: unknown, attempts: number): boolean {
+function shouldRetry(error: unknown, attempts: number): boolean {
   const fault = kubeFault(error);
-  return fault !== undefined && isRetryable(fault) && attempts < ATTEMPTS_MAX;
+  return fault !== undefined && isRetryable(fault) && attempts < MAX_ATTEMPTS;
 }
 
-/** Creates the event, or brings the one that was created up to date; one that has expired meanwhile is created anew. */
+/** Creates the event, or updates it when it exists. An event that has expired meanwhile is recreated. */
 async function store(
   { calls, component, instance }: EventRecorderOptions,
   occurrence: Occurrence,
@@ -171,7 +171,7 @@ async function store(
   const known = stored.get(occurrence);
   if (known?.created === true && (await isNot("not_found", update(known.name)))) return;
 
-  // The name is chosen before the first attempt, so that a creation whose answer was lost is not made twice.
+  // The name is chosen before the first attempt, so that a creation whose answer was lost creates no second event.
   const name = known?.created === false ? known.name : newName(target.name);
   stored.set(occurrence, { name, created: false });
   const event = buildEvent(name, occurrence, component, instance ?? component);

@@ -35,7 +35,7 @@ function growingLog(limits: Partial<FollowLimits> = {}) {
       opened.push(closed);
       return read(closed);
     },
-    { streamsMost: 4, idleMs: LONG_MS, ...limits },
+    { maxStreams: 4, idleMs: LONG_MS, ...limits },
   );
   return {
     opened,
@@ -61,7 +61,7 @@ function growingLog(limits: Partial<FollowLimits> = {}) {
 }
 
 describe("followLogs", () => {
-  it("hands on what comes from one stream, however often it is asked", async () => {
+  it("reads new bytes from one stream, however often it is polled", async () => {
     const log = growingLog();
     log.write("one ");
     expect(await log.read(0)).toBe("one ");
@@ -74,7 +74,7 @@ describe("followLogs", () => {
     expect(log.opened).toHaveLength(1);
   });
 
-  it("gives no more than is asked for, and the rest after that", async () => {
+  it("returns at most the limit, and then the rest", async () => {
     const log = growingLog();
     log.write("abcdef");
     expect(await log.read(0, { limitBytes: 4 })).toBe("abcd");
@@ -82,14 +82,14 @@ describe("followLogs", () => {
     expect(log.opened).toHaveLength(1);
   });
 
-  it("gives whoever comes in the middle what is after that", async () => {
+  it("starts at the offset of a reader that begins in the middle", async () => {
     const log = growingLog();
     for (const text of ["abc", "def", "ghi"]) log.write(text);
     expect(await log.read(5)).toBe("f");
     expect(await log.read(6)).toBe("ghi");
   });
 
-  it("gives two who follow one log a stream each", async () => {
+  it("opens a stream for each of two readers of one log", async () => {
     const log = growingLog();
     const both = [log.read(0), log.read(0)];
     log.write("a");
@@ -100,7 +100,7 @@ describe("followLogs", () => {
     expect(log.opened).toHaveLength(2);
   });
 
-  it("answers at once when the log is over, and with what there is when the caller gives up", async () => {
+  it("answers immediately when the log has ended, and with nothing when the caller gives up", async () => {
     const log = growingLog();
     log.write("all");
     const stop = new AbortController();
@@ -114,7 +114,7 @@ describe("followLogs", () => {
     expect(log.opened).toHaveLength(1);
   });
 
-  it("tells the end of a log from a time in which nothing came", async () => {
+  it("distinguishes the end of a log from silence", async () => {
     const log = growingLog();
     log.write("a");
     const isOver = async (offset: number, waitMs: number): Promise<boolean> =>
@@ -125,7 +125,7 @@ describe("followLogs", () => {
     expect(await isOver(1, LONG_MS)).toBe(true);
   });
 
-  it("opens a log again that was over for a while", async () => {
+  it("reopens a log a while after its end", async () => {
     const log = growingLog({ idleMs: 0 });
     log.end();
     expect(await log.read(0)).toBe("");
@@ -133,7 +133,7 @@ describe("followLogs", () => {
     expect(log.opened).toHaveLength(2);
   });
 
-  it("keeps what comes next of a log whose pod is gone, and takes the next one of that name for another log", async () => {
+  it("keeps the rest of the log of a deleted pod, and treats the next pod of that name as another log", async () => {
     const log = growingLog();
     log.write("abcdef");
     expect(await log.read(0, { limitBytes: 4 })).toBe("abcd");
@@ -144,7 +144,7 @@ describe("followLogs", () => {
     expect(log.opened).toHaveLength(1);
   });
 
-  it("says that the reading broke off, and begins anew when it is asked again", async () => {
+  it("reports a broken stream, and opens a new one at the next read", async () => {
     const log = growingLog();
     const fault = { code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 } as const;
     log.breakOff(new FaultError(fault));
@@ -153,15 +153,15 @@ describe("followLogs", () => {
     expect(log.opened).toHaveLength(2);
   });
 
-  it("closes the stream that was asked for longest ago when there are too many", async () => {
-    const log = growingLog({ streamsMost: 2 });
+  it("closes the stream that has been idle for longest when there are too many", async () => {
+    const log = growingLog({ maxStreams: 2 });
     log.write("a");
     for (let user = 0; user < 3; user += 1) expect(await log.read(0)).toBe("a");
     expect(log.opened.map(({ aborted }) => aborted)).toEqual([true, false, false]);
   });
 
   it("refuses one more when all streams are in use", async () => {
-    const log = growingLog({ streamsMost: 2 });
+    const log = growingLog({ maxStreams: 2 });
     const stop = new AbortController();
     const waiting = [log.read(0, { signal: stop.signal }), log.read(0, { signal: stop.signal })];
     const refused: unknown = await log.read(0).catch((error: unknown) => error);

@@ -2,45 +2,45 @@ import { deadline } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import type { LogRange } from "./pod-log.ts";
 
-/** Logs that somebody follows. Each is read from the API server once, however often is asked for what came next: the API server knows no offsets. */
+/** Logs that clients follow. Each is read from the API server once, however often clients poll: the API server knows no offsets. */
 export type LogFollowers = Disposable & {
   /**
-   * What comes at the offset: as soon as there is something, or nothing after so long, and at once when the log is over. Rejects with FaultError; limit_exceeded
-   * when too many logs are followed.
+   * The bytes from the offset on. Returns as soon as there are some, empty after `waitMs`, and immediately when the log has ended. Rejects with FaultError:
+   * limit_exceeded when too many logs are followed.
    */
   read(log: FollowedLog, range: LogRange, waitMs: number, signal: AbortSignal): Promise<FollowedPart>;
-  /** Whether what comes at the offset can still be read, even where the pod is gone by now: somebody has read up to there a short while ago. */
+  /** Whether the bytes at the offset can still be read although the pod may be gone: a client has read up to it a short while ago. */
   keeps(log: FollowedLog, offset: number): boolean;
 };
 
 export type FollowedLog = {
   readonly pod: string;
   readonly container: string;
-  /** Tells logs of one name apart that follow one another, as where a pod is made anew. */
+  /** Distinguishes the logs of pods that had the same name, such as a recreated pod. */
   readonly run?: string;
 };
 
-/** `isOver`: nothing comes after the bytes, because the container has ended. */
+/** `isOver`: nothing follows these bytes, because the container has ended. */
 export type FollowedPart = { readonly bytes: Uint8Array; readonly isOver: boolean };
 
 export type FollowLimits = {
-  /** Streams that are open at once. */
-  readonly streamsMost: number;
-  /** A stream that nobody has asked for so long is closed. */
+  /** Concurrently open streams. */
+  readonly maxStreams: number;
+  /** A stream that is not read for this time is closed. */
   readonly idleMs: number;
 };
 
-/** Opens the whole log as a stream that goes on with what is written, until the container ends; throws FaultError. */
-export type OpenLog = (log: FollowedLog, signal: AbortSignal) => AsyncIterable<Uint8Array>;
+/** Opens the whole log as a stream that ends with the container; throws FaultError. */
+export type OpenLogStream = (log: FollowedLog, signal: AbortSignal) => AsyncIterable<Uint8Array>;
 
-/** A stream that nobody waits for just now, and the place that it has come to. */
+/** An open stream that no call reads at the moment, and its key. */
 type Idle = { readonly key: string; readonly reader: LogReader; readonly timer: NodeJS.Timeout };
 
 /**
- * Keeps each stream for whoever asks next for what comes after the last answer. One who asks for another place, as after an answer that was lost or from another
- * replica, gets a stream of its own, which is read up to there.
+ * Keeps each stream for the call that continues at the end of the last answer. A call for another offset, such as after a lost answer or from another
+ * replica, opens a stream of its own, which is read up to the offset.
  */
-export function followLogs(open: OpenLog, limits: FollowLimits): LogFollowers {
+export function followLogs(open: OpenLogStream, limits: FollowLimits): LogFollowers {
   const idle = new Set<Idle>();
   let inUse = 0;
 
@@ -57,13 +57,13 @@ export function followLogs(open: OpenLog, limits: FollowLimits): LogFollowers {
     const kept = { key, reader, timer };
     idle.add(kept);
   };
-  /** In the place of the one that was asked for longest ago, when there are too many. */
+  /** Replaces the stream that has been idle for longest, when there are too many. */
   const openNew = (log: FollowedLog, offset: number): LogReader => {
-    if (inUse + idle.size >= limits.streamsMost) {
+    if (inUse + idle.size >= limits.maxStreams) {
       const [oldest] = idle;
       if (oldest === undefined) {
         const what = "number of followed logs";
-        return throwFault({ code: "limit_exceeded", what, limit: limits.streamsMost, retryAfterMs: RETRY_MS });
+        return throwFault({ code: "limit_exceeded", what, limit: limits.maxStreams, retryAfterMs: RETRY_MS });
       }
       take(oldest).close();
     }
@@ -101,17 +101,17 @@ function keyOf({ pod, container, run = "" }: FollowedLog, offset: number): strin
   return `${pod}/${container}/${run}/${offset}`;
 }
 
-/** Whoever finds all streams in use may try again after this time. */
+/** Advised to a client that finds all streams in use. */
 const RETRY_MS = 1000;
 const NOTHING = new Uint8Array();
 
-/** One stream, and how far it was read. It is read only when somebody asks, so that what nobody wants stays where it is. */
+/** One stream and its position. It reads only on demand, so unread data stays at the server. */
 class LogReader {
   readonly #closed = new AbortController();
   readonly #chunks: AsyncIterator<Uint8Array>;
   #coming: Promise<IteratorResult<Uint8Array, unknown>> | undefined;
   #rest: Uint8Array = NOTHING;
-  /** Bytes before the place that is wanted. */
+  /** Bytes before the requested offset. */
   #skip: number;
   #overAtMs = Number.POSITIVE_INFINITY;
 
@@ -124,7 +124,7 @@ class LogReader {
     this.#closed.abort();
   }
 
-  /** Its end was seen so long ago, and all before it was handed out. It may also end because something on the way has cut it, so after a while it is opened again. */
+  /** Its end was seen this long ago, and all bytes were returned. A connection that breaks may also look like the end, so the log is reopened after a while. */
   isOverFor(ms: number): boolean {
     return this.#rest.length === 0 && performance.now() - this.#overAtMs >= ms;
   }
@@ -142,11 +142,11 @@ class LogReader {
     return bytes;
   }
 
-  /** What was asked for earlier and has not come yet is still what comes next. */
+  /** Continues a read that an earlier call began and did not wait for. */
   #read(): Promise<IteratorResult<Uint8Array, unknown>> {
     if (this.#coming === undefined) {
       this.#coming = this.#chunks.next();
-      // Nobody may be waiting when it breaks; whoever asks next is told.
+      // It may fail while no call waits; the next call gets the error.
       this.#coming.catch(() => undefined);
     }
     return this.#coming;
@@ -159,7 +159,7 @@ class LogReader {
   }
 }
 
-/** Undefined when the signal came first; the work goes on. */
+/** Undefined when the signal came first; the work continues. */
 async function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result | undefined> {
   if (signal.aborted) return undefined;
   const { promise, resolve } = Promise.withResolvers<undefined>();

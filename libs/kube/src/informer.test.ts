@@ -8,12 +8,12 @@ import type { ListWatch, WatchEvent } from "./list-watch.ts";
 type Thing = { readonly metadata: { name: string; uid: string; resourceVersion: string } };
 type Kept = { readonly uid: string; readonly version: number };
 
-/** What may happen to the server, in order. */
+/** Actions on the server, in order. */
 type Happening =
   | { readonly do: "put" | "delete"; readonly name: string }
   | { readonly do: "cut" | "end" | "bookmark" | "error" | "compact" | "garbage" | "let the client work" };
 
-/** An API server of one resource: a history of events, of which `compact` forgets the past, and watches that can be cut. */
+/** An API server of one resource: a history of events, whose beginning `compact` removes, and watches that can be cut. */
 function modelServer() {
   let version = 1;
   let oldest = 1;
@@ -35,7 +35,7 @@ function modelServer() {
         return Promise.reject(new KubeError("list", 410, { reason: "Expired" }));
       }
       const [after = "", at = String(version)] = token?.split(":") ?? [];
-      // Pages of one list show the world at its first page, whatever happens in between.
+      // The pages of one list show the state at its first page.
       const all = snapshots.get(at) ?? [...things.values()];
       snapshots.set(at, all);
       const rest = all
@@ -169,7 +169,7 @@ it("converges to the server's state through any gaps, with an unbroken chain of 
         source: server.source,
         project: ({ metadata }) => ({ uid: metadata.uid, version: Number(metadata.resourceVersion) }),
         pageSize: 2,
-        timing: { backoffMinMs: 0, backoffMaxMs: 0 },
+        timing: { minBackoffMs: 0, maxBackoffMs: 0 },
       });
       const chain = new Map<string, Kept | undefined>();
       const broken: string[] = [];
@@ -188,15 +188,15 @@ it("converges to the server's state through any gaps, with an unbroken chain of 
         everyMs: 1,
       });
       expect(kept(followed)).toEqual(rows(server.things()));
-      const told = [...chain.values()].filter((value) => value !== undefined);
-      expect(told.map(({ uid, version }) => `${uid}@${version}`).sort()).toEqual(rows(server.things()));
+      const present = [...chain.values()].filter((value) => value !== undefined);
+      expect(present.map(({ uid, version }) => `${uid}@${version}`).sort()).toEqual(rows(server.things()));
       expect(broken).toEqual([]);
     }),
     { numRuns: 300 },
   );
 });
 
-it("knows the version up to which it is complete, also from bookmarks alone", async () => {
+it("reports the version up to which it is complete, also from bookmarks alone", async () => {
   const server = modelServer();
   await using followed = informer<Thing, string>({ source: server.source, project: ({ metadata }) => metadata.uid });
   expect(followed.resourceVersion()).toBeUndefined();

@@ -5,17 +5,17 @@ import { makeCache, type Cache, type CacheChange, type IndexBy } from "./cache.t
 import { isGone, KubeError, MalformedAnswerError, retryAfterMs } from "./kube-error.ts";
 import type { KubeObject, ListWatch } from "./list-watch.ts";
 
-/** A cache of one resource that follows the API server for ever, and an honest word about how fresh it is. */
+/** A cache of one resource that follows the API server until disposed, and states how fresh it is. */
 export type Informer<Kept, Index extends string = never> = AsyncDisposable & {
   /** Resolves once the first list is complete; rejects with FaultError cancelled when disposed before that. */
   readonly synced: Promise<void>;
   get(key: string): Kept | undefined;
   list(): readonly Kept[];
-  /** Those for which the index gives this value, in no particular order; as new as `get`, also within onChange. Takes as long as the answer, not as the cache. */
+  /** The objects for which the index gives this value, unordered; as new as `get`, also within onChange. The cost grows with the result, not with the cache. */
   byIndex(name: Index, value: string): readonly Kept[];
-  /** The resource version up to which the cache has everything; undefined before the first list. */
+  /** The cache has every change up to this resource version; undefined before the first list. */
   resourceVersion(): string | undefined;
-  /** `before` is undefined for an addition, `after` for a deletion; called in order per object. Returns the way to stop. */
+  /** `before` is undefined for an addition, `after` for a deletion; called in order per object. Returns the function that unsubscribes. */
   onChange(
     listener: (change: {
       readonly key: string;
@@ -23,65 +23,68 @@ export type Informer<Kept, Index extends string = never> = AsyncDisposable & {
       readonly after: Kept | undefined;
     }) => void,
   ): () => void;
-  /** Milliseconds since the API server last said anything (an event, a bookmark, a list, the orderly end of a watch). */
+  /** Milliseconds since the API server last answered: an event, a bookmark, a list, or the orderly end of a watch. */
   ageMs(): number;
-  /** Milliseconds since the request for the last complete list was sent: everything that was true by then is in the cache. Infinity before the first one. */
+  /** Milliseconds since the request for the last complete list was sent: the cache has everything that was true by then. Infinity before the first list. */
   listAgeMs(): number;
 };
 
 export type InformerOptions<Object extends KubeObject, Kept, Index extends string = never> = {
   readonly source: ListWatch<Object>;
-  /** What the cache keeps of an object; everything else is dropped at once. */
+  /** The part of an object that the cache keeps; the rest is dropped immediately. */
   readonly project: (object: Object) => Kept;
-  /** Ways to find what is kept again: `{ owner: (pod) => [pod.ownerUid] }`. Each must depend on nothing but what it is given. */
+  /** Ways to find cached objects: `{ owner: (pod) => [pod.ownerUid] }`. Each must depend on its argument alone. */
   readonly indexes?: Readonly<Record<Index, IndexBy<Kept>>>;
-  /** Objects a page; default 500. */
+  /** Objects per page; default 500. */
   readonly pageSize?: number;
-  /** Full list again this often, whatever the watch says; default 10 minutes. */
+  /** A full list is made this often, even while the watch works; default 10 minutes. */
   readonly relistEveryMs?: number;
-  /** Told about every failure; the informer goes on by itself. */
+  /** Called for every failure; the informer continues by itself. */
   readonly onError?: (error: unknown, retryInMs: number) => void;
   readonly now?: () => number;
-  /** Pauses and limits in time; the defaults are for API servers in production. */
+  /** Pauses and time limits; the defaults are for API servers in production. */
   readonly timing?: Partial<InformerTiming>;
 };
 
 export type InformerTiming = {
-  /** Each watch asks the server to end it after a time between these, so that replicas do not come back together. */
-  readonly watchMinSeconds: number;
-  readonly watchMaxSeconds: number;
-  /** A watch that says nothing for longer than its time and this margin is cut: the connection is dead. */
+  /** Each watch asks the server to end it after a time between these, so that replicas do not reconnect together. */
+  readonly minWatchSeconds: number;
+  readonly maxWatchSeconds: number;
+  /** A watch that is silent for longer than its time and this margin is cut: the connection is dead. */
   readonly silenceMarginMs: number;
-  /** A watch that says nothing for this long is cut, too: a server sends bookmarks about once a minute. One that sends none is only asked more often. */
-  readonly silenceMaxMs: number;
-  readonly backoffMinMs: number;
-  readonly backoffMaxMs: number;
+  /** A watch that is silent for this long is cut, too: a server sends bookmarks about once a minute. A server that sends none is only asked more often. */
+  readonly maxSilenceMs: number;
+  readonly minBackoffMs: number;
+  readonly maxBackoffMs: number;
 };
 
 const DEFAULT_TIMING: InformerTiming = {
-  watchMinSeconds: 300,
-  watchMaxSeconds: 600,
+  minWatchSeconds: 300,
+  maxWatchSeconds: 600,
   silenceMarginMs: 15_000,
-  silenceMaxMs: 150_000,
-  backoffMinMs: 500,
-  backoffMaxMs: 30_000,
+  maxSilenceMs: 150_000,
+  minBackoffMs: 500,
+  maxBackoffMs: 30_000,
 };
 
 const PAGE_SIZE = 500;
 const RELIST_EVERY_MS = 10 * 60_000;
-/** A watch that ended in good order after less than this without a word counts as a failure, or a server that ends them at once would be asked without pause. */
+/**
+ * A silent watch that ended in good order sooner than this counts as a failure. Otherwise a server that ends watches immediately would be asked without
+ * pause.
+ */
 const SHORT_WATCH_MS = 1000;
-/** After this many failures in a row the resource version itself is suspected (a server restored from a backup never reaches it), and a list is made. */
+/** After this many failures in a row a list is made: the resource version itself may be wrong (a server restored from a backup never reaches it). */
 const FAILURES_BEFORE_LIST = 3;
 
-/** Starts following. Never stops by itself: ends and errors of any kind lead to a new watch or a new list, with back-off. Keys are `namespace/name` or `name`. */
+/** Starts following. Every end and error leads to a new watch or a new list, with back-off. Keys are `namespace/name` or `name`. */
 export function informer<Object extends KubeObject, Kept, Index extends string = never>(
   options: InformerOptions<Object, Kept, Index>,
 ): Informer<Kept, Index> {
   const stop = new AbortController();
   const listeners = new Set<(change: CacheChange<Kept>) => void>();
   const first = Promise.withResolvers<undefined>();
-  // Whoever never awaits `synced` must not be ended by its rejection.
+  // A caller that never awaits `synced` must not crash by its rejection.
   first.promise.catch(() => undefined);
   const now = options.now ?? (() => performance.now());
   let heardAt = now();
@@ -102,7 +105,7 @@ export function informer<Object extends KubeObject, Kept, Index extends string =
     heard: () => (heardAt = now()),
     listed: (askedAtMs) => (listedAtMs = askedAtMs),
     advance: (changes, to) => {
-      for (const change of changes) tell(listeners, change, report);
+      for (const change of changes) notifyListeners(listeners, change, report);
       version = to;
       first.resolve(undefined);
     },
@@ -128,8 +131,8 @@ export function informer<Object extends KubeObject, Kept, Index extends string =
   };
 }
 
-/** A listener that throws has a defect of its own; the others, and the cache, go on. */
-function tell<Kept>(
+/** A listener that throws has a defect of its own; the other listeners and the cache continue. */
+function notifyListeners<Kept>(
   listeners: ReadonlySet<(change: CacheChange<Kept>) => void>,
   change: CacheChange<Kept>,
   report: (error: unknown, retryInMs: number) => void,
@@ -152,15 +155,15 @@ type Following<Object extends KubeObject, Kept> = {
   readonly signal: AbortSignal;
   readonly now: () => number;
   readonly report: (error: unknown, retryInMs: number) => void;
-  /** The server said something. */
+  /** The server answered. */
   readonly heard: () => void;
-  /** A list that was asked for then is complete. */
+  /** A list that was requested at this time is complete. */
   readonly listed: (askedAtMs: number) => void;
-  /** The cache has everything up to this resource version; these are the changes that brought it there. */
+  /** The cache has every change up to this resource version; `changes` brought it there. */
   readonly advance: (changes: readonly CacheChange<Kept>[], to: string) => void;
 };
 
-/** Where the reflector stands. `at` is undefined when only a list can help. */
+/** The state of the reflector. `at` is undefined when a list is needed. */
 type Position = { at: string | undefined; listedAtMs: number; failures: number };
 
 async function follow<Object extends KubeObject, Kept>(following: Following<Object, Kept>): Promise<void> {
@@ -174,7 +177,7 @@ async function follow<Object extends KubeObject, Kept>(following: Following<Obje
       }
       await watchOnce(following, position, position.at);
     } catch (error) {
-      if (stopping(signal)) return;
+      if (isStopped(signal)) return;
       const pauseMs = pauseAfter(error, position, timing);
       if (needsList(error, position)) position.at = undefined;
       report(error, pauseMs);
@@ -183,11 +186,11 @@ async function follow<Object extends KubeObject, Kept>(following: Following<Obje
   }
 }
 
-/** Counts the failure and says how long to wait. The first 410 costs no pause: the server is well, only our version is old. */
+/** Counts the failure and returns the pause. The first 410 costs none: the server is well, only our version is old. */
 function pauseAfter(error: unknown, position: Position, timing: InformerTiming): number {
   position.failures += 1;
   if (isGone(error) && position.failures === 1) return 0;
-  const limits = { firstMs: timing.backoffMinMs, mostMs: timing.backoffMaxMs };
+  const limits = { firstMs: timing.minBackoffMs, mostMs: timing.maxBackoffMs };
   const asked = error instanceof KubeError ? retryAfterMs(error) : undefined;
   return Math.max(asked ?? 0, backoffMs(position.failures, limits));
 }
@@ -197,10 +200,13 @@ function needsList(error: unknown, position: Position): boolean {
   return position.failures >= FAILURES_BEFORE_LIST;
 }
 
-/** The server reported an error inside a watch: what it told so far stands, what it would have told is lost. */
+/** The server reported an error inside a watch. The events before it are valid; later ones are lost. */
 class WatchErrorEvent extends KubeError {}
 
-/** Lists everything and makes the cache equal to it. An expired token starts the list anew, then without pages, so that a slow reader of a busy server ends at some time. */
+/**
+ * Lists everything and makes the cache equal to it. An expired token restarts the list, the second time without pages, so that a slow reader of a busy server
+ * ends.
+ */
 async function relist<Object extends KubeObject, Kept>(following: Following<Object, Kept>): Promise<string> {
   for (const limit of [following.pageSize, following.pageSize, 0]) {
     try {
@@ -241,15 +247,15 @@ async function watchOnce<Object extends KubeObject, Kept>(
 ): Promise<void> {
   const { source, timing, signal, now, heard } = following;
   const untilRelistMs = following.relistEveryMs - (now() - position.listedAtMs);
-  const spread = timing.watchMinSeconds + Math.random() * (timing.watchMaxSeconds - timing.watchMinSeconds);
+  const spread = timing.minWatchSeconds + Math.random() * (timing.maxWatchSeconds - timing.minWatchSeconds);
   const timeoutSeconds = Math.max(1, Math.ceil(Math.min(spread, untilRelistMs / 1000)));
   const silence = new AbortController();
-  const silentMs = Math.min(timeoutSeconds * 1000 + timing.silenceMarginMs, timing.silenceMaxMs);
+  const silentMs = Math.min(timeoutSeconds * 1000 + timing.silenceMarginMs, timing.maxSilenceMs);
   const watchdog = setTimeout(() => {
-    silence.abort(new DOMException(`the watch said nothing for ${silentMs} ms`, "TimeoutError"));
+    silence.abort(new DOMException(`the watch was silent for ${silentMs} ms`, "TimeoutError"));
   }, silentMs);
   const startedMs = now();
-  let words = 0;
+  let events = 0;
   try {
     const watching = AbortSignal.any([signal, silence.signal]);
     for await (const event of source.watch({ resourceVersion: from, timeoutSeconds, signal: watching })) {
@@ -260,18 +266,18 @@ async function watchOnce<Object extends KubeObject, Kept>(
       watchdog.refresh();
       position.at = ingest(following, event, position.at ?? from);
       position.failures = 0;
-      words += 1;
+      events += 1;
     }
   } catch (error) {
-    // What the transport throws for an abort hides why.
+    // The error that the transport throws for an abort hides the reason.
     throw silence.signal.aborted ? silence.signal.reason : error;
   } finally {
     clearTimeout(watchdog);
   }
-  // A watch that ends in good order has told everything up to its end.
+  // A watch that ends in good order has sent every event up to its end.
   heard();
-  if (words > 0 || now() - startedMs >= SHORT_WATCH_MS) position.failures = 0;
-  else if (!signal.aborted) throw new Error("the server ended the watch at once");
+  if (events > 0 || now() - startedMs >= SHORT_WATCH_MS) position.failures = 0;
+  else if (!signal.aborted) throw new Error("the server ended the watch immediately");
 }
 
 function ingest<Object extends KubeObject, Kept>(
@@ -281,14 +287,14 @@ function ingest<Object extends KubeObject, Kept>(
 ): string {
   const at = event.object.metadata?.resourceVersion;
   if (at === undefined || at === "") throw new MalformedAnswerError("an event without a resource version");
-  // A server that was rebuilt or restored counts from lower versions, and may hold back what it thinks we have seen.
+  // A server that was rebuilt or restored counts from lower versions, and may withhold events that it believes were sent.
   if (Number(at) < Number(before)) throw new MalformedAnswerError(`versions went back from ${before} to ${at}`);
   if (event.type === "BOOKMARK") advance([], at);
   else advance(event.type === "DELETED" ? cache.remove(event.object) : cache.put(event.object), at);
   return at;
 }
 
-/** Asked after an await: the compiler believes that a signal found unaborted stays so. */
-function stopping(signal: AbortSignal): boolean {
+/** Called after an await: the compiler believes that a signal stays as it was before. */
+function isStopped(signal: AbortSignal): boolean {
   return signal.aborted;
 }

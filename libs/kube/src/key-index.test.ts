@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { keyIndex } from "./key-index.ts";
 
-it("finds one key, two, and one again under a value", () => {
+it("finds one key, then two, then one under a value", () => {
   const index = keyIndex<readonly string[]>((values) => values);
   const keys = () => index.keys("x").toSorted();
   expect(keys()).toEqual([]);

@@ -1,13 +1,13 @@
-/** Which keys are found under which value. */
+/** An index from values to keys. */
 export type KeyIndex<Kept> = {
   /** Throws what the index function throws. */
   check(kept: Kept): void;
-  /** The key stands for something else now; undefined for nothing. */
+  /** Replaces the value of the key; undefined: the key is not in the index. */
   move(key: string, before: Kept | undefined, after: Kept | undefined): void;
   keys(value: string): readonly string[];
 };
 
-/** An empty index. It keeps no values of the keys, which are asked for again, and no set for a value with one key: most values have one, and a set weighs more than the rest. */
+/** An empty index. It computes values again instead of storing them. A value with one key, the usual case, has no set: a set weighs more than the rest. */
 export function keyIndex<Kept>(by: (kept: Kept) => readonly string[]): KeyIndex<Kept> {
   const found = new Map<string, string | Set<string>>();
 

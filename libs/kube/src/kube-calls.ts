@@ -4,17 +4,17 @@ import { kubeConnections, type HttpRequest } from "./kube-connections.ts";
 import type { Query } from "./kube-http.ts";
 import { parsePage, type KubeObject, type ListPage } from "./list-watch.ts";
 
-/** Which objects of the API are meant: `{ apiVersion: "batch/v1", plural: "jobs", namespace: "default" }`. */
+/** A resource of the API: `{ apiVersion: "batch/v1", plural: "jobs", namespace: "default" }`. */
 export type KubeResource = {
   readonly apiVersion: string;
   readonly plural: string;
-  /** Absent: the resource has none, or (for `list`) all of them. */
+  /** Absent for cluster-scoped resources; for `list` also: all namespaces. */
   readonly namespace?: string;
 };
 
 export type CallOptions = {
   readonly signal?: AbortSignal;
-  /** For the whole call with its wait for a connection; default that of `kubeCalls`. */
+  /** For the whole call including the wait for a connection; default that of `kubeCalls`. */
   readonly timeoutMs?: number;
   /** `status`, `scale`, `eviction` ... */
   readonly subresource?: string;
@@ -23,31 +23,31 @@ export type CallOptions = {
 };
 
 export type CreateOptions = CallOptions & {
-  /** It is enough to know that the object is there: what the server has made of it is not read, and the call resolves with what was sent. */
+  /** The caller needs only the creation: the server's answer is not read, and the call resolves with the object that was sent. */
   readonly isAnswerUnread?: boolean;
 };
 
-/** How a patch is to be read. `apply` is server-side apply and needs the query `fieldManager`. */
+/** `apply` is server-side apply and needs the query `fieldManager`. */
 export type PatchKind = "merge" | "json" | "strategic" | "apply";
 
 export type DeleteOptions = CallOptions & {
   readonly gracePeriodSeconds?: number;
   readonly propagationPolicy?: "Background" | "Foreground" | "Orphan";
-  /** A conflict when the object of this name is another one by now. */
+  /** A conflict when the name now belongs to another object. */
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
 };
 
 /**
- * Calls to the API server for any resource, as plain JSON. Objects are what the server says: times are strings, whatever client-node's types say, as in a watch.
- * Every call rejects with an error that `kubeFault` reads: KubeError for a refusal, TimeoutError, the signal's reason, the error of the network. None is made again by
- * itself, except once after a token that has run out. Cluster-scoped objects are created without a namespace.
+ * Calls to the API server for any resource, as plain JSON. Objects are the server's JSON: times are strings, whatever client-node's types state. Every call
+ * rejects with an error that `kubeFault` reads: KubeError for a refusal, TimeoutError, the signal's reason, or a network error. No call is retried, except
+ * once after an expired token. Cluster-scoped objects are created without a namespace.
  */
 export type KubeCalls = AsyncDisposable & {
   create<Object extends KubeObject>(resource: KubeResource, object: Object, options?: CreateOptions): Promise<Object>;
   get<Object extends KubeObject>(resource: KubeResource, name: string, options?: CallOptions): Promise<Object>;
   /** One page; the whole list when the query has no `limit`. */
   list<Object extends KubeObject>(resource: KubeResource, options?: CallOptions): Promise<ListPage<Object>>;
-  /** Writes the object whole; a conflict when its resource version is not the newest. */
+  /** Replaces the whole object; a conflict when its resource version is not the newest. */
   replace<Object extends KubeObject>(resource: KubeResource, object: Object, options?: CallOptions): Promise<Object>;
   patch<Object extends KubeObject>(
     resource: KubeResource,
@@ -67,16 +67,16 @@ const CONTENT_TYPE: Readonly<Record<PatchKind, string>> = {
 };
 
 const TIMEOUT_MS = 30_000;
-/** Requests on their way at once; a kube-apiserver in its default configuration works on some hundreds for all its clients. */
-const IN_FLIGHT_MAX = 64;
+/** A kube-apiserver in its default configuration serves some hundreds of requests concurrently, for all its clients. */
+const MAX_IN_FLIGHT = 64;
 
-/** Calls that take about a third of the processor time of client-node's typed ones, over connections that are shared. Disposing cuts what is under way. */
+/** Calls that take about a third of the processor time of client-node's typed calls, over shared connections. Disposing cuts the calls in flight. */
 export function kubeCalls(
   config: KubeConfig,
-  defaults: { readonly timeoutMs?: number; readonly mostInFlight?: number } = {},
+  defaults: { readonly timeoutMs?: number; readonly maxInFlight?: number } = {},
 ): KubeCalls {
-  const { timeoutMs: defaultTimeoutMs = TIMEOUT_MS, mostInFlight = IN_FLIGHT_MAX } = defaults;
-  const connections = kubeConnections(config, mostInFlight);
+  const { timeoutMs: defaultTimeoutMs = TIMEOUT_MS, maxInFlight = MAX_IN_FLIGHT } = defaults;
+  const connections = kubeConnections(config, maxInFlight);
 
   function send(
     method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE",
@@ -126,7 +126,7 @@ function pathOf(
   name: string | undefined,
   options: CallOptions,
 ): string {
-  // An empty name would turn a call for one object into one for all of them.
+  // An empty name would turn a call for one object into a call for all of them.
   if (name === "") throw new Error(`a call for one of the ${plural} without a name`);
   const parts = [
     apiVersion.includes("/") ? `apis/${apiVersion}` : `api/${apiVersion}`,
@@ -151,10 +151,10 @@ function withQuery(path: string, query: Query | undefined): string {
   return search.size === 0 ? path : `${path}?${search.toString()}`;
 }
 
-// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller's type is what the JSON is taken for
+// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller states the type of the JSON
 function parseObject<Object extends KubeObject>(path: string, text: string): Object {
   try {
-    // Like in a watch: here JSON of the API server becomes the type that the caller named.
+    // JSON of the API server becomes the type that the caller states, as in a watch.
     return JSON.parse(text) as Object;
   } catch (cause) {
     throw new MalformedAnswerError(`${path}: no JSON: ${text.slice(0, 100)}`, { cause });

@@ -6,13 +6,13 @@ import {
   type RequestContext,
 } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { answered } from "./credential.ts";
+import { recordAnswer } from "./credential.ts";
 
-/** Connections are made with new credentials this often, in case client certificates are renewed. */
+/** Connections are remade with new credentials this often, in case client certificates are renewed. */
 const CONNECTIONS_KEPT_MS = 5 * 60_000;
 
 /**
- * One of client-node's APIs (`CoreV1Api`, ...) whose every call ends after timeoutMs, or when the signal says so; client-node's own calls wait for ever.
+ * One of client-node's APIs (`CoreV1Api`, ...) whose calls end after timeoutMs, or when the signal is aborted; client-node's own calls have no limit.
  * Calls share connections; client-node makes a new pool, and so a new TLS handshake, for each.
  */
 export function kubeClient<Api>(
@@ -37,7 +37,7 @@ export function kubeClient<Api>(
           return Promise.resolve(request);
         },
         post: (response) => {
-          answered(config, response.httpStatusCode);
+          recordAnswer(config, response.httpStatusCode);
           return Promise.resolve(response);
         },
       },

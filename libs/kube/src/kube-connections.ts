@@ -1,16 +1,16 @@
 import { RequestContext, type KubeConfig } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import { Agent, type Dispatcher } from "undici";
-import { answered } from "./credential.ts";
+import { recordAnswer } from "./credential.ts";
 import { KubeError, MalformedAnswerError } from "./kube-error.ts";
 import { parseStatus } from "./kube-http.ts";
 
-/** Connections are made with new credentials this often, in case client certificates are renewed. */
+/** Connections are remade with new credentials this often, in case client certificates are renewed. */
 const CONNECTIONS_KEPT_MS = 5 * 60_000;
-/** Tokens are asked for again this often; one that is refused at once. */
+/** Tokens are read again this often, and immediately after a refusal. */
 const TOKEN_KEPT_MS = 10_000;
-/** An API server answers a list in pages; one page of 500 large pods has some 10 MiB. */
-const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
+/** A list comes in pages; one page of 500 large pods has some 10 MiB. */
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export type HttpRequest = {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -18,17 +18,17 @@ export type HttpRequest = {
   readonly path: string;
   readonly body?: string;
   readonly contentType?: string;
-  /** Nobody wants to know what a successful answer says: its body is neither kept nor decoded, and resolves as an empty text. */
+  /** The body of a successful answer is neither kept nor decoded; the call resolves with an empty text. */
   readonly isAnswerUnread?: boolean;
 };
 
 /** Connections to one API server, kept open and shared. */
 export type KubeConnections = AsyncDisposable & {
-  /** Resolves with the body of an answer from 200 to 299. Rejects with KubeError for others, with a TimeoutError, with the signal's reason, or with the error of the network. */
+  /** Resolves with the body of an answer from 200 to 299. Rejects with KubeError for other answers, a TimeoutError, the signal's reason, or a network error. */
   send(request: HttpRequest, timeoutMs: number, signal?: AbortSignal): Promise<string>;
 };
 
-/** What one request needs of client-node; made anew when it may be outdated. */
+/** What one request needs of client-node; renewed when it may be outdated. */
 type Access = {
   readonly headers: Readonly<Record<string, string>>;
   readonly dispatcher: Dispatcher;
@@ -37,17 +37,17 @@ type Access = {
 };
 
 /**
- * Connects with client-node's server, credentials and proxy. At most `mostInFlight` requests are on their way; the others wait their turn within their time.
- * undici's own interface, and not fetch: a fetch takes several times the processor time of the request itself.
+ * Connects with client-node's server, credentials and proxy. At most `maxInFlight` requests are in flight; the others wait, within their time limit.
+ * Uses undici's dispatcher and not fetch: a fetch takes several times the processor time of the request itself.
  */
-export function kubeConnections(config: KubeConfig, mostInFlight: number): KubeConnections {
+export function kubeConnections(config: KubeConfig, maxInFlight: number): KubeConnections {
   const cluster = config.getCurrentCluster();
   if (cluster === null) {
     return throwFault({ code: "invalid_request", field: "kubeconfig", reason: "names no current cluster" });
   }
   const { origin, pathname } = new URL(cluster.server);
   const prefix = pathname.replace(/\/$/, "");
-  const turns = takeTurns(mostInFlight);
+  const slots = limitInFlight(maxInFlight);
   let last: Access | undefined;
   let renewing: Promise<Access> | undefined;
 
@@ -62,7 +62,7 @@ export function kubeConnections(config: KubeConfig, mostInFlight: number): KubeC
 
   function sendWith(by: Access, request: HttpRequest, time: CallTime): Promise<string> {
     return new Promise((resolve, reject) => {
-      turns.take((release) => {
+      slots.take((release) => {
         const options = {
           origin,
           path: prefix + request.path,
@@ -91,10 +91,10 @@ export function kubeConnections(config: KubeConfig, mostInFlight: number): KubeC
             return sendWith(await current(first), request, time);
           })
           .catch((error: unknown) => {
-            if (error instanceof KubeError) answered(config, error.code);
+            if (error instanceof KubeError) recordAnswer(config, error.code);
             throw error;
           });
-        answered(config, 200);
+        recordAnswer(config, 200);
         return answer;
       }),
     [Symbol.asyncDispose]: async () => {
@@ -111,17 +111,20 @@ async function renew(config: KubeConfig, known: Access | undefined, nowMs: numbe
   if (known !== undefined && nowMs - known.connectedAtMs < CONNECTIONS_KEPT_MS) {
     return { ...known, headers, tokenAtMs: nowMs };
   }
-  // What is under way on the old connections still ends there.
+  // Requests in flight on the old connections still finish.
   known?.dispatcher.close().catch(() => undefined);
   return { headers, dispatcher: context.getDispatcher() ?? new Agent(), tokenAtMs: nowMs, connectedAtMs: nowMs };
 }
 
-/** The time of one call. `over` says why nobody waits for it any more; `cut` is called then, and is the work's to set. */
+/** The time limit of one call. `over` is the error that has ended it; `cut` is then called, and the work sets it. */
 type CallTime = { over: Error | undefined; cut: (why: Error) => void };
 
 const NOTHING_TO_CUT = (): void => undefined;
 
-/** Rejects at once when the time is over or the signal is aborted, whatever the work is waiting for. One timer, and no AbortSignal for each call: those cost more than the rest of a request. */
+/**
+ * Rejects as soon as the time has passed or the signal is aborted, whatever the work waits for. One timer and no AbortSignal per call: those cost more than
+ * the rest of a request.
+ */
 function within<Value>(
   timeoutMs: number,
   signal: AbortSignal | undefined,
@@ -152,7 +155,7 @@ function within<Value>(
   });
 }
 
-/** One request and its answer. Not sent any more when it comes to its turn too late. */
+/** One request and its answer. It is not sent when its slot comes after its time limit. */
 function exchange(
   dispatcher: Dispatcher,
   options: Dispatcher.DispatchOptions,
@@ -178,8 +181,8 @@ function exchange(
         if (isUnread && isSuccess(status)) return;
         bytes += chunk.length;
         chunks.push(chunk);
-        if (bytes > ANSWER_BYTES_MAX) {
-          controller.abort(new MalformedAnswerError(`the answer is longer than ${ANSWER_BYTES_MAX} bytes`));
+        if (bytes > MAX_ANSWER_BYTES) {
+          controller.abort(new MalformedAnswerError(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`));
         }
       },
       onResponseEnd: () => {
@@ -209,22 +212,22 @@ function flat(headers: Readonly<Record<string, string | string[] | undefined>>):
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));
 }
 
-/** Lets so many go at once; the others come in order. */
-function takeTurns(most: number): { take(start: (release: () => void) => void): void } {
+/** Starts at most `maxInFlight`; the others wait in order. */
+function limitInFlight(maxInFlight: number): { take(start: (release: () => void) => void): void } {
   const waiting: ((release: () => void) => void)[] = [];
-  let going = 0;
+  let inFlight = 0;
   const release = (): void => {
     const next = waiting.shift();
-    if (next === undefined) going -= 1;
+    if (next === undefined) inFlight -= 1;
     else next(release);
   };
   return {
     take: (start) => {
-      if (going >= most) {
+      if (inFlight >= maxInFlight) {
         waiting.push(start);
         return;
       }
-      going += 1;
+      inFlight += 1;
       start(release);
     },
   };

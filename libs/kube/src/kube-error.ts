@@ -11,7 +11,7 @@ export type KubeStatus = {
   };
 };
 
-/** An answer of the API server that is not what was asked for. Has the shape of client-node's ApiException (`code`, `body`, `headers`), so that `kubeFault` reads both. */
+/** A refusal by the API server. Has the shape of client-node's ApiException (`code`, `body`, `headers`), so that `kubeFault` reads both. */
 export class KubeError extends Error {
   readonly code: number;
   readonly body: KubeStatus;
@@ -26,24 +26,24 @@ export class KubeError extends Error {
   }
 }
 
-/** Bytes that are no watch event, or a list that is no list. What the server sent cannot be trusted to be complete, so the reader lists again. */
+/** Bytes that are no watch event, or an answer that is no list. The answer may be incomplete, so the reader lists again. */
 export class MalformedAnswerError extends Error {
   override readonly name = "MalformedAnswerError";
 }
 
-/** True when the resource version or the continue token that was sent is too old for the server. */
+/** True when the resource version or the continue token is too old for the server. */
 export function isGone(error: unknown): boolean {
   return error instanceof KubeError && error.code === 410;
 }
 
-/** How long the server asked to be left alone, in milliseconds; undefined when it did not. */
+/** The pause that the server asks for, in milliseconds; undefined when it asks for none. */
 export function retryAfterMs(error: { readonly headers?: unknown; readonly body?: unknown }): number | undefined {
   const header = field(error.headers, "retry-after");
   const seconds = Number(header ?? field(field(error.body, "details"), "retryAfterSeconds") ?? Number.NaN);
   return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined;
 }
 
-/** One field of something that may be an object. */
+/** One field of a value that may be an object. */
 export function field(value: unknown, name: string): unknown {
   if (typeof value !== "object" || value === null) return undefined;
   return Object.entries(value).find(([key]) => key === name)?.[1];

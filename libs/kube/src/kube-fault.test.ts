@@ -3,7 +3,12 @@ import { FaultError, type Fault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { kubeFault, statusMessage } from "./kube-fault.ts";
 
-const named = (reason: string) => ({ kind: "Status", reason, message: "told", details: { kind: "pods", name: "p" } });
+const named = (reason: string) => ({
+  kind: "Status",
+  reason,
+  message: "explained",
+  details: { kind: "pods", name: "p" },
+});
 
 it.each<[number, unknown, Fault]>([
   [404, named("NotFound"), { code: "not_found", kind: "pods", id: "p" }],
@@ -12,12 +17,12 @@ it.each<[number, unknown, Fault]>([
   [409, named("AlreadyExists"), { code: "already_exists", kind: "pods", id: "p" }],
   [409, named("Conflict"), { code: "conflict", id: "pods p", expectedRevision: 0, actualRevision: 0 }],
   [410, named("Expired"), { code: "conflict", id: "resource version", expectedRevision: 0, actualRevision: 0 }],
-  [400, named("BadRequest"), { code: "invalid_request", field: "request", reason: "told" }],
-  [403, named("Forbidden"), { code: "invalid_request", field: "permission", reason: "told" }],
+  [400, named("BadRequest"), { code: "invalid_request", field: "request", reason: "explained" }],
+  [403, named("Forbidden"), { code: "invalid_request", field: "permission", reason: "explained" }],
   [
     422,
-    { message: "told", details: { causes: [{ field: "spec.nodeName", message: "wrong" }] } },
-    { code: "invalid_request", field: "spec.nodeName", reason: "told" },
+    { message: "explained", details: { causes: [{ field: "spec.nodeName", message: "wrong" }] } },
+    { code: "invalid_request", field: "spec.nodeName", reason: "explained" },
   ],
   [
     401,
@@ -35,7 +40,7 @@ it.each<[number, unknown, Fault]>([
   expect(kubeFault(new ApiException(code, "message", body, {}))).toEqual(fault);
 });
 
-it("believes the Retry-After header before the body", () => {
+it("prefers the Retry-After header to the body", () => {
   const body = { details: { retryAfterSeconds: 7 } };
   expect(kubeFault(new ApiException(429, "", body, { "retry-after": "3" }))).toMatchObject({ retryAfterMs: 3000 });
 });
@@ -50,16 +55,16 @@ it.each([
   ["a timeout of undici", Object.assign(new Error("x"), { code: "UND_ERR_HEADERS_TIMEOUT" }), "unavailable"],
   ["a deadline of ours", new DOMException("late", "TimeoutError"), "unavailable"],
   [
-    "a deadline of ours that node:http tells as an abort",
+    "a deadline of ours that node:http reports as an abort",
     abortBecause(new DOMException("late", "TimeoutError")),
     "unavailable",
   ],
-  ["an abort that node:http tells", abortBecause(new DOMException("stop", "AbortError")), "cancelled"],
+  ["an abort that node:http reports", abortBecause(new DOMException("stop", "AbortError")), "cancelled"],
   ["an abort", new DOMException("stop", "AbortError"), "cancelled"],
-  ["a fault that is one already", new FaultError({ code: "pool_unknown", pool: "p" }), "pool_unknown"],
+  ["an error that is a fault already", new FaultError({ code: "pool_unknown", pool: "p" }), "pool_unknown"],
   ["a defect", new TypeError("x is not a function"), undefined],
-  ["a system error of another sort", Object.assign(new Error("x"), { code: "ENOENT" }), undefined],
-  ["what is no error", "ECONNREFUSED", undefined],
+  ["another system error", Object.assign(new Error("x"), { code: "ENOENT" }), undefined],
+  ["a value that is no error", "ECONNREFUSED", undefined],
 ])("sees through %s", (_title, error, code) => {
   expect(kubeFault(error)?.code).toBe(code);
 });
@@ -68,11 +73,11 @@ it.each<[title: string, error: unknown, message: string | undefined]>([
   ["the first cause", refusal({ details: { causes: [{ message: "budget db" }] }, message: "no" }), "budget db"],
   ["the message where no cause is named", refusal({ message: "busy" }), "busy"],
   [
-    "what it wraps",
+    "the error that it wraps",
     new FaultError({ code: "pool_unknown", pool: "p" }, { cause: refusal({ message: "busy" }) }),
     "busy",
   ],
-  ["nothing of an error that is not the API server's", new Error("x"), undefined],
+  ["nothing for an error that is not the API server's", new Error("x"), undefined],
 ])("reads from a refusal %s", (_title, error, message) => {
   expect(statusMessage(error)).toBe(message);
 });
@@ -141,6 +146,6 @@ it.each<[string, number, unknown, Fault]>([
   expect(kubeFault(new ApiException(code, "", body, {}))).toEqual(fault);
 });
 
-it.each([399, 600])("sees no refusal in the status %d", (code) => {
+it.each([399, 600])("does not treat status %d as a refusal", (code) => {
   expect(kubeFault(new ApiException(code, "", {}, {}))).toBeUndefined();
 });

@@ -1,7 +1,7 @@
 import { faultOf, type Fault } from "@muster/faults";
 import { field, retryAfterMs } from "./kube-error.ts";
 
-/** How long to wait when the server or the network did not say. */
+/** The pause when neither the server nor the network states one. */
 const RETRY_AFTER_MS = 1000;
 
 const UNAUTHENTICATED = "the API server, which does not take this service's credential (401),";
@@ -29,9 +29,9 @@ const NETWORK_CODES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The fault behind an error of client-node, by status code and never by text; undefined when it is not one of the API server's or the network's.
- * A version or token that is too old (410) is a conflict: read again. A refusal for lack of permission (403) is an invalid request, because the same request
- * cannot help; credentials that are not accepted (401) are not, because they are renewed without us, but the fault says that it is they.
+ * The fault behind an error of client-node, by status code and never by text; undefined for an error of neither the API server nor the network. An expired
+ * version or token (410) is a conflict: read again. A missing permission (403) is an invalid request, because a retry cannot help. A refused credential (401)
+ * is retryable, because credentials are renewed without us; the fault names the credential.
  */
 export function kubeFault(error: unknown): Fault | undefined {
   const known = faultOf(error);
@@ -69,7 +69,7 @@ function statusFault(code: number, error: Error): Fault {
 function networkFault(error: Error): Fault | undefined {
   if (error.name === "TimeoutError") return unavailable(undefined);
   if (error.name === "AbortError") {
-    // A signal's reason is the cause of what node:http throws.
+    // node:http throws its own error, with the signal's reason as its cause.
     if (error.cause instanceof Error && error.cause.name === "TimeoutError") return unavailable(undefined);
     return { code: "cancelled", operation: "request to the API server" };
   }
@@ -93,16 +93,19 @@ function reasonText(code: number, body: unknown): string {
   return text(field(body, "message")) ?? `refused with status ${code}`;
 }
 
-/** What the API server says of a failure, by its first cause where it names one, such as the disruption budget that forbids an eviction. Undefined: no message. */
+/**
+ * The API server's explanation of a failure: its first cause, such as the disruption budget that forbids an eviction, else its message. Undefined: no
+ * message.
+ */
 export function statusMessage(error: unknown): string | undefined {
   const body = parseBody(field(error, "body"));
   const causes = field(field(body, "details"), "causes");
   const first: unknown = Array.isArray(causes) ? causes[0] : undefined;
-  const said = text(field(first, "message")) ?? text(field(body, "message"));
-  return said ?? (error instanceof Error && error.cause !== undefined ? statusMessage(error.cause) : undefined);
+  const message = text(field(first, "message")) ?? text(field(body, "message"));
+  return message ?? (error instanceof Error && error.cause !== undefined ? statusMessage(error.cause) : undefined);
 }
 
-/** client-node hands the body on as text where it has no type for the status. */
+/** client-node leaves the body as text where it has no type for the status. */
 function parseBody(body: unknown): unknown {
   if (typeof body !== "string") return body;
   try {

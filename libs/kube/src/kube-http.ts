@@ -2,23 +2,23 @@ import { request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from "node:https";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { answered } from "./credential.ts";
+import { recordAnswer } from "./credential.ts";
 import { KubeError, MalformedAnswerError, type KubeStatus } from "./kube-error.ts";
 
-/** Time for the connection and the header of the answer. A watch is answered at once, whatever happens on it later. */
+/** Time for the connection and the header of the answer. A watch has its header immediately, whatever happens on it later. */
 const HEADER_TIMEOUT_MS = 30_000;
-/** A host that vanished without a word is noticed by the kernel. */
+/** The kernel notices a host that vanishes. */
 const TCP_KEEPALIVE_MS = 30_000;
 /** etcd takes objects of 1.5 MiB; an event carries one. */
-const LINE_LIMIT = 16 * 1024 * 1024;
-const ERROR_BODY_LIMIT = 64 * 1024;
+const MAX_LINE_LENGTH = 16 * 1024 * 1024;
+const MAX_ERROR_BODY_LENGTH = 64 * 1024;
 
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /**
- * Sends one GET with client-node's connection and credentials and resolves with the answer once its header says 200. Rejects with KubeError for any other
- * status, with the error of the network, or with the signal's reason. node:http and not fetch: client-node makes a new connection pool for each fetch. `agents`: for short
- * answers, whose connections are kept for the next; a watch has one of its own.
+ * Sends one GET with client-node's connection and credentials, and resolves with the answer once its header has status 200. Rejects with KubeError for any
+ * other status, with a network error, or with the signal's reason. node:http and not fetch: client-node makes a new connection pool for each fetch. `agents`
+ * keep connections for further short answers; a watch has a connection of its own.
  */
 export async function openGet(
   config: KubeConfig,
@@ -39,15 +39,15 @@ export async function openGet(
   await config.applyToHTTPSOptions(options);
   if (options.agent instanceof HttpsAgent) options.agent = agents?.of(config, options.agent) ?? options.agent;
   const response = await send(url, options);
-  answered(config, response.statusCode ?? 0);
+  recordAnswer(config, response.statusCode ?? 0);
   if (response.statusCode !== 200) throw await readError(path, response);
   return response;
 }
 
-/** Connections are made with new credentials this often, in case client certificates are renewed. */
+/** Connections are remade with new credentials this often, in case client certificates are renewed. */
 const AGENT_KEPT_MS = 5 * 60_000;
 
-/** Agents whose connections are kept open and shared, one for each configuration. */
+/** Agents that keep connections open and share them, one per configuration. */
 export type SharedAgents = { of(config: KubeConfig, fresh: HttpsAgent): HttpsAgent };
 
 export function sharedAgents(nowMs: () => number = () => performance.now()): SharedAgents {
@@ -83,12 +83,12 @@ function send(url: URL, options: RequestOptions): Promise<IncomingMessage> {
 }
 
 async function readError(path: string, response: IncomingMessage): Promise<KubeError> {
-  const text = await readText(response, ERROR_BODY_LIMIT).catch(() => "");
+  const text = await readText(response, MAX_ERROR_BODY_LENGTH).catch(() => "");
   const headers = Object.entries(response.headers).map(([name, value]) => [name, String(value)] as const);
   return new KubeError(`GET ${path}`, response.statusCode ?? 0, parseStatus(text), Object.fromEntries(headers));
 }
 
-/** The explanation in the body of a refusal; its first words when a proxy in front of the API server wrote it. */
+/** The Status in the body of a refusal, or the beginning of a body that is none. */
 export function parseStatus(text: string): KubeStatus {
   try {
     const parsed: unknown = JSON.parse(text);
@@ -119,7 +119,8 @@ export async function* readLines(response: IncomingMessage): AsyncGenerator<stri
   for await (const chunk of response as AsyncIterable<string>) {
     const lines = (rest + chunk).split("\n");
     rest = lines.pop() ?? "";
-    if (rest.length > LINE_LIMIT) throw new MalformedAnswerError(`a line is longer than ${LINE_LIMIT} characters`);
+    if (rest.length > MAX_LINE_LENGTH)
+      throw new MalformedAnswerError(`a line is longer than ${MAX_LINE_LENGTH} characters`);
     for (const line of lines) {
       if (line !== "") yield line;
     }

@@ -1,7 +1,7 @@
 import type { CallOptions, KubeCalls, KubeResource } from "./kube-calls.ts";
 import type { KubeObject } from "./list-watch.ts";
 
-/** Objects of one page: 40 of the largest that an API server keeps, of 1.5 MiB, are within what one answer may have. */
+/** Objects per page: 40 objects of the largest size that an API server stores, 1.5 MiB, fit into one answer. */
 const PAGE = 40;
 
 /**

@@ -5,7 +5,7 @@ import { openGet, readLines, readText } from "./kube-http.ts";
 /** Time for one page of a list. */
 const PAGE_TIMEOUT_MS = 60_000;
 /** A page of 500 large pods has some 10 MiB; a whole list without pages may have more. */
-const PAGE_LIMIT = 512 * 1024 * 1024;
+const MAX_PAGE_LENGTH = 512 * 1024 * 1024;
 
 export type KubeObject = { readonly apiVersion?: string; readonly kind?: string; readonly metadata?: V1ObjectMeta };
 
@@ -17,14 +17,14 @@ export type ListPage<Object> = {
 
 /** The two calls that a reflector makes for one resource. */
 export type ListWatch<Object extends KubeObject> = {
-  /** One page; a limit of 0 asks for everything at once. */
+  /** One page; a limit of 0 requests everything in one answer. */
   list(options: {
     readonly limit: number;
     readonly continue?: string;
     readonly resourceVersion?: string;
     readonly signal: AbortSignal;
   }): Promise<ListPage<Object>>;
-  /** Yields raw watch events until the server ends the watch or the signal; a Status object is yielded as an ERROR event. */
+  /** Yields raw watch events until the server ends the watch or the signal is aborted; a Status object is yielded as an ERROR event. */
   watch(options: {
     readonly resourceVersion: string;
     readonly timeoutSeconds: number;
@@ -37,8 +37,8 @@ export type WatchEvent<Object> =
   | { readonly type: "ERROR"; readonly object: KubeStatus };
 
 /**
- * List and watch on an API path such as `/api/v1/pods`, with client-node's connection and credentials. Objects come as the server's JSON: times are strings,
- * whatever client-node's types say, exactly as with its own watch.
+ * List and watch on an API path such as `/api/v1/pods`, with client-node's connection and credentials. Objects are the server's JSON: times are strings,
+ * whatever client-node's types state, exactly as with its own watch.
  */
 export function listWatch<Object extends KubeObject>(
   config: KubeConfig,
@@ -50,7 +50,7 @@ export function listWatch<Object extends KubeObject>(
       const query = { ...selectors, limit: limit === 0 ? undefined : limit, continue: token, resourceVersion };
       const deadline = AbortSignal.any([signal, AbortSignal.timeout(PAGE_TIMEOUT_MS)]);
       const response = await openGet(config, path, query, deadline);
-      return parsePage<Object>(path, await readText(response, PAGE_LIMIT));
+      return parsePage<Object>(path, await readText(response, MAX_PAGE_LENGTH));
     },
     watch: async function* ({ resourceVersion, timeoutSeconds, signal }) {
       const query = { ...selectors, watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds };
@@ -64,7 +64,7 @@ export function listWatch<Object extends KubeObject>(
   };
 }
 
-/** One page of a list; MalformedAnswerError when the text is something else. */
+/** One page of a list; throws MalformedAnswerError for any other text. */
 export function parsePage<Object>(path: string, text: string): ListPage<Object> {
   const page = parse(path, text);
   const items = field(page, "items");
@@ -90,7 +90,7 @@ function parseEvent<Object>(path: string, line: string): WatchEvent<Object> {
     case "MODIFIED":
     case "DELETED":
     case "BOOKMARK":
-      // The one place where JSON of the API server becomes the type that the caller named.
+      // The one place where JSON of the API server becomes the type that the caller states.
       return { type, object: object as Object };
     default:
       throw new MalformedAnswerError(`watching ${path}: an event of type ${String(type)}`);

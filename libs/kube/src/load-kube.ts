@@ -2,8 +2,8 @@ import { stat } from "node:fs/promises";
 import { KubeConfig, type RequestContext, type User } from "@kubernetes/client-node";
 
 /**
- * Loads a kubeconfig file, or the pod's own service account when no file is named. Never KUBECONFIG: which cluster is meant is said on purpose. The credential of
- * its user is read again when the file has changed: what was renewed there is used from the next request on, a client certificate within five minutes.
+ * Loads a kubeconfig file, or the pod's own service account when no file is named. Never KUBECONFIG: the cluster is chosen on purpose. The credential of its
+ * user is read again when the file has changed. The next request uses a renewed credential, a client certificate within five minutes.
  */
 export function loadKube(file: string | undefined): KubeConfig {
   if (file !== undefined) return new FileKubeConfig(file);
@@ -12,10 +12,10 @@ export function loadKube(file: string | undefined): KubeConfig {
   return config;
 }
 
-/** The cluster and the name of the user stay those of the start, whatever context the file names later: a credential of another cluster is not for this one. */
+/** The cluster and the user's name stay those of the start, whatever context the file names later: a credential of another cluster is not for this one. */
 class FileKubeConfig extends KubeConfig {
   readonly #file: string;
-  /** Of the file that the credential was read from; before the first request: not known. */
+  /** Identifies the version of the file that the credential was read from; empty before the first request. */
   #stamp = "";
 
   constructor(file: string) {
@@ -25,17 +25,17 @@ class FileKubeConfig extends KubeConfig {
   }
 
   override async applySecurityAuthentication(context: RequestContext): Promise<void> {
-    await this.#readAgain();
+    await this.#reloadUser();
     await super.applySecurityAuthentication(context);
   }
 
   override async applyToHTTPSOptions(...[options]: Parameters<KubeConfig["applyToHTTPSOptions"]>): Promise<void> {
-    await this.#readAgain();
+    await this.#reloadUser();
     await super.applyToHTTPSOptions(options);
   }
 
-  /** A file that is away or half written is looked at again with the next request; until then what is known may still do. */
-  async #readAgain(): Promise<void> {
+  /** A file that is missing or half written is read again with the next request; until then the known credential is used. */
+  async #reloadUser(): Promise<void> {
     const stamp = await stampOf(this.#file);
     if (stamp === undefined || stamp === this.#stamp) return;
     const user = readUser(this.#file, this.getCurrentUser()?.name);

@@ -2,15 +2,15 @@ import type { KubeConfig } from "@kubernetes/client-node";
 import { watchCredential } from "./credential.ts";
 import { loadKube } from "./load-kube.ts";
 
-/** What a service knows when it starts to run: the context that `@muster/service` gives it fits. */
+/** The context of a starting service; that of `@muster/service` fits. */
 export type KubeContext = {
   readonly logger: { info(fields: object, message: string): void; error(fields: object, message: string): void };
   alsoCheck(name: string, check: () => string | undefined): void;
 };
 
 /**
- * `loadKube` for a service. An API server that does not take its credential (401) for 10 s is said once in the log, and by the check `kubernetes` of /readyz for as
- * long as it lasts. Nothing ends by it: a credential that is renewed in its place is found.
+ * `loadKube` for a service. When the API server has refused its credential (401) for 10 s, the log records it once, and the check `kubernetes` of /readyz
+ * reports it until it ends. The service continues, and uses a credential that is renewed in place.
  */
 export function loadServiceKube(
   { logger, alsoCheck }: KubeContext,

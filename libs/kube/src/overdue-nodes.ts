@@ -5,13 +5,13 @@ import { kubeFault } from "./kube-fault.ts";
 
 const NODES = { apiVersion: "v1", plural: "nodes" };
 
-/** The nodes of the pods that should have gone by now, by the uid of the pod; without those that could not be read. Nodes are read for these alone: nearly all pods go in time. */
+/** The nodes of pods past their grace period, by the uid of the pod; without nodes that could not be read. Only these are read: nearly all pods end in time. */
 export async function overdueNodes(
   calls: Pick<KubeCalls, "get">,
   pods: readonly V1Pod[],
   nowMs: number,
 ): Promise<ReadonlyMap<string, NodeSeen>> {
-  // The timestamp is the end of the time that the pod was given, not the moment of the request. As plain JSON it is a text.
+  // The timestamp is the end of the pod's grace period, not the moment of the request. As plain JSON it is a text.
   const overdue = pods.filter(
     ({ metadata, spec }) =>
       metadata?.deletionTimestamp !== undefined &&
@@ -28,7 +28,7 @@ export async function overdueNodes(
   );
 }
 
-/** Undefined: it is not known how the node is. */
+/** Undefined: the state of the node is unknown. */
 async function readNode(calls: Pick<KubeCalls, "get">, name: string): Promise<NodeSeen | undefined> {
   try {
     const { status } = await calls.get<V1Node>(NODES, name);

@@ -3,7 +3,7 @@ import { FaultError } from "@muster/faults";
 import { kubeFault } from "./kube-fault.ts";
 import { openGet, sharedAgents, type Query } from "./kube-http.ts";
 
-/** What the container of a pod has written. */
+/** The log of one container. */
 export type PodLog = { readonly namespace: string; readonly pod: string; readonly container: string };
 
 /** Offsets count bytes from the first one that the container has written. */
@@ -12,7 +12,7 @@ export type LogRange = { readonly offset: number; readonly limitBytes: number };
 /** A handshake costs more than a short log. */
 const agents = sharedAgents();
 
-/** Opens the log as a stream; `tailLines`, `limitBytes` and the like are the API server's own. Rejects with FaultError, and so does the stream. */
+/** Opens the log as a stream; `tailLines`, `limitBytes` and others are the API server's own parameters. Rejects with FaultError, and so does the stream. */
 export async function* openPodLog(
   config: KubeConfig,
   log: PodLog,
@@ -32,8 +32,8 @@ export async function* openPodLog(
 }
 
 /**
- * What is there from the offset on, at most so many bytes. The API server knows no offset, so that all before it is read and let go: whoever asks again and again
- * for what came next wants `followLogs`. Rejects with FaultError.
+ * At most `limitBytes` from the offset on. The API server knows no offset, so everything before it is read and discarded: a client that polls uses
+ * `followLogs`. Rejects with FaultError.
  */
 export async function readLogRange(
   config: KubeConfig,

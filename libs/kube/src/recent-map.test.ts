@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { recentMap } from "./recent-map.ts";
 
-it("makes what is missing once", () => {
+it("makes a missing value once", () => {
   const map = recentMap<number>(2);
   expect(map.getOr("a", () => 1)).toBe(1);
   expect(map.getOr("a", () => 2)).toBe(1);
@@ -10,7 +10,7 @@ it("makes what is missing once", () => {
   expect(map.size).toBe(1);
 });
 
-it("forgets what was not asked for the longest, and only when something new comes", () => {
+it("forgets the least recently used entry, and only for a new one", () => {
   const map = recentMap<string>(2);
   map.getOr("a", () => "a");
   map.getOr("b", () => "b");

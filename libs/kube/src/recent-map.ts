@@ -1,12 +1,12 @@
-/** A map that forgets what was not asked for the longest once it has `most` entries. */
+/** A map that forgets the least recently used entry once it has `maxEntries`. */
 export type RecentMap<Value> = {
   get(key: string): Value | undefined;
-  /** What is there, or what `make` gives, which is kept. */
+  /** The stored value; otherwise stores and returns that of `make`. */
   getOr(key: string, make: () => Value): Value;
   readonly size: number;
 };
 
-export function recentMap<Value>(most: number): RecentMap<Value> {
+export function recentMap<Value>(maxEntries: number): RecentMap<Value> {
   // A Map keeps the order in which its keys were set.
   const values = new Map<string, Value>();
   function touch(key: string, value: Value): Value {
@@ -21,7 +21,7 @@ export function recentMap<Value>(most: number): RecentMap<Value> {
     },
     getOr: (key, make) => {
       const known = values.get(key);
-      const oldest = known === undefined && values.size >= most ? values.keys().next().value : undefined;
+      const oldest = known === undefined && values.size >= maxEntries ? values.keys().next().value : undefined;
       if (oldest !== undefined) values.delete(oldest);
       return touch(key, known ?? make());
     },

@@ -1,7 +1,7 @@
 import type { Fault } from "@muster/faults";
 import { kubeFault } from "./kube-fault.ts";
 
-/** Undefined in place of an error with one of these faults, which is an answer to whoever asks: `not_found` where an object may be gone. */
+/** Undefined in place of an error with one of these faults, where the fault is an expected answer, such as `not_found` for an object that may be gone. */
 export async function unlessFault<Value>(
   call: Promise<Value>,
   ...codes: readonly Fault["code"][]
@@ -15,7 +15,7 @@ export async function unlessFault<Value>(
   }
 }
 
-/** Undefined where there is no such object. */
+/** Undefined where the object does not exist. */
 export function unlessMissing<Value>(call: Promise<Value>): Promise<Value | undefined> {
   return unlessFault(call, "not_found");
 }

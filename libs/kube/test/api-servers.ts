@@ -11,7 +11,7 @@ export type TestApiServer = testkit.TestApiServer & { readonly config: KubeConfi
 
 export type ApiServerCase = Omit<testkit.ApiServerCase, "start"> & { readonly start: () => Promise<TestApiServer> };
 
-/** The servers that what is built on this library is tried on. What is skipped says so in its title. */
+/** The servers on which the tests run. The title of a skipped one states the reason. */
 export function apiServers(): readonly ApiServerCase[] {
   return testkit.apiServers(startEmbedded).map(({ start, ...rest }) => ({
     ...rest,
@@ -24,7 +24,7 @@ export function apiServers(): readonly ApiServerCase[] {
 
 const EMBEDDED = join(import.meta.dirname, "../../../tools/devcluster/src/main.ts");
 
-/** A process of its own, and not an import: the embedded API server is built on this library. */
+/** A process of its own, and not an import: the embedded API server depends on this library. */
 async function startEmbedded({ directory }: { readonly directory: string }) {
   const child = spawn(process.execPath, [EMBEDDED, "--directory", directory, "--pools", ""], {
     stdio: ["pipe", "pipe", "inherit"],

@@ -32,8 +32,8 @@ describe.each(apiServers())("on $title", ({ skip, start }) => {
       { apiVersion: "v1", plural: "events", namespace: "default" },
       { query },
     );
-    const told = items.map(({ type, reason, message, count }) => `${type} ${reason} ${message} x${count}`);
-    expect(told.sort()).toEqual(
+    const events = items.map(({ type, reason, message, count }) => `${type} ${reason} ${message} x${count}`);
+    expect(events.sort()).toEqual(
       [
         "Warning Same again x3",
         ...Array.from({ length: 10 }, (_, at) => `Normal Like no. ${at} x1`),

@@ -8,7 +8,7 @@ import { kubeCalls, kubeFault } from "../src/index.ts";
 import { apiServers } from "./api-servers.ts";
 
 const EXAMPLE = join(import.meta.dirname, "../examples/mirror-secrets.ts");
-/** The process starts beside everything else that is tested. */
+/** The process starts while other tests run. */
 const START_MS = 60_000;
 const namespace = "default";
 const maps = { apiVersion: "v1", plural: "configmaps", namespace };
@@ -60,8 +60,8 @@ describe.each(apiServers())("on $title", ({ skip, start }) => {
       expect(await exit).toEqual([0, null]);
       const events = { apiVersion: "v1", plural: "events", namespace };
       const query = { fieldSelector: `involvedObject.uid=${created.metadata?.uid ?? ""}` };
-      const told = await calls.list<CoreV1Event>(events, { query });
-      expect(told.items).toMatchObject([{ reason: "Mirrored", message: "the secret has 1 values", count: 3 }]);
+      const recorded = await calls.list<CoreV1Event>(events, { query });
+      expect(recorded.items).toMatchObject([{ reason: "Mirrored", message: "the secret has 1 values", count: 3 }]);
       const expected = /^$| 409 (AlreadyExists|Conflict) |DELETE .* 404 NotFound /;
       const troubles = log.split("\n").filter((line) => !expected.test(line));
       expect(troubles).toEqual([]);

@@ -15,12 +15,12 @@ import {
 
 const PATH = "/api/v1/things";
 const timing = {
-  watchMinSeconds: 300,
-  watchMaxSeconds: 600,
+  minWatchSeconds: 300,
+  maxWatchSeconds: 600,
   silenceMarginMs: 15_000,
-  silenceMaxMs: 150_000,
-  backoffMinMs: 1,
-  backoffMaxMs: 4,
+  maxSilenceMs: 150_000,
+  minBackoffMs: 1,
+  maxBackoffMs: 4,
 };
 
 type Kept = { readonly name: string; readonly version: number };
@@ -77,7 +77,7 @@ it("reads every page of the list, then watches from the list's version with book
   expect(Number(query.get("timeoutSeconds"))).toBeLessThanOrEqual(600);
 });
 
-it("starts the list anew when a continue token has expired, and without pages when that happens twice", async () => {
+it("restarts the list when a continue token has expired, and without pages when that happens twice", async () => {
   await using server = await scriptedServer();
   const gone = refuse(410, "Expired");
   server.onList(page([thing("old", 1)], 5, "t"), gone, page([thing("old", 1)], 6, "t"), gone, page([thing("a", 2)], 9));
@@ -90,7 +90,7 @@ it("starts the list anew when a continue token has expired, and without pages wh
   expect(errors.map((error) => kubeFault(error)?.code)).toEqual(["conflict", "conflict"]);
 });
 
-it("lists again at once after 410, in the answer or inside the watch, and tells what happened in between", async () => {
+it("lists again immediately after 410, in the answer or inside the watch, and reports the changes in between", async () => {
   await using server = await scriptedServer();
   server.onList(
     page([thing("a", 1), thing("b", 2)], 5),
@@ -105,12 +105,12 @@ it("lists again at once after 410, in the answer or inside the watch, and tells 
   );
   const { followed, changes, pauses } = follow(server);
   await using _ = followed;
-  await until("the second list is told", () => changes.includes("ns/a 6 > -"));
+  await until("the second list is reported", () => changes.includes("ns/a 6 > -"));
   expect(changes).toEqual(["ns/a - > 1", "ns/b - > 2", "ns/b 2 > -", "ns/a 1 > 6", "ns/c - > 7", "ns/a 6 > -"]);
   expect(pauses).toEqual([0, 0]);
 });
 
-it("goes on from the last version, bookmarks included, after a watch that ended or broke", async () => {
+it("continues from the last version, bookmarks included, after a watch that ended or broke", async () => {
   await using server = await scriptedServer();
   server.onList(page([thing("a", 1)], 5));
   server.onWatch(
@@ -133,8 +133,8 @@ it.each([
     { type: "ADDED", object: { metadata: { resourceVersion: "6" } } },
     "MalformedAnswerError",
   ],
-  ["an event of a type nobody knows", { type: "RENAMED", object: thing("a", 6) }, "MalformedAnswerError"],
-  ["a Status in the place of an object", { type: "ADDED", object: { kind: "Status", code: 500 } }, "KubeError"],
+  ["an event of an unknown type", { type: "RENAMED", object: thing("a", 6) }, "MalformedAnswerError"],
+  ["a Status in place of an object", { type: "ADDED", object: { kind: "Status", code: 500 } }, "KubeError"],
   ["an ERROR event", { type: "ERROR", object: { kind: "Status", code: 500, reason: "InternalError" } }, "KubeError"],
 ])("survives %s: reports it and lists again", async (_title, line, name) => {
   await using server = await scriptedServer();
@@ -142,13 +142,13 @@ it.each([
   server.onWatch(watch([line], "stay"), watch([], "stay"));
   const { followed, changes, errors } = follow(server);
   await using _ = followed;
-  await until("the second list is told", () => changes.includes("ns/b - > 8"));
+  await until("the second list is reported", () => changes.includes("ns/b - > 8"));
   expect(changes).toEqual(["ns/a - > 1", "ns/a 1 > -", "ns/b - > 8"]);
   expect(errors).toHaveLength(1);
   expect((errors[0] as Error).name).toBe(name);
 });
 
-it("waits as long as the server asks after 429, and grows its own pauses up to the cap", async () => {
+it("waits as long as the server asks after 429, and increases its own pauses up to the limit", async () => {
   await using server = await scriptedServer();
   const busy = refuse(503, "ServiceUnavailable");
   server.onList(
@@ -164,11 +164,11 @@ it("waits as long as the server asks after 429, and grows its own pauses up to t
   await using _ = followed;
   await followed.synced;
   expect(pauses[0]).toBe(1000);
-  expect(Math.max(...pauses.slice(1))).toBeLessThanOrEqual(timing.backoffMaxMs);
+  expect(Math.max(...pauses.slice(1))).toBeLessThanOrEqual(timing.maxBackoffMs);
   expect(errors.map((error) => kubeFault(error)?.code)).toEqual(Array.from({ length: 5 }, () => "unavailable"));
 });
 
-it("never stops: a list that is no list, a reset connection and 500s are followed by the next attempt", async () => {
+it("never stops: it retries after a malformed list, a reset connection and 500s", async () => {
   await using server = await scriptedServer();
   server.onList(
     (response) => response.writeHead(200).end(JSON.stringify({ kind: "Status", status: "Failure" })),
@@ -184,7 +184,7 @@ it("never stops: a list that is no list, a reset connection and 500s are followe
   expect(errors).toHaveLength(6);
 });
 
-it("suspects its version after three failures in a row and lists", async () => {
+it("lists after three failures in a row", async () => {
   await using server = await scriptedServer();
   const timeout = refuse(504, "Timeout");
   server.onList(page([thing("a", 900)], 1000), page([thing("a", 2, "restored")], 3));
@@ -205,19 +205,19 @@ it("lists when the server's versions go back, as those of a rebuilt cluster do",
   expect(changes).toEqual(["ns/a - > 900", "ns/a 900 > -", "ns/b - > 2"]);
 });
 
-it("cuts a watch that says nothing for longer than its time, and goes on", async () => {
+it("cuts a watch that is silent for longer than its time, and continues", async () => {
   await using server = await scriptedServer();
   server.onList(page([thing("a", 1)], 5));
   server.onWatch(watch([], "stay"), watch([modified("a", 6)], "stay"));
   const { followed, errors } = follow(server, {
-    timing: { ...timing, watchMinSeconds: 0, watchMaxSeconds: 0, silenceMarginMs: 1 },
+    timing: { ...timing, minWatchSeconds: 0, maxWatchSeconds: 0, silenceMarginMs: 1 },
   });
   await using _ = followed;
   await until("the change is seen", () => followed.get("ns/a")?.version === 6);
-  expect((errors[0] as Error).message).toBe("the watch said nothing for 1001 ms");
+  expect((errors[0] as Error).message).toBe("the watch was silent for 1001 ms");
 });
 
-it("cuts a watch that is silently dead although its time is not over, and counts every word as life", async () => {
+it("cuts a dead watch before its time has passed, and counts every event as a sign of life", async () => {
   await using server = await scriptedServer();
   server.onList(page([thing("a", 1)], 5));
   server.onWatch(
@@ -230,13 +230,13 @@ it("cuts a watch that is silently dead although its time is not over, and counts
     },
     watch([modified("a", 1000)], "stay"),
   );
-  const { followed, errors } = follow(server, { timing: { ...timing, silenceMaxMs: 200 } });
+  const { followed, errors } = follow(server, { timing: { ...timing, maxSilenceMs: 200 } });
   await using _ = followed;
   await until("the second watch has lived for longer than the limit", () => Number(followed.resourceVersion()) > 50);
-  expect(errors.map((error) => (error as Error).message)).toEqual(["the watch said nothing for 200 ms"]);
+  expect(errors.map((error) => (error as Error).message)).toEqual(["the watch was silent for 200 ms"]);
 });
 
-it("lists again when the last list is older than asked, whatever the watch says", async () => {
+it("lists again when the last list is too old, even while the watch works", async () => {
   await using server = await scriptedServer();
   let nowMs = 0;
   server.onList(page([thing("a", 1)], 5), page([thing("b", 6)], 7));
@@ -249,11 +249,11 @@ it("lists again when the last list is older than asked, whatever the watch says"
   );
   const { followed, changes } = follow(server, { relistEveryMs: 60_000, now: () => nowMs });
   await using _ = followed;
-  await until("the second list is told", () => changes.includes("ns/b - > 6"));
+  await until("the second list is reported", () => changes.includes("ns/b - > 6"));
   expect(watches(server)[0]!.url.searchParams.get("timeoutSeconds")).toBe("60");
 });
 
-it("is as old as the server's last word", async () => {
+it("is as old as the server's last answer", async () => {
   await using server = await scriptedServer();
   let nowMs = 0;
   server.onList(page([thing("a", 1)], 5));
@@ -268,7 +268,7 @@ it("is as old as the server's last word", async () => {
   expect(followed.listAgeMs()).toBe(1700);
 });
 
-it("keeps what it had of an object that the projection cannot read", async () => {
+it("keeps the former row of an object that the projection cannot read", async () => {
   await using server = await scriptedServer();
   server.onList(page([thing("a", 1)], 5), page([thing("a", 6)], 9));
   server.onWatch(watch([{ type: "MODIFIED", object: { ...thing("a", 6), kind: "Poison" } }, added("b", 7)], "stay"));
@@ -284,7 +284,7 @@ it("keeps what it had of an object that the projection cannot read", async () =>
   expect(errors.map(String)).toEqual(["Error: cannot read this"]);
 });
 
-it("finds by its indexes what the change that is told has made", async () => {
+it("has updated its indexes when it reports a change", async () => {
   await using server = await scriptedServer();
   server.onList(page([thing("a1", 1), thing("a2", 2), thing("b1", 3)], 5));
   server.onWatch(watch([added("a3", 6), deleted("a1", 7)], "stay"));
@@ -294,14 +294,17 @@ it("finds by its indexes what the change that is told has made", async () => {
     indexes: { first: (name: string) => [name.slice(0, 1)] },
     timing,
   });
-  const told: string[] = [];
-  followed.onChange(({ key }) => told.push(`${key}: ${followed.byIndex("first", "a").join(" ")}`));
-  await until("the deletion is told", () => followed.get("ns/a1") === undefined && followed.get("ns/a3") !== undefined);
-  expect(told.slice(-2)).toEqual(["ns/a3: a1 a2 a3", "ns/a1: a2 a3"]);
+  const changes: string[] = [];
+  followed.onChange(({ key }) => changes.push(`${key}: ${followed.byIndex("first", "a").join(" ")}`));
+  await until(
+    "the deletion is reported",
+    () => followed.get("ns/a1") === undefined && followed.get("ns/a3") !== undefined,
+  );
+  expect(changes.slice(-2)).toEqual(["ns/a3: a1 a2 a3", "ns/a1: a2 a3"]);
   expect(followed.byIndex("first", "b")).toEqual(["b1"]);
 });
 
-it("does not let a listener that throws harm the others", async () => {
+it("notifies the other listeners when one throws", async () => {
   await using server = await scriptedServer();
   server.onList(page([thing("a", 1)], 5));
   server.onWatch(watch([], "stay"));
@@ -316,7 +319,7 @@ it("does not let a listener that throws harm the others", async () => {
   expect(errors.map(String)).toEqual(["Error: a defect"]);
 });
 
-it("stops when disposed before the first list, and says so to who waits for it", async () => {
+it("stops when disposed before the first list, and rejects \`synced\`", async () => {
   await using server = await scriptedServer();
   server.onList(() => undefined);
   const { followed } = follow(server);

@@ -71,7 +71,7 @@ describe.each(apiServers())("on $title", ({ skip, start }) => {
   it.skipIf(skip)("says what stands in the way as a fault", async () => {
     await calls.create(maps, map("twice"));
     expect(await codeOf(calls.create(maps, map("twice")))).toBe("already_exists");
-    expect(await codeOf(calls.delete(maps, "nobody"))).toBe("not_found");
+    expect(await codeOf(calls.delete(maps, "missing"))).toBe("not_found");
     expect(await codeOf(calls.create(maps, map("NOT A NAME")))).toBe("invalid_request");
   });
 
@@ -92,7 +92,7 @@ describe.each(apiServers())("on $title", ({ skip, start }) => {
   });
 });
 
-describe("with a server that plays its part", () => {
+describe("with a scripted server", () => {
   const answer =
     (text: string, seen?: (request: IncomingMessage, body: string) => void): Answer =>
     (response, request) => {
@@ -104,7 +104,7 @@ describe("with a server that plays its part", () => {
       });
     };
 
-  it("sends what it is asked to, where it belongs", async () => {
+  it("sends each call with its method, path and body", async () => {
     await using server = await scriptedServer();
     await using calls = kubeCalls(server.config);
     const seen: [string, string, string | undefined, string][] = [];
@@ -137,7 +137,7 @@ describe("with a server that plays its part", () => {
     ]);
   });
 
-  it("never turns a call for one object into one for all of them", async () => {
+  it("never turns a call for one object into a call for all of them", async () => {
     await using server = await scriptedServer();
     await using calls = kubeCalls(server.config);
     await expect(calls.delete(things, "")).rejects.toThrow("without a name");
@@ -152,9 +152,9 @@ describe("with a server that plays its part", () => {
     expect(await codeOf(calls.get(things, "a"))).toBe("unavailable");
   });
 
-  it("ends a call when its owner stops, also one whose turn has not come, which is then never sent", async () => {
+  it("ends a call when its signal is aborted, and never sends one that still waits", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config, { mostInFlight: 1 });
+    await using calls = kubeCalls(server.config, { maxInFlight: 1 });
     const held: ServerResponse[] = [];
     server.onList((response) => void held.push(response));
     const first = codeOf(calls.get(things, "first"));
@@ -172,7 +172,7 @@ describe("with a server that plays its part", () => {
     expect(server.asked.map(({ url }) => url.pathname.split("/").at(-1))).toEqual(["first", "last"]);
   });
 
-  it("closes the connection of a call that is stopped on its way", async () => {
+  it("closes the connection of a call that is aborted in flight", async () => {
     await using server = await scriptedServer();
     await using calls = kubeCalls(server.config);
     const stop = new AbortController();
@@ -185,9 +185,9 @@ describe("with a server that plays its part", () => {
     await closed;
   });
 
-  it("has no more requests on their way than it may", async () => {
+  it("never exceeds its limit of requests in flight", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config, { mostInFlight: 3 });
+    await using calls = kubeCalls(server.config, { maxInFlight: 3 });
     const held: ServerResponse[] = [];
     server.onList((response) => void held.push(response));
     const all = Promise.all(Array.from({ length: 50 }, (_, at) => calls.get(things, `t${at}`)));
@@ -200,7 +200,7 @@ describe("with a server that plays its part", () => {
     expect(server.asked).toHaveLength(50);
   });
 
-  it("asks again once with new credentials after a token that is refused", async () => {
+  it("retries once with new credentials after a refused token", async () => {
     await using server = await scriptedServer();
     await using calls = kubeCalls(server.config);
     server.onList(answer("{}"), refuse(401, "Unauthorized"), answer("{}"), refuse(401, "Unauthorized"));
@@ -211,7 +211,7 @@ describe("with a server that plays its part", () => {
     expect(server.asked).toHaveLength(5);
   });
 
-  it("gives the API server's refusals with the pause that it asks for, and does not try again by itself", async () => {
+  it("rejects with the API server's refusal and its pause, and does not retry", async () => {
     await using server = await scriptedServer();
     await using calls = kubeCalls(server.config);
     server.onList(refuse(429, "TooManyRequests", { "retry-after": "2" }));
@@ -220,7 +220,7 @@ describe("with a server that plays its part", () => {
     expect(server.asked).toHaveLength(1);
   });
 
-  it("says when an answer is no JSON, or no list", async () => {
+  it("rejects an answer that is no JSON, or no list", async () => {
     await using server = await scriptedServer();
     await using calls = kubeCalls(server.config);
     server.onList(answer("<html>"), answer('{"kind":"Thing"}'));
@@ -228,7 +228,7 @@ describe("with a server that plays its part", () => {
     await expect(calls.list(things)).rejects.toMatchObject({ name: "MalformedAnswerError" });
   });
 
-  it("takes a creation whose answer nobody reads for done, but not one that is refused", async () => {
+  it("resolves a creation whose answer is unread, but rejects a refused one", async () => {
     await using server = await scriptedServer();
     await using calls = kubeCalls(server.config);
     server.onList(answer("<html>"), refuse(409, "AlreadyExists"));
@@ -237,7 +237,7 @@ describe("with a server that plays its part", () => {
     expect(await codeOf(calls.create(things, sent, { isAnswerUnread: true }))).toBe("already_exists");
   });
 
-  it("says that the server is away", async () => {
+  it("reports that the server is unavailable", async () => {
     const server = await scriptedServer();
     await server[Symbol.asyncDispose]();
     await using calls = kubeCalls(server.config);

@@ -13,7 +13,7 @@ it("ends a call that the server never answers", async () => {
   expect(kubeFault(error)).toMatchObject({ code: "unavailable", dependency: "kubernetes" });
 });
 
-it("ends a call when its owner stops", async () => {
+it("ends a call when its signal is aborted", async () => {
   await using server = await scriptedServer();
   const stop = new AbortController();
   server.onList(() => stop.abort());
@@ -22,7 +22,7 @@ it("ends a call when its owner stops", async () => {
   expect(kubeFault(error)?.code).toBe("cancelled");
 });
 
-it("gives the API server's refusals as faults", async () => {
+it("rejects with errors that are read as faults", async () => {
   await using server = await scriptedServer();
   server.onList(refuse(404, "NotFound"), refuse(429, "TooManyRequests", { "retry-after": "2" }));
   const api = kubeClient(server.config, CoreV1Api, { timeoutMs: 10_000 });

@@ -9,7 +9,7 @@ import { page, refuse, scriptedServer } from "./scripted-server.ts";
 
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "ns" };
 
-/** A server that takes one token, which may change, and a kubeconfig that may be renewed. */
+/** A server that accepts one token, which may change, and a kubeconfig that may be renewed. */
 async function exchange() {
   await using starting = new AsyncDisposableStack();
   const server = starting.use(await scriptedServer());
@@ -86,7 +86,7 @@ const WAYS: readonly [
 ];
 
 describe.each(WAYS)("%s", (_title, open) => {
-  it("say that the credential is refused, and go on once it is renewed in its place", async () => {
+  it("report that the credential is refused, and continue once it is renewed in place", async () => {
     await using world = await exchange();
     await using way = open(loadKube(world.file));
     await way.ask();
@@ -97,7 +97,7 @@ describe.each(WAYS)("%s", (_title, open) => {
   });
 });
 
-it("goes on with what it knows while its file is away or half written", async () => {
+it("continues with the known credential while its file is missing or half written", async () => {
   await using world = await exchange();
   await using calls = kubeCalls(loadKube(world.file));
   await rm(world.file);
@@ -109,7 +109,7 @@ it("goes on with what it knows while its file is away or half written", async ()
   await calls.list(PODS);
 });
 
-it("stays with its cluster and its user when the file names others later", async () => {
+it("keeps its cluster and its user when the file names others later", async () => {
   await using world = await exchange();
   await using calls = kubeCalls(loadKube(world.file));
   world.take("second");
@@ -117,7 +117,7 @@ it("stays with its cluster and its user when the file names others later", async
   await calls.list(PODS);
 });
 
-it("lets a service say once that its credential is refused, until it is renewed", async () => {
+it("lets a service report a refused credential once, until it is renewed", async () => {
   await using world = await exchange();
   const said: string[] = [];
   const checks = new Map<string, () => string | undefined>();

@@ -7,7 +7,7 @@ import { refuse, scriptedServer, type Answer } from "./scripted-server.ts";
 const LOG = { namespace: "ns", pod: "train-worker-0", container: "main" };
 const never = new AbortController().signal;
 
-/** Hands out these pieces, and nothing after the limit that is asked for. */
+/** Sends these pieces, and nothing after the limit of the request. */
 const pieces =
   (...texts: string[]): Answer =>
   async (response, request) => {
@@ -41,14 +41,14 @@ it.each([
   });
 });
 
-it("gives no more than is asked for when the server does not keep to the limit", async () => {
+it("returns at most the limit when the server exceeds it", async () => {
   await using server = await scriptedServer();
   server.onList((response) => response.writeHead(200).end("abcdefghi"));
   const range = { offset: 2, limitBytes: 3 };
   expect(Buffer.from(await readLogRange(server.config, LOG, range, never)).toString()).toBe("cde");
 });
 
-it("says as a fault that there is no such pod, and that a stream was cut", async () => {
+it("rejects with a fault for a missing pod, and for a cut stream", async () => {
   await using server = await scriptedServer();
   server.onList(refuse(404, "NotFound"));
   const range = { offset: 0, limitBytes: 10 };
@@ -68,7 +68,7 @@ it("says as a fault that there is no such pod, and that a stream was cut", async
   expect(await code(read())).toBe("unavailable");
 });
 
-it("calls a server that does not answer in time unavailable, and a reader who went away cancelled", async () => {
+it("rejects with unavailable when the server does not answer in time, and with cancelled when the reader stops", async () => {
   await using server = await scriptedServer();
   server.onList(() => undefined);
   const range = { offset: 0, limitBytes: 10 };

@@ -8,14 +8,14 @@ export type ScriptedServer = AsyncDisposable & {
   readonly config: KubeConfig;
   /** Every request so far, in order. */
   readonly asked: readonly Asked[];
-  /** What the next requests of this sort are answered with, one each; the last one stays. */
+  /** The answers to the next requests of this kind, one each; the last one is repeated. */
   onList(...answers: Answer[]): void;
   onWatch(...answers: Answer[]): void;
 };
 
 export type Answer = (response: ServerResponse, request: IncomingMessage) => void;
 
-/** An HTTP server that plays an API server's part word by word. */
+/** An HTTP server that answers as an API server from a script. */
 export async function scriptedServer(): Promise<ScriptedServer> {
   const asked: Asked[] = [];
   const scripts: { list: Answer[]; watch: Answer[] } = { list: [], watch: [] };
@@ -87,14 +87,14 @@ export function refuse(code: number, reason: string, headers: Record<string, str
 
 export type Line =
   | { readonly type: string; readonly object: unknown }
-  /** Sent as it stands. */
+  /** Sent unchanged. */
   | string;
 
 export function bookmark(resourceVersion: number): Line {
   return { type: "BOOKMARK", object: { kind: "Thing", metadata: { resourceVersion: String(resourceVersion) } } };
 }
 
-/** A watch that says these lines and then ends well, is cut, or stays open without a word. */
+/** A watch that sends these lines and then ends in good order, is cut, or stays open in silence. */
 export function watch(lines: readonly Line[], then: "end" | "cut" | "stay"): Answer {
   return (response) => {
     response.writeHead(200, { "content-type": "application/json" });

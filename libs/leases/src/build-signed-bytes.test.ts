@@ -51,7 +51,7 @@ it("gives two contents the same bytes only when they are of one domain and equal
   );
 });
 
-it("says what it is for, and each field with its length", () => {
+it("encodes its domain, and each field with its length", () => {
   const bytes = buildEndBytes({ id: "1-1", engine: "main", user: "u", createdNs: 2n ** 53n + 1n }, { createdNs: 7n });
   const fields = ["muster-lease-v1/end", "1-1", "main", "u", "7", "9007199254740993"];
   const expected = fields.map((field) => `\0\0\0${String.fromCharCode(field.length)}${field}`).join("");

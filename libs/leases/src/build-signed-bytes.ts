@@ -4,16 +4,16 @@ import type { SealedPlace } from "./secret-fields.ts";
 type Unsigned<Signed> = Omit<Signed, "signature" | "signatureFormat">;
 type Field = string | number | bigint;
 
-/** Numbers of result states on every wire. */
+/** Wire numbers of result states. */
 export const STATE_NUMBER = { error: 0, ok: 1, deleted: 2 } as const satisfies Record<ResultState, number>;
 
-/** What the user signs to order. */
+/** The bytes that a user signs in an order. */
 export function buildOrderBytes(order: Unsigned<Order>): Uint8Array {
   const { id, engine, user, type, data, createdNs, durationNs, reference = "", version } = order;
   return buildFields("order", [id, engine, user, type, data, createdNs, durationNs, reference, version]);
 }
 
-/** What the user signs to renew: the time of the order makes it good for this order of the id, and for no later one. */
+/** The bytes that a user signs in a renewal. The time of the order limits it to this order of the id. */
 export function buildRenewalBytes(
   { id, engine, user, expiresAtNs, sequence }: Unsigned<Renewal>,
   order: Pick<Order, "createdNs">,
@@ -21,7 +21,7 @@ export function buildRenewalBytes(
   return buildFields("renewal", [id, engine, user, order.createdNs, expiresAtNs, sequence]);
 }
 
-/** What the user signs to end: of one order, as a renewal. */
+/** The bytes that a user signs in an end, limited to one order like a renewal. */
 export function buildEndBytes(
   { id, engine, user, createdNs }: Unsigned<EndRequest>,
   order: Pick<Order, "createdNs">,
@@ -29,29 +29,29 @@ export function buildEndBytes(
   return buildFields("end", [id, engine, user, order.createdNs, createdNs]);
 }
 
-/** What the engine signs of a result. */
+/** The bytes that the engine signs in a result. */
 export function buildResultBytes({ id, type, createdNs, state, message, data }: Unsigned<Result>): Uint8Array {
   return buildFields("result", [id, type, createdNs, STATE_NUMBER[state], message, data]);
 }
 
-/** What is sealed, without which no seal is opened: what was sealed for one field of one lease of one user is worth nothing as another's. */
-export function buildSealedBytes({ of, id, user, field }: SealedPlace): Uint8Array {
-  return buildFields("sealed", [of, id, user, field]);
+/** Authenticated data of a seal: a text sealed for one field of one user's lease cannot be opened as another. */
+export function buildSealedBytes({ kind, id, user, field }: SealedPlace): Uint8Array {
+  return buildFields("sealed", [kind, id, user, field]);
 }
 
-/** From what a key of its own is made for each seal, so that one who seals the same again makes the same. */
+/** The input of a seal's key, so that sealing the same text again by the same signer gives the same result. */
 export function buildSealingBytes(place: SealedPlace, recipient: string, text: string): Uint8Array {
-  return buildFields("sealing", [place.of, place.id, place.user, place.field, recipient, text]);
+  return buildFields("sealing", [place.kind, place.id, place.user, place.field, recipient, text]);
 }
 
-/** What the original's users sign: without separators, and without id, time, duration, reference and version. */
+/** The bytes that users of the original system sign: without separators, id, time, duration, reference and version. */
 export function buildLegacyOrderBytes(order: Pick<Order, "engine" | "user" | "type" | "data">): Uint8Array {
   return new TextEncoder().encode(order.engine + order.user + order.type + order.data);
 }
 
 /**
- * A domain, so that no signature serves another purpose, then every field, each as its length in four bytes (big-endian) and its bytes, so that no two contents
- * have the same bytes. Numbers are decimal text, times are nanoseconds since 1970, an absent text is empty.
+ * Encodes a domain, so that no signature serves another purpose, and all fields. Each field has its length in four bytes (big-endian) before its bytes, so that
+ * the encoding is unique. Numbers are decimal text, times nanoseconds since 1970, and a missing text is empty.
  */
 function buildFields(domain: string, fields: readonly Field[]): Uint8Array {
   const parts = [`muster-lease-v1/${domain}`, ...fields].map((field) => new TextEncoder().encode(String(field)));

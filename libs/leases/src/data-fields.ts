@@ -1,14 +1,14 @@
 import { describeFault, type Fault } from "@muster/faults";
 import { checkEnvName, checkLabelValue } from "@muster/names";
 import { z } from "zod";
-import { isSealed, SEALED_CHARACTERS_MAX, SECRET_CHARACTERS_MAX } from "./secret-fields.ts";
+import { isSealed, MAX_SEALED_CHARACTERS, MAX_SECRET_CHARACTERS } from "./secret-fields.ts";
 
-/** Largest disk: 1 PiB. */
-const DISK_GIB_MAX = 1_048_576;
-const TEXT_CHARACTERS_MAX = 4096;
+/** Maximum disk size: 1 PiB. */
+const MAX_DISK_GIB = 1_048_576;
+const MAX_TEXT_CHARACTERS = 4096;
 const LEASE_ID = /^\d{1,20}-\d{1,20}$/;
 
-/** A text that a check of libs/names has nothing against. */
+/** A text that passes a check of libs/names. */
 function checked(check: (field: string, text: string) => Fault | undefined) {
   return z.string().superRefine((text, context) => {
     const fault = check("", text);
@@ -18,28 +18,28 @@ function checked(check: (field: string, text: string) => Fault | undefined) {
   });
 }
 
-/** Pools are values of labels. */
+/** Pool names are label values. */
 export const poolName = checked(checkLabelValue).min(1);
 export const envName = checked(checkEnvName);
-export const text = z.string().max(TEXT_CHARACTERS_MAX);
-/** One that is sealed is longer than what is in it. */
+export const text = z.string().max(MAX_TEXT_CHARACTERS);
+/** A sealed text is longer than its secret. */
 export const secretText = z
   .string()
   .superRefine((secret, context) => {
-    const most = isSealed(secret) ? SEALED_CHARACTERS_MAX : SECRET_CHARACTERS_MAX;
-    if (secret.length > most) context.addIssue({ code: "custom", message: `at most ${most} characters are possible` });
+    const max = isSealed(secret) ? MAX_SEALED_CHARACTERS : MAX_SECRET_CHARACTERS;
+    if (secret.length > max) context.addIssue({ code: "custom", message: `at most ${max} characters are possible` });
   })
-  .meta({ maxLength: SEALED_CHARACTERS_MAX });
-/** A whole number of a unit, which what is said of a wrong one names, too. */
-export function amount(unit: string, { least, most }: { readonly least: number; readonly most: number }): z.ZodInt {
-  return z.int().min(least, `at least ${least} ${unit} is needed`).max(most, `at most ${most} ${unit} is possible`);
+  .meta({ maxLength: MAX_SEALED_CHARACTERS });
+/** A whole number of a unit, which problems name. */
+export function amount(unit: string, { min, max }: { readonly min: number; readonly max: number }): z.ZodInt {
+  return z.int().min(min, `at least ${min} ${unit} is needed`).max(max, `at most ${max} ${unit} is possible`);
 }
 
-export const sizeGib = amount("GiB", { least: 1, most: DISK_GIB_MAX }).describe("GiB.");
+export const sizeGib = amount("GiB", { min: 1, max: MAX_DISK_GIB }).describe("GiB.");
 export const diskType = z.enum(["ssd", "hdd"]);
 export const port = z.int().min(1).max(65_535);
 export const leaseId = z.string().regex(LEASE_ID, "the id of a lease is needed: <number>-<number>");
 
-/** Of a user's network. Not a name in Kubernetes: that is made from it. */
+/** Name of a user's network; the name of its namespace is derived from it. */
 export const networkName = z.string().min(1).max(63);
 export const networkOfData = networkName.describe("The network of the same user that it is in.").optional();

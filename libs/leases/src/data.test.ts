@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { KUBERNETES_SIZES, kubernetesSize, LEASE_DATA, readData, type LeaseType } from "./data.ts";
-import { SEALED_CHARACTERS_MAX, SEALED_PREFIX, SECRET_CHARACTERS_MAX } from "./secret-fields.ts";
+import { MAX_SEALED_CHARACTERS, SEALED_PREFIX, MAX_SECRET_CHARACTERS } from "./secret-fields.ts";
 
 const PAGE = readFileSync(new URL("../../../docs/lease-types.md", import.meta.url), "utf8");
 
@@ -10,7 +10,7 @@ function problemsOf(type: LeaseType, data: unknown) {
   return read.ok ? [] : read.problems;
 }
 
-it("names every problem with its path, and the fields that there are where one is none of them", () => {
+it("reports every problem with its path, and the known fields for an unknown one", () => {
   const data = { image: "i", capacity: { cpu: 0, memorry: 2048 }, mounts: [{ volume: "1-2", mountpoint: "data" }] };
   expect(problemsOf("container", data)).toEqual([
     { path: ["mounts", 0, "volume_id"], reason: "is missing" },
@@ -26,19 +26,19 @@ it("names every problem with its path, and the fields that there are where one i
   ]);
 });
 
-it("takes no port twice, whether a network or a container has it", () => {
+it("refuses a repeated port of a network or a container", () => {
   const twice = [{ path: [expect.any(String), 2], reason: "80 is there twice" }];
   expect(problemsOf("network", { name: "n", open_ports: [80, 443, 80] })).toEqual(twice);
   expect(problemsOf("container", { ...container({}), ports: [80, 443, 80] })).toEqual(twice);
 });
 
-it("takes a secret that is sealed to be longer than one that is not", () => {
+it("allows a sealed secret to be longer than a plain one", () => {
   const zdb = { size: 1, mode: "user", disk_type: "ssd" };
-  const sealed = SEALED_PREFIX.padEnd(SEALED_CHARACTERS_MAX, "x");
+  const sealed = SEALED_PREFIX.padEnd(MAX_SEALED_CHARACTERS, "x");
   expect(problemsOf("zdb", { ...zdb, password: sealed })).toEqual([]);
   expect(problemsOf("zdb", { ...zdb, password: `${sealed}x` })).toHaveLength(1);
-  expect(problemsOf("zdb", { ...zdb, password: "x".repeat(SECRET_CHARACTERS_MAX) })).toEqual([]);
-  expect(problemsOf("zdb", { ...zdb, password: "x".repeat(SECRET_CHARACTERS_MAX + 1) })).toHaveLength(1);
+  expect(problemsOf("zdb", { ...zdb, password: "x".repeat(MAX_SECRET_CHARACTERS) })).toEqual([]);
+  expect(problemsOf("zdb", { ...zdb, password: "x".repeat(MAX_SECRET_CHARACTERS + 1) })).toHaveLength(1);
 });
 
 it("has the sizes of kubernetes and the types that docs/lease-types.md shows", () => {

@@ -7,7 +7,7 @@ export {
 } from "./build-signed-bytes.ts";
 export { isLeaseId, splitId } from "./lease-ids.ts";
 export {
-  DURATION_NS_MAX,
+  MAX_DURATION_NS,
   durationOf,
   endOf,
   formatDurationNs,
@@ -26,9 +26,9 @@ export {
   findUnsealed,
   isSealed,
   mapSecrets,
-  SEALED_CHARACTERS_MAX,
+  MAX_SEALED_CHARACTERS,
   SEALED_PREFIX,
-  SECRET_CHARACTERS_MAX,
+  MAX_SECRET_CHARACTERS,
 } from "./secret-fields.ts";
 export type { SealedPlace } from "./secret-fields.ts";
 export { streamCounts } from "./stream-counts.ts";

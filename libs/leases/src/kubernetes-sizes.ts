@@ -1,11 +1,11 @@
-/** What a slice of the cluster takes. */
+/** Resources of a slice of the cluster. */
 export type KubernetesSize = {
   readonly processors: number;
   readonly memoryGib: number;
   readonly ssdGib: number;
 };
 
-/** By size, from 1. */
+/** By size, starting at 1. */
 const SIZES: readonly (readonly [processors: number, memoryGib: number, ssdGib: number])[] = [
   [1, 2, 50],
   [2, 4, 100],
@@ -29,7 +29,7 @@ const SIZES: readonly (readonly [processors: number, memoryGib: number, ssdGib: 
 
 export const KUBERNETES_SIZES = SIZES.length;
 
-/** Throws RangeError for a size that the data of a lease cannot have. */
+/** Throws RangeError for an invalid size. */
 export function kubernetesSize(size: number): KubernetesSize {
   const found = SIZES[size - 1];
   if (found === undefined) throw new RangeError(`only size 1 to ${KUBERNETES_SIZES}: ${size}`);

@@ -14,20 +14,20 @@ import {
 } from "./data-fields.ts";
 import { KUBERNETES_SIZES } from "./kubernetes-sizes.ts";
 
-const CPUS_MAX = 1024;
-/** 1 GiB: as little as zos, where leases come from, takes, so that whoever signs for both is told the same. */
-const MEMORY_MIB_LEAST = 1024;
+const MAX_CPUS = 1024;
+/** 1 GiB, the same minimum as in zos, so that clients that sign for both get the same answer. */
+const MIN_MEMORY_MIB = 1024;
 /** 64 TiB. */
-const MEMORY_MIB_MOST = 67_108_864;
+const MAX_MEMORY_MIB = 67_108_864;
 /** 1 PiB. */
-const DISK_MIB_MAX = 1_073_741_824;
-/** Of who asks for none: what no lease is counted for, any could fill the disks of nodes with. */
+const MAX_DISK_MIB = 1_073_741_824;
+/** Default size. Disk use that is not counted could fill the disks of nodes. */
 const ROOT_DISK_MIB = 1024;
-const IMAGE_CHARACTERS_MAX = 500;
-const PORTS_MAX = 100;
-const MOUNTS_MAX = 50;
-const ARGUMENTS_MAX = 500;
-const MACHINES_MAX = 1000;
+const MAX_IMAGE_CHARACTERS = 500;
+const MAX_PORTS = 100;
+const MAX_MOUNTS = 50;
+const MAX_ARGUMENTS = 500;
+const MAX_MACHINES = 1000;
 
 const MOUNTPOINT = /^\/[^:]*$/;
 
@@ -35,25 +35,25 @@ const network = z.strictObject({
   name: networkName.describe("Name of the network, among those of its user."),
   open_ports: z
     .array(port)
-    .max(PORTS_MAX)
+    .max(MAX_PORTS)
     .superRefine(refuseTwins)
     .default([])
-    .describe("Ports that everybody reaches; the others only who is in the network."),
+    .describe("Ports that are open to all; other ports are open only within the network."),
 });
 
 const volume = z.strictObject({
   size: sizeGib,
   type: diskType,
   network: networkName
-    .describe("The network of the same user that it can be mounted in; left out: where nobody has a network.")
+    .describe("The network of the same user that it can be mounted in; without it: outside of networks.")
     .optional(),
 });
 
 const container = z
   .strictObject({
-    image: z.string().min(1).max(IMAGE_CHARACTERS_MAX),
-    entrypoint: z.array(text).max(ARGUMENTS_MAX).default([]),
-    args: z.array(text).max(ARGUMENTS_MAX).default([]),
+    image: z.string().min(1).max(MAX_IMAGE_CHARACTERS),
+    entrypoint: z.array(text).max(MAX_ARGUMENTS).default([]),
+    args: z.array(text).max(MAX_ARGUMENTS).default([]),
     env: z.record(envName, text).default({}).describe("Variables of its environment."),
     secret_env: z
       .record(envName, secretText)
@@ -61,7 +61,7 @@ const container = z
       .describe("The same, sealed to the engine in the order, and a Secret in Kubernetes."),
     ports: z
       .array(port)
-      .max(PORTS_MAX)
+      .max(MAX_PORTS)
       .superRefine(refuseTwins)
       .default([])
       .describe("Ports that its network reaches."),
@@ -73,13 +73,13 @@ const container = z
           mountpoint: text.regex(MOUNTPOINT, "an absolute path without ':' is needed"),
         }),
       )
-      .max(MOUNTS_MAX)
+      .max(MAX_MOUNTS)
       .default([]),
     capacity: z.strictObject({
-      cpu: z.int().min(1).max(CPUS_MAX).describe("Processors."),
-      memory: amount("MiB", { least: MEMORY_MIB_LEAST, most: MEMORY_MIB_MOST }).describe("MiB."),
+      cpu: z.int().min(1).max(MAX_CPUS).describe("Processors."),
+      memory: amount("MiB", { min: MIN_MEMORY_MIB, max: MAX_MEMORY_MIB }).describe("MiB."),
       disk_type: diskType.default("ssd"),
-      disk_size: amount("MiB", { least: 0, most: DISK_MIB_MAX })
+      disk_size: amount("MiB", { min: 0, max: MAX_DISK_MIB })
         .transform((mib) => (mib === 0 ? ROOT_DISK_MIB : mib))
         .default(ROOT_DISK_MIB)
         .describe(`MiB of its root file system and its log; 0: ${ROOT_DISK_MIB}.`),
@@ -96,7 +96,7 @@ const zdb = z.strictObject({
   mode: z.enum(["user", "seq"]),
   disk_type: diskType,
   password: secretText.default("").describe("Sealed to the engine in the order."),
-  public: z.boolean().default(false).describe("Whether who has no password may read."),
+  public: z.boolean().default(false).describe("Whether clients without the password may read."),
   network: networkOfData,
 });
 
@@ -112,12 +112,12 @@ const kubernetes = z.strictObject({
 
 const machine = z.strictObject({
   pool: poolName.describe("The pool that they come from."),
-  machines: z.int().min(1).max(MACHINES_MAX).describe("So many, all at once."),
+  machines: z.int().min(1).max(MAX_MACHINES).describe("Number of machines, granted all or none."),
 });
 
 const debug = z.json();
 
-/** One of them is a slip for another number. */
+/** A repeated port is a mistake for another number. */
 function refuseTwins(ports: readonly number[], context: z.RefinementCtx): void {
   for (const [at, each] of ports.entries())
     if (ports.indexOf(each) < at) context.addIssue({ code: "custom", path: [at], message: `${each} is there twice` });
@@ -128,10 +128,10 @@ const SCHEMAS = { network, volume, container, zdb, kubernetes, machine, debug };
 export type LeaseType = keyof typeof SCHEMAS;
 export type LeaseData<Type extends LeaseType> = z.output<(typeof SCHEMAS)[Type]>;
 
-/** What the data of each type are, with all their limits. */
+/** Schemas of the data of each type, with all limits. */
 export const LEASE_DATA: { readonly [Type in LeaseType]: z.ZodType<LeaseData<Type>> } = SCHEMAS;
 
-/** JSON Schema (2020-12) of the data of a type, for editors: less strict than reading them. */
+/** JSON Schema (2020-12) of the data of a type, for editors; less strict than `readData`. */
 export function buildDataSchema(type: LeaseType): Readonly<Record<string, unknown>> {
   if (type === "debug") return { description: "Whatever its data are, they are its result." };
   const { $schema: _, ...schema } = z.toJSONSchema(LEASE_DATA[type], { io: "input" });

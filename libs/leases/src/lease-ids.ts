@@ -1,9 +1,9 @@
 import { throwFault } from "@muster/faults";
 
-const UINT64_MAX = 2n ** 64n - 1n;
+const MAX_UINT64 = 2n ** 64n - 1n;
 const DECIMAL = /^\d{1,20}$/;
 
-/** Both halves of `<reservation>-<workload>`, split at the first hyphen. Throws FaultError invalid_request, which names the half that is wrong. */
+/** Splits `<reservation>-<workload>` at the first hyphen. Throws FaultError invalid_request, which names the invalid half. */
 export function splitId(id: string): { readonly reservation: bigint; readonly workload: bigint } {
   const at = id.indexOf("-");
   if (at < 0) return refuse(`"${id}" has no hyphen: <number>-<number> is needed`);
@@ -13,7 +13,7 @@ export function splitId(id: string): { readonly reservation: bigint; readonly wo
   };
 }
 
-/** Whether a lease can have this id. */
+/** Whether the text is a valid lease id. */
 export function isLeaseId(id: string): boolean {
   try {
     splitId(id);
@@ -25,7 +25,7 @@ export function isLeaseId(id: string): boolean {
 
 function uint64(part: string, whole: string, text: string): bigint {
   const value = DECIMAL.test(text) ? BigInt(text) : undefined;
-  if (value !== undefined && value <= UINT64_MAX) return value;
+  if (value !== undefined && value <= MAX_UINT64) return value;
   return refuse(`${part} of "${whole}" is no unsigned 64-bit number: "${text}"`);
 }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import {
-  DURATION_NS_MAX,
+  MAX_DURATION_NS,
   durationOf,
   endOf,
   formatDurationNs,
@@ -14,11 +14,11 @@ import {
   waitMsUntil,
 } from "./nanoseconds.ts";
 
-const anyNs = fc.bigInt({ min: -DURATION_NS_MAX, max: DURATION_NS_MAX });
-const timerMsMax = 2 ** 31 - 1;
+const anyNs = fc.bigInt({ min: -MAX_DURATION_NS, max: MAX_DURATION_NS });
+const maxTimerMs = 2 ** 31 - 1;
 
 it("keeps every nanosecond of times and durations, also beyond 2^53", () => {
-  expect(durationOf(DURATION_NS_MAX)).toEqual({ seconds: 9_223_372_036, nanos: 854_775_807 });
+  expect(durationOf(MAX_DURATION_NS)).toEqual({ seconds: 9_223_372_036, nanos: 854_775_807 });
   fc.assert(
     fc.property(anyNs, (ns) => {
       expect(nsFrom(durationOf(ns))).toBe(ns);
@@ -35,11 +35,11 @@ it("is over strictly after the end", () => {
 
 it("waits until it is over, and no longer than a timer holds", () => {
   const ns = fc.bigInt({ min: 0n, max: 10n ** 14n });
-  expect(waitMsUntil(0n, 1n, timerMsMax)).toBe(0);
-  expect(waitMsUntil(DURATION_NS_MAX, 0n, timerMsMax)).toBe(timerMsMax);
+  expect(waitMsUntil(0n, 1n, maxTimerMs)).toBe(0);
+  expect(waitMsUntil(MAX_DURATION_NS, 0n, maxTimerMs)).toBe(maxTimerMs);
   fc.assert(
     fc.property(ns, ns, (endsAt, now) => {
-      const waitMs = waitMsUntil(endsAt, now, timerMsMax);
+      const waitMs = waitMsUntil(endsAt, now, maxTimerMs);
       expect(isOver(endsAt, now + BigInt(waitMs) * 1_000_000n)).toBe(true);
       if (waitMs > 0) expect(isOver(endsAt, now + BigInt(waitMs - 1) * 1_000_000n)).toBe(false);
     }),
@@ -69,9 +69,9 @@ it("reads every time that it writes as the same nanosecond", () => {
 });
 
 it("reads every duration that it writes as the same nanosecond", () => {
-  expect(formatDurationNs(DURATION_NS_MAX)).toBe("forever");
+  expect(formatDurationNs(MAX_DURATION_NS)).toBe("forever");
   fc.assert(
-    fc.property(fc.bigInt({ min: 0n, max: DURATION_NS_MAX }), (ns) => parseDurationNs(formatDurationNs(ns)) === ns),
+    fc.property(fc.bigInt({ min: 0n, max: MAX_DURATION_NS }), (ns) => parseDurationNs(formatDurationNs(ns)) === ns),
   );
 });
 
@@ -80,7 +80,7 @@ it.each([
   ["1d12h", 129_600_000_000_000n],
   ["90s", 90_000_000_000n],
   ["1ms1us1ns", 1_001_001n],
-  ["forever", DURATION_NS_MAX],
+  ["forever", MAX_DURATION_NS],
   ["106751d", 9_223_286_400_000_000_000n],
   ["106752d", undefined],
   ["2", undefined],

@@ -1,10 +1,10 @@
 const NS_PER_MS = 1_000_000n;
 const NS_PER_S = 1_000_000_000n;
 
-/** The largest that 64 bits hold: a lease of this duration never ends. */
-export const DURATION_NS_MAX = 2n ** 63n - 1n;
+/** The maximum of 64 bits: a lease of this duration never ends. */
+export const MAX_DURATION_NS = 2n ** 63n - 1n;
 
-/** As protobuf's Timestamp and Duration have them. */
+/** A Timestamp or Duration of protobuf. */
 export type SecondsAndNanos = { readonly seconds: number; readonly nanos: number };
 
 export function nsFrom({ seconds, nanos }: SecondsAndNanos): bigint {
@@ -15,48 +15,48 @@ export function nsFromMs(ms: number): bigint {
   return BigInt(ms) * NS_PER_MS;
 }
 
-/** A time: what is before 1970 has negative seconds, and nanoseconds that count forward. */
+/** Converts a time: before 1970 seconds are negative, and nanoseconds count forward. */
 export function timestampOf(ns: bigint): SecondsAndNanos {
   const nanos = ((ns % NS_PER_S) + NS_PER_S) % NS_PER_S;
   return { seconds: Number((ns - nanos) / NS_PER_S), nanos: Number(nanos) };
 }
 
-/** A duration: seconds and nanoseconds have one sign. */
+/** Converts a duration: seconds and nanoseconds have the same sign. */
 export function durationOf(ns: bigint): SecondsAndNanos {
   return { seconds: Number(ns / NS_PER_S), nanos: Number(ns % NS_PER_S) };
 }
 
-/** When an order ends by itself. */
+/** When an order ends without a renewal. */
 export function endOf(order: { readonly createdNs: bigint; readonly durationNs: bigint }): bigint {
   return order.createdNs + order.durationNs;
 }
 
-/** Over strictly after the time, so that a lease has all of its duration. */
+/** Over strictly after the time, so that a lease has its whole duration. */
 export function isOver(endsAtNs: bigint, nowNs: bigint): boolean {
   return nowNs > endsAtNs;
 }
 
-/** Milliseconds until it is over: at least 0, rounded up, and never more than a timer can hold. */
-export function waitMsUntil(endsAtNs: bigint, nowNs: bigint, timerMsMax: number): number {
+/** Milliseconds until the end: at least 0, rounded up, at most `maxTimerMs`. */
+export function waitMsUntil(endsAtNs: bigint, nowNs: bigint, maxTimerMs: number): number {
   if (isOver(endsAtNs, nowNs)) return 0;
   const waitMs = (endsAtNs - nowNs) / NS_PER_MS + 1n;
-  return waitMs > BigInt(timerMsMax) ? timerMsMax : Number(waitMs);
+  return waitMs > BigInt(maxTimerMs) ? maxTimerMs : Number(waitMs);
 }
 
 const RFC3339 = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})$/;
 
-/** RFC 3339 with up to nine decimals; undefined: it is none. */
+/** Parses RFC 3339 with up to nine decimals; undefined if it is invalid. */
 export function parseRfc3339(text: string): bigint | undefined {
   const [, date, time, decimals = "", zone = ""] = RFC3339.exec(text) ?? [];
   if (date === undefined || time === undefined) return undefined;
   const utc = new Date(`${date}T${time}Z`);
   const atMs = Date.parse(`${date}T${time}${zone.toUpperCase()}`);
-  // The 30th of February would otherwise be taken for a day of March.
+  // Date.parse would accept February 30 as a day of March.
   if (Number.isNaN(atMs) || utc.toISOString() !== `${date}T${time}.000Z`) return undefined;
   return nsFromMs(atMs) + BigInt(decimals.padEnd(9, "0"));
 }
 
-/** RFC 3339 in UTC, with as many decimals as it needs; times that no date can have as they are. */
+/** Formats RFC 3339 in UTC with the necessary decimals; a time outside of the range of Date in nanoseconds. */
 export function formatRfc3339(ns: bigint): string {
   const { seconds, nanos } = timestampOf(ns);
   const date = new Date(seconds * 1000);
@@ -81,18 +81,18 @@ const FOREVER = "forever";
 const DURATION = /^(?:\d{1,20}(?:ms|us|ns|d|h|m|s))+$/;
 const DURATION_PART = /(\d+)(ms|us|ns|d|h|m|s)/g;
 
-/** `2h`, `1d12h`, `90s`, and `forever`; undefined: it is none, or beyond DURATION_NS_MAX. */
+/** Parses `2h`, `1d12h`, `90s` and `forever`; undefined if it is invalid or above MAX_DURATION_NS. */
 export function parseDurationNs(text: string): bigint | undefined {
-  if (text === FOREVER) return DURATION_NS_MAX;
+  if (text === FOREVER) return MAX_DURATION_NS;
   if (text.length > 128 || !DURATION.test(text)) return undefined;
   let ns = 0n;
   for (const [, amount = "", unit] of text.matchAll(DURATION_PART)) ns += BigInt(amount) * UNIT_NS[unit as Unit];
-  return ns <= DURATION_NS_MAX ? ns : undefined;
+  return ns <= MAX_DURATION_NS ? ns : undefined;
 }
 
-/** So that `parseDurationNs` reads the same number. */
+/** The inverse of `parseDurationNs`. */
 export function formatDurationNs(ns: bigint): string {
-  if (ns === DURATION_NS_MAX) return FOREVER;
+  if (ns === MAX_DURATION_NS) return FOREVER;
   let rest = ns;
   let text = "";
   for (const unit of UNITS) {

@@ -1,8 +1,8 @@
 /** A signed order for one workload, as its user sent it. */
 export type Order = {
-  /** <number>-<number>, once for ever. */
+  /** <number>-<number>, never reused by the user. */
   readonly id: string;
-  /** Id of the engine that is to serve it. */
+  /** Id of the engine that serves it. */
   readonly engine: string;
   /** The user's ed25519 public key in base58. */
   readonly user: string;
@@ -10,27 +10,27 @@ export type Order = {
   /** JSON, exactly as it was signed. */
   readonly data: string;
   readonly createdNs: bigint;
-  /** Beyond 2^53; `DURATION_NS_MAX` never ends. */
+  /** May exceed 2^53; `MAX_DURATION_NS` never ends. */
   readonly durationNs: bigint;
-  /** Id of an earlier lease that this one takes over from. */
+  /** Id of an earlier lease whose workload this one takes over. */
   readonly reference: string | undefined;
   readonly version: number;
   readonly signature: Uint8Array;
   readonly signatureFormat: "muster-lease-v1" | "legacy";
 };
 
-/** A signed wish that a lease ends later. */
+/** A signed request for a later end. */
 export type Renewal = {
   readonly id: string;
   readonly engine: string;
   readonly user: string;
   readonly expiresAtNs: bigint;
-  /** From 1; one that is not above the lease's last is refused. */
+  /** From 1; must be above that of the lease's last renewal. */
   readonly sequence: number;
   readonly signature: Uint8Array;
 };
 
-/** A signed wish that a lease ends now. */
+/** A signed request to end a lease now. */
 export type EndRequest = {
   readonly id: string;
   readonly engine: string;
@@ -39,16 +39,16 @@ export type EndRequest = {
   readonly signature: Uint8Array;
 };
 
-/** On the wire 0 is an error, as in the original: a lease without a result has none, and not an empty one. */
+/** On the wire 0 is an error, as in the original system; a lease without a result has none. */
 export type ResultState = "error" | "ok" | "deleted";
 
-/** What an order came to. */
+/** The outcome of an order. */
 export type Result = {
   readonly id: string;
   readonly type: string;
   readonly createdNs: bigint;
   readonly state: ResultState;
-  /** Text of the error. */
+  /** Error text. */
   readonly message: string;
   /** JSON; `null` with an error. */
   readonly data: string;

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { LEASE_DATA, type LeaseData, type LeaseType } from "./lease-data.ts";
 
-/** One thing that is wrong with the data of a lease, and where in them. */
+/** A problem in the data of a lease, with its place. */
 export type DataProblem = {
   readonly path: readonly (string | number)[];
   readonly reason: string;
-  /** Those that there are in its place, where it is a field that there is not. */
+  /** The fields that exist at the place of an unknown one. */
   readonly known?: readonly string[];
 };
 
@@ -14,10 +14,10 @@ export type ReadData<Data> =
   /** At least one. */
   | { readonly ok: false; readonly problems: readonly DataProblem[] };
 
-/** Largest data of an order: its record, which holds them, stays far below the largest value of a bucket. */
-export const DATA_BYTES_MAX = 65_536;
+/** Maximum data of an order, so that its record stays far below the maximum value of a bucket. */
+export const MAX_DATA_BYTES = 65_536;
 
-/** The data of a lease with everything that was left out, or all that is wrong with them. */
+/** Parses the data of a lease and fills in defaults, or returns all problems. */
 export function readData<Type extends LeaseType>(type: Type, json: string): ReadData<LeaseData<Type>> {
   const schema = LEASE_DATA[type];
   const parsed = parseJson(json);
@@ -31,11 +31,11 @@ export function readData<Type extends LeaseType>(type: Type, json: string): Read
 function parseJson(json: string): ReadData<unknown> {
   const wrong = (reason: string): ReadData<unknown> => ({ ok: false, problems: [{ path: [], reason }] });
   const { length } = new TextEncoder().encode(json);
-  if (length > DATA_BYTES_MAX) return wrong(`is larger than ${DATA_BYTES_MAX} bytes`);
+  if (length > MAX_DATA_BYTES) return wrong(`is larger than ${MAX_DATA_BYTES} bytes`);
   try {
     return { ok: true, data: JSON.parse(json) };
   } catch {
-    return wrong("is no JSON");
+    return wrong("is not JSON");
   }
 }
 
@@ -53,7 +53,7 @@ function problemsOf(schema: z.ZodType, issue: z.core.$ZodIssue): DataProblem[] {
   }
 }
 
-/** Names of the fields of the object at this place of the data. */
+/** Names of the fields of the object at this place. */
 function fieldsAt(schema: z.core.$ZodType, [step, ...rest]: DataProblem["path"]): readonly string[] {
   if (schema instanceof z.ZodDefault || schema instanceof z.ZodOptional)
     return fieldsAt(schema.unwrap(), step === undefined ? [] : [step, ...rest]);
@@ -65,7 +65,7 @@ function fieldsAt(schema: z.core.$ZodType, [step, ...rest]: DataProblem["path"])
   return field === undefined ? [] : fieldsAt(field, rest);
 }
 
-/** What is wrong with one value, for people; undefined: as the schema says. */
+/** Describes the problem of one value for people; undefined: the schema's own message. */
 function explain(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case "invalid_type":

@@ -15,9 +15,9 @@ it.each<[string, "order" | "result", string, object, object]>([
   ["what is no text", "order", "zdb", { password: 7 }, { password: "<password 7>" }],
   ["what is no object", "order", "container", { secret_env: "s" }, { secret_env: "<secret_env s>" }],
   ["the kubeconfig of a result", "result", "kubernetes", { kubeconfig: "k" }, { kubeconfig: "<kubeconfig k>" }],
-])("hands over %s, and nothing else", (_what, of, type, before, after) => {
+])("hands over %s, and nothing else", (_what, kind, type, before, after) => {
   const mapped = mapSecrets(
-    { of, type, data: JSON.stringify(before) },
+    { kind, type, data: JSON.stringify(before) },
     (value, field) => `<${field} ${String(value)}>`,
   );
   expect(JSON.parse(mapped)).toEqual(after);
@@ -26,8 +26,8 @@ it.each<[string, "order" | "result", string, object, object]>([
 it.each(['{ "size": 1.0 }', '{"password" : ""}', "no JSON", "null", "[7]"])(
   "leaves %s as it is, to the byte",
   (data) => {
-    expect(mapSecrets({ of: "order", type: "zdb", data }, (value) => (isText(value) ? "x" : value))).toBe(data);
-    expect(mapSecrets({ of: "order", type: "debug", data: '{"password":"p"}' }, () => "x")).toBe('{"password":"p"}');
+    expect(mapSecrets({ kind: "order", type: "zdb", data }, (value) => (isText(value) ? "x" : value))).toBe(data);
+    expect(mapSecrets({ kind: "order", type: "debug", data: '{"password":"p"}' }, () => "x")).toBe('{"password":"p"}');
   },
 );
 

@@ -1,46 +1,46 @@
-/** Where something sealed belongs. */
+/** The place that a sealed text belongs to. */
 export type SealedPlace = {
-  readonly of: "order" | "result";
-  /** Of the lease. */
+  readonly kind: "order" | "result";
+  /** Id of the lease. */
   readonly id: string;
-  /** Whose lease it is. */
+  /** Owner of the lease. */
   readonly user: string;
-  /** In its data, such as `secret_env.TOKEN`. */
+  /** Path in the data, such as `secret_env.TOKEN`. */
   readonly field: string;
 };
 
-/** How every sealed text begins; the number is that of the way in which it is sealed. */
+/** Prefix of every sealed text, with the version of the format. */
 export const SEALED_PREFIX = "muster-sealed-v1:";
-/** A key of the one seal, and a tag, beside the text itself. */
+/** The public key of one seal, and its tag. */
 const SEAL_BYTES = 48;
-const UTF8_BYTES_MAX = 3;
+const MAX_UTF8_BYTES = 3;
 
-/** Of a secret before it is sealed. */
-export const SECRET_CHARACTERS_MAX = 4096;
-/** Of the longest secret once it is sealed, in base64. */
-export const SEALED_CHARACTERS_MAX =
-  SEALED_PREFIX.length + Math.ceil(((SECRET_CHARACTERS_MAX * UTF8_BYTES_MAX + SEAL_BYTES) * 4) / 3);
+/** Maximum length of a secret before it is sealed. */
+export const MAX_SECRET_CHARACTERS = 4096;
+/** Maximum length of a sealed secret, in base64. */
+export const MAX_SEALED_CHARACTERS =
+  SEALED_PREFIX.length + Math.ceil(((MAX_SECRET_CHARACTERS * MAX_UTF8_BYTES + SEAL_BYTES) * 4) / 3);
 
-/** What of the data is only for the engine (of orders) or for the user (of results); `*` is any name. */
-const SECRETS: Readonly<Record<SealedPlace["of"], Readonly<Record<string, readonly string[]>>>> = {
+/** Paths of secrets for the engine (in orders) and for the user (in results); `*` is any name. */
+const SECRETS: Readonly<Record<SealedPlace["kind"], Readonly<Record<string, readonly string[]>>>> = {
   order: { container: ["secret_env", "*"], zdb: ["password"] },
   result: { kubernetes: ["kubeconfig"] },
 };
 
-/** Whether a text is sealed; nothing is said of by whom and for whom. */
+/** Whether a text has the form of a sealed one, by and for any key. */
 export function isSealed(value: unknown): value is string {
   return typeof value === "string" && value.startsWith(SEALED_PREFIX);
 }
 
 /**
- * The data with each secret exchanged, as JSON; the very same text where there is none, and where it is no JSON. An empty text is no secret. What stands in the place of a
- * secret without being a text is handed over, too.
+ * Replaces each secret in JSON data. Returns the same text if nothing changes, or the text is not JSON. Empty texts are not secrets; values that are not texts
+ * are passed to `map`, too.
  */
 export function mapSecrets(
-  { of, type, data }: { readonly of: SealedPlace["of"]; readonly type: string; readonly data: string },
+  { kind, type, data }: { readonly kind: SealedPlace["kind"]; readonly type: string; readonly data: string },
   map: (secret: unknown, field: string) => unknown,
 ): string {
-  const path = Object.hasOwn(SECRETS[of], type) ? SECRETS[of][type] : undefined;
+  const path = Object.hasOwn(SECRETS[kind], type) ? SECRETS[kind][type] : undefined;
   if (path === undefined) return data;
   const before = parse(data);
   const changed: string[] = [];
@@ -53,10 +53,13 @@ export function mapSecrets(
   return changed.length > 0 ? JSON.stringify(after) : data;
 }
 
-/** The first secret that is not sealed, by its name in the data; undefined: there is none. */
-export function findUnsealed(of: SealedPlace["of"], { type, data }: { readonly type: string; readonly data: string }) {
+/** Path of the first plain secret; undefined if all are sealed. */
+export function findUnsealed(
+  kind: SealedPlace["kind"],
+  { type, data }: { readonly type: string; readonly data: string },
+) {
   let found: string | undefined;
-  mapSecrets({ of, type, data }, (secret, field) => {
+  mapSecrets({ kind, type, data }, (secret, field) => {
     if (!isSealed(secret)) found ??= field;
     return secret;
   });

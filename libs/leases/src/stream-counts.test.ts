@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { streamCounts } from "./stream-counts.ts";
 
-it("asks for the count after each, and ends with its signal, also while it waits", async () => {
+it("gets the next count after each, and ends with its signal, even while it waits", async () => {
   const stop = new AbortController();
   const asked: number[] = [];
   const seen: number[] = [];
@@ -18,7 +18,7 @@ it("asks for the count after each, and ends with its signal, also while it waits
   expect(asked).toEqual([0, 3, 6, 9]);
 });
 
-it("rejects as the question does, unless it was stopped", async () => {
+it("rejects as `get` does, unless it was stopped", async () => {
   const get = () => Promise.reject(new Error("boom"));
   await expect(streamCounts(get, new AbortController().signal).next()).rejects.toThrow("boom");
   expect((await streamCounts(get, AbortSignal.abort()).next()).done).toBe(true);

@@ -1,6 +1,6 @@
 /**
- * Counts of an engine as they come, the present ones first, until the signal; `get` asks GetCounters with this `after_number`. Nothing is left of it anywhere once it has
- * ended, or is left. Rejects as `get` does.
+ * Yields the counters of an engine until the signal, the present ones first. `get` calls GetCounters with this `after_number`. Leaves nothing behind after it
+ * ends. Rejects as `get` does.
  */
 export async function* streamCounts<Count extends { readonly number: number }>(
   get: (afterNumber: number, signal: AbortSignal) => Promise<Count>,
@@ -19,7 +19,7 @@ export async function* streamCounts<Count extends { readonly number: number }>(
   }
 }
 
-/** Asked anew after each wait. */
+/** Evaluated again after each wait, which TypeScript cannot know. */
 function isAborted(signal: AbortSignal): boolean {
   return signal.aborted;
 }

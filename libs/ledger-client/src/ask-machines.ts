@@ -40,7 +40,7 @@ export type AskedMachines = {
   readonly podsLeft: readonly PodLeft[];
 };
 
-/** Of an owner for which nobody needs to be asked. */
+/** The answer where no service needs to be asked. */
 export const NOTHING_ASKED: AskedMachines = {
   seen: undefined,
   reservation: undefined,
@@ -53,8 +53,8 @@ export const NOTHING_ASKED: AskedMachines = {
 const OPTIONS = { timeoutMs: 1000 };
 
 /**
- * What the ledger and the node-scaler answer about the owner. `parts` are the owners that may wait for machines on its behalf once its own reservation is granted.
- * Never rejects with FaultError: a service that cannot be asked is a part of the answer.
+ * What the ledger and the node-scaler answer about the owner. `parts` are the owners that may wait for machines on its behalf once its own reservation is
+ * granted. Never rejects with FaultError: a service that cannot be asked is a part of the answer.
  */
 export async function askMachines(
   calls: ExplainCalls,

@@ -6,8 +6,8 @@ export type SeenReservation = Reservation & { readonly seenAtMs: number };
 type ReservationKey = Pick<Reservation, "id" | "ownerId" | "sequence">;
 
 /**
- * What the ledger is known to have for one owner kind: one reservation an owner at most. Answers, events and lists may come late, in any order and more than once; the cache never shows
- * an earlier state of an owner than it has shown.
+ * What the ledger is known to have for one owner kind: one reservation an owner at most. Answers, events and lists may come late, in any order and more than
+ * once; the cache never shows an earlier state of an owner than it has shown.
  */
 export type LedgerCache = {
   get(ownerId: string): SeenReservation | undefined;

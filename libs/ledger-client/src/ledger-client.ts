@@ -7,7 +7,7 @@ import { readReservation, type Need, type Reservation } from "./reservation.ts";
 
 /** What one owner kind has in the ledger: calls, and a cache of what they, events and lists have shown. */
 export type LedgerClient = AsyncDisposable & {
-  /** Whether a list that began after the last `distrust` is complete. Until then, a missing reservation proves nothing. */
+  /** Whether a list that began after the last `invalidate` is complete. Until then, a missing reservation proves nothing. */
   isKnown(): boolean;
   get(ownerId: string): SeenReservation | undefined;
   /** In the order of owner ids. */
@@ -16,8 +16,8 @@ export type LedgerClient = AsyncDisposable & {
   /** Since the newest complete list began; Infinity before the first one. */
   ageMs(): number;
   /**
-   * Requests machines, or a place in the queue. The same request again is the same reservation. Returns what the owner has, which is another reservation where it was requested with other
-   * needs. Rejects with FaultError.
+   * Requests machines, or a place in the queue. The same request again is the same reservation. Returns what the owner has, which is another reservation
+   * where it was requested with other needs. Rejects with FaultError.
    */
   reserve(ownerId: string, needs: readonly Need[], priority?: number): Promise<Reservation | undefined>;
   /** Releases exactly this reservation, or its place in the queue; one that is over is no error. Rejects with FaultError. */
@@ -27,7 +27,7 @@ export type LedgerClient = AsyncDisposable & {
   /** Makes the cache equal to the ledger. Rejects with FaultError; what the list showed until then counts. */
   refresh(signal: AbortSignal): Promise<void>;
   /** A new leader calls it: events may have been lost while another replica released machines. */
-  distrust(): void;
+  invalidate(): void;
   /** Called with the group after each change; with undefined once everything is known. */
   onChange(listener: (group: string | undefined) => void): () => void;
 };
@@ -100,7 +100,7 @@ export async function openLedgerClient({
       isKnown = true;
       notify(undefined);
     },
-    distrust: () => {
+    invalidate: () => {
       isKnown = false;
       term += 1;
     },

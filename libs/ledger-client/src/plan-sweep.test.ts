@@ -2,15 +2,15 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { decideBrake, FEW, listForeign, planSweep, type OwnedObject, type Standing } from "./plan-sweep.ts";
 
-const LEFT: Standing = { is: "left", because: "no owner" };
-const planned = (is: Standing["is"], since: number | undefined, graceMs: number | undefined) =>
-  planSweep([{ uid: "u-1" }], () => ({ is, because: "" }), {
+const LEFT: Standing = { kind: "left", because: "no owner" };
+const planned = (kind: Standing["kind"], since: number | undefined, graceMs: number | undefined) =>
+  planSweep([{ uid: "u-1" }], () => ({ kind, because: "" }), {
     leftSince: new Map(since === undefined ? [] : [["u-1", since]]),
     nowMs: 1000,
     graceMs,
-  })[0]?.do;
+  })[0]?.kind;
 
-it.each<[string, Standing["is"], number | undefined, number | undefined, string]>([
+it.each<[string, Standing["kind"], number | undefined, number | undefined, string]>([
   ["an object of an owner that exists stays", "owned", 0, 600, "keep"],
   ["one that is left over is suspected at the first sweep", "left", undefined, 600, "suspect"],
   ["also where the grace is nothing", "left", undefined, 0, "suspect"],
@@ -28,7 +28,7 @@ const objects = fc.uniqueArray(
   fc.record({
     uid: fc.constantFrom("a", "b", "c", "d"),
     otherInstallation: fc.option(fc.constantFrom("muster-2", "muster-3"), { nil: undefined }),
-    is: fc.constantFrom<Standing["is"]>("owned", "blocked", "left"),
+    kind: fc.constantFrom<Standing["kind"]>("owned", "blocked", "left"),
     sinceMs: fc.option(fc.nat({ max: 1000 }), { nil: undefined }),
   }),
   { selector: ({ uid }) => uid },
@@ -40,16 +40,18 @@ it("never removes what another installation made, or what an owner has, and remo
       const leftSince = new Map(
         found.flatMap(({ uid, sinceMs }) => (sinceMs === undefined ? [] : [[uid, sinceMs] as const])),
       );
-      const standingOf = ({ is }: (typeof found)[number]): Standing => ({ is, because: "" });
+      const standingOf = ({ kind }: (typeof found)[number]): Standing => ({ kind, because: "" });
       const steps = planSweep(found, standingOf, { leftSince, nowMs: 1000, graceMs });
       expect(steps.map(({ object }) => object)).toEqual(found);
-      for (const { do: what, object } of steps) {
-        if (object.is === "owned" || object.otherInstallation !== undefined) expect(what).toBe("keep");
+      for (const { kind: what, object } of steps) {
+        if (object.kind === "owned" || object.otherInstallation !== undefined) expect(what).toBe("keep");
         if (what !== "remove") continue;
-        expect(object.is).toBe("left");
+        expect(object.kind).toBe("left");
         if (graceMs !== undefined) expect(1000 - (object.sinceMs ?? Infinity)).toBeGreaterThanOrEqual(graceMs);
       }
-      const foreign = found.filter(({ is, otherInstallation }) => is !== "owned" && otherInstallation !== undefined);
+      const foreign = found.filter(
+        ({ kind, otherInstallation }) => kind !== "owned" && otherInstallation !== undefined,
+      );
       expect(listForeign(found, standingOf)).toEqual(foreign.map(({ otherInstallation }) => otherInstallation));
     }),
   );

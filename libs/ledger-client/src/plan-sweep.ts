@@ -9,13 +9,13 @@ export type OwnedObject = {
 /** Whether an object is left over. */
 export type Standing = {
   /** `owned`: its owner needs it, or may need it. `blocked`: it is left over, and something else has to go first. */
-  readonly is: "owned" | "blocked" | "left";
+  readonly kind: "owned" | "blocked" | "left";
   readonly because: string;
 };
 
 export type SweepStep<Item> = {
   /** `suspect`: it looks left over, and is removed when it still does later. */
-  readonly do: "keep" | "suspect" | "remove";
+  readonly kind: "keep" | "suspect" | "remove";
   readonly object: Item;
   readonly because: string;
 };
@@ -25,8 +25,8 @@ export type SweepMemory = {
   readonly leftSince: ReadonlyMap<string, number>;
   readonly nowMs: number;
   /**
-   * An object is removed when it has looked left over at two sweeps at least, and for this long. Undefined: it is removed at the first sweep, which is right only where no owner can come to have
-   * it later and its owner was requested at the store itself.
+   * An object is removed when it has looked left over at two sweeps at least, and for this long. Undefined: it is removed at the first sweep, which is right
+   * only where no owner can come to have it later and its owner was requested at the store itself.
    */
   readonly graceMs: number | undefined;
 };
@@ -38,13 +38,13 @@ export function planSweep<Item extends OwnedObject>(
   { leftSince, nowMs, graceMs }: SweepMemory,
 ): SweepStep<Item>[] {
   return objects.map((object) => {
-    const { is, because } = standingOf(object);
-    if (is === "owned") return { do: "keep", object, because };
+    const { kind, because } = standingOf(object);
+    if (kind === "owned") return { kind: "keep", object, because };
     if (object.otherInstallation !== undefined)
-      return { do: "keep", object, because: `it is of installation ${object.otherInstallation}` };
+      return { kind: "keep", object, because: `it is of installation ${object.otherInstallation}` };
     const since = leftSince.get(object.uid);
     const isDue = graceMs === undefined || (since !== undefined && nowMs - since >= graceMs);
-    return { do: isDue && is === "left" ? "remove" : "suspect", object, because };
+    return { kind: isDue && kind === "left" ? "remove" : "suspect", object, because };
   });
 }
 
@@ -53,7 +53,7 @@ export function listForeign<Item extends OwnedObject>(
   objects: readonly Item[],
   standingOf: (object: Item) => Standing,
 ): readonly string[] {
-  return objects.flatMap((object) => (standingOf(object).is === "owned" ? [] : (object.otherInstallation ?? [])));
+  return objects.flatMap((object) => (standingOf(object).kind === "owned" ? [] : (object.otherInstallation ?? [])));
 }
 
 /** Why nothing is removed, although so many objects look left over: lost records are likelier. */
@@ -81,7 +81,10 @@ export type BrakeSnapshot = {
 /** Of so few, any part may be left over. */
 export const FEW = 10;
 
-/** Undefined: the sweep may remove what it plans. A process that has lost records sees leftovers everywhere, so what looks left over counts from the first sweep on. */
+/**
+ * Undefined: the sweep may remove what it plans. A process that has lost records sees leftovers everywhere, so what looks left over counts from the first
+ * sweep on.
+ */
 export function decideBrake(
   { left, olderThanStore, found, owners, owner, confirmed }: BrakeSnapshot,
   { mostObjects, mostPercent }: BrakePolicy,

@@ -12,7 +12,7 @@ function sweeping(objects: readonly Found[], changes: Partial<SweepOptions<Found
   const owned = new Set<string>();
   const clock = { nowMs: 0 };
   const leftSince = new Map<string, number>();
-  const standingOf = ({ uid }: Found): Standing => ({ is: owned.has(uid) ? "owned" : "left", because: "no owner" });
+  const standingOf = ({ uid }: Found): Standing => ({ kind: owned.has(uid) ? "owned" : "left", because: "no owner" });
   const options: SweepOptions<Found> = {
     observe: () => Promise.resolve({ objects: objects.filter(({ uid }) => !removed.includes(uid)), standingOf }),
     leftSince,
@@ -24,7 +24,7 @@ function sweeping(objects: readonly Found[], changes: Partial<SweepOptions<Found
       return Promise.resolve(step);
     },
     report: {
-      step: ({ do: what, object }, isDryRun) => reported.push(`${what} ${object.uid}${isDryRun ? " dry" : ""}`),
+      step: ({ kind, object }, isDryRun) => reported.push(`${kind} ${object.uid}${isDryRun ? " dry" : ""}`),
       leftAlone: (installations) => reported.push(`left alone ${installations.length}`),
     },
     ...changes,
@@ -32,7 +32,7 @@ function sweeping(objects: readonly Found[], changes: Partial<SweepOptions<Found
   const sweep = async (more: Partial<SweepOptions<Found>> = {}): Promise<readonly string[]> => {
     const { steps } = await sweepOwners({ ...options, ...more });
     clock.nowMs += 1000;
-    return steps.map((step) => step.do);
+    return steps.map((step) => step.kind);
   };
   return { sweep, removed, reported, owned, leftSince };
 }
@@ -77,7 +77,7 @@ it("only reports in a dry run, which counts as a sweep", async () => {
   expect(removed).toEqual(["a"]);
 });
 
-it("removes one kind after the other, and tries all of a kind before it rejects", async () => {
+it("removes one kind after the other, and tries all kinds before it rejects", async () => {
   const objects = [found("a"), found("ns", "namespace"), found("b")];
   const { sweep, removed } = sweeping(objects, { graceMs: undefined });
   await sweep();
@@ -89,14 +89,14 @@ it("removes one kind after the other, and tries all of a kind before it rejects"
     return step.object.uid === "a" ? Promise.reject(failure) : Promise.resolve(step);
   };
   await expect(failing.sweep({ remove })).rejects.toBe(failure);
-  expect(failing.removed).toEqual(["a", "b"]);
+  expect(failing.removed).toEqual(["a", "b", "ns"]);
 });
 
 it("reports what a removal did instead, and what is of other installations", async () => {
   const theirs = { ...found("b"), otherInstallation: "muster-2" };
   const { sweep, reported } = sweeping([found("a"), theirs], {
     graceMs: undefined,
-    remove: (step) => Promise.resolve({ ...step, do: "suspect" }),
+    remove: (step) => Promise.resolve({ ...step, kind: "suspect" }),
   });
   expect(await sweep()).toEqual(["suspect", "keep"]);
   expect(reported).toEqual(["left alone 1", "suspect a"]);

@@ -18,7 +18,7 @@ export type SweepOptions<Item extends OwnedObject> = {
   readonly isHarmless?: (step: SweepStep<Item>) => boolean;
   /** Objects of one kind go before those of the next that is found. */
   readonly kindOf?: (object: Item) => string;
-  /** Removes this very object, unless it is not left over any more. Returns what it did. */
+  /** Removes this very object, unless it is no longer left over or something that failed before is still in it. Returns what it did. */
   readonly remove: (step: SweepStep<Item>) => Promise<SweepStep<Item>>;
   readonly report?: {
     /** Each step but `keep`. */
@@ -49,15 +49,17 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
   remember(leftSince, steps, nowMs());
   const take = async (step: SweepStep<Item>): Promise<SweepStep<Item>> => {
     const isHarmless = options.isHarmless?.(step) === true;
-    const allowed = brake === undefined || step.do !== "remove" || isHarmless ? step : hold(step, brake);
+    const allowed = brake === undefined || step.kind !== "remove" || isHarmless ? step : hold(step, brake);
     const isOnlyReported = isDryRun && !isHarmless;
-    const taken = allowed.do !== "remove" || isOnlyReported ? allowed : await options.remove(allowed);
-    if (taken.do !== "keep") report?.step?.(taken, isOnlyReported);
+    const taken = allowed.kind !== "remove" || isOnlyReported ? allowed : await options.remove(allowed);
+    if (taken.kind !== "keep") report?.step?.(taken, isOnlyReported);
     return taken;
   };
   const done: SweepStep<Item>[] = [];
+  const failures: unknown[] = [];
   for (const alike of Map.groupBy(steps, ({ object }) => options.kindOf?.(object)).values())
-    done.push(...(await takeAll(alike, take)));
+    done.push(...(await takeAll(alike, take, failures)));
+  if (failures.length > 0) throw failures[0];
   return { steps: done, brake };
 }
 
@@ -66,23 +68,22 @@ function remember<Item extends OwnedObject>(
   steps: readonly SweepStep<Item>[],
   nowMs: number,
 ): void {
-  const left = new Set(steps.flatMap((step) => (step.do === "keep" ? [] : step.object.uid)));
+  const left = new Set(steps.flatMap((step) => (step.kind === "keep" ? [] : step.object.uid)));
   for (const uid of leftSince.keys()) if (!left.has(uid)) leftSince.delete(uid);
   for (const uid of left) if (!leftSince.has(uid)) leftSince.set(uid, nowMs);
 }
 
 function hold<Item>({ object, because }: SweepStep<Item>, brake: Brake): SweepStep<Item> {
-  return { do: "suspect", object, because: `${because}, but nothing is removed: ${brake.because}` };
+  return { kind: "suspect", object, because: `${because}, but nothing is removed: ${brake.because}` };
 }
 
 async function takeAll<Item>(
   steps: readonly SweepStep<Item>[],
   take: (step: SweepStep<Item>) => Promise<SweepStep<Item>>,
+  failures: unknown[],
 ): Promise<SweepStep<Item>[]> {
   const taken = new Map<SweepStep<Item>, SweepStep<Item>>();
-  const failures: unknown[] = [];
   const one = async (step: SweepStep<Item>): Promise<unknown> => taken.set(step, await take(step));
   await forEachSome(steps, REMOVALS_AT_ONCE, one, (_step, error) => failures.push(error));
-  if (failures.length > 0) throw failures[0];
   return steps.map((step) => taken.get(step) ?? step);
 }

@@ -87,7 +87,8 @@ export async function holdRecord(
   const renewing = renew();
   const startedAtMs = now();
   try {
-    await work({ signal: AbortSignal.any([lost.signal, signal]), isHeld });
+    // A frozen process may hear of its own write after the record has expired: work that only listens for the abort would never end.
+    if (isHeld() && !signal.aborted) await work({ signal: AbortSignal.any([lost.signal, signal]), isHeld });
   } catch (error) {
     if (!(lost.signal.aborted || signal.aborted) || !isUnwinding(error)) throw error;
   } finally {

@@ -13,12 +13,18 @@ const PORTS = { grpc: 4317, http: 4318, query: 16686, admin: 14269 };
 // The test ends its container itself; "false" has testcontainers' own container see to that when the test is killed, too.
 process.env["TESTCONTAINERS_RYUK_DISABLED"] ??= "true";
 
-/** The `jaeger` of PATH (all-in-one), or one in a container; or why neither can be had. */
+/**
+ * The `jaeger` of PATH (all-in-one), or one in a container; or why neither exists. With CI=true one must exist: then it throws, unless MUSTER_TESTS_WITHOUT=compose leaves
+ * containers out on purpose.
+ */
 export async function someJaeger(): Promise<Jaeger | string> {
   const program = await startProgram();
   if (program !== undefined) return program;
   const noDocker = await getContainerRuntimeClient().then(() => undefined, String);
-  return noDocker === undefined ? startContainer() : `no jaeger on PATH, and no Docker engine: ${noDocker}`;
+  if (noDocker === undefined) return startContainer();
+  const lack = `no jaeger on PATH, and no Docker engine: ${noDocker}`;
+  if (process.env["CI"] !== "true" || process.env["MUSTER_TESTS_WITHOUT"] === "compose") return lack;
+  throw new Error(`traces cannot be sent to Jaeger: ${lack}; MUSTER_TESTS_WITHOUT=compose leaves this out`);
 }
 
 /** Undefined where PATH has none. */

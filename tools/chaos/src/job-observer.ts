@@ -43,7 +43,7 @@ export async function startJobObserver(kubeconfig: string): Promise<JobObserver>
   const jobs = informer<JobObject, Kept>({
     source: listWatch<JobObject>(loadKube(kubeconfig), JOBS),
     project: keep,
-    timing: { backoffMinMs: 50, backoffMaxMs: 500 },
+    timing: { minBackoffMs: 50, maxBackoffMs: 500 },
   });
   jobs.onChange(({ before, after }) => {
     if (after === undefined) {

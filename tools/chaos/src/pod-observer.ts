@@ -25,7 +25,7 @@ export async function startPodObserver(kubeconfig: string): Promise<PodObserver>
   const pods = informer({
     source: listWatch<V1Pod>(loadKube(kubeconfig), "/api/v1/pods", { labelSelector: labels.owner }),
     project: keep,
-    timing: { backoffMinMs: 50, backoffMaxMs: 500 },
+    timing: { minBackoffMs: 50, maxBackoffMs: 500 },
   });
   pods.onChange(({ before, after }) => {
     place += 1;

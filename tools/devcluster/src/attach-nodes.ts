@@ -28,7 +28,7 @@ export type AttachOptions = Pick<KubeletOptions, "certificate" | "path" | "stopG
   readonly access?: KubeletOptions["access"];
   /** Default true: a scheduler and the node life cycle come along. False for a cluster that has its own. */
   readonly controlPlane?: boolean;
-  /** A node of which nothing is heard for so long is NotReady; default 40000. */
+  /** A node without a heartbeat for so long is NotReady; default 40000. */
   readonly nodeGraceMs?: number;
 };
 
@@ -81,8 +81,8 @@ function nodeOf(pool: NodePool, index: number): Pick<KubeletOptions, "nodeName" 
 }
 
 /**
- * Ends the processes that nodes below this directory left behind when their kubelet was killed; for a supervisor that does not start them again. Throws already_exists when a process
- * that lives uses one of them. The nodes of `except` are left to their own start.
+ * Ends the processes that nodes below this directory left behind when their kubelet was killed; for a supervisor that does not start them again. Throws
+ * already_exists when a process that lives uses one of them. The nodes of `except` are left to their own start.
  */
 export async function endLeftovers(directory: string, except: readonly string[] = []): Promise<void> {
   if (!existsSync(directory)) return;

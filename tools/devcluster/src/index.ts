@@ -18,7 +18,8 @@ export type {
 export { startFaultyApi } from "./faults/start-faulty-api.ts";
 export type { FaultyApi, FaultyApiOptions } from "./faults/start-faulty-api.ts";
 export { remoteFaultControls } from "./faults/fault-controls.ts";
-export type { ControlAddress, FaultControls } from "./faults/fault-controls.ts";
+export type { FaultControls } from "./faults/fault-controls.ts";
+export type { ControlAddress } from "./send-command.ts";
 export type { FaultCounters, FaultRuleRequest } from "./faults/fault-commands.ts";
 export type { FaultMatch, RequestFault } from "./faults/decide-fault.ts";
 export { nodesOf as machineNodesOf, startMachines } from "./machines/start-machines.ts";
@@ -29,7 +30,3 @@ export { remoteMachineControls } from "./machines/machine-controls.ts";
 export type { MachineControls } from "./machines/machine-controls.ts";
 export type { MachineFault, MachineMatch, MachineRule } from "./machines/decide-launch.ts";
 export type { MachineType, MachineView } from "./machines/machine.ts";
-export { playKarpenter } from "./machine-controllers/play-karpenter.ts";
-export type { Karpenter, PlayedNodeClaim } from "./machine-controllers/play-karpenter.ts";
-export { buildMachineDeployment, playClusterApi } from "./machine-controllers/play-cluster-api.ts";
-export type { ClusterApi, PlayedMachine } from "./machine-controllers/play-cluster-api.ts";

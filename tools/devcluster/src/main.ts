@@ -8,7 +8,7 @@ const end = (): void => {
   stop.abort();
 };
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, end);
-// Whoever started this process may be killed without a word; the channel or the pipe to it then ends.
+// The parent may be killed without a signal to this process; its channel or pipe then ends.
 process.once("disconnect", end);
 const input = fstatSync(0);
 if (input.isFIFO() || input.isSocket()) process.stdin.resume().once("close", end);

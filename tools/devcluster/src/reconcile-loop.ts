@@ -7,8 +7,8 @@ const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 5_000;
 
 /**
- * Starts a loop that sleeps until it is poked. A pass that throws is reported and made again after a pause that doubles up to 5 seconds, so nothing is lost when the API server is away.
- * Disposing waits for the pass under way.
+ * Starts a loop that sleeps until it is poked. A pass that throws is reported and made again after a pause that doubles up to 5 seconds, so nothing is
+ * lost when the API server is away. Disposing waits for the pass under way.
  */
 export function reconcileLoop(options: {
   readonly pass: () => Promise<void>;

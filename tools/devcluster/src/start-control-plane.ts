@@ -3,7 +3,7 @@ import { type SchedulerOptions, startScheduler } from "./scheduler/start-schedul
 
 export type ControlPlaneOptions = SchedulerOptions & NodeLifecycleOptions;
 
-/** What a cluster needs beside its API server: somebody who places pods, and somebody who watches over nodes. Disposing leaves every decision as it is. */
+/** Starts what a cluster needs beside its API server: the scheduler and the node life cycle. Disposing leaves every decision unchanged. */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<AsyncDisposable> {
   await using started = new AsyncDisposableStack();
   started.use(await startScheduler(options));

@@ -111,7 +111,7 @@ describe("the embedded API server", () => {
       expect(await fresh.rest()).toEqual([]);
     });
 
-    it("lets a list go on only as an inconsistent one", async () => {
+    it("continues a list only as an inconsistent one", async () => {
       await using started = await start();
       const { client, server } = started;
       for (const name of ["a", "b", "c"]) await client.post(MAPS, configMap(name));
@@ -124,7 +124,7 @@ describe("the embedded API server", () => {
       expect(namesIn(rest.body)).toEqual(["c"]);
     });
 
-    it("remembers as many changes as it is told to, for each resource", async () => {
+    it("remembers as many changes as its limit allows, for each resource", async () => {
       await using started = await start({ historyLimit: 5 });
       const { client } = started;
       const before = versionIn((await client.get(MAPS)).body);
@@ -195,7 +195,7 @@ describe("the embedded API server", () => {
       socket.destroy();
     });
 
-    it("tells watches that wait how far they are", async () => {
+    it("sends bookmarks to idle watches", async () => {
       await using started = await start({ watchLimits: { bookmarkEveryMs: 10 } });
       const { client } = started;
       const made = await client.post(PODS, pod("a"));
@@ -217,7 +217,7 @@ describe("the embedded API server", () => {
     clock.advance(3_600_000);
     await client.post(events, { metadata: { name: "young" }, involvedObject: { kind: "Pod", namespace: "default" } });
     // What names an owner that is not there makes the collector look; otherwise it does every minute.
-    const ownerReferences = [{ apiVersion: "v1", kind: "ConfigMap", name: "nobody", uid: "nobody" }];
+    const ownerReferences = [{ apiVersion: "v1", kind: "ConfigMap", name: "missing", uid: "missing" }];
     await client.post(MAPS, configMap("a", { metadata: { ownerReferences } }));
     await until("the old event is gone", async () => (await client.get(`${events}/old`)).code === 404);
     expect((await client.get(`${events}/young`)).code).toBe(200);
@@ -249,10 +249,10 @@ describe("the embedded API server", () => {
         };
       };
       await using known = await listenWith(server.kubelet.certificate);
-      await using stranger = await listenWith(await signLoopbackServer(await makeAuthority("other"), "kubelet"));
+      await using foreign = await listenWith(await signLoopbackServer(await makeAuthority("other"), "kubelet"));
       for (const [name, port] of [
         ["known", known.port],
-        ["stranger", stranger.port],
+        ["foreign", foreign.port],
       ] as const) {
         await client.post("/api/v1/nodes", { metadata: { name } });
         const daemonEndpoints = { kubeletEndpoint: { Port: port } };
@@ -261,7 +261,7 @@ describe("the embedded API server", () => {
         await client.post(PODS, pod(name, { spec: { nodeName: name } }));
       }
       expect((await client.get(`${PODS}/known/log`)).text).toBe("a line");
-      expect((await client.get(`${PODS}/stranger/log`)).code).toBe(500);
+      expect((await client.get(`${PODS}/foreign/log`)).code).toBe(500);
       expect(seen).toEqual([`Bearer ${server.kubelet.token}`]);
     });
   });

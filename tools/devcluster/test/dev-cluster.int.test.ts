@@ -66,7 +66,7 @@ describe("startDevCluster", () => {
     expect(errors).toEqual([]);
   });
 
-  it("goes on after every watch was cut", async () => {
+  it("continues after every watch was cut", async () => {
     await using cluster = await startDevCluster({ directory, pools: POOLS, stopGraceMs: 200 });
     const api = apiOf(cluster.kubeconfig);
     cluster.server.closeWatches();
@@ -179,7 +179,7 @@ function apiOf(kubeconfig: string): CoreV1Api {
   return kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 10_000 });
 }
 
-/** A pod whose processes carry a mark, so that they are found whoever their parent is. */
+/** A pod whose processes carry a mark, so that the test finds them under any parent. */
 async function create(api: CoreV1Api, name: string, mark: string): Promise<void> {
   const command = ["sh", "-c", "echo up; exec sleep 1000"];
   await api.createNamespacedPod({

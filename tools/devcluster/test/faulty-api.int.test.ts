@@ -63,7 +63,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       expect((await client.delete(`${maps}/plain`, { propagationPolicy: "Background" })).code).toBe(200);
     });
 
-    it("lets nobody in without a token of its own", async () => {
+    it("refuses clients without a token of its own", async () => {
       expect((await client.call("GET", maps, { token: "" })).code).toBe(401);
       expect((await client.call("GET", maps, { token: cluster.token })).code).toBe(401);
     });
@@ -92,7 +92,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       expect(rules).toEqual([]);
     });
 
-    it("tells clients apart by their kubeconfigs", async () => {
+    it("distinguishes clients by their kubeconfigs", async () => {
       const one = throughKubeconfig(cluster, await faulty.kubeconfigFor("one"));
       const two = throughKubeconfig(cluster, await faulty.kubeconfigFor("two"));
       await faulty.inject({ id: "one", match: { who: ["one"] }, fault: { do: "answer", code: 500 } });
@@ -120,15 +120,6 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       await faulty.inject({ match: { verbs: ["create"] }, fault: { do: "drop" }, times: 1 });
       await expect(client.post(maps, configMap("unsent"))).rejects.toMatchObject({ code: "ECONNRESET" });
       expect((await direct.get(`${maps}/unsent`)).code).toBe(404);
-    });
-
-    it("cuts an answer in the middle, and a short one before its end", async () => {
-      await direct.post(maps, configMap("long", { data: { text: "x".repeat(100_000) } }));
-      for (const afterBytes of [50, 1_000_000]) {
-        await faulty.inject({ match: { verbs: ["get"] }, fault: { do: "cut-answer", afterBytes }, times: 1 });
-        await expect(client.get(`${maps}/long`)).rejects.toMatchObject({ code: "ECONNRESET" });
-      }
-      expect((await client.get(`${maps}/long`)).code).toBe(200);
     });
 
     it("passes a delayed request on later, and not at all when its client has gone", async () => {
@@ -159,8 +150,6 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       const from = textAt(list.body, "metadata", "resourceVersion");
       const watch = await client.watch(`${maps}?watch=true&resourceVersion=${from}`);
       await faulty.silenceWatches();
-      await faulty.inject({ match: {}, fault: { do: "silence" }, times: 1 });
-      const opened = await client.watch(`${maps}?watch=true&resourceVersion=${from}&timeoutSeconds=1`);
       await using healthy = await client.watch(`${maps}?watch=true&resourceVersion=${from}`);
       await direct.post(maps, configMap("unseen"));
       expect(await healthy.take(1)).toHaveLength(1);
@@ -168,44 +157,25 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       const listen = async (one: typeof watch): Promise<void> => {
         if ((await one.next()) !== undefined) heard += 1;
       };
-      const ends = [listen(watch), listen(opened)];
+      const end = listen(watch);
       await direct.post(maps, configMap("unseen-too"));
       expect(await healthy.take(1)).toHaveLength(1);
       expect(heard).toBe(0);
       await watch[Symbol.asyncDispose]();
-      await opened[Symbol.asyncDispose]();
-      await Promise.all(ends);
+      await end;
       expect(heard).toBe(0);
     });
 
-    it("expires open watches, and those that come back with a version", async () => {
+    it("expires open watches", async () => {
       const expired = { type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } };
       await using watch = await client.watch(`${maps}?watch=true`);
-      await until("the watch has told of something", async () => (await watch.next()) !== undefined);
+      await until("the watch has sent an event", async () => (await watch.next()) !== undefined);
       await faulty.expireWatches();
       const events = await watch.rest();
       expect(events.at(-1)).toMatchObject(expired);
-      await faulty.inject({ match: { verbs: ["watch"] }, fault: { do: "expire" }, times: 1 });
-      await using again = await client.watch(`${maps}?watch=true&resourceVersion=1`);
-      expect(await again.rest()).toMatchObject([expired]);
     });
 
-    it("expires the further pages of a list, which can then go on inconsistently", async () => {
-      await direct.post(maps, configMap("page-1"));
-      await direct.post(maps, configMap("page-2"));
-      const first = await client.get(`${maps}?limit=1`);
-      await faulty.inject({ match: { verbs: ["list"] }, fault: { do: "expire" }, times: 1 });
-      const gone = await client.get(`${maps}?limit=1&continue=${textAt(first.body, "metadata", "continue")}`);
-      expect(gone.code).toBe(410);
-      expect(gone.body).toMatchObject({ kind: "Status", reason: "Expired" });
-      const token = textAt(gone.body, "metadata", "continue");
-      const rest = await client.get(`${maps}?continue=${token}`);
-      expect(rest.code, rest.text).toBe(200);
-      expect(namesIn(rest.body)).toContain("page-2");
-      expect(namesIn(rest.body)).not.toContain(namesIn(first.body)[0]);
-    });
-
-    it("is away for a time: what is open breaks, and nobody gets in", async () => {
+    it("is away for a time: open connections break, and new ones are refused", async () => {
       await using watch = await client.watch(`${maps}?watch=true`);
       await faulty.goAway(3_600_000);
       await watch.rest();
@@ -224,11 +194,11 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       expect((await client.get(maps)).code).toBe(500);
       expect((await controls.remove("far")).rules).toEqual([]);
       await expect(controls.inject({ match: {}, fault: { do: "delay", ms: -1 } })).rejects.toThrow(/ms/);
-      const stranger = remoteFaultControls({ ...faulty.control, token: "another" });
-      await expect(stranger.counters()).rejects.toThrow(/token/);
+      const foreign = remoteFaultControls({ ...faulty.control, token: "another" });
+      await expect(foreign.counters()).rejects.toThrow(/token/);
     });
 
-    it("shows the credentials for the API server to nobody", async () => {
+    it("shows the credentials for the API server to no client", async () => {
       expect(await readFile(faulty.kubeconfig, "utf8")).not.toContain(cluster.token);
       const echoed = await client.get("/api/v1/namespaces/none");
       expect(JSON.stringify(echoed.headers) + echoed.text).not.toContain(cluster.token);

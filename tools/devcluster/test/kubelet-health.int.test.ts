@@ -100,7 +100,7 @@ for (const { title, skip, start } of API_SERVERS) {
         return (status?.restartCount ?? 0) > 0 && status;
       });
       expect(container.lastState?.terminated?.exitCode).toBe(5);
-      const reasons = await until("it was told", async () => {
+      const reasons = await until("the events were recorded", async () => {
         const found = await reasonsOf("pod");
         return found.includes("Unhealthy") && found.includes("Killing") && found;
       });
@@ -171,7 +171,7 @@ for (const { title, skip, start } of API_SERVERS) {
         containers: [{ name: "main", image: "none", command: ["sleep", "1000"], lifecycle: { postStart } }],
       });
       await inPhase("pod", "Failed");
-      await until("it was told", async () => (await reasonsOf("pod")).includes("FailedPostStartHook"));
+      await until("the events were recorded", async () => (await reasonsOf("pod")).includes("FailedPostStartHook"));
       await remove("pod");
     });
   });

@@ -137,7 +137,7 @@ describe("the kubelet's server", () => {
     expect((await ask(server.port, "/healthz", headers)).status).toBe(status);
   });
 
-  it("answers nobody when nobody is named", async () => {
+  it("refuses every client without configured credentials", async () => {
     await using server = await startServer({});
     expect((await ask(server.port, "/healthz", { authorization: "Bearer undefined" })).status).toBe(401);
   });

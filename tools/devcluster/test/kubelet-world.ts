@@ -13,7 +13,7 @@ import { type Kubelet, startKubelet } from "../src/index.ts";
 
 const NODE = "a-0";
 
-/** A server and its node a-0 for all tests of a suite, each of which has a namespace of its own. What the kubelet told of errors fails the suite at its end. */
+/** A server and its node a-0 for all tests of a suite; each test has its own namespace. An error of the kubelet fails the suite at its end. */
 export function nodeOfSuite(start: () => Promise<TestApiServer>, now: () => number = Date.now) {
   let server: TestApiServer;
   let config: KubeConfig;

@@ -280,7 +280,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(await logs("pod", { container: "main" })).toBe('level: highs3cretpodrole="tested"config.yaml\nwritten\n');
     });
 
-    it("waits for an image that does not exist, and tells of it as a kubelet does", async () => {
+    it("waits for an image that does not exist, and records the events of a kubelet", async () => {
       const image = "missing.example/tool:1";
       await create("pod", { containers: [{ name: "main", image, command: ["true"] }] });
       const seen: (string | undefined)[] = [];
@@ -291,7 +291,7 @@ for (const { title, skip, start } of API_SERVERS) {
       };
       await until("it holds back", backOff);
       expect((await read("pod")).status?.phase).toBe("Pending");
-      await until("everything is told", async () => (await reasonsOf("pod")).includes("BackOff"));
+      await until("every event is recorded", async () => (await reasonsOf("pod")).includes("BackOff"));
       expect(await reasonsOf("pod")).toEqual(["Pulling", "Failed", "Failed", "BackOff"]);
       aheadMs += 10_000;
       await until("it tried again", async () => (await reasonsOf("pod")).length === 8);
@@ -339,7 +339,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(messages).toEqual(["from the file\n", "from the log\n"]);
     });
 
-    it("refuses logs to whoever has no certificate of the API server", async () => {
+    it("refuses logs to clients without a certificate of the API server", async () => {
       const request = get({
         host: "127.0.0.1",
         port: here().kubelet.port,
@@ -351,7 +351,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(response.statusCode).toBe(401);
     });
 
-    it("leaves no process behind when it stops, and goes on with its pods when it starts again", async () => {
+    it("leaves no process behind when it stops, and continues with its pods when it starts again", async () => {
       await run("stays", ["sleep", "1000"], { restartPolicy: "Always" });
       await run("fails", ["sleep", "1000"], { restartPolicy: "Never" });
       const uids = [];

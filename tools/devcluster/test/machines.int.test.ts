@@ -118,7 +118,7 @@ describe.each([
     });
     expect(node.spec?.taints).toContainEqual(expect.objectContaining(taints[0]));
     expect(node.status?.capacity).toMatchObject({ cpu: "8", memory: "32Gi", "nvidia.com/gpu": "2" });
-    await until("it is told", () => listed("n-1")?.kubernetesNode === "n-1");
+    await until("it is listed", () => listed("n-1")?.kubernetesNode === "n-1");
     expect(listed("n-1")).toMatchObject({ state: "running", addresses: ["127.0.0.1"] });
   });
 
@@ -134,7 +134,7 @@ describe.each([
     expect(cloud.list()).toHaveLength(2);
   });
 
-  it("shows each owner its own, and nothing to whoever has no token", async () => {
+  it("shows each owner its own machines, and nothing to clients without the token", async () => {
     await order("n-1");
     await order("n-2", { owner: "others" });
     expect((await ask("GET", "instances?owner=tests")).body).toMatchObject({ instances: [{ nodeName: "n-1" }] });
@@ -142,7 +142,7 @@ describe.each([
     expect((await ask("POST", "control", { do: "count" }, "")).code).toBe(401);
   });
 
-  it("ends a machine once, whoever says so how often, and leaves its node object", async () => {
+  it("ends a machine once, however often that is ordered, and leaves its node object", async () => {
     const id = await running("n-1");
     const answers = [await ask("DELETE", `instances/${id}`), await ask("DELETE", `instances/${id}`)];
     expect(answers.map(({ code }) => code)).toEqual([202, 202]);
@@ -164,7 +164,7 @@ describe.each([
     expect((await nodes.listNode()).items.map((node) => node.metadata?.name)).toEqual(["fixed-0"]);
   });
 
-  it("goes on with its machines after a restart, with the same token", async () => {
+  it("continues with its machines after a restart, with the same token", async () => {
     const id = await running("n-1");
     await order("n-2");
     const { token } = cloud.control;
@@ -215,7 +215,7 @@ describe.each([
       expect(large.body["error"]).not.toHaveProperty("zone");
     });
 
-    it("answers with a rate limit, an error, or nothing at all, as often as it is told to", async () => {
+    it("answers with a rate limit, an error, or nothing at all, as often as its rules say", async () => {
       const remote = remoteMachineControls(cloud.control);
       await remote.inject({
         id: "limit",
@@ -236,7 +236,7 @@ describe.each([
 
     it("lets a boot fail, with or without a word about it", async () => {
       await cloud.inject(
-        { id: "told", match: { nodeNames: ["n-1"] }, fault: { do: "boot-failure", message: "no disk" } },
+        { id: "reported", match: { nodeNames: ["n-1"] }, fault: { do: "boot-failure", message: "no disk" } },
         { id: "silent", match: { nodeNames: ["n-2"] }, fault: { do: "boot-failure" } },
       );
       await order("n-1");
@@ -307,7 +307,7 @@ describe.each([
       await gone("n-1");
     });
 
-    it("keeps a zombie that was told to end until it is told again", async () => {
+    it("keeps a zombie after an order to end until the next order", async () => {
       await cloud.inject({ id: "zombie", match: {}, fault: { do: "zombie", orders: 2 } });
       const id = await running("n-1");
       for (let orders = 1; orders <= 2; orders++) {

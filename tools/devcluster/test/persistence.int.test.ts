@@ -56,18 +56,18 @@ async function start(port = 0): Promise<{ child: ChildProcess; client: Api; port
   return { child, client, port: Number(new URL(url).port) };
 }
 
-/** What a writer was told: the last acknowledged value of each name, and writes whose answer never came. */
-type Told = { readonly acknowledged: Map<string, Answer>; readonly unknown: Set<string> };
+/** The answers to a writer: the last acknowledged value of each name, and writes whose answer never came. */
+type Answers = { readonly acknowledged: Map<string, Answer>; readonly unknown: Set<string> };
 
 /** Creates, patches and deletes until the server is gone. */
-async function storm(client: Api, writer: number, told: Told): Promise<void> {
+async function storm(client: Api, writer: number, answers: Answers): Promise<void> {
   for (let turn = 0; ; turn++) {
     const name = `map-${writer}-${turn % 5}`;
     try {
       const answer = await write(client, name, turn);
-      if (answer.code < 300) told.acknowledged.set(name, answer);
+      if (answer.code < 300) answers.acknowledged.set(name, answer);
     } catch {
-      told.unknown.add(name);
+      answers.unknown.add(name);
       return;
     }
   }
@@ -80,24 +80,24 @@ function write(client: Api, name: string, turn: number): Promise<Answer> {
 }
 
 describe("an API server that keeps its state", () => {
-  it("has every acknowledged write after it was killed in a storm of them, and goes on from there", async () => {
+  it("has every acknowledged write after it was killed in a storm of them, and continues from there", async () => {
     let { child, client, port } = await start();
     for (let life = 0; life < 2; life++) {
-      const told: Told = { acknowledged: new Map(), unknown: new Set() };
-      const writers = Array.from({ length: 4 }, (_, writer) => storm(client, writer, told));
-      await until("there is something to lose", () => told.acknowledged.size >= 15);
+      const answers: Answers = { acknowledged: new Map(), unknown: new Set() };
+      const writers = Array.from({ length: 4 }, (_, writer) => storm(client, writer, answers));
+      await until("there is something to lose", () => answers.acknowledged.size >= 15);
       await kill(child);
       await Promise.all(writers);
       ({ child, client, port } = await start(port));
 
       const list = await client.get(MAPS);
       const found = new Map(listAt(list.body, "items").map((item) => [textAt(item, "metadata", "name"), item]));
-      for (const [name, { body }] of told.acknowledged) {
-        if (told.unknown.has(name)) continue;
+      for (const [name, { body }] of answers.acknowledged) {
+        if (answers.unknown.has(name)) continue;
         const wasDeleted = textAt(body, "kind") === "Status";
         expect(at(found.get(name), "data"), name).toEqual(wasDeleted ? undefined : at(body, "data"));
       }
-      const acknowledged = [...told.acknowledged.values()].map(({ body }) => Number(versionIn(body)));
+      const acknowledged = [...answers.acknowledged.values()].map(({ body }) => Number(versionIn(body)));
       expect(Number(versionIn(list.body))).toBeGreaterThanOrEqual(Math.max(...acknowledged));
       const next = await client.post(MAPS, configMap(`after-${life}`));
       expect(Number(versionIn(next.body))).toBe(Number(versionIn(list.body)) + 1);
@@ -143,14 +143,14 @@ describe("an API server that keeps its state", () => {
     expect((await stat(join(directory, "state/journal"))).mode & 0o777).toBe(0o600);
   });
 
-  it("lets nobody else have its state while it runs", async () => {
+  it("refuses a second owner of its state while it runs", async () => {
     await start();
     await expect(startApiServer({ directory, persist: true })).rejects.toMatchObject({
       fault: { code: "already_exists", kind: "API server" },
     });
   });
 
-  it("goes on after an orderly end too", async () => {
+  it("continues after an orderly end too", async () => {
     const kept = await (async () => {
       await using server = await startApiServer({ directory, persist: true });
       return (await clientOf(server).post(MAPS, configMap("kept"))).body;

@@ -107,7 +107,7 @@ for (const { title, skip, start } of API_SERVERS) {
       const resources = { requests: { cpu: "5" } };
       await addPod("big", { nodeSelector: { pool: "c" }, containers: [{ name: "main", image: "none", resources }] });
       const others = "node(s) didn't match Pod's node affinity/selector";
-      await until("the reasons are told", async () => {
+      await until("the reasons are reported", async () => {
         const pod = await api.readNamespacedPod({ name: "big", namespace });
         const message = pod.status?.conditions?.find((each) => each.reason === "Unschedulable")?.message ?? "";
         return (
@@ -135,9 +135,9 @@ for (const { title, skip, start } of API_SERVERS) {
     });
 
     it("leaves pods of another scheduler alone and places the ones whose node becomes schedulable", async () => {
-      await addPod("theirs", { schedulerName: "somebody-else" });
+      await addPod("theirs", { schedulerName: "another-scheduler" });
       await addPod("mine", { nodeSelector: { pool: "later" } });
-      await until("the reason is told", async () => {
+      await until("the reason is reported", async () => {
         const pod = await api.readNamespacedPod({ name: "mine", namespace });
         return pod.status?.conditions?.some((each) => each.reason === "Unschedulable");
       });

@@ -128,7 +128,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(await logs("pod")).toBe('{"result":1}\nof pod\nbye\n');
     });
 
-    it("gives the grace period and tells the last exit code", async () => {
+    it("waits for the grace period and reports the last exit code", async () => {
       await create("polite", container(["--term-ms=5000", "--term-exit=7"]));
       await create("deaf", container(["--ignore-term"]), { terminationGracePeriodSeconds: 60 });
       for (const name of ["polite", "deaf"]) await inPhase(name, "Running");
@@ -180,7 +180,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(await last).toBe(137);
     });
 
-    it("goes on with what ran when its kubelet is restarted, and after it hung", async () => {
+    it("continues with its pods after a restart of its kubelet, and after it hung", async () => {
       await create("pod", container(["--run-ms=3600000"]), { nodeName: "drivers-1" });
       await inPhase("pod", "Running");
       await nodes.restart("drivers-1");
@@ -221,7 +221,7 @@ for (const { title, skip, start } of API_SERVERS) {
         timeoutMs: 50_000,
         everyMs: 250,
       });
-      await until("nobody takes care of them any more", () => nodes.podCount() < 150);
+      await until("the nodes have released them", () => nodes.podCount() < 150);
     });
 
     function container(flags: readonly string[]): V1Container {
@@ -260,7 +260,7 @@ for (const { title, skip, start } of API_SERVERS) {
       return parts.join("");
     }
 
-    /** The exit code that was told last before the pod went away. */
+    /** The last reported exit code before the pod was deleted. */
     async function lastExitCode(name: string): Promise<number | undefined> {
       const source = listWatch<V1Pod>(config, `/api/v1/namespaces/${namespace}/pods`);
       const { signal } = new AbortController();

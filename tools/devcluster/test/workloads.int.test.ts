@@ -5,7 +5,7 @@ import { AppsV1Api, CoreV1Api } from "@kubernetes/client-node";
 import { kubeClient, loadKube, unlessMissing } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { startDevCluster } from "../src/index.ts";
+import { startApiServer, startDevCluster } from "../src/index.ts";
 
 it("runs workloads in a namespace of their own as processes, and ends them with it", async () => {
   const directory = await mkdtemp(join(tmpdir(), "muster-workloads-"));
@@ -34,7 +34,10 @@ it("runs workloads in a namespace of their own as processes, and ends them with 
   const selector = (app: string) => ({ matchLabels: { app } });
   await apps.createNamespacedDeployment({
     namespace,
-    body: { metadata: { name: "web" }, spec: { replicas: 2, selector: selector("web"), template: template("web") } },
+    body: {
+      metadata: { name: "web" },
+      spec: { strategy: { type: "Recreate" }, selector: selector("web"), template: template("web") },
+    },
   });
   await apps.createNamespacedStatefulSet({
     namespace,
@@ -46,7 +49,7 @@ it("runs workloads in a namespace of their own as processes, and ends them with 
   await until("everything is available", async () => {
     const web = await apps.readNamespacedDeployment({ namespace, name: "web" });
     const db = await apps.readNamespacedStatefulSet({ namespace, name: "db" });
-    return web.status?.availableReplicas === 2 && db.status?.availableReplicas === 1;
+    return web.status?.availableReplicas === 1 && db.status?.availableReplicas === 1;
   });
   const rolling = { strategy: { type: "RollingUpdate" }, selector: selector("rolls"), template: template("rolls") };
   await expect(
@@ -59,4 +62,25 @@ it("runs workloads in a namespace of their own as processes, and ends them with 
   );
   expect((await core.listPodForAllNamespaces()).items).toEqual([]);
   expect(errors).toEqual([]);
+});
+
+it("names --kubeconfig in its answer to what only a real cluster serves", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "muster-not-served-"));
+  await using cleanup = new AsyncDisposableStack();
+  cleanup.defer(() => rm(directory, { recursive: true, force: true }));
+  const server = cleanup.use(await startApiServer({ directory }));
+  const apps = kubeClient(loadKube(server.kubeconfig), AppsV1Api, { timeoutMs: 30_000 });
+  const labels = { app: "web" };
+  const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "program:1" }] } };
+  const create = (spec: object) =>
+    apps.createNamespacedDeployment({
+      namespace: "default",
+      body: { metadata: { name: "web" }, spec: { selector: { matchLabels: labels }, template, ...spec } },
+    });
+  await expect(create({ replicas: 2 })).rejects.toThrow(/501[^]*spec\.replicas 2.*--kubeconfig/);
+  await create({ replicas: 0 });
+  await expect(apps.readNamespacedDeploymentScale({ namespace: "default", name: "web" })).rejects.toThrow(
+    /501[^]*scale.*--kubeconfig/,
+  );
+  await expect(apps.listNamespacedDaemonSet({ namespace: "default" })).rejects.toThrow(/404[^]*--kubeconfig/);
 });

@@ -66,7 +66,7 @@ export async function composeStack(): Promise<ComposeStack> {
   };
   const project = `muster-test-${process.pid}`;
   const compose = async (...args: readonly string[]): Promise<string> => {
-    const all = ["compose", "--project-name", project, ...args];
+    const all = ["compose", "--file", "docker-compose.yml", "--project-name", project, ...args];
     const { stdout } = await run("docker", all, { cwd: ROOT, env, maxBuffer: OUTPUT_MAX_BYTES });
     return stdout;
   };

@@ -1,7 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { buildMachineDeployment, type Kubelet, playClusterApi, playKarpenter, startKubelet } from "@muster/devcluster";
+import { type Kubelet, startKubelet } from "@muster/devcluster";
+import { buildMachineDeployment, playClusterApi, playKarpenter } from "@muster/devcluster/machine-controllers";
 import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { taints } from "@muster/proto";
 import { type TestKubeApiServer, until } from "@muster/testkit";

@@ -37,6 +37,23 @@ describe("a cached test run", () => {
     expect(targetsOf("watcher")).not.toContain("reservation-manager");
   });
 
+  it("depends on the files of the repository that its tests read", async () => {
+    const inputsOf = async (project: string): Promise<readonly string[]> => {
+      const { namedInputs } = JSON.parse(await nx(`show project ${project} --json`)) as {
+        namedInputs: { default: readonly string[] };
+      };
+      return namedInputs.default;
+    };
+    expect(await inputsOf("local")).toContain("{workspaceRoot}/docker-compose.yml");
+    expect(await inputsOf("repo")).toEqual(
+      expect.arrayContaining([
+        "{workspaceRoot}/.ci/**/*",
+        "{workspaceRoot}/apps/cli/**/*",
+        "{workspaceRoot}/libs/bus/**/*",
+      ]),
+    );
+  });
+
   it("depends on each variable that tests read to find or to skip something", async () => {
     const { namedInputs } = JSON.parse(await readFile(join(ROOT, "nx.json"), "utf8")) as {
       namedInputs: { conditions: readonly { readonly env?: string }[] };

@@ -1,4 +1,4 @@
-import { mayHold, originOf, type LeaseRecord, type Phase } from "@muster/provision-engine/lease";
+import { mayHoldResources, originOf, type LeaseRecord, type Phase } from "@muster/provision-engine/lease";
 import { sumHeldUnits } from "@muster/provision-engine/count-leases";
 import { leaseOfOwner, OWNER_KIND } from "@muster/provision-engine/machine";
 import { recordCodec } from "@muster/provision-engine/messages";
@@ -53,9 +53,9 @@ export function watchLeases(world: World, violations: Violation[]): LeaseChecks 
     const before = beforeBytes && decodeLease(beforeBytes);
     const after = afterBytes && decodeLease(afterBytes);
     if (after === undefined) {
-      if (before !== undefined && mayHold(before.phase))
+      if (before !== undefined && mayHoldResources(before.phase))
         violate(id, "a lease that is there has a record", before.phase);
-      if (before?.heir !== undefined && mayHold(leaseOf(world, before.heir)?.phase ?? "ENDED"))
+      if (before?.heir !== undefined && mayHoldResources(leaseOf(world, before.heir)?.phase ?? "ENDED"))
         violate(id, "a record stays as long as its heir has anything", before.heir);
       return;
     }

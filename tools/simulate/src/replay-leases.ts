@@ -13,7 +13,7 @@ export function readDecisions(file: string): StoredDecision[] | undefined {
 export function planLeases(decisions: readonly StoredDecision[]): NextStep[] {
   return decisions.map(({ snapshot, policy, nowNs }) => {
     const plan = planLease(snapshot, policy, nowNs);
-    const step = plan.do === "change" ? `change ${plan.change.kind}` : plan.do;
+    const step = plan.kind === "change" ? `change ${plan.change.kind}` : plan.kind;
     return { who: `lease ${snapshot.lease.id}`, step, because: plan.because };
   });
 }

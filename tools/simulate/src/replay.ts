@@ -74,7 +74,7 @@ function planWatcher({ watcher }: SystemSnapshot): NextStep[] {
 }
 
 function describe(step: SessionStep): string {
-  switch (step.do) {
+  switch (step.kind) {
     case "create-pod":
       return `create-pod ${step.component.name} on ${step.node}`;
     case "delete-pod":
@@ -86,6 +86,6 @@ function describe(step: SessionStep): string {
     case "note-components":
       return `note-components ${step.components.map(({ name, state }) => `${name} ${state}`).join(", ")}`;
     default:
-      return step.do;
+      return step.kind;
   }
 }

@@ -22,7 +22,7 @@ export function simWorkload(world: World, type: string): Workload {
         if (weather.random.chance(FAILS))
           throwFault({ code: "unavailable", dependency: "scheduler", retryAfterMs: RETRY_MS });
         things.uids += 1;
-        const thing = { uid: `thing-${things.uids}`, lease: id, run, madeMs: time.nowMs };
+        const thing = { uid: `thing-${things.uids}`, lease: id, run, createdMs: time.nowMs };
         things.made.set(key, thing);
         for (const listener of things.onMake) listener(thing);
         return false;
@@ -46,15 +46,15 @@ export function simLeftovers({ things, network }: World): Leftovers {
     find: (_signal, within) =>
       network.call("api-server", "list things", () => {
         const made = within === undefined ? [...things.made.values()] : [];
-        const objects = made.map(({ uid, lease, run, madeMs }) => ({
+        const objects = made.map(({ uid, lease, run, createdMs }) => ({
           kind,
           namespace: "",
           name: `${lease}-${run}`,
           uid,
-          madeMs,
+          createdMs,
           lease: { id: lease, run },
           otherInstallation: undefined,
-          isGoing: false,
+          isTerminating: false,
         }));
         return { objects, unlisted: [] };
       }),

@@ -1,4 +1,4 @@
-import { mayHold, originOf, type LeaseRecord, type Origin } from "@muster/provision-engine/lease";
+import { mayHoldResources, originOf, type LeaseRecord, type Origin } from "@muster/provision-engine/lease";
 
 type Find = (id: string) => LeaseRecord | undefined;
 
@@ -7,7 +7,7 @@ export type Wrong = { readonly rule: string; readonly found: string };
 
 /** Which workload a lease has, or may have, by what is stored; undefined: none. What it is to take over it has from the write on by which the older one names it as its heir. */
 export function workloadOf(record: LeaseRecord, find: Find): Origin | undefined {
-  if (!mayHold(record.phase)) return undefined;
+  if (!mayHoldResources(record.phase)) return undefined;
   return record.takesOver === undefined ? originOf(record) : handedOver(record, find);
 }
 
@@ -46,7 +46,9 @@ function findLost(record: LeaseRecord, find: Find): Wrong | undefined {
   const handed = keyOf(originOf(record));
   const workload = workloadOf(found, find);
   const has = workload === undefined ? "nothing" : keyOf(workload);
-  return !mayHold(found.phase) || has === handed ? undefined : { rule, found: `${heir} has ${has} and not ${handed}` };
+  return !mayHoldResources(found.phase) || has === handed
+    ? undefined
+    : { rule, found: `${heir} has ${has} and not ${handed}` };
 }
 
 function keyOf({ id, run }: Origin): string {

@@ -21,7 +21,7 @@ export type LeaseThing = {
   readonly uid: string;
   readonly lease: string;
   readonly run: number;
-  readonly madeMs: number;
+  readonly createdMs: number;
 };
 
 export type LeaseThings = {

@@ -25,11 +25,11 @@ const forgetsPods: Tamper = (deps) => ({
   ...deps,
   act: async (record, step) => {
     const acted = await deps.act(record, step);
-    return step.do === "create-pod"
+    return step.kind === "create-pod"
       ? {
           got: "outcome",
           outcome: {
-            do: "pod-created",
+            kind: "pod-created",
             component: step.component.name,
             uid: crypto.randomUUID(),
             node: step.node,

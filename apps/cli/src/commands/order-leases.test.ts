@@ -120,12 +120,12 @@ it("seals the same document of one lease as the same, and leaves what is sealed"
   expect(sealData(document, by)).toBe(data);
   expect(sealData({ ...document, data }, by)).toBe(data);
   const { password } = JSON.parse(data) as { readonly password: string };
-  const place = { of: "order", id: "1-1", user: user.userId, field: "password" } as const;
+  const place = { kind: "order", id: "1-1", user: user.userId, field: "password" } as const;
   expect(openText(engine, password, place)).toBe("hush");
 });
 
 it("opens a result for the user that it was sealed to, and for nobody else", () => {
-  const place = { of: "result", id: "1-1", user: user.userId, field: "kubeconfig" } as const;
+  const place = { kind: "result", id: "1-1", user: user.userId, field: "kubeconfig" } as const;
   const data = JSON.stringify({ namespace: "n", kubeconfig: sealText(engine, user.userId, "token", place) });
   const result = { id: "1-1", type: "kubernetes", data };
   expect(openResult({ user: user.userId }, result, user)).toBe('{"namespace":"n","kubeconfig":"token"}');

@@ -35,10 +35,10 @@ export function sealData(
   { type, data }: Pick<LeaseDocument, "type" | "data">,
   { id, signer, engine }: { readonly id: string; readonly signer: Signer; readonly engine: EngineIdentity },
 ): string {
-  return mapSecrets({ of: "order", type, data }, (secret, field) =>
+  return mapSecrets({ kind: "order", type, data }, (secret, field) =>
     isSealed(secret) || typeof secret !== "string"
       ? secret
-      : sealText(signer, engine.key, secret, { of: "order", id, user: signer.userId, field }),
+      : sealText(signer, engine.key, secret, { kind: "order", id, user: signer.userId, field }),
   );
 }
 
@@ -50,8 +50,8 @@ export function openResult(
 ): string | undefined {
   if (signer?.userId !== user) return undefined;
   try {
-    return mapSecrets({ of: "result", type, data }, (secret, field) =>
-      isSealed(secret) ? openText(signer, secret, { of: "result", id, user, field }) : secret,
+    return mapSecrets({ kind: "result", type, data }, (secret, field) =>
+      isSealed(secret) ? openText(signer, secret, { kind: "result", id, user, field }) : secret,
     );
   } catch (error) {
     if (faultOf(error)?.code === "invalid_request") return undefined;

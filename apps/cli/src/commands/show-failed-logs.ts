@@ -21,7 +21,7 @@ export type Followed = {
 const UNREADY = ["NOT_READY", "UNKNOWN"];
 
 /**
- * Shows, of the components that failed, the last line of an error and the last lines, so that the reason is seen where the failure is. Where none failed, the components
+ * Shows, of the components that failed, the first and the last line of an error and the last lines, so that the reason is seen where the failure is. Where none failed, the components
  * that never became ready are the reason.
  */
 export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): Promise<void> {
@@ -33,9 +33,9 @@ export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): P
     for (const { name } of (failed.length > 0 ? failed : unready).slice(0, COMPONENTS_MAX)) {
       const digest = await readDigest(calls, work.name, name);
       if (digest === undefined) continue;
-      const { error, last } = digest;
+      const { errors, last } = digest;
       const command = `muster logs ${target} ${name}`;
-      const lines = error === undefined ? last : [error, "...", ...last];
+      const lines = [...errors.flatMap((error) => [error, "..."]), ...last];
       // An empty log that was lost proves nothing.
       if (lines.length === 0 && isLost) continue;
       cli.io.err(

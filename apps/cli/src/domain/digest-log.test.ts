@@ -16,14 +16,28 @@ it.each([
   ["of Rust", ["Compiling"], "thread 'main' panicked at src/main.rs:2:5:"],
   ["of a logger", ['{"level":"info","msg":"up"}'], '{"level":"error","msg":"the disk is full"}'],
 ])("keeps the line %s that names the cause above the stack's last frames", (_title, before, cause) => {
-  const { error, last } = digest([...before, cause, ...FRAMES]);
-  expect(error).toBe(cause);
+  const { errors, last } = digest([...before, cause, ...FRAMES]);
+  expect(errors).toEqual([cause]);
   expect(last).toEqual(FRAMES.slice(-10));
 });
 
-it("repeats no line that the last ones have, and keeps the last of several errors", () => {
-  expect(digest(["Error: one", "Error: two"])).toEqual({ error: undefined, last: ["Error: one", "Error: two"] });
-  expect(digest(["GET /healthz error=none", "Error: two", ...FRAMES]).error).toBe("Error: two");
+it.each([
+  ["    at throwError (/a.js:1:1)"],
+  ["    at new NodeError (node:internal/errors:405:5)"],
+  ["\tat x.MyException.<init>(MyException.java:3)"],
+  ["\t... 12 more of an exception"],
+  ['  File "/usr/lib/error.py", line 3, in error'],
+])("takes the frame %j for no error", (frame) => {
+  expect(digest(["RangeError: the disk is full", frame, ...FRAMES]).errors).toEqual(["RangeError: the disk is full"]);
+});
+
+it("repeats no line that the last ones have, and keeps the first and the last of several errors", () => {
+  expect(digest(["Error: one", "Error: two"])).toEqual({ errors: [], last: ["Error: one", "Error: two"] });
+  expect(digest(["Error: one", "Error: two", "Error: three", ...FRAMES]).errors).toEqual([
+    "Error: one",
+    "Error: three",
+  ]);
+  expect(digest(["GET /healthz error=none", "Error: two", ...FRAMES]).errors.at(-1)).toBe("Error: two");
 });
 
 it("leaves out empty lines", () => {

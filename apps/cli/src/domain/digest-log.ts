@@ -1,20 +1,24 @@
 /** What is shown of a long log. */
 export type LogDigest = {
-  /** The last line of an error that stands before `last`; undefined where none does. */
-  readonly error: string | undefined;
+  /** The first line of an error that stands before `last`, and the last one where that is another. */
+  readonly errors: readonly string[];
   readonly last: readonly string[];
 };
 
-export const EMPTY_DIGEST: LogDigest = { error: undefined, last: [] };
+export const EMPTY_DIGEST: LogDigest = { errors: [], last: [] };
 
 const LINES_MAX = 10;
 /** As runtimes and loggers write it: `TypeError: x`, `java.lang.Exception`, `panic:`, `"level":"error"`. In quotes it is a name in code, such as `on("error")`. */
 const ERROR = /(?<!['"`])\b(?:\w*error|\w*exception|fatal|panic|panicked)\b(?!['"`])|"level":\s*"(?:error|fatal)"/i;
 
+/** A frame of a stack may have the word in the name of a function: `at throwError (file.js:1:1)`, `File "error.py", line 3`, `... 4 more`. */
+const FRAME = /^\s*(?:at\s|File "|\.\.\. \d+ more)/;
+
 /** The digest with one more line of the log. Empty lines are left out. */
-export function digestLine({ error, last }: LogDigest, line: string): LogDigest {
-  if (line === "") return { error, last };
-  if (last.length < LINES_MAX) return { error, last: [...last, line] };
+export function digestLine({ errors, last }: LogDigest, line: string): LogDigest {
+  if (line === "") return { errors, last };
+  if (last.length < LINES_MAX) return { errors, last: [...last, line] };
   const [dropped = "", ...kept] = last;
-  return { error: ERROR.test(dropped) ? dropped : error, last: [...kept, line] };
+  const isError = ERROR.test(dropped) && !FRAME.test(dropped);
+  return { errors: isError ? [...errors.slice(0, 1), dropped] : errors, last: [...kept, line] };
 }

@@ -1,10 +1,10 @@
-import { DURATION_NS_MAX } from "@muster/leases";
+import { MAX_DURATION_NS } from "@muster/leases";
 import { expect, it } from "vitest";
 import { readLeaseDuration } from "./lease-duration.ts";
 
 it.each([
   ["2h", { ns: 7_200_000_000_000n }],
-  ["forever", { ns: DURATION_NS_MAX }],
+  ["forever", { ns: MAX_DURATION_NS }],
   ["0s", { trouble: "must be longer than nothing" }],
   ["200000d", { trouble: "is longer than 106751d, the most there is; `forever` has no end" }],
   ["99999999999999999999999d", { trouble: "is longer than 106751d, the most there is; `forever` has no end" }],

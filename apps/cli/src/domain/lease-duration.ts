@@ -1,7 +1,7 @@
-import { DURATION_NS_MAX, parseDurationNs } from "@muster/leases";
+import { MAX_DURATION_NS, parseDurationNs } from "@muster/leases";
 
 const SHAPE = /^(?:\d+(?:ms|us|ns|d|h|m|s))+$/;
-const DAYS_MAX = DURATION_NS_MAX / 86_400_000_000_000n;
+const DAYS_MAX = MAX_DURATION_NS / 86_400_000_000_000n;
 
 /** How long a lease is to last, or what is wrong with the text, as what follows its name. */
 export function readLeaseDuration(text: string): { readonly ns: bigint } | { readonly trouble: string } {

@@ -4,7 +4,7 @@ import {
   buildOrderBytes,
   buildRenewalBytes,
   buildResultBytes,
-  DURATION_NS_MAX,
+  MAX_DURATION_NS,
   endOf,
 } from "@muster/leases";
 import { digest, readSigner, verifySignature } from "@muster/leases/keys";
@@ -123,7 +123,7 @@ it.each<[what: string, alter: (compact: Lease) => Lease, wrong: string]>([
 
 it("keeps each nanosecond and byte of what is signed", () => {
   const text = fc.string({ unit: "grapheme" });
-  const ns = fc.bigInt({ min: 0n, max: DURATION_NS_MAX });
+  const ns = fc.bigInt({ min: 0n, max: MAX_DURATION_NS });
   fc.assert(
     fc.property(
       text,

@@ -1,4 +1,4 @@
-import { buildOrderBytes, DURATION_NS_MAX } from "@muster/leases";
+import { buildOrderBytes, MAX_DURATION_NS } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
@@ -54,8 +54,8 @@ it("renews from the present end on, with the next sequence, and never beyond wha
   expect(buildRenewal(lease, 5n)).toMatchObject({ expiresAtNs: lease.expiresAtNs + 5n, sequence: 1 });
   const { id, engine, user, signature } = order;
   const renewal = { id, engine, user, signature, expiresAtNs: lease.expiresAtNs, sequence: 8 };
-  expect(buildRenewal({ ...lease, renewal }, DURATION_NS_MAX)).toMatchObject({
-    expiresAtNs: order.createdNs + DURATION_NS_MAX,
+  expect(buildRenewal({ ...lease, renewal }, MAX_DURATION_NS)).toMatchObject({
+    expiresAtNs: order.createdNs + MAX_DURATION_NS,
     sequence: 9,
   });
 });
@@ -75,11 +75,11 @@ const inTable = (columns: number | undefined) => ({ style: style(columns), isOfO
 
 it("lists leases in a table, which fits into any terminal", () => {
   const waiting = aLease({ phase: "PROVISIONING", waitingBecause: "pool workers: 2 wanted, 1 available" });
-  const forever = { ...order, id: "1-1", durationNs: DURATION_NS_MAX };
+  const forever = { ...order, id: "1-1", durationNs: MAX_DURATION_NS };
   const all = [
     lease,
     waiting,
-    aLease({ order: forever, expiresAtNs: order.createdNs + DURATION_NS_MAX }),
+    aLease({ order: forever, expiresAtNs: order.createdNs + MAX_DURATION_NS }),
     aLease({ phase: "ENDED", ending: { cause: "REQUESTED", message: "", atNs: 1n } }),
     aLease({ phase: "ENDED", ending: { cause: "CRASHED", message: "4 exits", atNs: 1n } }),
   ];

@@ -1,6 +1,6 @@
 import {
   buildOrderBytes,
-  DURATION_NS_MAX,
+  MAX_DURATION_NS,
   formatDurationNs,
   type EndRequest,
   type Order,
@@ -122,7 +122,7 @@ function isDataOf({ order, orderHash }: SignedLease, data: string, digest: Diges
 /** What is to be signed so that a lease ends so much later than it would. */
 export function buildRenewal({ order, renewal, expiresAtNs }: SignedLease, forNs: bigint): Unsigned<Renewal> {
   const { id, engine, user, createdNs } = order;
-  const never = createdNs + DURATION_NS_MAX;
+  const never = createdNs + MAX_DURATION_NS;
   const wanted = expiresAtNs + forNs;
   return { id, engine, user, expiresAtNs: wanted < never ? wanted : never, sequence: (renewal?.sequence ?? 0) + 1 };
 }

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { DURATION_NS_MAX } from "@muster/leases";
+import { MAX_DURATION_NS } from "@muster/leases";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
@@ -55,7 +55,7 @@ spec: { engine: two, type: debug, duration: 1d12h, data: [1, { a: b }], referenc
       id: undefined,
       engine: "main",
       type: "debug",
-      durationNs: DURATION_NS_MAX,
+      durationNs: MAX_DURATION_NS,
       data: "null",
       reference: undefined,
     },

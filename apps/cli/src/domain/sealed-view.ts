@@ -2,14 +2,14 @@ import { isSealed, mapSecrets, type Order, type Result } from "@muster/leases";
 
 /** The data of an order as people see them: of what is sealed, for whom it is. */
 export function showOrderData({ type, data, engine }: Pick<Order, "type" | "data" | "engine">): string {
-  return mapSecrets({ of: "order", type, data }, (secret) =>
+  return mapSecrets({ kind: "order", type, data }, (secret) =>
     isSealed(secret) ? `(sealed for engine ${engine})` : secret,
   );
 }
 
 /** The same of a result, with how its user opens it. */
 export function showResultData({ user }: Pick<Order, "user">, { type, data }: Pick<Result, "type" | "data">): string {
-  return mapSecrets({ of: "result", type, data }, (secret, field) =>
+  return mapSecrets({ kind: "result", type, data }, (secret, field) =>
     isSealed(secret) ? `(sealed for user ${user}; \`muster lease get ID --secret ${field}\` opens it)` : secret,
   );
 }
@@ -17,7 +17,7 @@ export function showResultData({ user }: Pick<Order, "user">, { type, data }: Pi
 /** Names of what is sealed in the data of an order. */
 export function sealedFields({ type, data }: Pick<Order, "type" | "data">): string[] {
   const fields: string[] = [];
-  mapSecrets({ of: "order", type, data }, (secret, field) => {
+  mapSecrets({ kind: "order", type, data }, (secret, field) => {
     if (isSealed(secret)) fields.push(field);
     return secret;
   });

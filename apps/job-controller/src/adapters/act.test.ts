@@ -7,7 +7,7 @@ import type { JobRow } from "./read-job.ts";
 
 const METADATA = { namespace: "default", name: "train", uid: "u-1" };
 const STEP = {
-  do: "create-pods",
+  kind: "create-pods",
   pods: [{ type: "worker", index: 0, node: "a" }],
   attempt: 0,
   because: "missing",

@@ -29,13 +29,13 @@ export type Acting = {
   readonly job: JobRow;
   readonly seen: Observation;
   readonly signal: AbortSignal;
-  /** Asked before each step, and before each pod. */
+  /** Called before each step, and before each pod. */
   readonly isHeld: Fence;
 };
 
 /**
- * Carries out one step. Each may be done twice, and by two processes, without harm: names, uids and reservation ids decide. Rejects with FaultError when it could not be
- * done, and then the pass is made again.
+ * Carries out one step. A step may run twice, and in two processes, without harm: names, uids and reservation ids identify its effect. Rejects with
+ * FaultError when it failed; the pass is then retried.
  */
 export function act(deps: ActDeps, acting: Acting, step: JobStep): Promise<void> {
   return fenced(acting.isHeld, actNow)(deps, acting, step);
@@ -44,7 +44,7 @@ export function act(deps: ActDeps, acting: Acting, step: JobStep): Promise<void>
 async function actNow(deps: ActDeps, { runtime, job, seen, signal, isHeld }: Acting, step: JobStep): Promise<void> {
   const { controller } = runtime;
   const { uid, name } = job.metadata;
-  switch (step.do) {
+  switch (step.kind) {
     case "reserve":
       return deps.machines.reserve(step.unit, step.priority);
     case "release":
@@ -98,12 +98,12 @@ async function actNow(deps: ActDeps, { runtime, job, seen, signal, isHeld }: Act
 async function createPods(
   deps: ActDeps,
   { runtime, job, seen, signal, isHeld }: Acting,
-  { pods, attempt }: Extract<JobStep, { do: "create-pods" }>,
+  { pods, attempt }: Extract<JobStep, { kind: "create-pods" }>,
 ): Promise<void> {
   const { kind, controller } = runtime;
   const { metadata, spec, traceparent } = job;
   if ("problems" in spec) return;
-  // A view that does not know yet that the job was deleted sees the garbage collector take its pods, and would create each of them again.
+  // A stale view does not show that the job was deleted: it would recreate each pod that the garbage collector removes.
   await controller.recheckDeletionTimestamp(job)();
   const mark = podGroupKind(groupKindOf(seen.snapshot, deps.policy))?.mark(metadata.name);
   for (const type of new Set(pods.map((pod) => pod.type))) {
@@ -120,13 +120,13 @@ async function createPods(
 async function forcePod(
   { calls, warn }: Pick<ActDeps, "calls" | "warn">,
   job: JobRow,
-  { pod, uid }: Extract<JobStep, { do: "force-pod" }>,
+  { pod, uid }: Extract<JobStep, { kind: "force-pod" }>,
 ): Promise<void> {
   await removeByForce(calls, job.metadata.namespace, { name: pod, uid });
-  warn(job, "ForcedDeletePod", `pod ${pod} was removed by force: its machine is gone, or silent for too long`);
+  warn(job, "ForcedDeletePod", `pod ${pod} was removed by force: its machine is gone, or has been silent for too long`);
 }
 
-/** Removes this very pod without a word of its node. */
+/** Deletes exactly this pod, without waiting for its node. */
 export async function removeByForce(
   calls: Pick<KubeCalls, "delete">,
   namespace: string,
@@ -170,7 +170,7 @@ async function createCompanions(
   }
 }
 
-/** Creates an object that the job owns. One that is there already has to be the job's: it may be there from an earlier attempt. */
+/** Creates an object that the job owns. An object that exists must be the job's, from an earlier attempt. */
 async function createOwned(
   { calls, warn }: ActDeps,
   job: JobRow,
@@ -191,7 +191,7 @@ async function createOwned(
   }
 }
 
-/** A report in which something was refused fails the step: the pass is made again, with a pause. */
+/** Throws when a change was refused, so that the pass is retried with a pause. */
 function settle({ refused }: ChangeReport): void {
   const [first, ...others] = refused;
   if (first === undefined) return;

@@ -36,11 +36,11 @@ import { readEvents } from "./read-events.ts";
 import { readJob, versionOf, type JobResource, type JobRow } from "./read-job.ts";
 import { podFact } from "./read-pod.ts";
 import { podsLeft } from "./sweep.ts";
-import { untilRung } from "./until-rung.ts";
+import { waitForOwnerChange } from "./wait-for-owner-change.ts";
 import type { World } from "./world.ts";
 
 export type AnswerDeps = {
-  /** What an explanation asks of other services. */
+  /** The other services that an explanation calls. */
   readonly asking: Pick<ExplainCalls, "reservations" | "nodes">;
   readonly elsewhere: Pick<Elsewhere, "unserved" | "isRefused" | "isCut">;
   readonly logs: MemberLogs;
@@ -50,36 +50,36 @@ export type AnswerDeps = {
   readonly machines: Machines;
   readonly runtimes: () => readonly KindRuntime[];
   readonly kindsGone: () => readonly string[];
-  /** Kinds that the API server does not let us read. */
+  /** Kinds that the controller has no right to read. */
   readonly kindsRefused: () => readonly Kind[];
-  /** Kinds of which it is not known yet whether they are installed. */
+  /** Kinds that are not known to be installed or missing. */
   readonly kindsUnknown: () => readonly Kind[];
 };
 
 type View = {
   readonly job: JobRow;
-  /** Shows every member: built where it is sent, and nowhere else. */
+  /** Shows every member, so it is built only where it is sent. */
   readonly message: () => muster.job.v1.Job.$Properties;
 };
 
-/** Pods without a job of which one list tells. */
-const PODS_LEFT_MOST = 100;
+/** Pods without a job in one list. */
+const MAX_PODS_LEFT = 100;
 /** Jobs of other namespaces in one list. */
-const ELSEWHERE_MOST = 100;
-/** A job that was just made is looked for again after this. */
+const MAX_JOBS_ELSEWHERE = 100;
+/** A job that was just created is read again after this. */
 const UNKNOWN_WAIT_MS = 200;
-/** Between questions about a job of which the cache has a higher version than the API server. */
+/** Between reads of a job whose cached version is higher than the API server's. */
 const AHEAD_PAUSES = { firstMs: 50, mostMs: 2000 };
-/** Whoever asks is told that the API server does not answer, rather than left waiting. */
+/** A client gets an error from an API server that does not answer, instead of waiting longer. */
 const READ_TIMEOUT_MS = 5000;
 
-/** The requests of users. Every replica answers, whether or not it leads: about one job with what the API server has at that moment, about all of them from its caches. */
+/** The requests of users. Every replica answers, whether or not it leads: about one job from the API server, about lists of jobs from its caches. */
 export function answers(
   deps: AnswerDeps,
 ): Handlers<typeof JobService> & { readonly changed: (ownerId: string) => void } {
-  const bell = new EventEmitter();
-  bell.setMaxListeners(0);
-  const requests = requestDeps(deps, bell);
+  const ownerChanges = new EventEmitter();
+  ownerChanges.setMaxListeners(0);
+  const requests = requestDeps(deps, ownerChanges);
   const keyOf = (key = muster.job.v1.JobKey.create()): JobKey => {
     return { kind: key.kind, name: key.name, namespace: key.namespace };
   };
@@ -87,10 +87,10 @@ export function answers(
   const whole = ({ view }: Found<View>): { job: muster.job.v1.Job.$Properties } => ({
     job: { ...view.message(), manifestJson: JSON.stringify(view.job.resource) },
   });
-  // What is told of members is told from copies.
+  // Members are read from caches.
   const refuseEarly = (): void => refuseUnread(deps.world.unread());
   return {
-    changed: (ownerId) => bell.emit(ownerId),
+    changed: (ownerId) => ownerChanges.emit(ownerId),
     submitJob: async (request) => {
       const { found, warnings } = await submit(requests, request);
       return { ...whole(found), warnings };
@@ -129,17 +129,17 @@ export function answers(
     cancelJob: async ({ key }, { signal }) => reply(await cancel(requests, keyOf(key), signal)),
     listJobEvents: async ({ key }, { signal }) => {
       const found = await get(requests, keyOf(key), signal);
-      return { events: await readEvents(deps.calls, found.view.job, signal).catch(raise) };
+      return { events: await readEvents(deps.calls, found.view.job, signal).catch(throwFaultOf) };
     },
     getJobLogs: async (request, { signal }) => {
       refuseEarly();
       const found = await get(requests, keyOf(request.key), signal);
-      return readMemberLog(deps, bell, found.view.job, request, signal);
+      return readMemberLog(deps, ownerChanges, found.view.job, request, signal);
     },
   };
 }
 
-function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
+function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<View> {
   const { config, calls, world, machines, runtimes } = deps;
   const { namespace } = config.kube;
   const see = (job: JobRow): Found<View> => {
@@ -172,11 +172,11 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
         const rows = await Promise.all(kinds.map((each) => readLive(each, name, signal)));
         return rows.flatMap((row) => (row === undefined ? [] : [see(row)]));
       };
-      // One that is named may have been installed a moment ago.
+      // A kind that the client names may have been installed a moment ago.
       if (kind !== "") return readAll(KINDS.filter((each) => each.kind === kind));
       const likely = runtimes().filter(({ job }) => job(`${namespace}/${name}`) !== undefined);
       const found = await readAll(likely.map((runtime) => runtime.kind));
-      // Of kinds that are not known yet the API server knows, too.
+      // The API server may have jobs of kinds that are unknown here.
       if (found.length > 0) return found;
       const refused = new Set(deps.kindsRefused());
       const known = runtimes().map(({ kind: each }) => each);
@@ -196,7 +196,7 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
     encode: ({ view }) => muster.job.v1.Job.encode(view.message()).finish(),
     create: async (kind, manifest, requestId) => {
       const resource = signed(manifest, requestId, namespace);
-      const created = await createJob(calls, { kind, resource, place: placeOf(kind, namespace) });
+      const created = await createJob(calls, { kind, resource, place: resourceOf(kind, namespace) });
       if (created !== undefined) return see(readJob(created, kind, config.defaults));
       const there = await readLive(kind, manifest.metadata.name);
       if (there?.metadata.annotations?.[annotations.requestId] === requestId) return see(there);
@@ -209,12 +209,12 @@ function requestDeps(deps: AnswerDeps, bell: EventEmitter): RequestDeps<View> {
       const { name, resourceVersion } = job.metadata;
       const metadata = { resourceVersion, annotations: { [annotations.cancelled]: new Date().toISOString() } };
       const patch = { kind: "merge", body: { metadata } } as const;
-      const patched = await calls.patch<JobResource>(placeOf(job.kind, namespace), name, patch).catch(raise);
+      const patched = await calls.patch<JobResource>(resourceOf(job.kind, namespace), name, patch).catch(throwFaultOf);
       return see(readJob(patched, job.kind, config.defaults));
     },
     pause,
     managedBy: ({ view: { job } }) => job.spec.managedBy,
-    changed: ({ view: { job } }, wait, signal) => waitForChange(deps, bell, { job, ...wait, signal }),
+    changed: ({ view: { job } }, wait, signal) => waitForChange(deps, ownerChanges, { job, ...wait, signal }),
   };
 }
 
@@ -225,42 +225,43 @@ async function readAtServer(
   signal: AbortSignal | undefined,
 ): Promise<JobRow | undefined> {
   const options = { timeoutMs: READ_TIMEOUT_MS, ...(signal !== undefined && { signal }) };
-  const place = placeOf(kind, config.kube.namespace);
-  const resource = await unlessMissing(calls.get<JobResource>(place, name, options)).catch(raise);
+  const place = resourceOf(kind, config.kube.namespace);
+  const resource = await unlessMissing(calls.get<JobResource>(place, name, options)).catch(throwFaultOf);
   return resource && readJob(resource, kind, config.defaults);
 }
 
 async function waitForChange(
   { runtimes, config }: AnswerDeps,
-  bell: EventEmitter,
+  ownerChanges: EventEmitter,
   {
     job,
     ms,
-    vain,
+    emptyWakes: emptyWakes,
     signal,
-  }: { readonly job: JobRow; readonly ms: number; readonly vain: number; readonly signal: AbortSignal },
+  }: { readonly job: JobRow; readonly ms: number; readonly emptyWakes: number; readonly signal: AbortSignal },
 ): Promise<void> {
   const { name, uid } = job.metadata;
   const cached = runtimes()
     .find(({ kind }) => kind.kind === job.kind.kind)
     ?.job(`${config.kube.namespace}/${name}`);
   const isSame = cached?.metadata.uid === uid;
-  // The bell has rung for it while the answer was on its way; or the API server was restored, and has lower versions than the cache until that reads all anew.
+  // The change was published while the answer was on its way; or the API server was restored, and has lower versions than the cache until the cache lists
+  // again.
   if (isSame && versionOf(cached) > versionOf(job)) {
-    await pause(vain === 0 ? 0 : Math.min(ms, backoffMs(vain, AHEAD_PAUSES)), signal);
+    await pause(emptyWakes === 0 ? 0 : Math.min(ms, backoffMs(emptyWakes, AHEAD_PAUSES)), signal);
     return;
   }
-  // What the cache does not show is either not there yet or gone already, and then the bell has rung, too.
+  // A job that the cache lacks is either not there yet, or gone, and then its deletion was published, too.
   const waitMs = isSame ? ms : Math.min(ms, UNKNOWN_WAIT_MS);
-  await untilRung(bell, ownerIdOf(job.metadata), waitMs, signal);
+  await waitForOwnerChange(ownerChanges, ownerIdOf(job.metadata), waitMs, signal);
 }
 
-function placeOf({ group, version, plural }: Kind, namespace: string): KubeResource {
+function resourceOf({ group, version, plural }: Kind, namespace: string): KubeResource {
   return { apiVersion: `${group}/${version}`, plural, namespace };
 }
 
 function podsLeftOf({ machines, world, runtimes, config }: AnswerDeps): PodLeft[] {
-  const left = podsLeft({ machines, world, runtimes: runtimes() }).slice(0, PODS_LEFT_MOST);
+  const left = podsLeft({ machines, world, runtimes: runtimes() }).slice(0, MAX_PODS_LEFT);
   return left.map(({ ownerId, job: name, pod, node }) => {
     return { owner: `${OWNER_KIND}/${ownerId}`, name, pod: `${config.kube.namespace}/${pod}`, node };
   });
@@ -269,8 +270,10 @@ function podsLeftOf({ machines, world, runtimes, config }: AnswerDeps): PodLeft[
 function elsewhereMessage({ elsewhere, config }: AnswerDeps): Partial<muster.job.v1.ListJobsReply.$Properties> {
   const unserved = elsewhere.unserved();
   return {
-    jobsElsewhere: unserved.slice(0, ELSEWHERE_MOST).map(({ kind, namespace, name }) => ({ kind, namespace, name })),
-    moreElsewhere: elsewhere.isCut() || unserved.length > ELSEWHERE_MOST,
+    jobsElsewhere: unserved
+      .slice(0, MAX_JOBS_ELSEWHERE)
+      .map(({ kind, namespace, name }) => ({ kind, namespace, name })),
+    moreElsewhere: elsewhere.isCut() || unserved.length > MAX_JOBS_ELSEWHERE,
     elsewhereRefused: elsewhere.isRefused(),
     namespace: config.kube.namespace,
   };
@@ -289,7 +292,7 @@ function jobsOfKind({ kind }: Kind): string {
 async function tryCreate({ calls, config }: AnswerDeps, kind: Kind, manifest: Manifest): Promise<void> {
   const { namespace } = config.kube;
   const resource = signed(manifest, "", namespace);
-  const place = placeOf(kind, namespace);
+  const place = resourceOf(kind, namespace);
   if ((await createJob(calls, { kind, resource, place, dryRun: true })) !== undefined) return;
   throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name });
 }
@@ -298,30 +301,30 @@ type Creation = {
   readonly kind: Kind;
   readonly resource: JobResource;
   readonly place: KubeResource;
-  /** Only asks whether it would be taken. */
+  /** Validates without storing. */
   readonly dryRun?: boolean;
 };
 
-/** Undefined when there is one of that name. */
+/** Undefined when an object of that name exists. */
 async function createJob(
   calls: KubeCalls,
   { kind, resource, place, dryRun = false }: Creation,
 ): Promise<JobResource | undefined> {
-  // The definition that is installed decides which fields exist; kubectl validates the same way by default.
+  // The installed definition decides which fields exist; kubectl validates the same way by default.
   const query = { fieldValidation: "Strict", ...(dryRun && { dryRun: "All" }) };
   try {
     return await calls.create<JobResource>(place, resource, { query });
   } catch (error) {
     const fault = kubeFault(error);
     if (fault?.code === "already_exists") return undefined;
-    // Where something is made only its kind can be missing, or the namespace.
-    if (fault?.code !== "not_found" || fault.kind === "namespaces") return raise(error);
+    // A creation finds nothing missing but the kind, or the namespace.
+    if (fault?.code !== "not_found" || fault.kind === "namespaces") return throwFaultOf(error);
     const reason = `${kind.kind} is not installed in this cluster: it needs the CustomResourceDefinition ${kind.plural}.${kind.group}, such as deploy/crds/${kind.group}_${kind.plural}.yaml of Muster's repository`;
     return throwFault({ code: "invalid_request", field: "kind", reason }, { cause: error });
   }
 }
 
-/** Who made it is written on it, and under which trace. */
+/** Adds the id of the request and the trace. */
 function signed({ apiVersion, kind, metadata, spec }: Manifest, requestId: string, namespace: string): JobResource {
   const traceparent = traceparentOf();
   const written = metadata["annotations"];
@@ -330,7 +333,7 @@ function signed({ apiVersion, kind, metadata, spec }: Manifest, requestId: strin
     [annotations.requestId]: requestId,
     ...(traceparent !== "" && { [annotations.traceparent]: traceparent }),
   };
-  // The API server gives it a uid.
+  // The API server sets the uid.
   return {
     apiVersion,
     kind,
@@ -341,7 +344,7 @@ function signed({ apiVersion, kind, metadata, spec }: Manifest, requestId: strin
 
 async function readMemberLog(
   { logs, world, runtimes, config }: AnswerDeps,
-  bell: EventEmitter,
+  ownerChanges: EventEmitter,
   job: JobRow,
   request: muster.job.v1.GetJobLogsRequest,
   signal: AbortSignal,
@@ -353,15 +356,15 @@ async function readMemberLog(
     { job, component, container, pods: () => world.pods.byIndex("owner", ownerId) },
     {
       isFinished: () => isFinished((runtime?.job(`${config.kube.namespace}/${job.metadata.name}`) ?? job).status),
-      changed: (ms, stop) => untilRung(bell, ownerId, ms, stop),
+      changed: (ms, stop) => waitForOwnerChange(ownerChanges, ownerId, ms, stop),
     },
   );
   const { bytes, nextOffset, complete, run, pod } = await readLog(deps, request, signal);
   return { chunk: bytes, nextOffset, complete, truncated: false, run, pod };
 }
 
-/** The fault behind an error of the API server; whatever is none is a defect, and goes on. */
-function raise(error: unknown): never {
+/** Throws the fault behind an error of the API server; any other error is a defect, and is rethrown. */
+function throwFaultOf(error: unknown): never {
   const fault = kubeFault(error);
   if (fault === undefined) throw error;
   throw new FaultError(fault, { cause: error });

@@ -6,7 +6,7 @@ import { NOW_MS, POLICY, snapshot } from "../../test/samples.ts";
 import { conditionOf } from "../domain/job-status.ts";
 import { MPIJOB_KIND } from "../domain/kind-mpijob.ts";
 import { planJob } from "../domain/plan-job.ts";
-import { lookForCompanions } from "./companions.ts";
+import { findMissingCompanions } from "./companions.ts";
 import { readJob, type JobResource } from "./read-job.ts";
 
 const template = { spec: { containers: [{ name: "mpi", image: "image" }] } };
@@ -28,7 +28,7 @@ async function look(job: JobResource, error: Error) {
     asked.push(plural);
     return Promise.reject(error);
   };
-  return { seen: await lookForCompanions({ get }, row, named), asked };
+  return { seen: await findMissingCompanions({ get }, row, named), asked };
 }
 
 const forbidden = new FaultError({ code: "invalid_request", field: "configmaps", reason: "is forbidden" });
@@ -50,12 +50,12 @@ it("says which file gives the right that is missing, in the job's status, and ma
     reason: "RightsMissing",
     message: expect.stringContaining("rights.mpijobs=true") as unknown,
   });
-  expect(steps.map((step) => step.do)).not.toContain("create-pods");
+  expect(steps.map((step) => step.kind)).not.toContain("create-pods");
   const after = planJob(snapshot({ status }), POLICY);
   expect(conditionOf(after.status, "MachinesReserved")?.reason).toBe("MachinesGranted");
 });
 
-it("goes on with any other error: the next look may have an answer", async () => {
+it("continues with any other error: the next pass may succeed", async () => {
   const silent = new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 1 });
   await expect(look(resource, silent)).rejects.toThrow(silent);
 });

@@ -7,17 +7,17 @@ import type { JobRow } from "./read-job.ts";
 export type CompanionsSeen = Pick<Snapshot, "companionsMissing" | "companionsRefused">;
 
 export const NOTHING_MISSING: CompanionsSeen = { companionsMissing: [], companionsRefused: undefined };
-/** The rights that only some kinds need are given apart. */
+/** The rights that only some kinds need are granted separately. */
 const REMEDY = "set rights.mpijobs=true in the values of the chart, or apply deploy/kubernetes/mpijobs.yaml";
 
-/** Only pods need companions: a job of which none will be made is not asked about. */
+/** Only pods need companions, so a job that creates none is not checked. */
 function mayMakePods({ spec, status, metadata, cancelled }: JobRow): boolean {
   if ("problems" in spec || spec.managedBy !== undefined || spec.suspend) return false;
   return !isFinished(status) && !cancelled && metadata.deletionTimestamp === undefined;
 }
 
-/** Those of the job's companions that are not there. A refusal is told, not thrown: the job's status has to say what it waits for. */
-export async function lookForCompanions(
+/** The companions that the job lacks. A refusal is returned, not thrown: the status of the job states what it waits for. */
+export async function findMissingCompanions(
   calls: Pick<KubeCalls, "get">,
   job: JobRow,
   companions: ReadonlyMap<string, CompanionObject>,
@@ -30,7 +30,7 @@ export async function lookForCompanions(
       await calls.get({ apiVersion, plural, namespace }, metadata.name);
     } catch (error) {
       const code = kubeFault(error)?.code;
-      // The one thing that can be wrong with a question for a name: nobody may ask it.
+      // A read by name is invalid only without the right to it.
       if (code === "invalid_request") {
         const companionsRefused = `the controller has no right to ${plural}, which its pods need: ${REMEDY}`;
         return { companionsMissing: [], companionsRefused };

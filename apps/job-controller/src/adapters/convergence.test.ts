@@ -19,20 +19,23 @@ function podOf(type: string, index: number) {
 }
 
 type Step =
-  | { readonly do: "pass" | "end-grace" }
-  | { readonly do: "hear"; readonly changes: number }
-  | { readonly do: "scale"; readonly replicas: number }
-  | { readonly do: "remove" | "relabel" | "move"; readonly pod: string };
+  | { readonly kind: "pass" | "end-grace" }
+  | { readonly kind: "hear"; readonly changes: number }
+  | { readonly kind: "scale"; readonly replicas: number }
+  | { readonly kind: "remove" | "relabel" | "move"; readonly pod: string };
 
 const podName = fc.tuple(fc.constantFrom(...TYPES), fc.nat(4)).map(([type, index]) => `mnist-${type}-${index}`);
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("pass" as const) }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("hear" as const), changes: fc.integer({ min: 1, max: 6 }) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("end-grace" as const) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("scale" as const), replicas: fc.nat(5) }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant("pass" as const) }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant("hear" as const), changes: fc.integer({ min: 1, max: 6 }) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("end-grace" as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("scale" as const), replicas: fc.nat(5) }) },
   {
     weight: 2,
-    arbitrary: fc.record({ do: fc.constantFrom("remove" as const, "relabel" as const, "move" as const), pod: podName }),
+    arbitrary: fc.record({
+      kind: fc.constantFrom("remove" as const, "relabel" as const, "move" as const),
+      pod: podName,
+    }),
   },
 );
 
@@ -80,7 +83,7 @@ function world(lucks: readonly Luck[], coins: readonly number[]) {
 }
 
 async function take({ state, cluster, controller }: ReturnType<typeof world>, each: Step): Promise<void> {
-  switch (each.do) {
+  switch (each.kind) {
     case "pass":
       return pass(controller, state.replicas);
     case "hear":
@@ -96,7 +99,7 @@ async function take({ state, cluster, controller }: ReturnType<typeof world>, ea
       cluster.remove(each.pod);
       return;
     case "relabel":
-      cluster.label(each.pod, { ...replicaLabels("nobody", "worker", 0) });
+      cluster.label(each.pod, { ...replicaLabels("missing", "worker", 0) });
       return;
     case "move":
       cluster.label(each.pod, { ...replicaLabels("mnist", "ps", 1) });
@@ -125,7 +128,7 @@ it("whatever happens, and however late it is heard of, a quiet cluster comes to 
       state.calm = true;
       for (let round = 0; round < 6; round += 1) {
         cluster.endGrace();
-        // A pod that is another one by its labels keeps its name from being used, until whoever labelled it is done with it.
+        // A pod that is another one by its labels keeps its name from being used until it is deleted or relabelled.
         for (const pod of cluster.stored()) if (replicaOf(pod) !== nameOf(pod)) cluster.remove(nameOf(pod));
         cluster.endGrace();
         cluster.hear(Infinity);

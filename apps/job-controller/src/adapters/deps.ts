@@ -19,46 +19,46 @@ import { makeMachines, OWNER_KIND, type Machines, type MachinesDeps } from "./ma
 import { openMemberLogs } from "./member-log.ts";
 import { makePasses, type MakeReconcile } from "./passes.ts";
 import { openPodGroups } from "./pod-groups.ts";
-import { sweep, tellOnce } from "./sweep.ts";
+import { sweep, reportOnce } from "./sweep.ts";
 import { openWorld, type World } from "./world.ts";
 
-/** Everything that the service's parts may touch. */
+/** Everything that the parts of the service may use. */
 export type Deps = AsyncDisposable & {
   readonly calls: KubeCalls;
   readonly world: World;
   readonly machines: Machines;
   /** Answers users. */
   readonly answers: ReturnType<typeof answers>;
-  /** Kinds that the API server has, so far. */
+  /** Kinds that the API server serves. */
   readonly runtimes: () => readonly KindRuntime[];
-  /** Kinds that it had, and has not any more. */
+  /** Kinds that it served before. */
   readonly kindsGone: () => readonly string[];
-  /** Kinds that it does not let us read. */
+  /** Kinds that the controller has no right to read. */
   readonly kindsRefused: () => readonly Kind[];
-  /** Kinds about which it has not answered yet. */
+  /** Kinds that are not known to be installed or missing. */
   readonly kindsUnknown: () => readonly Kind[];
-  /** Begins to follow kinds that were installed since, and ends following those that were uninstalled; returns those that are not there. */
+  /** Follows kinds that have been installed, and stops following those that have been uninstalled; returns the kinds that are missing. */
   readonly discover: () => Promise<readonly Kind[]>;
   readonly reconcileOf: MakeReconcile;
-  /** Looks for jobs in other namespaces; `mayReport`: this replica leads. */
-  readonly lookElsewhere: Elsewhere["look"];
-  /** Gives back what the ledger has for jobs that are gone. */
+  /** Scans other namespaces for jobs; `mayReport`: this replica leads. */
+  readonly scanElsewhere: Elsewhere["scan"];
+  /** Releases what the ledger has for jobs that are gone. */
   readonly sweep: () => Promise<void>;
-  /** What is not as fresh as it should be; undefined when all is well. */
+  /** The cache that is too old; undefined when all are fresh. */
   readonly staleness: () => string | undefined;
 };
 
 const STALE_MS = 180_000;
 const COMPONENT = "muster-job-controller";
 
-/** Opens what the service lives on; the one place that knows what stands behind each verb. */
+/** Opens the service's dependencies; the only place that knows what implements each verb. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
   const { config, logger } = context;
   const kube = loadServiceKube(context, config.kube.kubeconfig);
   const installation = await installationOf(bus.connection);
   await using undo = new AsyncDisposableStack();
-  const { inFlightMost, timeoutMs, namespace } = config.kube;
-  const calls = undo.use(kubeCalls(kube, { timeoutMs, mostInFlight: inFlightMost }));
+  const { maxInFlight: maxInFlight, timeoutMs, namespace } = config.kube;
+  const calls = undo.use(kubeCalls(kube, { timeoutMs, maxInFlight: maxInFlight }));
   const world = undo.use(openWorld(kube, context));
   const runtimes = new Map<string, KindRuntime>();
   const gone = new Set<string>();
@@ -103,7 +103,9 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     gone,
     jobChanged: answering.changed,
   });
-  const tellLeft = tellOnce((left) => logger.warn(left, "a pod has outlived its job and keeps machines: delete it"));
+  const reportPodsLeft = reportOnce((left) =>
+    logger.warn(left, "a pod has outlived its job and keeps machines: delete it"),
+  );
   let areKindsKnown = false;
   const opened = undo.move();
   return {
@@ -113,25 +115,25 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     answers: answering,
     ...known,
     discover: async () => {
-      // Before any job is looked at: its pods are marked when they are made, or never.
+      // Before the first pass: the marks of pods are set when they are created, or never.
       await groups.discover();
       const missing = await kinds.discover();
       areKindsKnown = true;
       return missing;
     },
-    lookElsewhere: elsewhere.look,
+    scanElsewhere: elsewhere.scan,
     reconcileOf: makePasses(context, { calls, world, groups, machines, nodes, installation, recordEvent }),
-    // Before that, jobs of a kind that nobody has asked for yet would count as gone.
+    // Before the first discovery, jobs of a kind that was not checked yet would count as gone.
     sweep: async () => {
       if (!areKindsKnown) return;
-      tellLeft(await sweep({ calls, namespace, machines, nodes, world, runtimes: [...runtimes.values()] }));
+      reportPodsLeft(await sweep({ calls, namespace, machines, nodes, world, runtimes: [...runtimes.values()] }));
     },
     staleness: () => describeAge(world, known),
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
   };
 }
 
-/** Of a kind that nobody lets us read nothing new is known for ever, and that is no reason for the others to wait. */
+/** A kind that the controller may not read never becomes fresh, and must not block the others. */
 function describeAge(
   world: Pick<World, "ageMs">,
   { runtimes, kindsRefused }: Pick<Deps, "runtimes" | "kindsRefused">,
@@ -139,10 +141,10 @@ function describeAge(
   const refused = new Set(kindsRefused());
   const read = runtimes().filter(({ kind }) => !refused.has(kind));
   const ageMs = Math.max(world.ageMs(), ...read.map(({ jobs }) => jobs.ageMs()));
-  return ageMs > STALE_MS ? `the API server last said anything ${Math.round(ageMs)} ms ago` : undefined;
+  return ageMs > STALE_MS ? `the API server last answered ${Math.round(ageMs)} ms ago` : undefined;
 }
 
-/** What jobs have at the ledger, and what it says wakes them. */
+/** The reservations of jobs; changes wake the jobs that they belong to. */
 async function openLedger(undo: AsyncDisposableStack, bus: NatsBus, runtimes: Runtimes): Promise<Machines> {
   const calls = client(bus, ReservationService);
   const elapsedMs = (): number => performance.now();
@@ -151,7 +153,7 @@ async function openLedger(undo: AsyncDisposableStack, bus: NatsBus, runtimes: Ru
   return makeMachines({ ledger, calls, now: Date.now, elapsedMs, ...wakers(runtimes) });
 }
 
-/** Events of jobs, which end with the stack. */
+/** Events of jobs; disposed of with the stack. */
 function openEvents(
   undo: AsyncDisposableStack,
   { config, logger, instance }: ServiceContext<Config>,
@@ -189,14 +191,14 @@ function openEvents(
 
 type Runtimes = Map<string, KindRuntime>;
 
-/** Wakes the jobs of this name: what they have one of has the name of its job. */
+/** Wakes the jobs of this name: budgets and groups have the name of their job. */
 function namedAs(runtimes: Runtimes): (key: string) => void {
   return (key) => {
     for (const runtime of runtimes.values()) if (runtime.job(key) !== undefined) runtime.wake(key);
   };
 }
 
-/** What the ledger says wakes the jobs that it is about. */
+/** Changes of the ledger wake their jobs. */
 function wakers(runtimes: Runtimes): Pick<MachinesDeps, "changed" | "listed"> {
   return {
     changed: (ownerId) => {

@@ -36,8 +36,8 @@ async function look(kinds: readonly string[], listed: (resource: KubeResource) =
     report: () => undefined,
     now: () => 0,
   });
-  await elsewhere.look(false);
-  await elsewhere.look(false);
+  await elsewhere.scan(false);
+  await elsewhere.scan(false);
   const unserved = elsewhere.unserved().map(({ name }) => name);
   return { unserved, isRefused: elsewhere.isRefused(), isCut: elsewhere.isCut() };
 }

@@ -5,15 +5,15 @@ import { isRightMissing } from "../members/find-resource.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { JobResource } from "./read-job.ts";
 
-/** Jobs in namespaces that nothing serves: kubectl creates them, and they would wait without a word. */
+/** Jobs in namespaces that no controller serves: kubectl creates them, and they would wait without an explanation. */
 export type Elsewhere = {
-  /** Lists the jobs of all other namespaces; where this replica may report, each unserved one gets an event. Rejects with the error of the API server. */
-  look(mayReport: boolean): Promise<void>;
-  /** As the last look found them. */
+  /** Lists the jobs of all other namespaces; if this replica may report, each unserved one gets an event. Rejects with the error of the API server. */
+  scan(mayReport: boolean): Promise<void>;
+  /** As the last scan found them. */
   unserved(): readonly JobElsewhere[];
-  /** There is no right to list jobs of some kind in other namespaces. */
+  /** The right to list jobs of some kind in other namespaces is missing. */
   isRefused(): boolean;
-  /** There are more jobs than a look reads, so that some unserved ones may be missing. */
+  /** There are more jobs than a scan reads, so some unserved ones may be missing. */
   isCut(): boolean;
 };
 
@@ -25,41 +25,45 @@ export type ElsewhereDeps = {
   readonly now: () => number;
 };
 
-/** Jobs of each kind that a look reads, those of other controllers among them. */
-const READ_MAX = 20_000;
-/** Jobs of each kind without a controller that a look keeps. */
-const UNTENDED_MAX = 1000;
+/** Jobs of each kind that a scan reads, including those of other controllers. */
+const MAX_JOBS_READ = 20_000;
+/** Jobs of each kind without a controller that a scan keeps. */
+const MAX_UNCONTROLLED = 1000;
 const PAGE = 500;
 
 export function openElsewhere(deps: ElsewhereDeps): Elsewhere {
   let memory: ElsewhereMemory = new Map();
   let unserved: readonly JobElsewhere[] = [];
-  let looked = { isRefused: false, isCut: false };
+  let lastScan = { isRefused: false, isCut: false };
   return {
-    look: async (mayReport) => {
+    scan: async (mayReport) => {
       const kinds = [];
-      for (const runtime of deps.runtimes()) kinds.push(await listUntended(deps, runtime));
-      const untended = kinds.flatMap(({ jobs }) => jobs);
-      const plan = planElsewhere(untended, memory, { nowMs: deps.now(), mayReport });
+      for (const runtime of deps.runtimes()) kinds.push(await listUncontrolled(deps, runtime));
+      const uncontrolled = kinds.flatMap(({ jobs }) => jobs);
+      const plan = planElsewhere(uncontrolled, memory, { nowMs: deps.now(), mayReport });
       ({ memory, unserved } = plan);
-      looked = {
+      lastScan = {
         isRefused: kinds.some(({ isRefused }) => isRefused),
         isCut: kinds.some(({ isCut }) => isCut),
       };
       plan.report.forEach(deps.report);
     },
     unserved: () => unserved,
-    isRefused: () => looked.isRefused,
-    isCut: () => looked.isCut,
+    isRefused: () => lastScan.isRefused,
+    isCut: () => lastScan.isCut,
   };
 }
 
-type Untended = { readonly jobs: readonly JobElsewhere[]; readonly isRefused: boolean; readonly isCut: boolean };
+type UncontrolledJobs = {
+  readonly jobs: readonly JobElsewhere[];
+  readonly isRefused: boolean;
+  readonly isCut: boolean;
+};
 
-async function listUntended(
+async function listUncontrolled(
   { calls, namespace }: ElsewhereDeps,
   { kind, resource: { apiVersion, plural } }: Pick<KindRuntime, "kind" | "resource">,
-): Promise<Untended> {
+): Promise<UncontrolledJobs> {
   const query = { fieldSelector: `metadata.namespace!=${namespace}` };
   const jobs: JobElsewhere[] = [];
   let read = 0;
@@ -67,10 +71,10 @@ async function listUntended(
     for await (const page of listPages<JobResource>(calls, { apiVersion, plural }, { query }, PAGE)) {
       for (const { metadata, spec, status } of page) {
         const { namespace: of, name, uid } = metadata;
-        if (!isTended(spec, status)) jobs.push({ apiVersion, kind: kind.kind, namespace: of, name, uid });
+        if (!hasController(spec, status)) jobs.push({ apiVersion, kind: kind.kind, namespace: of, name, uid });
       }
       read += page.length;
-      if (read >= READ_MAX || jobs.length >= UNTENDED_MAX) return { jobs, isRefused: false, isCut: true };
+      if (read >= MAX_JOBS_READ || jobs.length >= MAX_UNCONTROLLED) return { jobs, isRefused: false, isCut: true };
     }
   } catch (error) {
     if (!isRightMissing(error)) throw error;
@@ -79,8 +83,8 @@ async function listUntended(
   return { jobs, isRefused: false, isCut: false };
 }
 
-/** Some controller has written a condition, or the job names another manager. */
-function isTended(spec: unknown, status: unknown): boolean {
+/** Whether a controller has written a condition, or the job names another manager. */
+function hasController(spec: unknown, status: unknown): boolean {
   const managedBy = fieldOf(spec, "managedBy") ?? fieldOf(fieldOf(spec, "runPolicy"), "managedBy");
   const conditions = fieldOf(status, "conditions");
   const isManaged = typeof managedBy === "string" && managedBy !== "" && managedBy !== OUR_NAME;

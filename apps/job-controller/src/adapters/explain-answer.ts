@@ -12,10 +12,10 @@ import type { JobRow } from "./read-job.ts";
 
 type Explanation = muster.explain.v1.Explanation.$Properties;
 
-/** The job in its row and in the form of replies. */
+/** The row of the job, and its message in replies. */
 type Shown = { readonly job: JobRow; readonly message: () => muster.job.v1.Job.$Properties };
 
-/** Why the job is in its phase, as of now. A job that is gone while pods of it keep machines has an explanation, too. */
+/** Why the job is in its phase now. A deleted job whose pods keep machines has an explanation, too. */
 export async function explainAnswer(
   calls: ExplainCalls,
   key: JobKey,

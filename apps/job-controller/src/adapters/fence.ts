@@ -1,7 +1,7 @@
-/** Whether this process still leads, asked at this moment: false in one that was frozen for longer than the lock lives. */
+/** Whether this process leads at this moment; false in a process that was frozen for longer than the TTL of the lock. */
 export type Fence = () => boolean;
 
-/** The same work, begun only while this process leads; otherwise it rejects as if its pass had been stopped. */
+/** The same work, started only while this process leads; otherwise it rejects as if its pass had been aborted. */
 export function fenced<Input extends readonly unknown[], Output>(
   isHeld: Fence,
   work: (...input: Input) => Promise<Output>,

@@ -23,7 +23,7 @@ function following(statuses: Readonly<Record<string, number>>) {
 
 const names = (kinds: readonly { readonly kind: string }[]): string[] => kinds.map(({ kind }) => kind);
 
-it("goes on with the other kinds when it may not read one, and says once which", async () => {
+it("continues with the other kinds when it may not read one, and warns once", async () => {
   const statuses: Record<string, number> = { jaxjobs: 403 };
   const { kinds, warnings } = following(statuses);
   const others = names(KINDS).filter((kind) => kind !== "JAXJob");

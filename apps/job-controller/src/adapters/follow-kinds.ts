@@ -17,23 +17,23 @@ export type FollowDeps = {
   readonly calls: KubeCalls;
   readonly world: World;
   readonly recordEvent: RecordEvent;
-  /** By kind; changed here alone. */
+  /** By kind; only this module changes it. */
   readonly runtimes: Map<string, KindRuntime>;
-  /** Kinds that were followed, and are not installed any more; changed here alone. */
+  /** Kinds that were followed, and are not installed any more; only this module changes it. */
   readonly gone: Set<string>;
   readonly jobChanged: (ownerId: string) => void;
 };
 
-/** An API server that is about to learn of definitions says of each of them, once, that there is none. */
+/** An API server that is about to load definitions answers once for each of them that it is missing. */
 const ABSENCES = 2;
 
-/** Follows the kinds of job that the API server has, as they come and go. */
+/** Follows the kinds of job that the API server serves, as they are installed and uninstalled. */
 export function followKinds(deps: FollowDeps): {
-  /** Returns the kinds that are not followed. Rejects when one of them could not be asked about, after all others were seen to. */
+  /** Returns the kinds that are not followed. Rejects when the check of one failed, after all others were handled. */
   discover(): Promise<readonly Kind[]>;
-  /** Kinds that the API server has never answered about. */
+  /** Kinds about which the API server has never answered. */
   unknown(): readonly Kind[];
-  /** Kinds that it did not let us read when it was asked last. */
+  /** Kinds that the controller had no right to read at the last check. */
   refused(): readonly Kind[];
 } {
   const { runtimes, gone, calls, context } = deps;
@@ -76,7 +76,7 @@ export function followKinds(deps: FollowDeps): {
         ending.delete(kind.kind);
         await end();
       }
-      // One kind that cannot be asked about keeps no other from being run; but until it can, nobody knows which jobs there are.
+      // A failed check of one kind does not stop the others; but until it succeeds, the list of jobs is incomplete.
       const failed = asked.find((answer) => answer.status === "rejected");
       if (failed !== undefined) throw failed.reason;
       return KINDS.filter((kind) => !runtimes.has(kind.kind) && !refused.has(kind));
@@ -84,7 +84,7 @@ export function followKinds(deps: FollowDeps): {
   };
 }
 
-/** Returns the way to end it. */
+/** Returns the function that ends it. */
 function start(
   { context: { config, logger }, kube, calls, world, recordEvent, runtimes, jobChanged }: FollowDeps,
   expectations: Expectations,

@@ -9,11 +9,11 @@ function job(uid: string): JobRow {
 }
 
 function opened() {
-  const told: string[] = [];
+  const reports: string[] = [];
   const gathering = gatherEvents(({ metadata }, type, reason, message) => {
-    told.push(`${metadata.uid} ${type} ${reason} ${message}`);
+    reports.push(`${metadata.uid} ${type} ${reason} ${message}`);
   });
-  return { told, gathering };
+  return { reports, gathering };
 }
 
 beforeEach(() => {
@@ -24,47 +24,47 @@ afterEach(() => {
 });
 
 it("makes one event of what happens to one job within a moment, for each reason", () => {
-  const { told, gathering } = opened();
+  const { reports, gathering } = opened();
   for (const name of ["a", "b"]) gathering.record(job("1"), "Normal", "Created", `Created pod: ${name}`);
   gathering.record(job("1"), "Normal", "Deleted", "Deleted pod: c");
   gathering.record(job("2"), "Normal", "Created", "Created pod: d");
-  expect(told).toEqual([]);
+  expect(reports).toEqual([]);
   vi.advanceTimersByTime(1000);
-  expect(told).toEqual([
+  expect(reports).toEqual([
     "1 Normal Created Created pod: a, b",
     "1 Normal Deleted Deleted pod: c",
     "2 Normal Created Created pod: d",
   ]);
 });
 
-it("begins anew after each telling", () => {
-  const { told, gathering } = opened();
+it("starts over after each event", () => {
+  const { reports, gathering } = opened();
   gathering.record(job("1"), "Normal", "Created", "Created pod: a");
   vi.advanceTimersByTime(1000);
   gathering.record(job("1"), "Normal", "Created", "Created pod: b");
   vi.advanceTimersByTime(1000);
-  expect(told).toHaveLength(2);
+  expect(reports).toHaveLength(2);
 });
 
-it("tells a warning at once", () => {
-  const { told, gathering } = opened();
+it("reports a warning immediately", () => {
+  const { reports, gathering } = opened();
   gathering.record(job("1"), "Warning", "FailedCreatePod", "no room");
-  expect(told).toEqual(["1 Warning FailedCreatePod no room"]);
+  expect(reports).toEqual(["1 Warning FailedCreatePod no room"]);
 });
 
 it("names twenty and counts the others", () => {
-  const { told, gathering } = opened();
+  const { reports, gathering } = opened();
   for (let index = 0; index < 23; index += 1) gathering.record(job("1"), "Normal", "Created", `Created pod: p${index}`);
   gathering[Symbol.dispose]();
-  expect(told[0]).toMatch(/: p0, .*, p19 and 3 more$/);
+  expect(reports[0]).toMatch(/: p0, .*, p19 and 3 more$/);
 });
 
-it("tells what still waits at its end, and leaves no timer behind", () => {
-  const { told, gathering } = opened();
+it("reports what still waits at its end, and leaves no timer behind", () => {
+  const { reports, gathering } = opened();
   gathering.record(job("1"), "Normal", "Created", "Created pod: a");
   gathering[Symbol.dispose]();
-  expect(told).toHaveLength(1);
+  expect(reports).toHaveLength(1);
   gathering.record(job("1"), "Normal", "Created", "Created pod: b");
-  expect(told).toHaveLength(2);
+  expect(reports).toHaveLength(2);
   expect(vi.getTimerCount()).toBe(0);
 });

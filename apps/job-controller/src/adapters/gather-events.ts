@@ -5,7 +5,7 @@ export type RecordEvent = (job: JobRow, type: "Normal" | "Warning", reason: stri
 
 /** Events that differ only in the name at their end become one, after this time. */
 const GATHER_MS = 1000;
-const NAMES_MOST = 20;
+const MAX_NAMES = 20;
 
 type Gathered = {
   readonly job: JobRow;
@@ -15,8 +15,8 @@ type Gathered = {
 };
 
 /**
- * Gathers what happens to one job within a moment: fifty pods that are created are one event and not fifty. Only good news is gathered; warnings go on at once. Disposing
- * tells what still waits.
+ * Combines the events of one job within a moment: fifty created pods are one event. Warnings are recorded immediately. Disposing records
+ * the events that wait.
  */
 export function gatherEvents(record: RecordEvent): { readonly record: RecordEvent } & Disposable {
   const waiting = new Map<string, Gathered>();
@@ -56,6 +56,6 @@ function join(messages: readonly string[]): string {
   if (others.length === 0 || colon < 0 || !others.every((message) => message.startsWith(head)))
     return messages.join("; ");
   const names = messages.map((message) => message.slice(head.length));
-  const left = names.length - NAMES_MOST;
-  return `${head}${names.slice(0, NAMES_MOST).join(", ")}${left > 0 ? ` and ${left} more` : ""}`;
+  const left = names.length - MAX_NAMES;
+  return `${head}${names.slice(0, MAX_NAMES).join(", ")}${left > 0 ? ` and ${left} more` : ""}`;
 }

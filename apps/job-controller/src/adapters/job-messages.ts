@@ -10,7 +10,7 @@ import type { JobRow } from "./read-job.ts";
 
 type JobMessage = muster.job.v1.Job.$Properties;
 
-/** What is known of a job beside its resource. */
+/** The state of a job beside its resource. */
 export type JobSurroundings = {
   readonly pods: readonly PodFact[];
   readonly units: readonly UnitSeen[];
@@ -18,7 +18,7 @@ export type JobSurroundings = {
   readonly nowMs: number;
 };
 
-/** A job as replies have it. */
+/** A job in the form of replies. */
 export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessage {
   const { pods, units } = surroundings;
   const { metadata, kind, spec, status, shape } = job;
@@ -52,7 +52,7 @@ export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessa
   };
 }
 
-/** Differs when the job differs, or one of its pods: whoever watches sees both. */
+/** Differs when the job differs, or one of its pods: a client that watches sees both. */
 export function revisionOf({ metadata }: JobRow, pods: readonly PodFact[]): string {
   const facts = pods.map(
     ({ uid, phase, ready, deleting, containerRestarts, trouble }) =>
@@ -71,14 +71,15 @@ function waitOf(
 ): string {
   if (!("problems" in spec) && spec.managedBy !== undefined) return `it is managed by ${spec.managedBy}`;
   if (state === "Restarting" && !("problems" in spec)) {
-    // The status has the time that was left when it was written.
+    // The time left in the status is that of the moment when it was written.
     const restart = decideRestart({ spec, status, pods }, pauses, nowMs);
     if (restart !== undefined && restart.atMs > nowMs) return explainRestart(restart, nowMs);
   }
   switch (state) {
     case "Queued":
-      // Whoever answers may be a replica that does not lead: only what a leader has written tells that one has looked.
-      if (conditionOf(status, "Created") === undefined) return "no job-controller that leads has looked at it yet";
+      // This replica may not lead: only the status shows that a leader has made a pass.
+      if (conditionOf(status, "Created") === undefined)
+        return "no job-controller that leads has made a pass over it yet";
       return conditionOf(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;
     case "Suspended":
       return "it is suspended";

@@ -4,7 +4,7 @@ import type { Kind } from "../domain/kind.ts";
 import { jobLabels } from "../domain/member-labels.ts";
 import { jobKey, ownerReference, type MemberObject } from "../domain/ownership.ts";
 import type { MemberChange } from "../domain/plan-member-change.ts";
-import type { GroupWanted } from "../domain/pod-group.ts";
+import type { GroupSpec } from "../domain/pod-group.ts";
 import { deleteBudget, syncBudget } from "../members/budget.ts";
 import { createMembers, deleteMembers, type ChangeReport } from "../members/change-members.ts";
 import { claimMembers, recheckDeletionTimestamp, type Claimed, type Ownership } from "../members/claim-members.ts";
@@ -28,23 +28,23 @@ import type { JobRow } from "./read-job.ts";
 
 export type KindControllerDeps = {
   readonly calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete">;
-  /** Caches with the index of `claimantIndex`. They may keep less of an object than all, but not less than its metadata and status. */
+  /** Caches with the index of `claimantIndex`. They may keep a part of each object that contains its metadata and status. */
   readonly pods: ClaimantCache<V1Pod>;
   readonly services: ClaimantCache<V1Service>;
   /** All jobs of the cache. */
   readonly jobs: () => Iterable<JobRow>;
-  /** The job of this key, which may be behind. */
+  /** The job of this key, which may be stale. */
   readonly job: (key: string) => JobRow | undefined;
-  /** A live read. Rejects with an error that `kubeFault` knows as not_found when there is no such job. */
+  /** A live read. Rejects with an error that `kubeFault` reads as not_found when the job does not exist. */
   readonly readJob: (name: string) => Promise<JobRow>;
   readonly enqueue: (key: string) => void;
   readonly recordEvent: RecordEvent;
   readonly expectations: Expectations;
-  /** Every job has a pass this often, whatever happens. */
+  /** Every job has a pass at least this often. */
   readonly syncPeriodMs: number;
 };
 
-/** What one pass may ask before it adopts; from `recheckDeletionTimestamp`, once for pods, services and gang objects together. */
+/** The check of a pass before it adopts; from `recheckDeletionTimestamp`, once for pods, services and gang objects together. */
 type CanAdopt = () => Promise<void>;
 
 /** The operations on the members of all jobs of one kind. Creations and deletions of many members keep expectations. */
@@ -76,7 +76,7 @@ export type KindController = {
   /** `isAbsent`: the cache has no budget of that name. Fails as `syncOwnedObject`. */
   syncBudget(job: JobRow, minAvailable: number, isAbsent: boolean): Promise<SyncOutcome>;
   deleteBudget(job: JobRow): Promise<boolean>;
-  syncPodGroup(job: JobRow, kind: PodGroupKind, group: GroupWanted): Promise<SyncOutcome>;
+  syncPodGroup(job: JobRow, kind: PodGroupKind, group: GroupSpec): Promise<SyncOutcome>;
   deletePodGroup(job: JobRow, kind: PodGroupKind): Promise<boolean>;
 };
 

@@ -8,29 +8,29 @@ import { kindController, type KindController, type KindControllerDeps } from "./
 import { ownWrites } from "./own-writes.ts";
 import { readJob, type JobResource, type JobRow } from "./read-job.ts";
 
-/** One kind of job in this process: its resources, what is to be looked at, and the operations on their members. */
+/** One kind of job in this process: its jobs, their queue, and the operations on their members. */
 export type KindRuntime = AsyncDisposable & {
   readonly kind: Kind;
   readonly resource: KubeResource;
   readonly jobs: Informer<JobRow, "ownerId">;
-  /** Puts the job into the queue of whoever works now; nobody works in a process that does not lead. */
+  /** Adds the job to the present queue; a process that does not lead has none, and ignores it. */
   wake(key: string, priority?: "high" | "low"): void;
-  /** The same no later than in so many milliseconds. */
+  /** The same after at most `ms`. */
   wakeAfter(key: string, ms: number): void;
-  /** A queue with every job in it, for whoever begins to work; the one before gets no more. */
+  /** A queue with every job in it; the one before gets no more keys. */
   newQueue(): WorkQueue;
   readonly controller: KindController;
-  /** Milliseconds for which more jobs have waited for a pass than passes are made at once, whenever this was asked; undefined when that is not so now. */
+  /** Milliseconds for which more jobs have waited than there are workers, at every call; undefined when fewer wait now. */
   busyForMs(): number | undefined;
-  /** The newest version that this process knows of, be it from the cache or from its own last write. */
+  /** The newest version that this process knows, from the cache or from its own last write. */
   job(key: string): JobRow | undefined;
-  /** What a write of ours was answered with: until the cache has it, passes go on from it. */
-  wrote(resource: JobResource): void;
-  /** A write was refused because something else is there: what the cache has counts, be it of a lower version. */
-  distrust(key: string): void;
+  /** Records the answer to a write: passes continue from it until the cache has it. */
+  recordWrite(resource: JobResource): void;
+  /** After a write was refused because the object had changed: the cached version counts, even if it is lower. */
+  forgetOwnWrite(key: string): void;
   /** Milliseconds since this process last wrote the job's status; Infinity when it never did. */
   sinceWriteMs(key: string): number;
-  /** Aborted when it is disposed: the kind was uninstalled, or the process ends. */
+  /** Aborted when it is disposed of: the kind was uninstalled, or the process ends. */
   readonly ended: AbortSignal;
 };
 
@@ -45,12 +45,12 @@ export type KindDeps = Pick<
   readonly onError: (error: unknown, retryInMs: number) => void;
 };
 
-/** Begins to follow the jobs of one kind. */
+/** Starts to follow the jobs of one kind. */
 export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   const { namespace, calls, defaults } = deps;
   const apiVersion = `${kind.group}/${kind.version}`;
   const resource: KubeResource = { apiVersion, plural: kind.plural, namespace };
-  // Shut, so that a replica which never leads does not keep the name of every job that there ever was.
+  // Shut down, so that a replica that never leads does not collect the key of every job.
   let queue = workQueue();
   void queue.shutDown();
   const wake = (key: string, priority: "high" | "low" = "high"): void => queue.add(key, priority);
@@ -90,7 +90,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     jobs,
     wake,
     wakeAfter: (key, ms) => queue.addAfter(key, ms),
-    distrust: written.forget,
+    forgetOwnWrite: written.forget,
     busyForMs,
     newQueue: () => {
       queue = workQueue();
@@ -99,11 +99,11 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     },
     controller,
     job,
-    wrote: (each) => {
+    recordWrite: (each) => {
       const key = jobKey(each);
-      // Gone while its status was on the way: nothing would ever take it out again.
+      // A job that was deleted while its status was being written: its entry would never be removed.
       if (jobs.get(key)?.metadata.uid !== each.metadata.uid) return;
-      written.wrote(key, read(each));
+      written.record(key, read(each));
       writtenMs.set(key, performance.now());
     },
     sinceWriteMs: (key) => performance.now() - (writtenMs.get(key) ?? -Infinity),
@@ -115,7 +115,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   };
 }
 
-/** For how many milliseconds it has been busy whenever that was asked. */
+/** Returns the milliseconds for which `isBusy` was true at every call. */
 function busyMeter(isBusy: () => boolean): () => number | undefined {
   let sinceMs: number | undefined;
   return () => {

@@ -27,7 +27,7 @@ function reservation(id: string, state: "granted" | "waiting", owner = ID): Rese
   });
 }
 
-/** A ledger of which a test says what it has and answers. */
+/** A ledger with scripted state and answers. */
 async function opened(clock = { now: 5000, elapsed: 0 }) {
   const ledger = new Map<string, Reservation>();
   const said: string[] = [];
@@ -86,7 +86,7 @@ async function opened(clock = { now: 5000, elapsed: 0 }) {
     said,
     hint: (name: "granted" | "released", of: Reservation) => {
       const event = name === "granted" ? ReservationGranted : ReservationReleased;
-      for (const tell of listeners) tell(name, event.encode({ reservation: of }).finish());
+      for (const notify of listeners) notify(name, event.encode({ reservation: of }).finish());
     },
   };
 }
@@ -154,7 +154,7 @@ describe("machines of jobs", () => {
     expect(waitedMs()).toBe(0);
   });
 
-  it("are refused for what can never be, and asked for again by whoever asks", async () => {
+  it("are refused for what can never be, and asked for again by the caller", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     world.answer.reserve = { code: "pool_unknown", pool: "gpu" };
@@ -186,14 +186,14 @@ describe("machines of jobs", () => {
     expect(stateOf(world)).toBeUndefined();
   });
 
-  it("are given back by the number that the ledger has, also when it is not known here", async () => {
+  it("are released by the number that the ledger has, also when it is not known here", async () => {
     const world = await opened();
     world.ledger.set(ID, reservation("9", "granted"));
     await world.machines.release(ID);
     expect(world.said).toContain("unreserve 9");
   });
 
-  it("do not come back by a grant that is told after they were given back", async () => {
+  it("do not come back by a grant that is reported after their release", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     world.answer.reserve = reservation("1", "granted");
@@ -221,7 +221,7 @@ describe("machines of jobs", () => {
     const reading = Promise.withResolvers<undefined>();
     world.answer.list = () => reading.promise;
     const early = world.machines.refresh(GOING_ON);
-    world.machines.distrust();
+    world.machines.invalidate();
     expect(stateOf(world)).toBe("unknown");
     reading.resolve(undefined);
     await early;

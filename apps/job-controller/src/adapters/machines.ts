@@ -5,16 +5,16 @@ import type { UnitSeen } from "../domain/snapshot.ts";
 import { maximaOf, unitOf } from "./messages.ts";
 
 /** What jobs have and wait for in the ledger, as far as this process knows, and what the ledger refused them. */
-export type Machines = Pick<LedgerClient, "refresh" | "distrust"> & {
-  /** Everything of one owner id, in the order of unit ids, and how long it has waited as far as this process has seen it wait. Before the first list nothing is known, and the gang's unit says so. */
+export type Machines = Pick<LedgerClient, "refresh" | "invalidate"> & {
+  /** The units of one owner id, by unit id, and for how long this process has seen each wait. Before the first list, the gang's unit is `unknown`. */
   unitsOf(ownerId: string): readonly UnitSeen[];
   /** Owner ids of everything that jobs hold or wait for. */
   ownerIds(): ReadonlySet<string>;
-  /** Requests a unit; a place in the queue and a refusal are answers like any other. Rejects with FaultError when there was none. */
+  /** Requests a unit; a place in the queue and a refusal are answers, too. Rejects with FaultError when there was none. */
   reserve(unit: Unit, priority: number): Promise<void>;
   /** Releases a unit, or its place in the queue. Harmless when the ledger has neither. */
   release(unitId: string): Promise<void>;
-  /** The most machines that each pool that the node scaler scales may have; nothing of other pools. Undefined when the ledger does not say. */
+  /** The maximum of machines of each pool that the node scaler scales. Undefined when the ledger does not answer. */
   maxima(): Promise<ReadonlyMap<string, number> | undefined>;
 };
 
@@ -34,7 +34,7 @@ export type MachinesDeps = {
 export const OWNER_KIND = "job";
 /** The client that checks a manifest waits for it. */
 const MAXIMA_TIMEOUT_MS = 2000;
-/** Faults with which a request can never be granted as things are. */
+/** Faults of requests that cannot be granted until a pool changes. */
 const REFUSALS: Partial<Record<Fault["code"], string>> = {
   pool_unknown: "POOL_UNKNOWN",
   pool_capacity: "POOL_CAPACITY",
@@ -42,7 +42,7 @@ const REFUSALS: Partial<Record<Fault["code"], string>> = {
 
 type Refused = Extract<UnitSeen, { readonly sinceMs: number }>;
 
-/** Groups what `ledger` has by job: the groups of `ledger` are owner ids. */
+/** Groups the units of `ledger` by job: the groups of `ledger` are owner ids. */
 export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }: MachinesDeps): Machines {
   /** By owner id and unit id; the ledger keeps no refusals. */
   const refusals = new Map<string, Map<string, Refused>>();
@@ -68,7 +68,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
   });
   return {
     refresh: ledger.refresh,
-    distrust: ledger.distrust,
+    invalidate: ledger.invalidate,
     unitsOf: (ownerId) => {
       if (!ledger.isKnown()) return [{ id: ownerId, state: "unknown" }];
       const aheadMs = now() - elapsedMs();
@@ -80,7 +80,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
     reserve: async ({ id, needs }, priority) => {
       const requested = needs.map(({ component, pool }) => ({ component, pool }));
       try {
-        // Where the ledger has something else, that decides what is done about it.
+        // An existing reservation with other needs is an answer, too: the next pass decides about it.
         await ledger.reserve(id, requested, priority);
       } catch (error) {
         const fault = faultOf(error);

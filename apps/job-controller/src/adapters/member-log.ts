@@ -6,7 +6,7 @@ import type { LogDeps, Run } from "../read-log.ts";
 import type { JobRow } from "./read-job.ts";
 import { podFact } from "./read-pod.ts";
 
-/** Reads logs of pods, each once for whoever follows it. */
+/** Reads the logs of pods, each once for all readers that poll it. */
 export type MemberLogs = Disposable & {
   /** What `readLog` needs for one member. Throws FaultError where the container does not exist. */
   of(member: Member, signals: Pick<LogDeps, "isFinished" | "changed">): LogDeps;
@@ -15,14 +15,14 @@ export type MemberLogs = Disposable & {
 export type Member = {
   readonly job: JobRow;
   readonly component: string;
-  /** Empty: the main one. */
+  /** Empty: the main container. */
   readonly container: string;
-  /** All pods of the job, as they are now. */
+  /** All pods of the job at the moment. */
   readonly pods: () => readonly V1Pod[];
 };
 
-/** Each follower of a job has a stream for each member; one who is gone is noticed by his silence. */
-const FOLLOW_LIMITS = { streamsMost: 512, idleMs: 30_000 };
+/** Each follower of a job has a stream for each member; the stream of a follower that stops reading is closed after `idleMs`. */
+const FOLLOW_LIMITS = { maxStreams: 512, idleMs: 30_000 };
 
 export function openMemberLogs(kube: KubeConfig, namespace: string): MemberLogs {
   const followers = followLogs(
@@ -61,8 +61,8 @@ function memberLog(
 }
 
 /**
- * Before it has started a member has no log yet, and a pod that was cleaned up has taken its log along.
- * NOTE: a container that starts again does so a moment before its pod says so. A log that is opened within that moment counts as the run before, and is told twice.
+ * A member that has not started has no log yet, and the log of a deleted pod is gone. NOTE: a container restarts a moment before the status of its pod shows
+ * it. A log that is opened in that moment counts as the previous run, and is returned twice.
  */
 function newestRun(pods: readonly V1Pod[], component: string, container: string): Run | undefined {
   const [newest] = pods

@@ -6,7 +6,7 @@ import type { buildService } from "../domain/build-service.ts";
 import { explainWait } from "../domain/explain-wait.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
 
-/** Of a reservation that waits, since when, by the clock of the caller: the ledger's is another machine's. */
+/** `sinceMs`: since when the reservation waits, by the clock of the caller; the ledger's is another machine's. */
 export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
   const id = reservation.ownerId;
   if (reservation.state === "granted")
@@ -25,7 +25,7 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
   };
 }
 
-/** A manifest as calls take it. What a template says in it is whatever somebody wrote: the API server checks it. */
+/** A manifest in the form of calls. A template may contain anything: the API server validates it. */
 export function toPod(manifest: PodManifest): V1Pod {
   return manifest as unknown as V1Pod;
 }
@@ -35,7 +35,7 @@ export function toService(manifest: ReturnType<typeof buildService>): V1Service 
   return manifest as unknown as V1Service;
 }
 
-/** By pool that is scaled: the most machines that the ledger would let one request wait for. Nodes that the scaler did not make may be more than it would make. */
+/** By scaled pool, the most machines that the ledger would let one request wait for. Nodes that the scaler did not create may exceed its limit. */
 export function maximaOf(pools: readonly muster.reservation.v1.Pool[]): ReadonlyMap<string, number> {
   const scaled = pools.filter(({ elasticAtMs }) => elasticAtMs > 0);
   return new Map(

@@ -4,18 +4,18 @@ import { expect, it } from "vitest";
 import type { News } from "../domain/plan-news.ts";
 import { jobMetrics } from "./metrics.ts";
 
-function news(is: News["is"]): News {
-  return { is, type: "Normal", reason: "", message: "" };
+function news(is: News["kind"]): News {
+  return { kind: is, type: "Normal", reason: "", message: "" };
 }
 
-it("counts what becomes of jobs by kind, for whoever scrapes", async () => {
+it("counts the news of jobs by kind", async () => {
   await using telemetry = await startTelemetry({ service: "job-controller", version: "test", env: {} });
-  const { told } = jobMetrics();
-  told("Job", [news("Created"), news("MachinesReserved"), news("Running"), news("Warning")]);
-  told("Job", [news("Restarting")]);
-  told("Job", [news("Restarting")]);
-  told("TFJob", [news("Created"), news("Failed")]);
-  told("Job", [news("Succeeded")]);
+  const { countNews } = jobMetrics();
+  countNews("Job", [news("Created"), news("MachinesReserved"), news("Running"), news("Warning")]);
+  countNews("Job", [news("Restarting")]);
+  countNews("Job", [news("Restarting")]);
+  countNews("TFJob", [news("Created"), news("Failed")]);
+  countNews("Job", [news("Succeeded")]);
   const text = await scrape(telemetry);
   const counted = text
     .split("\n")

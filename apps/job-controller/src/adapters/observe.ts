@@ -12,8 +12,8 @@ import { memberName } from "../domain/member-names.ts";
 import { controllerOf, isDeleting, jobKey } from "../domain/ownership.ts";
 import { filterPods, slicePods } from "../domain/slice-pods.ts";
 import { podsKey, servicesKey } from "../members/expectations.ts";
-import { lookForCompanions, NOTHING_MISSING } from "./companions.ts";
-import type { Looked } from "../reconcile.ts";
+import { findMissingCompanions, NOTHING_MISSING } from "./companions.ts";
+import type { ObservedJob } from "../reconcile.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import type { PodEnds } from "./pod-ends.ts";
@@ -27,9 +27,9 @@ export type ObserveDeps = {
   readonly machines: Pick<Machines, "unitsOf">;
   readonly budgetOf: World["budgetOf"];
   readonly groupsOf: PodGroups["groupsOf"];
-  /** Whoever's it is. */
+  /** Whichever owner it has. */
   readonly podNamed: (namespace: string, name: string) => V1Pod | undefined;
-  /** Pods that were made for this owner id, whoever has them now. */
+  /** Pods that were created for this owner id, whichever owner they have now. */
   readonly podsMadeFor: (ownerId: string) => readonly V1Pod[];
   readonly lostAmong: Nodes["lostAmong"];
   readonly endsOf: PodEnds["of"];
@@ -37,26 +37,26 @@ export type ObserveDeps = {
   readonly now: () => number;
 };
 
-/** The snapshot of a job, and the objects behind it: steps name them, and act on them. */
-export type Observation = Looked & {
+/** The snapshot of a job, and the objects behind it, which steps refer to. */
+export type Observation = ObservedJob & {
   readonly job: JobRow;
   readonly pods: ReadonlyMap<string, V1Pod>;
   readonly services: ReadonlyMap<string, V1Service>;
   readonly wantedServices: ReadonlyMap<string, ServiceOwner>;
   readonly companions: ReadonlyMap<string, CompanionObject>;
   readonly ignored: readonly Ignored[];
-  /** Pods that have ended, and that is remembered until it is written down. */
+  /** Ended pods that are remembered until the status records them. */
   readonly ends: readonly SeenEnd[];
 };
 
 type SeenEnd = { readonly pod: PodFact; readonly isGone: boolean };
 
-/** A pod that nobody can tell the index of. */
+/** A pod without a readable index. */
 export type Ignored = { readonly pod: V1Pod; readonly because: string };
 
 const KEYS = { labels, annotations };
 
-/** Looks at a job: adopts and releases members where it has to, and asks for companions that may be missing. Everything else is in caches. */
+/** Observes a job: adopts and releases members, and reads companions that may be missing. Everything else comes from caches. */
 export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobRow): Promise<Observation> {
   const { controller, kind } = runtime;
   const { metadata, spec, status } = job;
@@ -70,7 +70,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     .map(({ pod, isGone }) => ({ pod: isGone ? deleted(pod, nowMs) : pod, isGone }));
   const gone = ends.flatMap(({ pod, isGone }) => (isGone && !isClaimed.has(pod.metadata?.uid) ? [pod] : []));
   const factOf = factsWith(ends.map(({ pod }) => pod));
-  const { replicas, strangers, ignored } = sortPods(runtime, job, { pods: [...pods.claimed, ...gone], factOf });
+  const { replicas, unknownTypes, ignored } = sortPods(runtime, job, { pods: [...pods.claimed, ...gone], factOf });
   const units = deps.machines.unitsOf(ownerIdOf(metadata));
   const machines = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes.values()] : []));
   const made = deps.podsMadeFor(ownerIdOf(metadata));
@@ -98,7 +98,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     status,
     replicas,
     podsSettled: controller.expectations.podsSatisfied(metadata.uid),
-    strangers: strangers.map(factOf),
+    unknownTypes: unknownTypes.map(factOf),
     unreadable: ignored.map(({ pod }) => factOf(pod)),
     released: made
       .filter((pod) => controllerOf(pod)?.uid !== metadata.uid && !isClaimed.has(pod.metadata?.uid))
@@ -109,7 +109,9 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
       wanted: [...wantedServices.keys()],
       settled: types.every((type) => controller.expectations.satisfied(servicesKey(metadata.uid, type))),
     },
-    ...(isPodMissing && gang?.state === "granted" ? await lookForCompanions(deps.calls, job, named) : NOTHING_MISSING),
+    ...(isPodMissing && gang?.state === "granted"
+      ? await findMissingCompanions(deps.calls, job, named)
+      : NOTHING_MISSING),
     budget: deps.budgetOf(metadata, jobLabels(kind.labelKeys, metadata)),
     groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
@@ -130,7 +132,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
   };
 }
 
-/** What is on its way out is in nobody's way for long. */
+/** A pod that is being deleted frees its name soon. */
 function namesTaken(
   { podNamed }: Pick<ObserveDeps, "podNamed">,
   kind: Kind,
@@ -146,12 +148,12 @@ function namesTaken(
     const owner = controllerOf(pod);
     if (owner?.uid === metadata.uid) return [];
     const earlier = owner?.kind === kind.kind && owner.name === metadata.name;
-    const words = owner === undefined ? "nobody" : `${earlier ? "an earlier " : ""}${owner.kind} ${owner.name}`;
+    const words = owner === undefined ? "no owner" : `${earlier ? "an earlier " : ""}${owner.kind} ${owner.name}`;
     return [{ pod: name, owner: words }];
   });
 }
 
-/** What is left of a pod is its end. */
+/** Only the end of the pod is left. */
 function deleted(pod: V1Pod, nowMs: number): V1Pod {
   return { ...pod, metadata: { ...pod.metadata, deletionTimestamp: new Date(nowMs) } };
 }
@@ -165,7 +167,7 @@ function sortPods(
   runtime: KindRuntime,
   job: JobRow,
   { pods, factOf }: { readonly pods: readonly V1Pod[]; readonly factOf: (pod: V1Pod) => PodFact },
-): { replicas: ReplicaSeen[]; strangers: V1Pod[]; ignored: Ignored[] } {
+): { replicas: ReplicaSeen[]; unknownTypes: V1Pod[]; ignored: Ignored[] } {
   const { metadata } = job;
   const { controller, kind } = runtime;
   const ignored: Ignored[] = [];
@@ -187,12 +189,12 @@ function sortPods(
       podsSettled: controller.expectations.satisfied(podsKey(metadata.uid, type)),
     };
   });
-  return { replicas, strangers: [...rest], ignored };
+  return { replicas, unknownTypes: [...rest], ignored };
 }
 
 /**
- * A pod under a member's own name is that member, whatever has become of its labels: a name cannot be edited, and no other pod can be made under it. So it is
- * looked at with the labels that it was made with.
+ * A pod under a member's own name is that member, whatever its labels are now: a name cannot be edited, and no other pod can have it. So it is read with the
+ * labels that it was created with.
  */
 export function byOwnName(kind: Kind, { metadata, spec }: JobRow, pod: V1Pod): V1Pod {
   if ("problems" in spec) return pod;

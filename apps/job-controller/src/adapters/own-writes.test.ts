@@ -12,7 +12,7 @@ it("shows what was written until the cache has it, and never again", () => {
   const own = ownWrites();
   const [older, written, newer] = [at("9"), at("10"), at("11")];
   expect(own.newest("key", older)).toBe(older);
-  own.wrote("key", written);
+  own.record("key", written);
   expect(own.newest("key", older)).toBe(written);
   expect(own.newest("key", newer)).toBe(newer);
   expect(own.newest("key", older)).toBe(older);
@@ -21,7 +21,7 @@ it("shows what was written until the cache has it, and never again", () => {
 it("shows what is cached once a write was refused: after a restore of the store its versions are lower", () => {
   const own = ownWrites();
   const restored = at("5");
-  own.wrote("key", at("100"));
+  own.record("key", at("100"));
   expect(own.newest("key", restored)).not.toBe(restored);
   own.forget("key");
   expect(own.newest("key", restored)).toBe(restored);
@@ -29,7 +29,7 @@ it("shows what is cached once a write was refused: after a restore of the store 
 
 it("shows nothing of a job that another one has followed under its name", () => {
   const own = ownWrites();
-  own.wrote("key", at("10"));
+  own.record("key", at("10"));
   const other = at("2", "another");
   expect(own.newest("key", other)).toBe(other);
 });

@@ -1,15 +1,18 @@
 import { versionOf, type JobRow } from "./read-job.ts";
 
-/** What this process has written and its cache may not show yet. */
+/** Rows that this process has written and its cache may not show yet. */
 export type OwnWrites = {
-  /** The newer of what is cached and what was written here. */
+  /** The newer one of the cached row and our own. */
   newest(key: string, cached: JobRow | undefined): JobRow | undefined;
-  wrote(key: string, row: JobRow): void;
-  /** The API server has refused a write that began with it, or the job is gone: what is cached counts from now on. */
+  record(key: string, row: JobRow): void;
+  /** The API server has refused a write that was based on it, or the job is gone: the cached row counts from now on. */
   forget(key: string): void;
 };
 
-/** Nothing is written yet. Keeps a row until the cache has it, or until the API server contradicts it: after a restore of its store versions are lower than what was written before. */
+/**
+ * Keeps a row until the cache has it, or until the API server contradicts it: after a restore of its store, versions are lower than those that were written
+ * before.
+ */
 export function ownWrites(): OwnWrites {
   const written = new Map<string, JobRow>();
   return {
@@ -20,7 +23,7 @@ export function ownWrites(): OwnWrites {
       written.delete(key);
       return cached;
     },
-    wrote: (key, row) => void written.set(key, row),
+    record: (key, row) => void written.set(key, row),
     forget: (key) => void written.delete(key),
   };
 }

@@ -17,7 +17,7 @@ import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import { observe, type Observation, type ObserveDeps } from "./observe.ts";
 import type { PodGroups } from "./pod-groups.ts";
-import { telling } from "./tell-passes.ts";
+import { passReports } from "./report-passes.ts";
 import { inStep, spanOfPass } from "./trace.ts";
 import type { World } from "./world.ts";
 import { writeStatus } from "./write-status.ts";
@@ -28,7 +28,7 @@ export type PassWorld = {
   readonly groups: PodGroups;
   readonly machines: Machines;
   readonly nodes: Nodes;
-  /** Id of ours. */
+  /** The id of our installation. */
   readonly installation: string;
   readonly recordEvent: RecordEvent;
 };
@@ -36,25 +36,25 @@ export type PassWorld = {
 /** Makes passes over the jobs of one kind, as long as this process leads. */
 export type MakeReconcile = (runtime: KindRuntime, isHeld: Fence) => Reconcile;
 
-/** What stands behind each verb of a pass. */
+/** Implements the verbs of a pass. */
 export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld): MakeReconcile {
   const { config, logger } = context;
   const { calls, recordEvent, world } = passWorld;
   const observing = observeDeps(config, passWorld);
   const acting = actDeps(config, passWorld);
-  const policy = { ...config.policy, statusEveryMs: config.statusEveryMs, postponeMostMs: config.postponeMostMs };
-  const onDropped = tellDrop(logger);
-  const { tell, planned, failed } = telling(recordEvent, logger, config.policy);
+  const policy = { ...config.policy, statusEveryMs: config.statusEveryMs, maxPostponeMs: config.maxPostponeMs };
+  const onDropped = warnOnceOfDrop(logger);
+  const { reportStatus, planned, failed } = passReports(recordEvent, logger, config.policy);
   return (runtime, isHeld) => {
     const write = async ({ job }: Observation, status: JobStatus, signal: AbortSignal): Promise<"written" | "gone"> => {
       signal.throwIfAborted();
       const written = await writeStatus({ calls, onDropped }, runtime.resource, job, status).catch((error: unknown) => {
-        if (kubeFault(error)?.code === "conflict") runtime.distrust(jobKey(job));
+        if (kubeFault(error)?.code === "conflict") runtime.forgetOwnWrite(jobKey(job));
         throw error;
       });
       if (written === undefined) return "gone";
-      runtime.wrote(written);
-      tell(job, status);
+      runtime.recordWrite(written);
+      reportStatus(job, status);
       return "written";
     };
     return makeReconcile<Observation>(
@@ -69,7 +69,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
           const { job } = seen;
           await inStep(job, step, () => act(acting, { runtime, job, seen, signal, isHeld }, step));
         },
-        // A process that was frozen may come here before it learns that it lost the lead.
+        // A process that was frozen may reach this before it notices that it lost the lead.
         writeStatus: fenced(isHeld, write),
         recorded: ({ job, ends, snapshot }, status) => {
           const written = ends.filter(({ pod }) => isEndRecorded(pod, snapshot.spec, status));
@@ -119,19 +119,19 @@ function actDeps(config: Config, { calls, machines, installation, recordEvent }:
   };
 }
 
-/** Once for the process: the definition is the same for every job. */
-function tellDrop(logger: ServiceContext<Config>["logger"]): () => void {
-  let isTold = false;
+/** Warns once for the process: the definition is the same for every job. */
+function warnOnceOfDrop(logger: ServiceContext<Config>["logger"]): () => void {
+  let isReported = false;
   return () => {
-    if (isTold) return;
-    isTold = true;
+    if (isReported) return;
+    isReported = true;
     const message =
       "the API server drops a part of the status: its definition is older, and annotations keep that part";
     logger.warn({ definition: `${JOB_KIND.plural}.${JOB_KIND.group}` }, message);
   };
 }
 
-/** What a pass that failed is called in logs. */
+/** The text for a failed pass in logs. */
 export function describePassError(error: unknown): string {
   if (error instanceof AggregateError) {
     const all = error.errors.map(describePassError);

@@ -34,10 +34,10 @@ describe("the end of a pod", () => {
   });
 
   it.each<[why: string, before: V1Pod | undefined, after: V1Pod]>([
-    ["that was told to go before it ended", running, pod("a", "Succeeded", going)],
+    ["that was asked to go before it ended", running, pod("a", "Succeeded", going)],
     ["that has not ended", undefined, running],
     ["whose end was seen already", failed, pod("a", "Failed", { labels: { new: "label" } })],
-    ["that nobody controls", running, pod("a", "Failed", { ownerReferences: [{ ...JOB, controller: false }] })],
+    ["without a controller", running, pod("a", "Failed", { ownerReferences: [{ ...JOB, controller: false }] })],
     ["of another controller", running, pod("a", "Failed", { ownerReferences: [{ ...JOB, kind: "ReplicaSet" }] })],
   ])("is not remembered of one %s", (_why, before, after) => {
     const ends = remembering();
@@ -66,7 +66,7 @@ describe("the end of a pod", () => {
     expect(ends.left()).toEqual([]);
   });
 
-  it("is forgotten when more have ended than are remembered, the oldest first, and that is said once", () => {
+  it("is forgotten when more have ended than are remembered, the oldest first, with one warning", () => {
     const ends = remembering(2);
     ends.begin(["a", "b", "c", "d"].map((uid) => pod(uid, "Failed")));
     expect(ends.left()).toEqual(["c false", "d false"]);

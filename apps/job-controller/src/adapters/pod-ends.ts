@@ -2,33 +2,33 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { KINDS } from "../domain/kinds.ts";
 import { controllerOf } from "../domain/ownership.ts";
 
-/** How many ends are remembered: as many as pods may end between two passes over their jobs. */
-export const ENDS_MOST = 50_000;
+/** As many as pods may end between two passes over their jobs. */
+export const MAX_ENDS = 50_000;
 
-/** A pod that ended before anybody asked for its deletion, as it was then. */
+/** A pod that ended before its deletion was requested, as it was then. */
 export type PodEnd = { readonly pod: V1Pod; readonly isGone: boolean };
 
 type Change = { readonly before: V1Pod | undefined; readonly after: V1Pod | undefined };
 
-/** What no pass has written down yet of pods that ended: whoever deletes one of them takes nothing away. */
+/** Ends of pods that no status records yet: a deletion of the pod loses nothing. */
 export type PodEnds = {
-  /** Begins to remember, with the pods that are there; whoever does not lead has nobody who writes them down. Disposed of, it forgets everything. */
+  /** Starts to remember, with the pods that exist; a replica that does not lead records no ends. Disposing forgets everything. */
   begin(there: readonly V1Pod[]): Disposable;
-  /** To be told of every change of a pod. */
+  /** Call it with every change of a pod. */
   seen(change: Change): void;
   of(jobUid: string): readonly PodEnd[];
   forget(jobUid: string, pods: readonly string[]): void;
-  /** To be called when there is no such job any more. */
+  /** Call it when the job no longer exists. */
   forgetJob(jobUid: string): void;
 };
 
-/** `onFull` is told, once in each lead, that the oldest ends are forgotten because there are more than `most`. */
-export function podEnds(onFull: (most: number) => void, most: number = ENDS_MOST): PodEnds {
+/** Calls `onFull` once in each lead, when the oldest ends are forgotten because there are more than `maxEnds`. */
+export function podEnds(onFull: (maxEnds: number) => void, most: number = MAX_ENDS): PodEnds {
   const jobs = new Map<string, Map<string, PodEnd>>();
   /** The job of each pod, the oldest end first. */
   const pods = new Map<string, string>();
   let isLeading = false;
-  let isFullTold = false;
+  let isFullReported = false;
 
   function forget(jobUid: string, uids: readonly string[]): void {
     const ends = jobs.get(jobUid);
@@ -42,8 +42,8 @@ export function podEnds(onFull: (most: number) => void, most: number = ENDS_MOST
     const [oldest] = pods;
     if (pods.size <= most || oldest === undefined) return;
     forget(oldest[1], [oldest[0]]);
-    if (!isFullTold) onFull(most);
-    isFullTold = true;
+    if (!isFullReported) onFull(most);
+    isFullReported = true;
   }
 
   function seen({ before, after }: Change): void {
@@ -63,7 +63,7 @@ export function podEnds(onFull: (most: number) => void, most: number = ENDS_MOST
 
   const clear = (): void => {
     isLeading = false;
-    isFullTold = false;
+    isFullReported = false;
     jobs.clear();
     pods.clear();
   };
@@ -85,7 +85,7 @@ function isOver({ status }: V1Pod): boolean {
   return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
-/** Of pods that a job controls; whoever else controls pods looks after them. */
+/** Only of pods that a job controls; other controllers handle their own. */
 function jobUidOf(pod: V1Pod): string | undefined {
   const owner = controllerOf(pod);
   const isJob = KINDS.some(

@@ -2,7 +2,7 @@ import type { KubeConfig } from "@kubernetes/client-node";
 import { informer, listWatch, type Informer, type KubeCalls } from "@muster/kube";
 import type { Logger } from "@muster/service";
 import { controllerOf } from "../domain/ownership.ts";
-import type { GroupsSeen, GroupWanted } from "../domain/pod-group.ts";
+import type { GroupsSeen, GroupSpec } from "../domain/pod-group.ts";
 import {
   POD_GROUP_KINDS,
   POD_GROUPS_PLURAL,
@@ -11,11 +11,11 @@ import {
   type PodGroupKind,
 } from "../members/pod-group.ts";
 
-/** Groups of schedulers that have such, as far as the cluster serves them. */
+/** The groups of gang schedulers, as far as the cluster serves them. */
 export type PodGroups = AsyncDisposable & {
-  /** Begins to follow kinds that are served since. Rejects when nobody can say which are. */
+  /** Follows kinds that are served now. Rejects when the API server does not answer which are. */
   discover(): Promise<void>;
-  /** What there is for the pods of this job, which the scheduler places; undefined: the cluster's own does. */
+  /** The groups of this job, and the kind that its scheduler needs; undefined: the cluster's own scheduler places its pods. */
   groupsOf(
     job: { readonly namespace: string; readonly name: string; readonly uid: string },
     scheduler: string | undefined,
@@ -26,15 +26,15 @@ export type PodGroupsDeps = {
   readonly kube: KubeConfig;
   readonly calls: Pick<KubeCalls, "list">;
   readonly namespace: string;
-  /** Called with the `namespace/name` of each group that came, changed or went; jobs have the names of theirs. */
+  /** Called with the `namespace/name` of each group that was created, changed or deleted; a group has the name of its job. */
   readonly changed: (key: string) => void;
   readonly logger: Pick<Logger, "warn">;
 };
 
-type Row = { readonly group: GroupWanted; readonly controllerUid: string | undefined };
+type Row = { readonly group: GroupSpec; readonly controllerUid: string | undefined };
 type Followed = { readonly kind: PodGroupKind; readonly groups: Informer<Row> };
 
-/** The name by which Volcano's scheduler is known unless somebody gives it another one. */
+/** The default name of Volcano's scheduler. */
 const VOLCANO = "volcano";
 
 /** Follows nothing before `discover`. */
@@ -66,7 +66,7 @@ export function openPodGroups({ kube, calls, namespace, changed, logger }: PodGr
         return row?.controllerUid === uid ? [{ apiVersion, group: row.group }] : [];
       });
       const kinds = all.map(({ kind }) => kind);
-      return { kind: scheduler === undefined ? undefined : choosePodGroupKind(kinds, scheduler), there };
+      return { kind: scheduler === undefined ? undefined : choosePodGroupKind(kinds, scheduler), existing: there };
     },
     [Symbol.asyncDispose]: async () => {
       await Promise.all([...followed.values()].map(({ groups }) => groups[Symbol.asyncDispose]()));
@@ -74,7 +74,7 @@ export function openPodGroups({ kube, calls, namespace, changed, logger }: PodGr
   };
 }
 
-/** The one that belongs to a scheduler of this name; where that is not served, whichever is: schedulers may be given other names. */
+/** The kind that belongs to a scheduler of this name; if that is not served, any other: schedulers can be renamed. */
 export function choosePodGroupKind(served: readonly PodGroupKind[], scheduler: string): PodGroupKind | undefined {
   const own = scheduler === VOLCANO ? POD_GROUP_KINDS.volcano : POD_GROUP_KINDS.schedulerPlugins;
   return served.find(({ apiVersion }) => apiVersion === own.apiVersion) ?? served[0];

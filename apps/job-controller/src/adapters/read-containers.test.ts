@@ -61,7 +61,7 @@ describe("of a pod that failed, the job says with its own failure", () => {
       `exit code 128: StartError: ${OCI}`,
     ],
     [
-      "that it used more memory than it may",
+      "that it exceeded its memory limit",
       failed(container("main", terminated(137, "OOMKilled"))),
       "exit code 137: OOMKilled",
     ],
@@ -109,8 +109,7 @@ describe("of a pod that failed, the job says with its own failure", () => {
 
   it("how a container had ended that was started again too often", () => {
     const again = container("main", { running: { startedAt: ENDED } }, terminated(137, "OOMKilled"), 3);
-    const said =
-      "3 failures, and backoffLimit is 2; pod train-worker-0 was started again after exit code 137: OOMKilled";
+    const said = "3 failures, and backoffLimit is 2; pod train-worker-0 was restarted after exit code 137: OOMKilled";
     const status = { phase: "Running", containerStatuses: [again] };
     expect(conditionsAfter(status, { backoffLimit: 2 }).at(-1)).toMatchObject({ type: "Failed", message: said });
   });
@@ -121,7 +120,7 @@ describe("of a pod that does not start, the job says in a condition of its own",
   it.each<[title: string, status: object, reason: string, message: string]>([
     ["that no machine takes it", unplaced("Unschedulable", NO_PLACE), "Unschedulable", NO_PLACE],
     [
-      "that somebody holds it back",
+      "that a scheduling gate holds it back",
       unplaced("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"),
       "SchedulingGated",
       "Scheduling is blocked due to non-empty scheduling gates",
@@ -186,7 +185,7 @@ describe("of a pod that does not start, the job says in a condition of its own",
   it.each([
     ["a container that is being made", pending(container("main", waiting("ContainerCreating")))],
     ["one that waits for others of its pod", pending(container("main", waiting("PodInitializing")))],
-    ["a pod of which nothing is known yet", { phase: "Pending" }],
+    ["a pod without a status", { phase: "Pending" }],
   ])("nothing of %s", (_title, status) => {
     expect(conditionsAfter(status).map(({ type }) => type)).toEqual(["Created", "MachinesReserved"]);
   });

@@ -1,16 +1,16 @@
 import type { V1ContainerState, V1ContainerStateTerminated, V1ContainerStatus } from "@kubernetes/client-node";
 import type { ContainerEnd, PodTrouble } from "../domain/snapshot.ts";
 
-/** Kubelets hand on what container runtimes say, and that has no limit of its own; caches hold many pods. */
-const WORDS_MOST = 512;
-/** What a container waits for while everything goes well. */
+/** Kubelets forward messages of container runtimes, which have no limit of their own; caches hold many pods. */
+const MAX_WORDS = 512;
+/** Reasons for waiting of a container that starts normally. */
 const STARTING: ReadonlySet<string> = new Set(["", "ContainerCreating", "PodInitializing"]);
-/** The kubelet has lost the container, and counts its restart at once instead of when it starts again. */
+/** The kubelet has lost the container, and counts its restart now instead of when it starts again. */
 const STATUS_LOST = "ContainerStatusUnknown";
-/** Words for an end that say no more than its exit code. */
+/** Reasons that add nothing to the exit code. */
 const PLAIN_ENDS: ReadonlySet<string> = new Set(["", "Completed", "Error"]);
 
-/** What the cache keeps of a container: how often it ran and since when, how it ended, and what is wrong with it. */
+/** The part of a container status that the cache keeps: its runs, its ends, and its trouble. */
 export function keepContainer({ name, restartCount, ready, state, lastState }: V1ContainerStatus): V1ContainerStatus {
   const now = keepState(state);
   const before = keepState(lastState);
@@ -25,24 +25,24 @@ export function keepContainer({ name, restartCount, ready, state, lastState }: V
   };
 }
 
-/** How it has ended; empty while it has not. */
+/** Its end; empty while it runs. */
 export function endOf({ name, state }: V1ContainerStatus): ContainerEnd[] {
   return readEnd(name, state?.terminated);
 }
 
-/** How it ended before it was started again; empty when it never was. */
+/** Its end before the last restart; empty when it never restarted. */
 export function lastEndOf({ name, lastState }: V1ContainerStatus): ContainerEnd[] {
   return readEnd(name, lastState?.terminated);
 }
 
-/** How it ended, of one that is down after an end that was not good, and that `restartCount` has not in it yet; empty of any other. */
+/** The end of a container that is down after a failure which `restartCount` does not include yet; empty for any other. */
 export function downOf({ name, state, lastState }: V1ContainerStatus): ContainerEnd[] {
   if (state?.running !== undefined) return [];
   const end = state?.terminated ?? lastState?.terminated;
   return end === undefined || end.exitCode === 0 || end.reason === STATUS_LOST ? [] : readEnd(name, end);
 }
 
-/** Why it does not start, or not again; undefined when nothing is wrong with it. */
+/** Why it does not start or restart; undefined when nothing is wrong with it. */
 export function troubleOf({ name, state, lastState }: V1ContainerStatus): PodTrouble | undefined {
   const { reason = "", message = "" } = state?.waiting ?? {};
   if (STARTING.has(reason)) return undefined;
@@ -50,19 +50,19 @@ export function troubleOf({ name, state, lastState }: V1ContainerStatus): PodTro
   const ended =
     last === undefined ? "" : `it ended with exit code ${last.code}${last.why === undefined ? "" : `: ${last.why}`}`;
   const words = [ended, message].filter((part) => part !== "").join("; ");
-  return { reason, message: shortened(`container ${name}${words && `: ${words}`}`) };
+  return { reason, message: truncate(`container ${name}${words && `: ${words}`}`) };
 }
 
-/** At most `WORDS_MOST` characters of it. */
-export function shortened(words: string): string {
-  return words.length <= WORDS_MOST ? words : `${words.slice(0, WORDS_MOST - 1)}…`;
+/** Truncated to `MAX_WORDS` characters. */
+export function truncate(words: string): string {
+  return words.length <= MAX_WORDS ? words : `${words.slice(0, MAX_WORDS - 1)}…`;
 }
 
 function readEnd(container: string, end: V1ContainerStateTerminated | undefined): ContainerEnd[] {
   if (end === undefined) return [];
   const { exitCode, reason = "", message = "" } = end;
   if (exitCode === 0) return [{ container, code: exitCode }];
-  const why = [PLAIN_ENDS.has(reason) ? "" : reason, shortened(message.trim())].filter((part) => part !== "");
+  const why = [PLAIN_ENDS.has(reason) ? "" : reason, truncate(message.trim())].filter((part) => part !== "");
   return [{ container, code: exitCode, ...(why.length > 0 && { why: why.join(": ") }) }];
 }
 
@@ -73,10 +73,10 @@ function keepState(state: V1ContainerState | undefined): V1ContainerState | unde
   if (terminated !== undefined) return { terminated: keepEnd(terminated) };
   const { reason, message } = waiting ?? {};
   if (reason === undefined || STARTING.has(reason)) return undefined;
-  return { waiting: { reason, ...(message !== undefined && { message: shortened(message) }) } };
+  return { waiting: { reason, ...(message !== undefined && { message: truncate(message) }) } };
 }
 
-/** Of one that went well nobody asks why. */
+/** The reason and message of a success are not needed. */
 function keepEnd(end: V1ContainerStateTerminated): V1ContainerStateTerminated {
   const { exitCode, startedAt, finishedAt, reason, message } = end;
   return {
@@ -84,6 +84,6 @@ function keepEnd(end: V1ContainerStateTerminated): V1ContainerStateTerminated {
     ...(startedAt !== undefined && { startedAt }),
     ...(finishedAt !== undefined && { finishedAt }),
     ...(exitCode !== 0 && reason !== undefined && { reason }),
-    ...(exitCode !== 0 && message !== undefined && { message: shortened(message) }),
+    ...(exitCode !== 0 && message !== undefined && { message: truncate(message) }),
   };
 }

@@ -39,7 +39,7 @@ async function read(replicas: number, events: readonly CoreV1Event[]) {
     return Promise.resolve({ items, resourceVersion: "1", continue: next < all.length ? `${next}` : undefined });
   };
   const found = await readEvents({ list }, jobOf(replicas), new AbortController().signal);
-  return { asked, told: found.map(({ object, reason }) => `${object ?? ""} ${reason ?? ""}`) };
+  return { asked, events: found.map(({ object, reason }) => `${object ?? ""} ${reason ?? ""}`) };
 }
 
 const some = [
@@ -55,17 +55,17 @@ it("orders what happened within one second as it was recorded", async () => {
     metadata: { resourceVersion },
     reason: resourceVersion,
   });
-  const { told } = await read(2, [
+  const { events } = await read(2, [
     recorded("train-worker-0", "100"),
     recorded("train-worker-0", "9"),
     recorded("train-worker-1", "99"),
   ]);
-  expect(told).toEqual(["Pod/train-worker-0 9", "Pod/train-worker-1 99", "Pod/train-worker-0 100"]);
+  expect(events).toEqual(["Pod/train-worker-0 9", "Pod/train-worker-1 99", "Pod/train-worker-0 100"]);
 });
 
 it("asks for the events of a small job's members by their names", async () => {
-  const { asked, told } = await read(2, some);
-  expect(told).toEqual(["Job/train 1", "Pod/train-worker-0 2", "Pod/train-worker-1 3"]);
+  const { asked, events } = await read(2, some);
+  expect(events).toEqual(["Job/train 1", "Pod/train-worker-0 2", "Pod/train-worker-1 3"]);
   expect(asked).toEqual([
     "involvedObject.uid=uid-of-train",
     "involvedObject.kind=Pod,involvedObject.name=train-worker-0",
@@ -75,13 +75,13 @@ it("asks for the events of a small job's members by their names", async () => {
 
 it("reads the events of all pods in pages for a large job, and keeps its own", async () => {
   const others = Array.from({ length: 600 }, (_, index) => event("Pod", `other-worker-${index}`, 5));
-  const { asked, told } = await read(33, [...others, ...some]);
-  expect(told).toEqual(["Job/train 1", "Pod/train-worker-0 2", "Pod/train-worker-1 3"]);
+  const { asked, events } = await read(33, [...others, ...some]);
+  expect(events).toEqual(["Job/train 1", "Pod/train-worker-0 2", "Pod/train-worker-1 3"]);
   expect(asked).toEqual(["involvedObject.uid=uid-of-train", "involvedObject.kind=Pod", "involvedObject.kind=Pod 500"]);
 });
 
 it("keeps the newest thousand", async () => {
   const many = Array.from({ length: 2500 }, (_, index) => event("Job", "train", 2500 - index));
-  const { told } = await read(1, many);
-  expect([told.length, told[0], told.at(-1)]).toEqual([1000, "Job/train 1501", "Job/train 2500"]);
+  const { events } = await read(1, many);
+  expect([events.length, events[0], events.at(-1)]).toEqual([1000, "Job/train 1501", "Job/train 2500"]);
 });

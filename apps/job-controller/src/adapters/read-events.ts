@@ -4,13 +4,13 @@ import type { muster } from "@muster/proto";
 import { memberName } from "../domain/member-names.ts";
 import type { JobRow } from "./read-job.ts";
 
-const EVENTS_MOST = 1000;
-/** Events are small, and a page of them, too. */
+const MAX_EVENTS = 1000;
+/** Events are small, so a large page is, too. */
 const PAGE = 500;
-/** Members that are asked for by their names, each in a question of its own. For more of them it is less work to read the events of all pods. */
-const ASKED_MOST = 32;
+/** Members whose events are listed by name, one call each. For more members, listing the events of all pods is cheaper. */
+const MAX_NAMED_LISTS = 32;
 
-/** The newest events of the job and of its members, in the order of time, and within it as they were recorded. Rejects as the API server does. */
+/** The newest events of the job and of its members, by time, then in the order in which they were recorded. Rejects as the API server does. */
 export async function readEvents(
   calls: Pick<KubeCalls, "list">,
   job: JobRow,
@@ -27,17 +27,17 @@ export async function readEvents(
     );
     for await (const page of pages) {
       newest.push(...page.filter(({ involvedObject }) => isMeant(involvedObject.name ?? "")));
-      if (newest.length > 2 * EVENTS_MOST) keepNewest(newest);
+      if (newest.length > 2 * MAX_EVENTS) keepNewest(newest);
     }
   };
   const members = job.shape.types.flatMap(({ type, replicas }) =>
     Array.from({ length: replicas }, (_, index) => memberName({ name }, { type, index })),
   );
   await read(`involvedObject.uid=${uid}`, () => true);
-  if (members.length <= ASKED_MOST) {
+  if (members.length <= MAX_NAMED_LISTS) {
     for (const member of members) await read(`involvedObject.kind=Pod,involvedObject.name=${member}`, () => true);
   } else {
-    // The job's name is not enough: `train-2` has a pod `train-2-worker-0`, which begins as those of `train` do.
+    // A prefix is not enough: the pod `train-2-worker-0` of the job `train-2` begins like those of `train`.
     const names = new Set(members);
     await read("involvedObject.kind=Pod", (each) => names.has(each));
   }
@@ -46,16 +46,16 @@ export async function readEvents(
 }
 
 function keepNewest(events: CoreV1Event[]): void {
-  // The API server keeps whole seconds of most: within one, they are in the order in which they were written.
+  // Most timestamps are whole seconds: within one, events are in the order in which they were written.
   events.sort((a, b) => atMs(a) - atMs(b) || revisionOf(a) - revisionOf(b));
-  events.splice(0, events.length - EVENTS_MOST);
+  events.splice(0, events.length - MAX_EVENTS);
 }
 
 function atMs({ lastTimestamp, eventTime, metadata }: CoreV1Event): number {
   return new Date(lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? 0).getTime();
 }
 
-/** Numbers of one etcd; those of a server that has others are in no order. */
+/** Comparable within one etcd; other servers number in no order. */
 function revisionOf({ metadata }: CoreV1Event): number {
   return Number(metadata.resourceVersion ?? 0) || 0;
 }

@@ -7,7 +7,7 @@ import type { JobStatus } from "../domain/job-status.ts";
 import type { Unreadable } from "../domain/snapshot.ts";
 import { readStatus, totalOf, typesOf, type StatusShape } from "./status-json.ts";
 
-/** A custom resource of any kind, as the API server has it. */
+/** A custom resource of any kind, as the API server stores it. */
 export type JobResource = KubeObject & {
   readonly metadata: {
     readonly name: string;
@@ -21,11 +21,11 @@ export type JobResource = KubeObject & {
     readonly labels?: Readonly<Record<string, string>>;
   };
   readonly spec?: unknown;
-  /** Whatever stands there: people can edit it, and older versions wrote it. */
+  /** Unvalidated: people can edit it, and older versions wrote it. */
   readonly status?: unknown;
 };
 
-/** A job as passes know it. Read once for each version of the resource. */
+/** A job as passes use it, parsed once for each version of the resource. */
 export type JobRow = {
   readonly resource: JobResource;
   readonly metadata: JobResource["metadata"];
@@ -34,13 +34,13 @@ export type JobRow = {
   readonly warnings: readonly Problem[];
   readonly status: JobStatus;
   readonly shape: StatusShape;
-  /** Somebody wants it to end. */
+  /** Its cancellation was requested. */
   readonly cancelled: boolean;
   /** W3C traceparent of its submission; empty when it has none. */
   readonly traceparent: string;
 };
 
-/** Never throws: what is wrong with the spec is in the row. */
+/** Never throws: the row contains the problems of the spec. */
 export function readJob(resource: JobResource, kind: Kind, defaults: KindDefaults): JobRow {
   const { metadata } = resource;
   const result = kind.read(resource, defaults);

@@ -49,7 +49,7 @@ describe("what rules look at of a pod", () => {
     ["the condition says so", [{ type: "Ready", status: "True" }], true],
     ["it does not", [{ type: "Ready", status: "False" }], false],
     ["only others do", [{ type: "ContainersReady", status: "True" }], false],
-    ["there is none", [], false],
+    ["it is missing", [], false],
   ])("is ready when %s", (_title, conditions, ready) => {
     expect(podFact(podOf({ conditions })).ready).toBe(ready);
   });
@@ -57,7 +57,7 @@ describe("what rules look at of a pod", () => {
   it.each<[string, string, readonly object[], number | undefined]>([
     ["the last of its containers'", "Failed", [at("03:04:10"), at("03:04:30"), at("03:04:20")], 25_000],
     ["none while it runs", "Running", [at("03:04:10")], undefined],
-    ["none that nobody has told", "Failed", [container("main", { exitCode: 1 })], undefined],
+    ["none without a time", "Failed", [container("main", { exitCode: 1 })], undefined],
     ["none that cannot be read", "Failed", [container("main", { exitCode: 1, finishedAt: "soon" })], undefined],
     ["none without containers", "Succeeded", [], undefined],
   ])("has an end: %s", (_title, phase, containerStatuses, afterMs) => {
@@ -96,13 +96,9 @@ describe("what rules look at of a pod", () => {
       }),
       [3],
     ],
+    ["one with only an earlier end", container("main", undefined, { lastState: { terminated: { exitCode: 3 } } }), [3]],
     [
-      "one of which only the end before is told",
-      container("main", undefined, { lastState: { terminated: { exitCode: 3 } } }),
-      [3],
-    ],
-    [
-      "one that runs again, though nobody says since when",
+      "one that runs again, without a start time",
       container("main", undefined, { state: { running: {} }, lastState: { terminated: { exitCode: 3 } } }),
       [],
     ],
@@ -114,7 +110,7 @@ describe("what rules look at of a pod", () => {
       [],
     ],
     ["one that has not run yet", container("main", undefined, { state: { waiting: {} } }), []],
-  ])("goes on with containers that are down after a bad end: %s", (_title, status, codes) => {
+  ])("continues with containers that are down after a bad end: %s", (_title, status, codes) => {
     const kept = podFact(keepPod(podOf({ phase: "Running", containerStatuses: [status] })));
     expect(kept.down.map(({ code }) => code)).toEqual(codes);
     expect(podFact(keepPod(podOf({ phase: "Failed", containerStatuses: [status] }))).down).toEqual([]);

@@ -1,14 +1,14 @@
 import type { V1Affinity, V1ContainerStatus, V1Pod, V1PodCondition, V1PodSpec } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
 import type { PodFact, PodTrouble } from "../domain/snapshot.ts";
-import { downOf, endOf, keepContainer, lastEndOf, shortened, troubleOf } from "./read-containers.ts";
+import { downOf, endOf, keepContainer, lastEndOf, truncate, troubleOf } from "./read-containers.ts";
 
 const PHASES: ReadonlySet<string> = new Set<PodFact["phase"]>(["Pending", "Running", "Succeeded", "Failed", "Unknown"]);
-/** Of the condition in which a scheduler says why it finds no place. */
+/** The type of the condition in which a scheduler explains why it finds no node. */
 const SCHEDULED = "PodScheduled";
 const NAME_FIELD = "metadata.name";
 
-/** What the cache keeps of a pod: whose it is, and what rules look at. Never throws, whatever somebody has written on it. */
+/** The part of a pod that the cache keeps: its owner, and what the rules need. Never throws, whatever the pod contains. */
 export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
   const { name, namespace, uid, resourceVersion, labels, ownerReferences, creationTimestamp, deletionTimestamp } =
     metadata;
@@ -29,7 +29,7 @@ export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
     status: defined({
       phase: status?.phase,
       reason: status?.reason,
-      message: status?.message === undefined ? undefined : shortened(status.message),
+      message: status?.message === undefined ? undefined : truncate(status.message),
       podIP: status?.podIP,
       conditions: status?.conditions?.map(keepCondition),
       containerStatuses: containers,
@@ -38,7 +38,7 @@ export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
   });
 }
 
-/** What rules look at, of a pod that was kept. */
+/** The facts that the rules need, of a pod that was kept. */
 export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
   const phase = status?.phase;
   const conditions = status?.conditions ?? [];
@@ -52,7 +52,7 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
     phase: isPhase(phase) ? phase : "Unknown",
     ready: conditions.some((each) => each.type === "Ready" && each.status === "True"),
     deleting: metadata.deletionTimestamp !== undefined,
-    // Only whoever has seen it end can tell.
+    // Only an observer of the end knows.
     endedFirst: false,
     node: spec?.nodeName,
     pinned: spec?.nodeName === undefined ? machineOf(spec) : undefined,
@@ -66,31 +66,31 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
     earlierExits: containers.flatMap(lastEndOf),
     conditions,
     reason: status?.reason ?? "",
-    message: shortened(status?.message ?? ""),
+    message: truncate(status?.message ?? ""),
   };
 }
 
-/** The first thing that has to be mended: no container starts without a place, and none before those of its pod that come first. */
+/** The first trouble to fix: no container starts without a node, and none before the earlier ones of its pod. */
 function troubleOfPod(status: V1Pod["status"]): PodTrouble | undefined {
   const placing = status?.conditions?.find((each) => each.type === SCHEDULED && each.status === "False");
   if (placing !== undefined)
-    return { reason: placing.reason ?? "Unschedulable", message: shortened(placing.message ?? "") };
+    return { reason: placing.reason ?? "Unschedulable", message: truncate(placing.message ?? "") };
   const containers = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
   return containers.map(troubleOf).find((trouble) => trouble !== undefined);
 }
 
-/** The words only where they are told to anybody: caches hold many pods. */
+/** Keeps the message only where it is shown: caches hold many pods. */
 function keepCondition({ type, status, reason, message }: V1PodCondition): V1PodCondition {
   if (type !== SCHEDULED || status !== "False") return { type, status };
   return {
     type,
     status,
     ...(reason !== undefined && { reason }),
-    ...(message !== undefined && { message: shortened(message) }),
+    ...(message !== undefined && { message: truncate(message) }),
   };
 }
 
-/** The machine that a pod without a node was made for, in the form in which it is written on pods. */
+/** The machine that a pod without a node was created for, in the form of pod specs. */
 function keepMachine(spec: V1PodSpec | undefined): V1Affinity | undefined {
   const machine = spec?.nodeName === undefined ? machineOf(spec) : undefined;
   if (machine === undefined) return undefined;
@@ -98,7 +98,7 @@ function keepMachine(spec: V1PodSpec | undefined): V1Affinity | undefined {
   return { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields }] } } };
 }
 
-/** Every term names the same machine, so that the first one tells it. */
+/** Every term names the same machine, so the first one is enough. */
 function machineOf(spec: V1PodSpec | undefined): string | undefined {
   const [term] = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
   const fields = term?.matchFields?.filter(({ key, operator }) => key === NAME_FIELD && operator === "In");
@@ -107,13 +107,13 @@ function machineOf(spec: V1PodSpec | undefined): string | undefined {
 
 type Defined<Value> = { [Key in keyof Value]: Exclude<Value[Key], undefined> };
 
-/** Without what is undefined: to whoever reads an object of Kubernetes, absent and undefined are not the same. */
+/** Removes undefined fields: for readers of Kubernetes objects, absent and undefined differ. */
 function defined<Value extends object>(value: Value): Defined<Value> {
-  // Object.fromEntries loses which keys are left.
+  // Object.fromEntries loses the types of the keys.
   return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as Defined<Value>;
 }
 
-/** A pod that was labelled by hand, or before there were attempts, is of the first one. */
+/** A pod that was labelled by hand, or before attempts existed, belongs to the first attempt. */
 function readAttempt(label: string | undefined): number {
   return label !== undefined && /^\d{1,9}$/.test(label) ? Number(label) : 0;
 }
@@ -135,7 +135,7 @@ function isPhase(phase: string | undefined): phase is PodFact["phase"] {
   return phase !== undefined && PHASES.has(phase);
 }
 
-/** Times are text in objects of informers, whatever client-node's types say. */
+/** Times are text in objects of informers, whatever client-node's types state. */
 function timeMs(time: Date | string | undefined): number | undefined {
   const ms = time === undefined ? NaN : new Date(time).getTime();
   return Number.isNaN(ms) ? undefined : ms;

@@ -92,7 +92,7 @@ it("reads what it wrote, in a resource that has no place for restarts, indexes a
   );
 });
 
-it("takes whatever else stands there for a job that nobody has looked at", () => {
+it("takes whatever else stands there for a job that no pass has seen", () => {
   expect(readStatus(undefined, undefined, SHAPE)).toEqual(NEW_STATUS);
   expect(readStatus({}, undefined, SHAPE)).toEqual(NEW_STATUS);
   const odd = {

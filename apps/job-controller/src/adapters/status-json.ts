@@ -9,11 +9,11 @@ import {
   type ReplicaStatus,
   type Uncounted,
 } from "../domain/job-status.ts";
-import { MEMBERS_MOST } from "../domain/member-names.ts";
+import { MAX_MEMBERS } from "../domain/member-names.ts";
 import { summariseState } from "../domain/summarise-state.ts";
 import { wholeSecond } from "../domain/transition-conditions.ts";
 
-/** A status as a custom resource has it. What is not there is absent; a merge patch needs it to be null. */
+/** A status in the form of custom resources. What is missing is absent; a merge patch needs null. */
 export type StatusJson = {
   readonly observedGeneration?: number;
   readonly state?: string;
@@ -66,38 +66,38 @@ type GangProgressJson = {
   readonly regrouping?: boolean;
 };
 
-/** What is remembered beside the status where its schema belongs to somebody else and drops what it does not know. */
+/** The part that is kept in an annotation where the schema of another project would drop it. */
 type ProgressJson = GangProgressJson & { readonly replicas?: Readonly<Record<string, ReplicaProgressJson>> };
 
-/** What the status of this kind is called, what finds the pods of a type, and how many pods its spec asks for of each type; the order of the types is the spec's. */
+/** How statuses of this kind name a type, the selector of its pods, and the number of pods in its spec; the types are in the order of the spec. */
 export type StatusShape = {
   readonly statusKey: (type: string) => string;
   readonly selector: (type: string) => string;
   readonly types: readonly { readonly type: string; readonly replicas: number }[];
-  /** Of all pods, where it is not the sum of those of the types. */
+  /** Of all pods, where it is not the sum of the types. */
   readonly total?: number | undefined;
 };
 
-/** The types that a status tells of: of those that the spec has not, or not any more, it remembers what happened. */
+/** The types in a status. It also keeps the history of types that are not, or not any more, in the spec. */
 export function typesOf(json: unknown, annotation: string | undefined): readonly string[] {
   const { replicas } = parseProgress(annotation) ?? {};
   const keys = [...statusKeysOf(json), ...Object.keys(fieldsOf(replicas))];
   return [...new Set(keys.map((key) => key.toLowerCase()))];
 }
 
-/** What a status calls the types that it tells of. */
+/** The keys of the types in a status. */
 export function statusKeysOf(json: unknown): readonly string[] {
   return Object.keys(fieldsOf(fieldsOf(json)["replicaStatuses"]));
 }
 
-/** How many pods a status says were asked for when it was written; 0 where it does not say. */
+/** The number of pods that were requested when the status was written; 0 when it is unknown. */
 export function totalOf(json: unknown): number {
   return Number(/\/(\d{1,9})$/.exec(textOf(fieldsOf(json)["completions"]))?.[1] ?? 0);
 }
 
 const CONDITIONS: ReadonlySet<string> = new Set(CONDITION_TYPES);
 
-/** Everything, as Muster's own resource keeps it. */
+/** The whole status, as Muster's own resource keeps it. */
 export function statusJson(status: JobStatus, shape: StatusShape): StatusJson {
   const total = shape.total ?? shape.types.reduce((sum, { replicas }) => sum + replicas, 0);
   return {
@@ -112,7 +112,7 @@ export function statusJson(status: JobStatus, shape: StatusShape): StatusJson {
   };
 }
 
-/** What resources of other projects have a place for. */
+/** The part that the resources of other projects have fields for. */
 export function publicJson(status: JobStatus, shape: StatusShape): StatusJson {
   return {
     observedGeneration: status.observedGeneration,
@@ -123,7 +123,7 @@ export function publicJson(status: JobStatus, shape: StatusShape): StatusJson {
   };
 }
 
-/** The rest of it, for an annotation; undefined while there is nothing to remember. */
+/** The rest, for an annotation; undefined while it is empty. */
 export function progressJson(status: JobStatus): string | undefined {
   const replicas = status.replicas.filter(isRemembered).map((replica) => [replica.type, progressOf(replica)] as const);
   const { attempt, replaced, regrouping } = status;
@@ -133,8 +133,8 @@ export function progressJson(status: JobStatus): string | undefined {
 }
 
 /**
- * The status that was written, or one of a job that nobody has looked at. Never throws: whatever is not of the form in which we write it is taken for absent, and an
- * entry of a list that misses something is left out. People and older versions may have written it.
+ * The written status, or that of a new job. Never throws: a malformed field counts as absent, and a malformed entry of a list is left out. People and older
+ * versions may have written it.
  */
 export function readStatus(json: unknown, annotation: string | undefined, shape: StatusShape): JobStatus {
   const progress = parseProgress(annotation);
@@ -193,7 +193,7 @@ function readProgress({
 }: Fields): Pick<ReplicaStatus, "restarts" | "completedIndexes" | "counted" | "uncounted"> {
   return {
     restarts: count(restarts),
-    completedIndexes: parseIndexes(textOf(completedIndexes), MEMBERS_MOST),
+    completedIndexes: parseIndexes(textOf(completedIndexes), MAX_MEMBERS),
     counted: listOf(counted).flatMap(readCounted),
     uncounted: listOf(uncounted).flatMap(readUncounted),
   };
@@ -207,13 +207,13 @@ function readCounted(json: unknown): ReplicaStatus["counted"] {
 function readUncounted(json: unknown): Uncounted[] {
   const { index, pod, times, at, because } = fieldsOf(json);
   if (typeof pod !== "string" || count(times) === 0) return [];
-  if ((index !== 0 && count(index) === 0) || count(index) >= MEMBERS_MOST) return [];
+  if ((index !== 0 && count(index) === 0) || count(index) >= MAX_MEMBERS) return [];
   return [
     {
       index: count(index),
       pod,
       times: count(times),
-      // Without a time nothing is waited for.
+      // Without a time there is no pause.
       atMs: timeMs(at) ?? 0,
       because: UNCOUNTED_REASONS.find((reason) => reason === because) ?? "disrupted",
     },
@@ -240,7 +240,7 @@ function conditionJson({ type, status, reason, message, lastUpdateMs, lastTransi
 function readCondition(json: unknown): Condition[] {
   const { type, status, reason, message, lastUpdateTime, lastTransitionTime } = fieldsOf(json);
   if (!isConditionType(type) || (status !== "True" && status !== "False")) return [];
-  // 0 is no time: whoever looks at the whole job gives it one.
+  // 0 is no time: the reader of the whole job sets one.
   const lastTransitionMs = timeMs(lastTransitionTime) ?? timeMs(lastUpdateTime) ?? 0;
   const lastUpdateMs = timeMs(lastUpdateTime) ?? lastTransitionMs;
   return [{ type, status, reason: textOf(reason), message: textOf(message), lastUpdateMs, lastTransitionMs }];
@@ -250,7 +250,7 @@ function isConditionType(type: unknown): type is ConditionType {
   return typeof type === "string" && CONDITIONS.has(type);
 }
 
-/** Undefined where nobody has written anything that could be read. */
+/** Undefined where nothing readable was written. */
 function parseProgress(text: string | undefined): Fields | undefined {
   try {
     const value: unknown = JSON.parse(text ?? "");
@@ -278,11 +278,11 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** The largest attempt that a label of a pod is read as; nothing else that we count comes near it. */
-const COUNT_MOST = 999_999_999;
+/** The largest attempt that a label of a pod can carry; no other count comes near it. */
+const MAX_COUNT = 999_999_999;
 
 function count(value: unknown): number {
-  return typeof value === "number" && Number.isInteger(value) && value > 0 && value <= COUNT_MOST ? value : 0;
+  return typeof value === "number" && Number.isInteger(value) && value > 0 && value <= MAX_COUNT ? value : 0;
 }
 
 function timeJson(ms: number | undefined): string | null {

@@ -3,7 +3,7 @@ import type { CallOptions, KubeObject, KubeResource, ListPage } from "@muster/ku
 import { labels } from "@muster/proto";
 import { expect, it } from "vitest";
 import { ownerIdOf } from "../domain/build-units.ts";
-import { sweep, tellOnce, type SweepDeps } from "./sweep.ts";
+import { sweep, reportOnce, type SweepDeps } from "./sweep.ts";
 
 const JOBS: KubeResource = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: "default" };
 const job = (number: number) => ({ name: `train-${number}`, namespace: "default", uid: `${number}a1b2c3d4e5f6071` });
@@ -17,7 +17,10 @@ function podOf(number: number, phase: string): V1Pod {
   };
 }
 
-/** Sweeps where the ledger has something of jobs 0 to 2, no cache shows any of them, and the API server has these. Returns whose machines come back, and what was asked. */
+/**
+ * Sweeps where the ledger has something of jobs 0 to 2, no cache shows any of them, and the API server has these. Returns whose machines come back, and what
+ * was asked.
+ */
 async function swept(live: {
   readonly jobs?: readonly number[];
   readonly pods?: readonly V1Pod[];
@@ -66,7 +69,7 @@ async function swept(live: {
   return { released, asked };
 }
 
-it("gives back what jobs had that are gone, with their pods", async () => {
+it("releases what jobs had that are gone, with their pods", async () => {
   const { released } = await swept({ pods: [podOf(1, "Succeeded")] });
   expect(released).toEqual([idOf(0), idOf(1), idOf(2)]);
 });
@@ -75,7 +78,7 @@ it("gives nothing back of a job that the API server has, whatever the copies sho
   expect((await swept({ jobs: [1] })).released).toEqual([idOf(0), idOf(2)]);
 });
 
-it("goes on with the other kinds when it may not read one, and not when one does not answer", async () => {
+it("continues with the other kinds when it may not read one, and not when one does not answer", async () => {
   expect((await swept({ jobs: [1], refused: 403 })).released).toEqual([idOf(0), idOf(2)]);
   await expect(swept({ jobs: [1], refused: 503 })).rejects.toThrow();
 });
@@ -93,13 +96,13 @@ it("reads jobs and pods in pages, and the last ones count as the first do", asyn
   expect(asked.map(({ plural }) => plural).sort()).toEqual(["jobs", "jobs", "jobs", "jobs", "pods", "pods", "pods"]);
 });
 
-it("tells of a pod that has outlived its job once, when it is still there at the next sweep", () => {
-  const told: string[] = [];
-  const tell = tellOnce(({ pod }) => told.push(pod));
+it("reports a pod that has outlived its job once, when it is still there at the next sweep", () => {
+  const reports: string[] = [];
+  const reportLeft = reportOnce(({ pod }) => reports.push(pod));
   const left = (name: string) => ({ ownerId: "orph-1", job: "orph", pod: name, uid: name, node: "node-0" });
-  tell([left("a"), left("b")]);
-  expect(told).toEqual([]);
-  tell([left("a")]);
-  tell([left("a"), left("b")]);
-  expect(told).toEqual(["a"]);
+  reportLeft([left("a"), left("b")]);
+  expect(reports).toEqual([]);
+  reportLeft([left("a")]);
+  reportLeft([left("a"), left("b")]);
+  expect(reports).toEqual(["a"]);
 });

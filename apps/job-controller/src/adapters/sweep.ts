@@ -22,19 +22,19 @@ export type SweepDeps = {
   readonly machines: Pick<Machines, "ownerIds" | "unitsOf" | "release">;
   readonly nodes: Pick<Nodes, "lostAmong">;
   readonly world: Pick<World, "runningFor">;
-  /** Of every kind that the API server has. */
+  /** Of every kind that the API server serves. */
   readonly runtimes: readonly {
     readonly resource: KindRuntime["resource"];
     readonly jobs: Pick<KindRuntime["jobs"], "byIndex">;
   }[];
 };
 
-/** Owners that one sweep looks at; their ids go into one selector. */
-const AT_ONCE = 100;
+/** Owners in one sweep; their ids form one selector. */
+const MAX_OWNERS = 100;
 
 /**
- * Gives back what jobs had that are gone. What seems to be gone is asked for at the API server, because a copy may be behind and machines that were given back cannot be taken
- * again. Returns the pods that have outlived their jobs and keep machines, as far as copies show them.
+ * Releases what deleted jobs had. A job that seems to be gone is read at the API server, because caches may be stale and a release cannot be undone.
+ * Returns the pods that have outlived their jobs and keep machines, as far as caches show them.
  */
 export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
   const { machines, world } = deps;
@@ -42,7 +42,7 @@ export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
   if (gone.length === 0) return [];
   await forceOnLostMachines(deps, gone);
   const seen = leftoversOf(deps, gone);
-  const ids = [...new Set(seen.release.map(ownerIdOfUnit))].slice(0, AT_ONCE);
+  const ids = [...new Set(seen.release.map(ownerIdOfUnit))].slice(0, MAX_OWNERS);
   if (ids.length === 0) return seen.left;
   await sweepOwners({
     observe: async () => {
@@ -52,7 +52,7 @@ export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
       return { objects, standingOf: ({ unit }) => unitStanding(unit, { jobs, running }) };
     },
     leftSince: new Map(),
-    // The id of a unit has the uid of its job, which the API server has deleted: no later job can have the unit.
+    // The id of a unit contains the uid of its job, which the API server has deleted: no later job can have the unit.
     graceMs: undefined,
     nowMs: Date.now,
     remove: async (step) => {
@@ -63,7 +63,7 @@ export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
   return seen.left;
 }
 
-/** Pods that have outlived their jobs and keep machines, as copies show them. */
+/** Pods that have outlived their jobs and keep machines, as caches show them. */
 export function podsLeft(deps: Pick<SweepDeps, "runtimes"> & LeftoversDeps): readonly PodLeft[] {
   return leftoversOf(deps, goneOwners(deps)).left;
 }
@@ -84,28 +84,28 @@ function leftoversOf({ machines, world }: LeftoversDeps, ids: readonly string[])
   return planLeftovers({ units, jobs: new Set(), running: (id) => world.runningFor(id) });
 }
 
-/** Tells of each pod once, when one sweep after another has found it: what was deleted with its job is gone by then. */
-export function tellOnce(tell: (pod: PodLeft) => void): (left: readonly PodLeft[]) => void {
-  let before = new Map<string, "seen" | "told">();
+/** Reports each pod once, at the second sweep that finds it: pods that are deleted with their job are gone by then. */
+export function reportOnce(report: (pod: PodLeft) => void): (left: readonly PodLeft[]) => void {
+  let before = new Map<string, "seen" | "reported">();
   return (left) => {
-    const now = new Map<string, "seen" | "told">();
+    const now = new Map<string, "seen" | "reported">();
     for (const pod of left) {
       const was = before.get(pod.uid);
-      if (was === "seen") tell(pod);
-      now.set(pod.uid, was === undefined ? "seen" : "told");
+      if (was === "seen") report(pod);
+      now.set(pod.uid, was === undefined ? "seen" : "reported");
     }
     before = now;
   };
 }
 
-/** One after the other, all of them; the first error is thrown after the last. */
+/** Works on all items in order, and throws the first error after the last item. */
 async function each<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
   const errors: unknown[] = [];
   for (const item of items) await work(item).catch((error: unknown) => errors.push(error));
   if (errors.length > 0) throw errors[0];
 }
 
-/** Pods that were deleted with their job, on machines of which no word will come. */
+/** Pods that were deleted with their job, on nodes that do not answer. */
 async function forceOnLostMachines(
   { calls, namespace, nodes, world }: SweepDeps,
   ids: readonly string[],
@@ -124,14 +124,14 @@ async function listJobs({ calls, runtimes }: SweepDeps): Promise<ReadonlySet<str
       for await (const jobs of listPages<JobResource>(calls, resource))
         for (const { metadata } of jobs) ids.add(ownerIdOf(metadata));
     } catch (error) {
-      // Nothing new was reserved for a kind that nobody lets us read: of it the copy has all that there is.
+      // Nothing new was reserved for a kind that the controller may not read: the cache has all of it.
       if (!isRightMissing(error)) throw error;
     }
   }
   return ids;
 }
 
-/** By owner id, of these, the pods that may still run. */
+/** The pods of these owners that may still run, by owner id. */
 async function listRunning(
   { calls, namespace }: SweepDeps,
   ids: readonly string[],

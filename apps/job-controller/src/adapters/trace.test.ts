@@ -8,7 +8,7 @@ function job(uid: string, traceparent = ""): Parameters<typeof contextOf>[0] {
   return { traceparent, metadata: { name: "train", namespace: "default", uid } };
 }
 
-it("gives a job that nobody submitted over the bus one trace, made of its uid, in every process", () => {
+it("gives a job without a submission over the bus one trace, built from its uid, in every process", () => {
   expect(trace.getSpanContext(contextOf(job(UID)))).toMatchObject({
     traceId: "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
     spanId: "8293a4b5c6d7e8f9",
@@ -19,6 +19,6 @@ it.each(["", "no uid", "00000000-0000-0000-0000-000000000000"])("gives none to a
   expect(contextOf(job(uid))).toBe(ROOT_CONTEXT);
 });
 
-it("gives none to a job whose traceparent somebody has spoiled", () => {
+it("gives none to a job with an invalid traceparent", () => {
   expect(trace.getSpanContext(contextOf(job(UID, "spoiled")))).toBeUndefined();
 });

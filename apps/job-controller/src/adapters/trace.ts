@@ -7,8 +7,8 @@ import type { JobRow } from "./read-job.ts";
 const TRACER = "job-controller";
 
 /**
- * The context under which everything that happens to a job is told, whichever process does it: that of its submission, or one that is made of its uid, so that a job that
- * kubectl made is one trace, too.
+ * The trace context of a job, the same in every process: that of its submission, or one built from its uid, so that a job that kubectl created is one trace,
+ * too.
  */
 export function contextOf({ traceparent, metadata }: Pick<JobRow, "traceparent" | "metadata">): Context {
   if (traceparent !== "") return contextOfTraceparent(traceparent);
@@ -27,5 +27,5 @@ export function spanOfPass(job: JobRow): PassSpan {
 /** Runs one step under a span of its own, inside the pass. */
 export function inStep<Result>(job: JobRow, step: JobStep, work: () => Promise<Result>): Promise<Result> {
   const attributes = { "muster.job": job.metadata.name, "muster.because": step.because };
-  return inSpan(TRACER, step.do, { attributes }, work);
+  return inSpan(TRACER, step.kind, { attributes }, work);
 }

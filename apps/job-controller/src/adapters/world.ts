@@ -13,34 +13,37 @@ import { claimantIndex } from "../members/claimant-index.ts";
 import { podEnds, type PodEnds } from "./pod-ends.ts";
 import { keepPod, podFact } from "./read-pod.ts";
 
-/** What jobs are made of, as the API server has it. */
+/** The objects of jobs, as caches of the API server have them. */
 export type World = AsyncDisposable & {
   readonly pods: Informer<V1Pod, "claimant" | "owner">;
   readonly services: Informer<V1Service, "claimant">;
   /** Of the pods that this process has seen end while it led. */
   readonly ends: Pick<PodEnds, "of" | "forget" | "forgetJob">;
-  /** Begins to remember ends of pods, until it is disposed of. */
+  /** Starts to remember the ends of pods, until it is disposed of. */
   rememberEnds(): Disposable;
   /** Resolves once every cache is complete; rejects with FaultError cancelled when disposed before that. */
   readonly synced: Promise<unknown>;
-  /** The same as it is now. */
+  /** Whether `synced` has resolved. */
   isComplete(): boolean;
-  /** What of its pods was not read yet, in words; empty once all of it was. */
+  /** The resources that were not read yet, in words; empty once all were. */
   unread(): readonly string[];
-  /** The job's own budget, which is to guard the pods with these labels; undefined when it has none. */
+  /** The job's own budget for the pods with these labels; undefined when it has none. */
   budgetOf(
     job: { readonly namespace: string; readonly name: string; readonly uid: string },
     labels: Labels,
   ): BudgetSeen | undefined;
-  /** Called with the `namespace/name` of each budget that came, changed or went; jobs have the names of theirs. Returns the way to stop. */
+  /**
+   * Called with the `namespace/name` of each budget that was created, changed or deleted; a budget has the name of its job. Returns the function that
+   * unsubscribes.
+   */
   onBudgetChange(listener: (key: string) => void): () => void;
-  /** Pods of this owner id that may still run, whoever has them now. */
+  /** Pods of this owner id that may still run, whichever owner they have now. */
   runningFor(ownerId: string): readonly PodFact[];
-  /** Of the cache that is most behind. */
+  /** The age of the oldest cache. */
   ageMs(): number;
 };
 
-/** Begins to follow pods, services and budgets of the namespace, whoever's they are: an orphan may be a job's tomorrow. */
+/** Follows the pods, services and budgets of the namespace, whichever owner they have: a job may adopt an orphan later. */
 export function openWorld(
   kube: KubeConfig,
   { config, logger }: { readonly config: Config; readonly logger: Logger },
@@ -65,7 +68,7 @@ export function openWorld(
   const ends = podEnds((most) =>
     logger.warn(
       { most },
-      "more pods have ended than are remembered: an end that somebody deletes now may count as none",
+      "more pods have ended than are remembered: the end of a pod that is deleted now may not count",
     ),
   );
   pods.onChange(ends.seen);
@@ -82,7 +85,7 @@ export function openWorld(
   });
   const caches = [pods, services, budgets];
   const synced = Promise.all(caches.map((cache) => cache.synced));
-  // Nobody awaits it in a replica that never leads, and that must not be ended by its rejection.
+  // A replica that never leads does not await it, and must not crash by its rejection.
   synced.catch(() => undefined);
   return {
     pods,
@@ -111,14 +114,14 @@ type Budget = {
   readonly controllerUid: string | undefined;
 };
 
-/** Whoever edits one by hand may give it another form, too. */
+/** A budget that was edited by hand may have any form. */
 export function readBudget(spec: V1PodDisruptionBudget["spec"], labels: Labels): BudgetSeen {
   const { minAvailable, maxUnavailable, selector } = spec ?? {};
   const isOfOurForm = typeof minAvailable === "number" && maxUnavailable === undefined;
   return isOfOurForm && selectsExactly(selector, labels) ? minAvailable : "edited";
 }
 
-/** Kinds that share a label find the same orphan under it; their groups keep them apart. */
+/** Kinds that share a label find the same orphan; their API groups distinguish them. */
 function claimants(): (member: V1Pod | V1Service) => readonly string[] {
   const schemes = new Map(KINDS.map(({ labelKeys }) => [labelKeys.jobNameLabelKey, claimantIndex(labelKeys)]));
   return (member) => [...new Set([...schemes.values()].flatMap((index) => index(member)))];

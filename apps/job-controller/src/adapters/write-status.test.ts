@@ -37,7 +37,7 @@ function serverOf(keep: (status: StatusJson) => StatusJson) {
   const deps: StatusDeps = {
     onDropped: () => dropped.push("dropped"),
     calls: {
-      get: () => Promise.reject(new Error("nobody was to look")),
+      get: () => Promise.reject(new Error("an unexpected read")),
       patch: (_resource, _name, { body }) => {
         const { status, metadata } = body as Patch;
         const { annotations: more } = metadata ?? {};
@@ -68,7 +68,7 @@ it("remembers in the status alone what the API server keeps there", async () => 
   expect(dropped).toEqual([]);
 });
 
-it("remembers in an annotation what the answer shows to be dropped, and says so", async () => {
+it("remembers in an annotation what the answer shows to be dropped, and reports it", async () => {
   const { write, row, dropped } = serverOf(prune);
   await write(REMEMBERING);
   expect(row().metadata.annotations?.[annotations.progress]).toContain('"restarts":4');
@@ -76,7 +76,7 @@ it("remembers in an annotation what the answer shows to be dropped, and says so"
   expect(dropped).toHaveLength(1);
 });
 
-it("goes on with the annotation once there is one", async () => {
+it("continues with the annotation once there is one", async () => {
   const { write, row } = serverOf(prune);
   await write(REMEMBERING);
   await write({ ...REMEMBERING, attempt: 3 });
@@ -104,7 +104,7 @@ describe("a status that finds no resource", () => {
     await expect(write(() => Promise.resolve({ metadata: { uid: "u" } }))).rejects.toMatchObject({ code: 404 });
   });
 
-  it("is an error when nobody can say whether the job is there", async () => {
+  it("is an error when the API server does not answer whether the job is there", async () => {
     await expect(write(refuse(503))).rejects.toMatchObject({ code: 503 });
   });
 });

@@ -7,15 +7,14 @@ import { progressJson, publicJson, readStatus, statusJson, statusKeysOf, type St
 
 export type StatusDeps = {
   readonly calls: Pick<KubeCalls, "get" | "patch">;
-  /** The API server has dropped what is to be remembered: its definition of Muster's own resource is older than this process. */
+  /** The API server has dropped fields of the status: its definition of Muster's own resource is older than this process. */
   readonly onDropped: () => void;
 };
 
 /**
- * Writes a status in place of the one that the row was read with, and returns the resource as it is then; undefined when it was deleted meanwhile. Rejects with a conflict
- * when the resource has changed since.
- * What others' resources have no place for goes first into an annotation: the rest follows from it, and not the other way round. So does what an older definition of
- * Muster's own has no place for, from the first write on of which the answer shows that: a budget that is forgotten is none.
+ * Replaces the status that the row was read with, and returns the resource after that; undefined when it was deleted meanwhile. Rejects with a conflict when
+ * the resource has changed since. What the resources of other projects have no field for goes first into an annotation, because the rest follows from it. So
+ * does what an older definition of Muster's own has no field for, from the first write whose answer shows that: a restart budget must not be forgotten.
  */
 export async function writeStatus(
   deps: StatusDeps,
@@ -26,7 +25,7 @@ export async function writeStatus(
   try {
     return await write(deps, resource, job, status);
   } catch (error) {
-    // A definition without a status is not found, too, and that is no end of any job.
+    // A definition without a status also answers not_found, and that does not mean that the job is gone.
     if (kubeFault(error)?.code === "not_found" && (await isGone(deps, resource, job))) return undefined;
     throw error;
   }
@@ -49,7 +48,7 @@ async function write(
   status: JobStatus,
 ): Promise<JobResource> {
   const { resourceVersion } = job.metadata;
-  // Muster's own resource has a place in its status for everything; those of others have not.
+  // Only Muster's own resource has a status field for everything.
   const isOwn = job.kind.group === JOB_KIND.group;
   const json = isOwn ? statusJson(status, job.shape) : publicJson(status, job.shape);
   if (isOwn && job.metadata.annotations?.[annotations.progress] === undefined) {
@@ -82,7 +81,7 @@ function patchStatus(
   resourceVersion: string | undefined,
   status: StatusJson,
 ): Promise<JobResource> {
-  // A merge keeps what it is not told about: replica types that are gone have to be named.
+  // A merge patch keeps fields that it does not name: types that are gone are set to null.
   const gone = statusKeysOf(job.resource.status).filter((key) => !(key in (status.replicaStatuses ?? {})));
   const replicaStatuses = { ...status.replicaStatuses, ...Object.fromEntries(gone.map((key) => [key, null])) };
   const body = { metadata: { resourceVersion }, status: { ...status, replicaStatuses } };

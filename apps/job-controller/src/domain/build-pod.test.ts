@@ -139,14 +139,14 @@ describe("the pod of a member", () => {
     expect({ hostname, subdomain }).toEqual({ hostname: "train-worker-1", subdomain: "train" });
   });
 
-  it("lets the template's own variables win, and refer to what the pod is told", () => {
+  it("lets the template's own variables win, and refer to our variables", () => {
     const env = [
       { name: "MUSTER_JOB", value: "mine" },
       { name: "RANK", value: "$(MUSTER_REPLICA_INDEX)" },
     ];
     const containers = [{ name: "main", image: "i", env }];
-    const told = podOf({ template: templateManifest({ containers }) }, { traceparent: "00-1-2-01" });
-    const names = told.spec.containers[0]?.env?.map(({ name }) => name);
+    const built = podOf({ template: templateManifest({ containers }) }, { traceparent: "00-1-2-01" });
+    const names = built.spec.containers[0]?.env?.map(({ name }) => name);
     expect(names).toEqual([
       "TRACEPARENT",
       "MUSTER_REPLICA_TYPE",
@@ -156,7 +156,7 @@ describe("the pod of a member", () => {
       "MUSTER_JOB",
       "RANK",
     ]);
-    expect(told.metadata.annotations["traceparent"]).toBe("00-1-2-01");
+    expect(built.metadata.annotations["traceparent"]).toBe("00-1-2-01");
   });
 
   it("opens the port of its type once", () => {
@@ -179,7 +179,7 @@ describe("the pod of a member", () => {
     expect(buildPod(ungrouped, POLICY).spec).not.toHaveProperty("schedulerName");
   });
 
-  it("waits for whoever is to let it be scheduled", () => {
+  it("has the configured scheduling gates", () => {
     const gated = podOf(
       { template: templateManifest({ schedulingGates: [{ name: "own" }] }) },
       { policy: { schedulingGates: ["g"] } },

@@ -7,23 +7,23 @@ import { isObject } from "./read-fields.ts";
 
 export type PodToBuild = JobToBuild & {
   readonly member: Member;
-  /** The machine that was granted to it. */
+  /** The granted machine. */
   readonly node: string;
-  /** Which making of the whole gang it belongs to. */
+  /** The attempt of the gang that the pod belongs to. */
   readonly attempt: number;
-  /** How the job's scheduler knows its pods; undefined: it does not. */
+  /** The group mark for the job's scheduler; undefined: the scheduler knows no groups. */
   readonly mark?: GroupMark | undefined;
   /** Empty: the job is not traced. */
   readonly traceparent: string;
 };
 
-/** Of each pod of a group. */
+/** Labels and annotations of each pod of a group. */
 export type GroupMark = {
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
 };
 
-/** A pod as it is sent to the API server. Whatever its template says beyond these fields is in `spec`. */
+/** A pod as it is sent to the API server. All other fields of the template are in `spec`. */
 export type PodManifest = {
   readonly apiVersion: "v1";
   readonly kind: "Pod";
@@ -40,8 +40,8 @@ export type PodManifest = {
 const HOSTNAME = "kubernetes.io/hostname";
 
 /**
- * The pod of one member: its template, alone on exactly the machine that was granted, told who it is and where the others are. What a template says about the same
- * things is kept where both can be true, and gives way where they cannot: labels, machine, restart policy, and the host name where the gang is found by it.
+ * The pod of one member: its template, alone on exactly the granted machine, with a description of itself and of its gang. The template's own settings are
+ * kept where both can be true, and overridden where they cannot: labels, machine, restart policy, and the host name where the gang is found by it.
  */
 export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest {
   const { kind, job, spec, member, attempt, mark, traceparent } = request;
@@ -79,13 +79,13 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
 
 function buildSpec(request: PodToBuild, replica: ReplicaSpec, policy: MemberPolicy): PodManifest["spec"] {
   const { kind, job, spec, member, node, traceparent } = request;
-  const told = kind.describeCluster(job, member, spec, policy.defaults);
+  const description = kind.describeCluster(job, member, spec, policy.defaults);
   const written = replica.template.spec;
-  const initContainers = withoutTwins([...told.initContainers, ...(written.initContainers ?? [])]);
-  const volumes = withoutTwins([...listOf(written["volumes"]), ...told.volumes]);
+  const initContainers = withoutDuplicates([...description.initContainers, ...(written.initContainers ?? [])]);
+  const volumes = withoutDuplicates([...listOf(written["volumes"]), ...description.volumes]);
   const gates = [...listOf(written["schedulingGates"]), ...policy.schedulingGates.map((name) => ({ name }))];
   return {
-    ...told.podDefaults,
+    ...description.podDefaults,
     ...written,
     ...(spec.group !== undefined && { schedulerName: spec.group.scheduler }),
     restartPolicy: replica.restartPolicy === "ExitCode" ? "Never" : replica.restartPolicy,
@@ -95,25 +95,25 @@ function buildSpec(request: PodToBuild, replica: ReplicaSpec, policy: MemberPoli
     ...(gates.length > 0 && { schedulingGates: gates }),
     ...(volumes.length > 0 && { volumes }),
     ...(initContainers.length > 0 && { initContainers }),
-    containers: written.containers.map((container) => buildContainer(container, replica, told, traceparent)),
+    containers: written.containers.map((container) => buildContainer(container, replica, description, traceparent)),
   };
 }
 
 function buildContainer(
   container: Container,
   replica: ReplicaSpec,
-  told: ClusterDescription,
+  description: ClusterDescription,
   traceparent: string,
 ): Container {
   const isMain = container.name === replica.mainContainer;
-  const isTold = told.containers?.includes(container.name) ?? true;
+  const isDescribed = description.containers?.includes(container.name) ?? true;
   const env = [
     ...(traceparent === "" ? [] : [{ name: "TRACEPARENT", value: traceparent }]),
-    ...(isTold ? told.env : []),
+    ...(isDescribed ? description.env : []),
   ];
-  const mounts = [...listOf(container["volumeMounts"]), ...(isTold ? told.volumeMounts : [])];
-  const silent = container["command"] === undefined && container["args"] === undefined;
-  const [program, ...args] = (isMain && silent && told.commandDefault) || [];
+  const mounts = [...listOf(container["volumeMounts"]), ...(isDescribed ? description.volumeMounts : [])];
+  const hasNoCommand = container["command"] === undefined && container["args"] === undefined;
+  const [program, ...args] = (isMain && hasNoCommand && description.commandDefault) || [];
   const ports = isMain ? withPort(container.ports ?? [], replica.port) : (container.ports ?? []);
   return {
     ...container,
@@ -127,11 +127,11 @@ function buildContainer(
 /** The template's own variables win, and may refer to ours because they come later. */
 function mergeEnv(ours: readonly EnvVariable[], own: NonNullable<Container["env"]>): NonNullable<Container["env"]> {
   const names = new Set(own.map(({ name }) => name));
-  const told = ours.filter(({ name }) => !names.has(name)).map(({ name, value }) => ({ name, value: literal(value) }));
-  return [...told, ...own];
+  const added = ours.filter(({ name }) => !names.has(name)).map(({ name, value }) => ({ name, value: literal(value) }));
+  return [...added, ...own];
 }
 
-/** Kubernetes replaces `$(NAME)` and `$$` in values; doubled, they arrive as they were meant. */
+/** Kubernetes expands `$(NAME)` and `$$` in values; doubled, they arrive unchanged. */
 function literal(text: string): string {
   return text.replaceAll(/\$(?=[$(])/g, "$$$$");
 }
@@ -142,14 +142,14 @@ function withPort(ports: NonNullable<Container["ports"]>, port: ReplicaSpec["por
   return known ? ports : [...ports, { name: port.name, containerPort: port.number, protocol: "TCP" }];
 }
 
-/** The granted machine by the node's own name, because its hostname label may say something else, and no other pod of Muster beside it. */
+/** Requires the granted machine by the node's own name, because its hostname label may differ, and excludes every other pod of Muster from it. */
 function buildAffinity(written: unknown, node: string, exclusive: string): unknown {
   const affinity = isObject(written) ? written : {};
   const nodes = isObject(affinity["nodeAffinity"]) ? affinity["nodeAffinity"] : {};
-  const apart = isObject(affinity["podAntiAffinity"]) ? affinity["podAntiAffinity"] : {};
+  const podAffinity = isObject(affinity["podAntiAffinity"]) ? affinity["podAntiAffinity"] : {};
   const required = "requiredDuringSchedulingIgnoredDuringExecution";
   const demanded = isObject(nodes[required]) ? listOf(nodes[required]["nodeSelectorTerms"]) : [];
-  // One term that holds is enough for the scheduler, so each of them has to name the machine.
+  // The scheduler needs only one matching term, so each of them names the machine.
   const terms = (demanded.length > 0 ? demanded : [{}]).map((term) => ({
     ...term,
     matchFields: [...listOf(term["matchFields"]), { key: "metadata.name", operator: "In", values: [node] }],
@@ -157,13 +157,13 @@ function buildAffinity(written: unknown, node: string, exclusive: string): unkno
   const alone = {
     topologyKey: HOSTNAME,
     labelSelector: { matchExpressions: [{ key: exclusive, operator: "Exists" }] },
-    // Empty selects every namespace; without it only pods of this one would be kept apart.
+    // Empty selects every namespace; without it the rule covers only pods of this one.
     namespaceSelector: {},
   };
   return {
     ...affinity,
     nodeAffinity: { ...nodes, [required]: { nodeSelectorTerms: terms } },
-    podAntiAffinity: { ...apart, [required]: [...listOf(apart[required]), alone] },
+    podAntiAffinity: { ...podAffinity, [required]: [...listOf(podAffinity[required]), alone] },
   };
 }
 
@@ -173,7 +173,7 @@ function listOf(value: unknown): readonly Item[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
-/** What is named twice is taken from the later one. */
-function withoutTwins<Named extends Item>(items: readonly Named[]): readonly Named[] {
+/** Of two items with one name, the later one is kept. */
+function withoutDuplicates<Named extends Item>(items: readonly Named[]): readonly Named[] {
   return items.filter(({ name }, index) => !items.slice(index + 1).some((later) => later["name"] === name));
 }

@@ -5,7 +5,7 @@ import { memberUnitId, ownerIdOf, ownerIdOfUnit } from "./build-units.ts";
 const name = fc.stringMatching(/^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$/);
 const type = fc.oneof(fc.stringMatching(/^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$/), fc.constant("preprocessor"));
 
-it("gives every unit an id that the ledger takes, and that tells its job", () => {
+it("gives every unit an id that the ledger takes, and that reports its job", () => {
   fc.assert(
     fc.property(name, fc.uuid(), type, fc.nat(999), (job, uid, replicaType, index) => {
       const owner = ownerIdOf({ name: job, uid });

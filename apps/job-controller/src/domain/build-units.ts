@@ -14,22 +14,22 @@ export function componentOf({ type, index }: Member): string {
   return `${type}-${index}`;
 }
 
-const NAME_KEPT = 24;
-const UID_KEPT = 12;
+const MAX_NAME_PART = 24;
+const MAX_UID_PART = 12;
 
-/** The owner, in the ledger and on pods, of everything that this one job has; another job of its name, of whatever kind, has another one. Ids of its units begin with it. */
+/** The owner id of a job in the ledger and on its pods; unique among jobs of the same name, of any kind. The ids of its units begin with it. */
 export function ownerIdOf(job: { readonly name: string; readonly uid: string }): string {
   const name = job.name
     .replaceAll(/[^a-z0-9]+/g, "-")
-    .slice(0, NAME_KEPT)
+    .slice(0, MAX_NAME_PART)
     .replace(/-+$/, "");
-  const uid = job.uid.replaceAll(/[^a-z0-9]/g, "").slice(0, UID_KEPT);
+  const uid = job.uid.replaceAll(/[^a-z0-9]/g, "").slice(0, MAX_UID_PART);
   return `${name}-${uid}`;
 }
 
 /**
- * The units that a job wants: its gang, without which nothing starts, and a unit of its own for each member that the gang's grant has no machine for, because the job
- * grew or a machine was lost. What was granted decides what the gang is, so that a change of the spec adds and gives back single machines and never the gang.
+ * The desired units of a job: its gang, without which nothing starts, and a unit for each member that the gang's grant has no machine for, because the job
+ * grew or a machine was lost. The grant defines the gang, so that a change of the spec adds and releases single machines and never the gang.
  */
 export function buildUnits(
   job: { readonly name: string; readonly uid: string },
@@ -39,7 +39,7 @@ export function buildUnits(
 ): readonly [Unit, ...Unit[]] {
   const id = ownerIdOf(job);
   const all = spec.replicas.flatMap((replica) => needsOf(replica, gangSize(replica)));
-  // Of a gang that asks anew, who has ended well needs no machine any more; nobody can ask for no machine.
+  // Completed members need no machine in a repeated request; but a request needs one machine at least.
   const completed = new Set(
     status.replicas.flatMap(({ type, completedIndexes }) =>
       completedIndexes.map((index) => componentOf({ type, index })),
@@ -63,16 +63,16 @@ export function buildUnits(
   return [gang, ...extras];
 }
 
-/** Ids of owners end here. */
-const ID_MOST = 63;
+/** The ledger's limit for ids of owners. */
+const MAX_ID_LENGTH = 63;
 
-/** The unit of one member's own. A member whose name is too long for an id has a number made of it instead. */
+/** The unit of one member. A hash replaces a component that would make the id too long. */
 export function memberUnitId(ownerId: string, component: string): string {
   const id = `${ownerId}${PART_SEPARATOR}${component}`;
-  return id.length <= ID_MOST ? id : `${ownerId}${PART_SEPARATOR}${numberOf(component)}`;
+  return id.length <= MAX_ID_LENGTH ? id : `${ownerId}${PART_SEPARATOR}${numberOf(component)}`;
 }
 
-/** FNV-1a, over two halves so that no two of a thousand members have one number by chance. */
+/** FNV-1a with two seeds, so that no two of a thousand members have one hash by chance. */
 function numberOf(text: string): string {
   const half = (seed: number): string => {
     let hash = seed;
@@ -82,7 +82,7 @@ function numberOf(text: string): string {
   return half(0x811c9dc5) + half(0x01234567);
 }
 
-/** Members that must be there for the job to start at all. */
+/** Members without which the job does not start. */
 export function gangSize({ replicas, elastic }: ReplicaSpec): number {
   return elastic === undefined ? replicas : Math.min(replicas, elastic.minReplicas);
 }

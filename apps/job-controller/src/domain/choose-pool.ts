@@ -9,13 +9,13 @@ export const POOL_ANNOTATION = `${API_GROUP}/pool`;
 export type PoolSources = {
   /** Path of the replica type. */
   readonly path: string;
-  /** Its own `pool`; kinds of others have no such field. */
+  /** Its own `pool`; kinds of other projects have no such field. */
   readonly field: { readonly known: boolean; readonly pool: string | undefined };
   readonly template: PodTemplate | undefined;
   readonly annotation: string | undefined;
 };
 
-/** The pool of a replica type: what stands nearest to it wins. Undefined after a problem was noted. */
+/** The pool of a replica type: the most specific source wins. Undefined after a problem was noted. */
 export function choosePool(sources: PoolSources, defaults: KindDefaults, notes: Notes): string | undefined {
   const { path, field, template, annotation } = sources;
   const selected = template?.spec.nodeSelector?.[defaults.poolLabel];

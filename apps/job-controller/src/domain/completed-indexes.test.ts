@@ -35,7 +35,7 @@ describe("completed indexes", () => {
     );
   });
 
-  it.each(["x", "-1", "1-", "3-1", "0x2", "1.5", "9999999"])("leave out %j, which nobody wrote for them", (text) => {
+  it.each(["x", "-1", "1-", "3-1", "0x2", "1.5", "9999999"])("leave out the malformed %j", (text) => {
     expect(parseIndexes(`0,${text},4`, BELOW)).toEqual([0, 4]);
   });
 });

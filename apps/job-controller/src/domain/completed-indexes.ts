@@ -1,4 +1,4 @@
-/** Ascending indexes as Kubernetes' own indexed jobs write them: `0-3,7`. Empty for none. */
+/** Ascending indexes in the form of Kubernetes' indexed jobs: `0-3,7`. Empty for none. */
 export function formatIndexes(indexes: readonly number[]): string {
   const runs: [number, number][] = [];
   for (const index of indexes) {
@@ -11,7 +11,7 @@ export function formatIndexes(indexes: readonly number[]): string {
 
 const RUN = /^(\d{1,6})(?:-(\d{1,6}))?$/;
 
-/** What `formatIndexes` wrote, those below `below` only, ascending and each once. Parts that it cannot have written are left out: they may have been written by hand. */
+/** The indexes less than `below`, ascending and each once. Malformed parts are left out: they may have been written by hand. */
 export function parseIndexes(text: string, below: number): number[] {
   const indexes = new Set<number>();
   for (const part of text.split(",")) {

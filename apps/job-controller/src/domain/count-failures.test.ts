@@ -31,7 +31,7 @@ function endOf(policy: RestartPolicy, code: number, backoffLimit: number): strin
       if (failed !== undefined) return `${failed.reason} at end ${run}${nth === 0 ? "" : ", seen late"}`;
     }
   }
-  return "goes on";
+  return "continues";
 }
 
 describe.each([0, 1, 3])("a member that ends badly at each run, with backoffLimit %i,", (limit) => {
@@ -57,7 +57,7 @@ describe("the failures of a pod", () => {
     ["that is down after its first run", "OnFailure", pod("worker-0", { down }), 1],
     ["that runs again", "OnFailure", pod("worker-0", { containerRestarts: 1 }), 1],
     ["that is down after it ran again", "OnFailure", pod("worker-0", { containerRestarts: 1, down }), 2],
-    ["of which two containers are down", "Always", pod("worker-0", { down: [...down, ...down] }), 2],
+    ["with two containers down", "Always", pod("worker-0", { down: [...down, ...down] }), 2],
     ["that is down and then ended", "OnFailure", ended("worker-0", 1, { containerRestarts: 1 }), 2],
     [
       "that is down because it is deleted",

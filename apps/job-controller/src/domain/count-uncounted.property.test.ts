@@ -19,29 +19,29 @@ const SPEC = spec({
 /** Without anybody who deletes pods by hand, so that none can be gone before it was seen. */
 const which: fc.Arbitrary<number> = fc.nat(1);
 const happening: fc.Arbitrary<Happening> = fc.oneof(
-  { weight: 6, arbitrary: fc.constant({ do: "pass" as const }) },
-  { weight: 5, arbitrary: fc.record({ do: fc.constant("pod-binds" as const), which }) },
-  { weight: 5, arbitrary: fc.record({ do: fc.constant("pod-runs" as const), which }) },
-  { weight: 5, arbitrary: fc.record({ do: fc.constantFrom("pod-fails" as const, "pod-evicted" as const), which }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("pod-succeeds" as const), which }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("pod-goes" as const), which }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("time" as const), ms: fc.integer({ min: 1, max: 400_000 }) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("crash-in-steps" as const), after: fc.nat(2) }) },
+  { weight: 6, arbitrary: fc.constant({ kind: "pass" as const }) },
+  { weight: 5, arbitrary: fc.record({ kind: fc.constant("pod-binds" as const), which }) },
+  { weight: 5, arbitrary: fc.record({ kind: fc.constant("pod-runs" as const), which }) },
+  { weight: 5, arbitrary: fc.record({ kind: fc.constantFrom("pod-fails" as const, "pod-evicted" as const), which }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("pod-succeeds" as const), which }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant("pod-goes" as const), which }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant("time" as const), ms: fc.integer({ min: 1, max: 400_000 }) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("crash-in-steps" as const), after: fc.nat(2) }) },
 );
 
-/** A pod that comes, runs, and is to be made anew: by chance alone it takes long until that happens to one member many times. */
+/** A pod that is created, runs, and is recreated: random events rarely repeat this for one member. */
 const life: fc.Arbitrary<Happening[]> = fc
   .record({ which, ms: fc.integer({ min: 0, max: 700_000 }), end: fc.constantFrom("pod-fails", "pod-evicted") })
   .map(({ which: member, ms, end }) => [
-    { do: "pod-binds", which: member },
-    { do: "pod-runs", which: member },
-    { do: "time", ms },
-    { do: end, which: member },
-    { do: "pass" },
-    { do: "time", ms: POLICY.restartBackoffMostMs },
-    { do: "pass" },
-    { do: "pod-goes", which: member },
-    { do: "pass" },
+    { kind: "pod-binds", which: member },
+    { kind: "pod-runs", which: member },
+    { kind: "time", ms },
+    { kind: end, which: member },
+    { kind: "pass" },
+    { kind: "time", ms: POLICY.maxRestartBackoffMs },
+    { kind: "pass" },
+    { kind: "pod-goes", which: member },
+    { kind: "pass" },
   ]);
 const history = fc
   .array(fc.oneof({ weight: 1, arbitrary: life }, { weight: 4, arbitrary: happening.map((each) => [each]) }), {
@@ -51,15 +51,15 @@ const history = fc
   })
   .map((parts) => parts.flat());
 
-/** What somebody would count who sees everything. */
+/** The count of an observer that sees everything. */
 type Row = { times: number; lastEndMs: number; uid: string; done: boolean };
 
 it("never loses and never doubles one of a row, pauses no shorter than before, and ends when the row is too long", () => {
-  const policy = { ...POLICY, uncountedRestartsMost: MOST };
+  const policy = { ...POLICY, maxUncountedRestarts: MOST };
   let ended = 0;
   fc.assert(
     fc.property(history, (happenings) => {
-      const world = newWorld({ of: SPEC, machinesMost: Infinity }, policy);
+      const world = newWorld({ of: SPEC, maxMachines: Infinity }, policy);
       const rows = new Map<string, Row>();
       const seenPods = new Map<string, string>();
       for (const event of happenings) {

@@ -43,14 +43,14 @@ describe("a row of restarts that do not count", () => {
     ["ends when the next pod has run for long enough", pod("worker-1", calm), "none"],
     ["is longer by a failure that a rule ignores", ended("worker-1", 42, notCalm), "3 failure-policy uid-worker-1"],
     ["is longer by a pod that never ran", ended("worker-1", 42), "3 failure-policy uid-worker-1"],
-    ["begins anew with a pod that had run for long", ended("worker-1", 42, calm), "1 failure-policy uid-worker-1"],
+    ["starts over with a pod that had run for long", ended("worker-1", 42, calm), "1 failure-policy uid-worker-1"],
     ["is longer by a disruption", ended("worker-1", 1, { conditions: DISRUPTED }), "3 disrupted uid-worker-1"],
     [
       "is longer by a pod that is evicted",
       pod("worker-1", { deleting: true, conditions: DISRUPTED }),
       "3 disrupted uid-worker-1",
     ],
-    ["is not longer by a pod that somebody deletes", pod("worker-1", { deleting: true }), "2 disrupted uid-before"],
+    ["is not longer by a pod that a client deletes", pod("worker-1", { deleting: true }), "2 disrupted uid-before"],
     ["is not longer by a failure that counts", ended("worker-1", 1), "2 disrupted uid-before"],
     ["is not longer by a pod that was noted", ended("worker-1", 42, { uid: "uid-before" }), "2 disrupted uid-before"],
     ["is not longer by a pod of an earlier gang", ended("worker-1", 42, { attempt: 7 }), "2 disrupted uid-before"],
@@ -71,7 +71,7 @@ describe("a row of restarts that do not count", () => {
     expect(rowAfter(ended("worker-1", 42), { status: status([row()], [1]) })).toBe("none");
   });
 
-  it("ends when the job is suspended, and its pod waits for nothing when that goes on", () => {
+  it("ends when the job is suspended, and its pod waits for nothing when that continues", () => {
     const job = rule("Ignore");
     const slots = [seen("worker", [undefined, undefined])];
     const before = status([row({ times: 19, atMs: NOW_MS })]);
@@ -80,7 +80,7 @@ describe("a row of restarts that do not count", () => {
     expect(stopped.replicas[0]?.uncounted).toEqual([]);
     const resumed = planJob(snapshot({ spec: job, status: stopped, replicas: slots }), POLICY);
     const made = resumed.steps.flatMap((step) =>
-      step.do === "create-pods" ? step.pods.map(({ index }) => index) : [],
+      step.kind === "create-pods" ? step.pods.map(({ index }) => index) : [],
     );
     expect(made).toEqual([0, 1]);
   });
@@ -97,7 +97,7 @@ describe("a row of restarts that do not count", () => {
   });
 });
 
-describe("a member that is to be made anew without counting", () => {
+describe("a member that is to be recreated without counting", () => {
   const failing = (times: number, more: Partial<Snapshot> = {}): Snapshot =>
     snapshot({
       spec: rule("Ignore"),
@@ -111,14 +111,14 @@ describe("a member that is to be made anew without counting", () => {
     [0, 10_000],
     [1, 20_000],
     [4, 160_000],
-    [19, POLICY.restartBackoffMostMs],
-  ])("waits after %i before it for %i ms from its end, whoever leads", (times, pauseMs) => {
+    [19, POLICY.maxRestartBackoffMs],
+  ])("waits after %i before it for %i ms from its end, whichever replica leads", (times, pauseMs) => {
     const first = planJob(failing(times), POLICY);
     expect(first.steps).toEqual([]);
-    expect(first.lookAgainInMs).toBe(pauseMs);
+    expect(first.recheckInMs).toBe(pauseMs);
     const later = { status: first.status, nowMs: NOW_MS + pauseMs };
     expect(planJob(failing(times, { ...later, nowMs: later.nowMs - 1 }), POLICY).steps).toEqual([]);
-    expect(planJob(failing(times, later), POLICY).steps).toMatchObject([{ do: "delete-pod", pod: "train-worker-1" }]);
+    expect(planJob(failing(times, later), POLICY).steps).toMatchObject([{ kind: "delete-pod", pod: "train-worker-1" }]);
   });
 
   it("waits, too, when its pod is gone already, unless the time of its end cannot be believed", () => {
@@ -127,28 +127,28 @@ describe("a member that is to be made anew without counting", () => {
         status: status([row({ times: 3, atMs })]),
         replicas: [seen("worker", [pod("worker-0"), undefined])],
       });
-    const made = { do: "create-pods", pods: [{ type: "worker", index: 1 }] };
-    expect(planJob(gone(NOW_MS - 39_999), POLICY)).toMatchObject({ steps: [], lookAgainInMs: 1 });
+    const made = { kind: "create-pods", pods: [{ type: "worker", index: 1 }] };
+    expect(planJob(gone(NOW_MS - 39_999), POLICY)).toMatchObject({ steps: [], recheckInMs: 1 });
     expect(planJob(gone(NOW_MS - 40_000), POLICY).steps).toMatchObject([made]);
     expect(planJob(gone(NOW_MS + 86_400_000), POLICY).steps).toMatchObject([made]);
   });
 
   it("fails its job when that is once too often, and the reason names it, the rule and the number", () => {
     const said = (times: number): unknown => planJob(failing(times), POLICY).status.conditions.at(-1);
-    expect(said(POLICY.uncountedRestartsMost - 1)).toMatchObject({ type: "Restarting" });
-    expect(said(POLICY.uncountedRestartsMost)).toMatchObject({
+    expect(said(POLICY.maxUncountedRestarts - 1)).toMatchObject({ type: "Restarting" });
+    expect(said(POLICY.maxUncountedRestarts)).toMatchObject({
       type: "Failed",
       reason: "UncountedRestartsExceeded",
       message:
-        "worker-1 ended 21 times in a row without that counting, the last time because a failure rule says Ignore, and the limit is 20",
+        "worker-1 ended 21 times in a row without that counting, the last time because a failure rule has the action Ignore, and the limit is 20",
     });
   });
 
   it("never fails its job where failures of its type are ignored, and waits as long", () => {
     const dynamic = spec({ replicas: [replica("worker", 2, { failuresIgnored: true })] });
-    const { status: after, lookAgainInMs } = planJob(failing(100, { spec: dynamic }), POLICY);
+    const { status: after, recheckInMs: recheckInMs } = planJob(failing(100, { spec: dynamic }), POLICY);
     expect(after.replicas[0]?.uncounted).toMatchObject([{ times: 101, because: "failures-ignored" }]);
     expect(after.conditions.at(-1)).toMatchObject({ type: "Restarting" });
-    expect(lookAgainInMs).toBe(POLICY.restartBackoffMostMs);
+    expect(recheckInMs).toBe(POLICY.maxRestartBackoffMs);
   });
 });

@@ -7,23 +7,23 @@ import { mayRun } from "./summarise-replicas.ts";
 import { wholeSecond } from "./transition-conditions.ts";
 
 /**
- * Notes each pod that is to be made anew without counting against backoffLimit, once, by its uid: however often it is seen, and whoever leads. A row ends when the member
- * completes, or has run for as long as the policy calls calm. `status` has this pass's completed indexes in it already.
+ * Counts each pod that is recreated without counting against backoffLimit, once, by its uid: however often it is seen, and whichever replica leads. The count of a
+ * member ends when it completes, or has run for `calmAfterMs`. `status` already has the completed indexes of this pass.
  */
 export function countUncounted(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStatus {
-  const replicas = status.replicas.map((far): ReplicaStatus => {
-    const replica = spec.replicas.find(({ type }) => type === far.type);
-    if (replica === undefined) return { ...far, uncounted: [] };
+  const replicas = status.replicas.map((progress): ReplicaStatus => {
+    const replica = spec.replicas.find(({ type }) => type === progress.type);
+    if (replica === undefined) return { ...progress, uncounted: [] };
     const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
-    const before = new Map(far.uncounted.map((each) => [each.index, each]));
+    const before = new Map(progress.uncounted.map((each) => [each.index, each]));
     const uncounted = slots.flatMap((pod, index): Uncounted[] => {
-      if (far.completedIndexes.includes(index)) return [];
+      if (progress.completedIndexes.includes(index)) return [];
       const known = before.get(index);
       const isNew = pod !== undefined && pod.attempt === status.attempt && pod.uid !== known?.pod;
       const next = isNew ? noteOne({ index, pod, known, replica, spec }, snapshot, policy) : known;
       return next === undefined ? [] : [next];
     });
-    return { ...far, uncounted };
+    return { ...progress, uncounted };
   });
   return { ...status, replicas };
 }
@@ -50,7 +50,7 @@ function noteOne(
   return { index, pod: pod.uid, times, atMs: wholeSecond(endMs), because };
 }
 
-/** Undefined: it runs, or has ended well, or its end counts, or ends the job, or somebody deleted it who had no such reason. */
+/** Undefined: it runs, has succeeded, its end counts or ends the job, or it was deleted for no such reason. */
 function whyUncounted(
   pod: PodFact,
   replica: ReplicaSpec,

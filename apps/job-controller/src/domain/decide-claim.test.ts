@@ -32,7 +32,7 @@ describe("decideClaim", () => {
   const named = cells.map(([owner, isSelected, isDeleting, jobIsDeleting, verdict, because]) => ({
     member: { owner, isSelected, isDeleting },
     jobIsDeleting,
-    decided: { do: verdict, because },
+    decided: { kind: verdict, because },
   }));
   it.each(named)("of $member by a job deleting $jobIsDeleting is $decided", ({ member, jobIsDeleting, decided }) => {
     const { owner, ...state } = member;

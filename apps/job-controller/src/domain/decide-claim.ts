@@ -1,13 +1,13 @@
-/** What a member is to a job, once. */
+/** Whether a member belongs to a job. */
 export type ClaimVerdict =
-  | { readonly do: "keep"; readonly because: "controlled-and-selected" }
-  | { readonly do: "adopt"; readonly because: "selected-orphan" }
-  | { readonly do: "release"; readonly because: "no-longer-selected" }
-  | { readonly do: "ignore"; readonly because: IgnoreReason };
+  | { readonly kind: "keep"; readonly because: "controlled-and-selected" }
+  | { readonly kind: "adopt"; readonly because: "selected-orphan" }
+  | { readonly kind: "release"; readonly because: "no-longer-selected" }
+  | { readonly kind: "ignore"; readonly because: IgnoreReason };
 
 export type IgnoreReason =
   | "controlled-by-another"
-  /** It goes with the job, whatever its labels say. */
+  /** It is deleted with the job, whatever its labels are. */
   | "no-longer-selected-by-a-job-that-is-deleted"
   | "orphan-of-a-job-that-is-deleted"
   | "orphan-that-is-deleted"
@@ -23,20 +23,20 @@ export type ClaimCandidate = {
   readonly isDeleting: boolean;
 };
 
-/** Decides whether a member belongs to a job, from what the cache says of both. A job that is being deleted neither takes nor gives. */
+/** Decides whether a member belongs to a job, from the cached state of both. A job that is being deleted neither adopts nor releases. */
 export function decideClaim(job: Claimant, member: ClaimCandidate): ClaimVerdict {
   if (member.controllerUid !== undefined) {
     if (member.controllerUid !== job.uid) return ignore("controlled-by-another");
-    if (member.isSelected) return { do: "keep", because: "controlled-and-selected" };
+    if (member.isSelected) return { kind: "keep", because: "controlled-and-selected" };
     if (job.isDeleting) return ignore("no-longer-selected-by-a-job-that-is-deleted");
-    return { do: "release", because: "no-longer-selected" };
+    return { kind: "release", because: "no-longer-selected" };
   }
   if (!member.isSelected) return ignore("orphan-not-selected");
   if (job.isDeleting) return ignore("orphan-of-a-job-that-is-deleted");
   if (member.isDeleting) return ignore("orphan-that-is-deleted");
-  return { do: "adopt", because: "selected-orphan" };
+  return { kind: "adopt", because: "selected-orphan" };
 }
 
 function ignore(because: IgnoreReason): ClaimVerdict {
-  return { do: "ignore", because };
+  return { kind: "ignore", because };
 }

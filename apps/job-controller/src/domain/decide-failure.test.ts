@@ -12,7 +12,7 @@ const disrupted = [{ type: "DisruptionTarget", status: "True" }];
 describe("a pod that failed", () => {
   it.each<[string, Partial<PodFact>, RestartPolicy, string]>([
     [
-      "is made anew and counts for nothing, evicted for the node",
+      "is recreated and counts for nothing, evicted for the node",
       { reason: "Evicted", conditions: disrupted },
       "Never",
       "restart-pod",
@@ -25,13 +25,13 @@ describe("a pod that failed", () => {
       "fail-job",
     ],
     [
-      "is made anew and counts for nothing when its node was shut down",
+      "is recreated and counts for nothing when its node was shut down",
       { reason: "NodeShutdown" },
       "Never",
       "restart-pod",
     ],
     [
-      "is tried again when it was told to stop and did so politely",
+      "is tried again when it was asked to stop and did so politely",
       { reason: "Evicted", exits: [{ container: "main", code: 0 }] },
       "ExitCode",
       "restart-pod counts",
@@ -109,7 +109,7 @@ describe("a pod whose main container ended well beside a sidecar that was killed
     const replicas = summariseReplicas(strict, NEW_STATUS, [seen("worker", [pod])]);
     expect(replicas[0]).toMatchObject({ completedIndexes: [0], failed: 0, restarts: 0 });
     const world = snapshot({ spec: strict, replicas: [seen("worker", [pod])] });
-    expect(decideOutcome(world, strict, { ...NEW_STATUS, replicas }, POLICY).is).toBe("succeeded");
+    expect(decideOutcome(world, strict, { ...NEW_STATUS, replicas }, POLICY).kind).toBe("succeeded");
   });
 
   it.each<[string, Partial<PodFact>]>([

@@ -3,7 +3,7 @@ import type { FailureRule, JobSpec, ReplicaSpec } from "./job.ts";
 import type { UncountedReason } from "./job-status.ts";
 import type { PodFact } from "./snapshot.ts";
 
-/** What becomes of a pod that failed, or of its job. `counts`: against the budget of restarts. */
+/** The consequence of a failed pod for itself or its job. `counts`: against backoffLimit. */
 export type FailureVerdict =
   | { readonly action: "fail-job"; readonly reason: FailReason; readonly message: string }
   | { readonly action: "restart-pod"; readonly counts: false; readonly because: IgnoredReason }
@@ -16,11 +16,11 @@ export type FailureVerdict =
 export type FailReason = "PodFailed" | "PermanentExitCode" | "FailurePolicy";
 type IgnoredReason = Exclude<UncountedReason, "machine-lost">;
 
-/** From here on a process was ended by a signal: somebody else's doing rather than its own mistake. */
+/** From this code on, a signal ended the process: usually an outside cause and not its own mistake. */
 const FIRST_SIGNAL_CODE = 128;
 /**
- * Words of the kubelet and of node controllers for pods that were ended for the node's sake. `Evicted` is none of them: the kubelet says it of a pod that used more storage than
- * its own limit, too, and marks only the others with the condition DisruptionTarget.
+ * Reasons of the kubelet and of node controllers for pods that were ended because of the node. `Evicted` is not one: the kubelet also uses it for a pod over
+ * its own storage limit, and marks only the others with the condition DisruptionTarget.
  */
 const DISRUPTIONS: ReadonlySet<string> = new Set([
   "NodeLost",
@@ -36,8 +36,8 @@ const DISRUPTIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Decides about one failed pod: the first failure rule that matches, then the restart policy of its type. A pod that was preempted, evicted or lost with its node has
- * not failed by itself: it is made anew under every restart policy, and the budget is not touched.
+ * Decides about one failed pod: the first failure rule that matches, then the restart policy of its type. A pod that was preempted, evicted or lost with its
+ * node has not failed by itself: it is recreated under every restart policy, and does not count.
  */
 export function decideFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): FailureVerdict {
   if (replica.failuresIgnored) return { action: "restart-pod", counts: false, because: "failures-ignored" };
@@ -52,27 +52,27 @@ export function decideFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSpec)
     case "OnFailure":
       return { action: "restart-pod", counts: true, because: "restart-policy" };
     case "ExitCode":
-      // Without a code the container never ran, and with 0 it was told to stop: nothing says that trying again is useless, and the budget bounds it.
+      // Without a code the container never ran, and with 0 it was stopped: a retry may help, and backoffLimit bounds it.
       return code === undefined || code === 0 || isRetryable(code, spec)
         ? { action: "restart-pod", counts: true, because: "retryable-exit-code" }
         : { action: "fail-job", reason: "PermanentExitCode", message: describeEnd(pod, replica.mainContainer) };
   }
 }
 
-/** Whether the pod was ended for reasons that are not its own. */
+/** Whether the pod was ended for reasons outside of it. */
 export function isDisrupted(pod: PodFact): boolean {
   if (DISRUPTIONS.has(pod.reason)) return true;
   return pod.conditions.some(({ type, status }) => type === "DisruptionTarget" && status === "True");
 }
 
-/** Whether its end is its own: of a pod that was told to go while it ran nobody can say how it would have ended, and a process that stops politely has not finished. */
+/** Whether its end is its own: the end of a pod that was deleted while it ran is unknown, and a process that stops politely has not finished. */
 export function endedByItself({ phase, deleting, endedFirst }: PodFact): boolean {
   return (phase === "Succeeded" || phase === "Failed") && (!deleting || endedFirst);
 }
 
 /**
- * Whether it ended by itself, and its main container well, although the pod may have failed: another container that was ended with it, such as a sidecar, says nothing
- * about the work. A pod that has a reason of its own for its end was told to stop.
+ * Whether it ended by itself, and its main container successfully, although the pod may have failed: another container that was ended with it, such as a
+ * sidecar, does not matter. A pod with a reason of its own for its end was stopped.
  */
 export function endedWell(pod: PodFact, replica: ReplicaSpec): boolean {
   if (!endedByItself(pod)) return false;
@@ -87,7 +87,7 @@ function byRule(rule: FailureRule, pod: PodFact, replica: ReplicaSpec): FailureV
       return {
         action: "fail-job",
         reason: "FailurePolicy",
-        message: `${describeEnd(pod, replica.mainContainer)}, and a failure rule says FailJob`,
+        message: `${describeEnd(pod, replica.mainContainer)}, and a failure rule has the action FailJob`,
       };
     case "RestartPod":
       return { action: "restart-pod", counts: true, because: "failure-policy" };

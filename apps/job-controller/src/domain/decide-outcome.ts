@@ -4,45 +4,45 @@ import { decideFailure, endedByItself, endedWell, type FailReason } from "./deci
 import { describeEnd, describeLastEnd } from "./describe-end.ts";
 import type { JobSpec, SuccessRule } from "./job.ts";
 import { conditionOf, type JobStatus, type UncountedReason } from "./job-status.ts";
-import { membersNow } from "./members-now.ts";
+import { presentMembers } from "./present-members.ts";
 import type { JobPolicy, Snapshot } from "./snapshot.ts";
 
-/** How the job stands: over, to be made anew as a whole, or neither. */
+/** The state of the job: finished, to be restarted as a whole, or neither. */
 export type Outcome =
-  | { readonly is: "succeeded"; readonly message: string }
+  | { readonly kind: "succeeded"; readonly message: string }
   | {
-      readonly is: "failed";
+      readonly kind: "failed";
       readonly reason: FailReason | "BackoffLimitExceeded" | "UncountedRestartsExceeded" | "DeadlineExceeded";
       readonly message: string;
     }
   | {
-      /** It counts against the budget, as one failure. */
-      readonly is: "restarting";
+      /** It counts as one failure. */
+      readonly kind: "restarting";
       readonly message: string;
-      /** When the pod ended because of which everything is made anew. */
+      /** When the pod ended that caused the restart. */
       readonly sinceMs: number;
     }
-  | { readonly is: "going-on" };
+  | { readonly kind: "going-on" };
 
 /**
- * Decides whether a job is over, always in one order: what has succeeded has succeeded, then failures in the order of the replica types and their indexes, then the
- * budget of restarts, then the limit of those outside it, then the deadline. `status` has this pass's counts in it already.
+ * Decides whether a job is finished, always in this order: success, then failures in the order of the replica types and their indexes, then backoffLimit,
+ * then the limit of uncounted restarts, then the deadline. `status` already has the counts of this pass.
  */
 export function decideOutcome(
   snapshot: Snapshot,
   spec: JobSpec,
   status: JobStatus,
-  policy: Pick<JobPolicy, "uncountedRestartsMost">,
+  policy: Pick<JobPolicy, "maxUncountedRestarts">,
 ): Outcome {
   const won = spec.success.find((rule) => holds(rule, snapshot, spec, status));
-  if (won !== undefined) return { is: "succeeded", message: `${describeRule(won)} completed` };
+  if (won !== undefined) return { kind: "succeeded", message: `${describeRule(won)} completed` };
   const failed = decideFailures(snapshot, spec, status);
-  if (failed?.is === "failed") return failed;
+  if (failed?.kind === "failed") return failed;
   const restarts = restartsOf(status) + (failed === undefined ? 0 : 1);
   if (spec.backoffLimit !== undefined && restarts > spec.backoffLimit) {
     const counted = `${restarts} ${restarts === 1 ? "failure" : "failures"}, and backoffLimit is ${spec.backoffLimit}`;
     const message = [counted, describeFailure(snapshot, spec, status)].filter((part) => part !== "").join("; ");
-    return { is: "failed", reason: "BackoffLimitExceeded", message };
+    return { kind: "failed", reason: "BackoffLimitExceeded", message };
   }
   const endless = decideEndless(status, policy);
   if (endless !== undefined) return endless;
@@ -50,16 +50,16 @@ export function decideOutcome(
     const overMs = status.startMs + spec.activeDeadlineMs;
     if (snapshot.nowMs >= overMs) {
       const active = `active for longer than activeDeadlineSeconds, ${spec.activeDeadlineMs / 1000}`;
-      // It goes away with the job, and may be why there was not time enough.
+      // This condition is removed with the end, and may explain why time ran out.
       const waits = conditionOf(status, "PodsWaiting")?.message;
       const message = waits === undefined ? active : `${active}; ${waits}`;
-      return { is: "failed", reason: "DeadlineExceeded", message };
+      return { kind: "failed", reason: "DeadlineExceeded", message };
     }
   }
-  return failed ?? { is: "going-on" };
+  return failed ?? { kind: "going-on" };
 }
 
-/** How one of those that failed ended; empty when none of them is there any more. */
+/** The end of one of the failed pods; empty when none of them exists any more. */
 function describeFailure(snapshot: Snapshot, spec: JobSpec, { attempt }: JobStatus): string {
   const ends = spec.replicas
     .filter(({ failuresIgnored }) => !failuresIgnored)
@@ -74,52 +74,52 @@ function describeFailure(snapshot: Snapshot, spec: JobSpec, { attempt }: JobStat
   return ends.find((end) => end !== "") ?? "";
 }
 
-/** Failures that count against the limit: of pods, in place or made anew, and of whole attempts. */
+/** Failures that count against the limit: of pods, in place or recreated, and of whole attempts. */
 export function restartsOf(status: JobStatus): number {
   return status.replicas.reduce((sum, { restarts }) => sum + restarts, status.attemptsCounted);
 }
 
 const WHY_UNCOUNTED: Record<Exclude<UncountedReason, "failures-ignored">, string> = {
-  "failure-policy": "a failure rule says Ignore",
+  "failure-policy": "a failure rule has the action Ignore",
   disrupted: "the pod was disrupted",
   "machine-lost": "the machine was lost",
 };
 
-/** A member that is made anew for ever is no work. Types whose failures never fail the job are told so by their kind, and are not judged by this. */
+/** Limits restarts that do not count. Types whose failures never fail the job, by their kind, have no such limit. */
 function decideEndless(
   { replicas }: JobStatus,
-  { uncountedRestartsMost }: Pick<JobPolicy, "uncountedRestartsMost">,
-): Extract<Ended, { is: "failed" }> | undefined {
+  { maxUncountedRestarts: maxUncountedRestarts }: Pick<JobPolicy, "maxUncountedRestarts">,
+): Extract<Ended, { kind: "failed" }> | undefined {
   for (const { type, uncounted } of replicas) {
     for (const { index, times, because } of uncounted) {
-      if (because === "failures-ignored" || times <= uncountedRestartsMost) continue;
+      if (because === "failures-ignored" || times <= maxUncountedRestarts) continue;
       const row = `${componentOf({ type, index })} ended ${times} times in a row without that counting`;
-      const message = `${row}, the last time because ${WHY_UNCOUNTED[because]}, and the limit is ${uncountedRestartsMost}`;
-      return { is: "failed", reason: "UncountedRestartsExceeded", message };
+      const message = `${row}, the last time because ${WHY_UNCOUNTED[because]}, and the limit is ${maxUncountedRestarts}`;
+      return { kind: "failed", reason: "UncountedRestartsExceeded", message };
     }
   }
   return undefined;
 }
 
-type Ended = Extract<Outcome, { is: "failed" | "restarting" }>;
+type Ended = Extract<Outcome, { kind: "failed" | "restarting" }>;
 
 function decideFailures(
   snapshot: Snapshot,
   spec: JobSpec,
   status: JobStatus,
-): Extract<Ended, { is: "failed" }> | Extract<Ended, { is: "restarting" }> | undefined {
-  let restart: Extract<Ended, { is: "restarting" }> | undefined;
+): Extract<Ended, { kind: "failed" }> | Extract<Ended, { kind: "restarting" }> | undefined {
+  let restart: Extract<Ended, { kind: "restarting" }> | undefined;
   for (const replica of spec.replicas) {
     const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
     for (const pod of slots) {
       if (pod?.phase !== "Failed" || !endedByItself(pod) || pod.attempt !== status.attempt) continue;
       if (endedWell(pod, replica)) continue;
       const verdict = decideFailure(pod, replica, spec);
-      if (verdict.action === "fail-job") return { is: "failed", reason: verdict.reason, message: verdict.message };
+      if (verdict.action === "fail-job") return { kind: "failed", reason: verdict.reason, message: verdict.message };
       if (verdict.action === "restart-job") {
         restart ??= {
-          is: "restarting",
-          message: `${describeEnd(pod, replica.mainContainer)}, and a failure rule says RestartJob`,
+          kind: "restarting",
+          message: `${describeEnd(pod, replica.mainContainer)}, and a failure rule has the action RestartJob`,
           sinceMs: decideEndMs(pod, snapshot.nowMs),
         };
       }
@@ -133,7 +133,9 @@ function holds(rule: SuccessRule, snapshot: Snapshot, spec: JobSpec, status: Job
     const completed = status.replicas.find((replica) => replica.type === type)?.completedIndexes ?? [];
     const replica = spec.replicas.find((each) => each.type === type);
     if (indexes === "all") {
-      return replica === undefined || membersNow(snapshot, status, replica).every((index) => completed.includes(index));
+      return (
+        replica === undefined || presentMembers(snapshot, status, replica).every((index) => completed.includes(index))
+      );
     }
     if (indexes === "any") return completed.some((index) => index < (replica?.replicas ?? 0));
     return indexes.every((index) => completed.includes(index));

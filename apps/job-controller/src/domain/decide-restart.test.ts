@@ -52,7 +52,7 @@ describe("the next restart", () => {
     ],
   ])("%s", (_title, of, status, pods, said) => {
     const next = decideRestart({ spec: of, status, pods }, POLICY, NOW_MS);
-    const line = next === undefined ? "" : `${next.number ?? "-"} of ${next.most ?? "-"} in ${next.atMs - NOW_MS}`;
+    const line = next === undefined ? "" : `${next.number ?? "-"} of ${next.limit ?? "-"} in ${next.atMs - NOW_MS}`;
     expect(line).toBe(said);
   });
 });

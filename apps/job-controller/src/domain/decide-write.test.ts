@@ -30,7 +30,7 @@ describe("a status is written", () => {
     ["never when nothing differs", {}, "never"],
     ["before a failure is acted on", worker({ restarts: 1, counted: [{ pod: "uid", failures: 1 }] }), "first"],
     [
-      "before the failure of a pod that is counted anew is acted on",
+      "before the failure of a pod that is counted again is acted on",
       worker({ counted: [{ pod: "uid", failures: 1 }] }),
       "first",
     ],
@@ -42,7 +42,7 @@ describe("a status is written", () => {
     ["before what follows from a completed index", worker({ completedIndexes: [0] }), "first"],
     ["before the pods of an attempt are made", { attempt: 1 }, "first"],
     ["before another machine is taken", { replaced: ["worker-0"] }, "first"],
-    ["before everything is given back", { regrouping: true }, "first"],
+    ["before everything is released", { regrouping: true }, "first"],
     ["before what is left of a finished job goes", { completionMs: 1000 }, "first"],
     ["after the steps when only people wait for it", { conditions: [condition] }, "after"],
     ["after the steps when a new generation was seen", { observedGeneration: 2 }, "after"],

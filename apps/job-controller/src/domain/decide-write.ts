@@ -1,12 +1,12 @@
 import { isRemembered, type JobStatus } from "./job-status.ts";
 
 /**
- * When a status is written. `first`: something in it must be remembered before anything that follows from it is done. `after`: it tells what has been done. `later`: only
- * counts differ, and they were written a moment ago. `never`: nothing differs.
+ * When a status is written. `first`: steps rely on something in it. `after`: it describes what the steps have done. `later`: only counts differ, and they
+ * were written a moment ago. `never`: nothing differs.
  */
 export type WriteTime = "first" | "after" | "later" | "never";
 
-/** Decides when the next status is to be written in place of the stored one. `sinceMs`: since this process last wrote one. */
+/** Decides when the next status replaces the stored one. `sinceMs`: since this process last wrote one. */
 export function decideWrite(stored: JobStatus, next: JobStatus, sinceMs: number, everyMs: number): WriteTime {
   if (same(stored, next)) return "never";
   if (!same(promises(stored), promises(next))) return "first";
@@ -14,7 +14,7 @@ export function decideWrite(stored: JobStatus, next: JobStatus, sinceMs: number,
   return sinceMs >= everyMs ? "after" : "later";
 }
 
-/** What steps rely on: what is counted, completed, replaced or over. */
+/** What steps rely on: counts, completions, replacements and the end. */
 function promises(status: JobStatus): unknown {
   const { attempt, attemptsCounted, replaced, regrouping, completionMs } = status;
   const replicas = status.replicas
@@ -25,7 +25,7 @@ function promises(status: JobStatus): unknown {
   return { attempt, attemptsCounted, replaced, regrouping, completionMs, replicas };
 }
 
-/** What people wait for. */
+/** What users wait for. */
 function news({ conditions, observedGeneration, startMs }: JobStatus): unknown {
   return { conditions, observedGeneration, startMs };
 }

@@ -2,7 +2,7 @@ import { because, reasonOfWait, type Reason, type SeenMachines } from "@muster/l
 import { conditionOf, isTrue, type Condition, type JobStatus } from "./job-status.ts";
 import type { JobState } from "./summarise-state.ts";
 
-/** What an explanation needs to know of a job. */
+/** The state of a job for its explanation. */
 export type JobSeen = {
   /** Noun of its kind, in small letters: `tfjob`. */
   readonly kind: string;
@@ -17,8 +17,8 @@ export type JobSeen = {
 };
 
 /**
- * Why a job is in its phase: FINISHED, CANCELLING, SUSPENDED, RESTARTING, NOT_TAKEN_YET, MEMBERS_NOT_READY, MEMBER_WAITS, RUNNING, or the ledger's word for why its
- * gang waits. `machines` are those of the gang, or of a single member that waits for a machine of its own.
+ * Why a job is in its phase: FINISHED, CANCELLING, SUSPENDED, RESTARTING, NOT_TAKEN_YET, MEMBERS_NOT_READY, MEMBER_WAITS, RUNNING, or the ledger's word for
+ * why its gang waits. `machines` are those of the gang, or of a single member that waits for a machine of its own.
  */
 export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Reason {
   const { state, status, waitingBecause } = job;
@@ -35,7 +35,7 @@ export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Re
     case "Restarting": {
       // The status has the pause that was left when it was written.
       const message = waitingBecause || (conditionOf(status, "Restarting")?.message ?? "");
-      return because("RESTARTING", message === "" ? "members that failed are run again" : message);
+      return because("RESTARTING", message === "" ? "members that failed are restarted" : message);
     }
     case "Starting":
     case "Running":
@@ -75,7 +75,7 @@ function explainEnd({ kind, name, status, members }: JobSeen): Reason {
 }
 
 function explainQueue(status: JobStatus, waits: string): Reason {
-  // The ledger does not keep a request that it refused: the condition has its reason.
+  // The ledger keeps no refused request: the condition has its reason.
   const refusal = conditionOf(status, "MachinesReserved")?.reason ?? "";
   return because(
     refusal === "" ? "NOT_TAKEN_YET" : refusal,

@@ -1,4 +1,4 @@
-/** The ledger's words for a wait, as its replies have them. */
+/** The ledger's reason for a wait, in the form of its replies. */
 export type LedgerReason = {
   readonly code: string;
   readonly pool: string;

@@ -2,7 +2,7 @@ import type { Fault } from "@muster/faults";
 import { gangSize } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 
-/** Why a job's gang can never have its machines: the first pool that may not have as many. Pools whose maximum is not known are large enough. */
+/** Why a job's gang can never have its machines: the first pool whose maximum is too small. A pool without a known maximum is large enough. */
 export function findTooSmallPool(spec: JobSpec, maxima: ReadonlyMap<string, number>): Fault | undefined {
   const needed = new Map<string, number>();
   for (const replica of spec.replicas) needed.set(replica.pool, (needed.get(replica.pool) ?? 0) + gangSize(replica));

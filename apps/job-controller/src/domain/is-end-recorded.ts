@@ -3,8 +3,8 @@ import { isFinished, type JobStatus } from "./job-status.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
 
 /**
- * Whether the status, as a pass has decided it, has all that is to be known of the end of a pod. Not while the spec cannot be read, which says what the end means, and not
- * while the whole gang is still to be made anew because of it: its attempt is what tells of that.
+ * Whether the decided status contains everything about the end of a pod. False while the spec, which defines what the end means, cannot be read, and while
+ * the whole gang is still to be restarted because of it: only the next attempt shows that.
  */
 export function isEndRecorded(pod: PodFact, spec: Snapshot["spec"], status: JobStatus): boolean {
   if (isFinished(status) || pod.attempt !== status.attempt) return true;

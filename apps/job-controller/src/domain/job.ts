@@ -1,6 +1,6 @@
-import type { GroupWish } from "./pod-group.ts";
+import type { GroupRequest } from "./pod-group.ts";
 
-/** A pod template as it was written; the API server has checked its form, and only the fields that rules look at are named here. */
+/** A pod template as it was written. The API server has validated it; only the fields that the rules read are typed. */
 export type PodTemplate = {
   readonly metadata?: {
     readonly labels?: Readonly<Record<string, string>>;
@@ -29,11 +29,11 @@ export type Container = {
   readonly [field: string]: unknown;
 };
 
-/** ExitCode: never by the kubelet; the controller makes the pod anew when its exit code is one to retry. */
+/** ExitCode: the kubelet never restarts it; the controller recreates the pod when its exit code is retryable. */
 export type RestartPolicy = "Always" | "OnFailure" | "Never" | "ExitCode";
 
-/** Whether the kubelet runs again what failed, so that no exit code ends a pod. */
-export function runsAgainInPlace(policy: RestartPolicy): boolean {
+/** Whether the kubelet restarts failed containers, so that no exit code ends a pod. */
+export function restartsInPlace(policy: RestartPolicy): boolean {
   return policy === "OnFailure" || policy === "Always";
 }
 
@@ -46,24 +46,24 @@ export type ReplicaSpec = {
   readonly template: PodTemplate;
   /** Pool of the ledger that its machines come from. */
   readonly pool: string;
-  /** Its pods are made only once each of these types is so far. */
+  /** Its pods are created only once each of these types has this status. */
   readonly dependsOn: readonly { readonly type: string; readonly status: "Ready" | "Complete" }[];
-  /** Bounds within which `replicas` may be changed while the job runs; undefined: any change is taken, the gang is what `replicas` says. */
+  /** Bounds within which `replicas` may change while the job runs; undefined: any change is accepted, and the gang is all `replicas`. */
   readonly elastic: { readonly minReplicas: number; readonly maxReplicas: number } | undefined;
-  /** Its failures never fail the job; its pods are made anew without counting. */
+  /** Its failures never fail the job; its pods are recreated without counting. */
   readonly failuresIgnored: boolean;
   /** The container by which a pod's end is judged. */
   readonly mainContainer: string;
-  /** The port under which the others find it; undefined: it gets no service. */
+  /** The port under which other members find it; undefined: it gets no service. */
   readonly port: { readonly name: string; readonly number: number } | undefined;
 };
 
 export type CleanPodPolicy = "None" | "Running" | "All";
 
-/** What to do about a pod that failed. RestartPod and RestartJob count against backoffLimit, Ignore does not. */
+/** The action for a failed pod. RestartPod and RestartJob count against backoffLimit, Ignore does not. */
 export type FailureAction = "FailJob" | "RestartPod" | "RestartJob" | "Ignore";
 
-/** The first rule that matches decides; when none does, the replica type's restart policy does. */
+/** The first rule that matches decides; without one, the replica type's restart policy does. */
 export type FailureRule = {
   readonly action: FailureAction;
   /** Empty: every type. */
@@ -73,18 +73,18 @@ export type FailureRule = {
     | { readonly podCondition: string; readonly status: string };
 };
 
-/** Exit codes that differ from the rule that 128 and above are retried. */
+/** Exceptions from the rule that exit codes from 128 on are retried. */
 export type ExitCodeRules = { readonly retryable: readonly number[]; readonly permanent: readonly number[] };
 
-/** True when each of its conditions is; the job has succeeded as soon as one of its rules is true. */
+/** True when all of its conditions are; the job has succeeded as soon as one of its rules is true. */
 export type SuccessRule = readonly { readonly type: string; readonly indexes: "all" | "any" | readonly number[] }[];
 
-/** A gang job of any kind, with every default filled in. Kinds differ in how they come to this and in what their pods are told. */
+/** A gang job of any kind, with all defaults. Kinds differ in how they read it and in how they describe it to their pods. */
 export type JobSpec = {
-  /** At least one; in the order in which they are looked at. */
+  /** At least one; in the order in which rules consider them. */
   readonly replicas: readonly ReplicaSpec[];
   readonly suspend: boolean;
-  /** Another controller that has the job; ours leaves it alone. Undefined: ours. */
+  /** Another controller that runs the job; ours ignores it. Undefined: ours. */
   readonly managedBy: string | undefined;
   readonly backoffLimit: number | undefined;
   readonly activeDeadlineMs: number | undefined;
@@ -94,11 +94,11 @@ export type JobSpec = {
   readonly exitCodes: ExitCodeRules;
   readonly success: readonly SuccessRule[];
   readonly priority: number;
-  /** Pods that have to be there at once for the budget that guards the gang; undefined: all of them. */
+  /** Pods that the gang's budget protects; undefined: all of them. */
   readonly minAvailable: number | undefined;
-  /** The scheduler with groups of its own that places the gang's pods; undefined: they are placed one by one. */
-  readonly group: GroupWish | undefined;
-  /** What the kind has read for the description that it gives to pods; nobody else looks at it. */
+  /** The gang scheduler that places the pods; undefined: they are placed one by one. */
+  readonly group: GroupRequest | undefined;
+  /** What the kind has read for the description that its pods get; only the kind reads it. */
   readonly settings?: Readonly<Record<string, string>>;
 };
 

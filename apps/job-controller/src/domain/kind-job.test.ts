@@ -284,7 +284,7 @@ describe("reading a Job", () => {
     expect(problems).toContainEqual({ field, reason: expect.stringMatching(reason) as string });
   });
 
-  it("names everything that is wrong at once, and whose the job is", () => {
+  it("names everything that is wrong immediately, and whose the job is", () => {
     const result = read(
       jobManifest("A", { ...worker({ pool: undefined, replicas: -1 }), runPolicy: { managedBy: "example.com/x" } }),
     );
@@ -297,7 +297,7 @@ describe("reading a Job", () => {
   });
 });
 
-it("tells each pod of a Job who it is, and where all the others are", () => {
+it("describes to each pod of a Job itself and all the others", () => {
   const spec = specOf(
     read(
       jobManifest("train", {
@@ -322,11 +322,11 @@ it("tells each pod of a Job who it is, and where all the others are", () => {
   });
 });
 
-it("tells the pods of a gang nothing of all the others, and its author so, when no process could start with it", () => {
+it("omits the description of a gang that is too large for a process to start, and warns its author", () => {
   const [name, namespace] = ["a".repeat(52), "n".repeat(40)];
   const gang = (replicas: number) =>
     read({ ...jobManifest(name, worker({ replicas, port: 2222 })), metadata: { name, namespace } });
-  const told = (replicas: number) =>
+  const described = (replicas: number) =>
     JOB_KIND.describeCluster(
       { namespace, name, uid: "u" },
       { type: "worker", index: 0 },
@@ -335,7 +335,7 @@ it("tells the pods of a gang nothing of all the others, and its author so, when 
     )
       .env.filter((variable) => variable.name === "MUSTER_CLUSTER")
       .map(({ value }) => value.length < 131_072);
-  expect(told(1000)).toEqual([]);
+  expect(described(1000)).toEqual([]);
   expect(gang(1000)).toMatchObject({
     warnings: [
       {
@@ -345,6 +345,6 @@ it("tells the pods of a gang nothing of all the others, and its author so, when 
       },
     ],
   });
-  expect(told(700)).toEqual([true]);
+  expect(described(700)).toEqual([true]);
   expect(gang(700)).toMatchObject({ warnings: [] });
 });

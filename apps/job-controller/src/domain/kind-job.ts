@@ -3,8 +3,8 @@ import type { JobSpec, ReplicaSpec, RestartPolicy } from "./job.ts";
 import { type EnvVariable, type Kind, type KindDefaults, NO_DESCRIPTION, type ReadResult } from "./kind.ts";
 import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
 import { memberLabels } from "./member-labels.ts";
-import { checkNameLength, checkServiceName, memberName, MEMBERS_MOST, serviceHost } from "./member-names.ts";
-import { VARIABLE_BYTES_MOST, variableBytes } from "./variable-size.ts";
+import { checkNameLength, checkServiceName, memberName, MAX_MEMBERS, serviceHost } from "./member-names.ts";
+import { MAX_VARIABLE_BYTES, variableBytes } from "./variable-size.ts";
 import { orderReplicas } from "./order-replicas.ts";
 import { readGroup } from "./read-group.ts";
 import type { Fields, Notes } from "./read-fields.ts";
@@ -15,7 +15,7 @@ import { containerNamed, COUNT, PORT, readTemplate } from "./read-template.ts";
 
 const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
 const PORT_NAME = "job-port";
-/** As for Kubernetes' own jobs: a job that always fails must come to an end by itself. */
+/** As for Kubernetes' own jobs: a job that always fails must end. */
 const BACKOFF_LIMIT = 6;
 
 const LABEL_KEYS = {
@@ -27,7 +27,7 @@ const LABEL_KEYS = {
   jobRoleLabelKey: `${API_GROUP}/job-role`,
 };
 
-/** Muster's own Job; deploy/crds/muster.dev_jobs.yaml says the same to the API server, and explains each field. */
+/** Muster's own Job; deploy/crds/muster.dev_jobs.yaml is the same for the API server, and explains each field. */
 export const JOB_KIND: Kind = {
   group: API_GROUP,
   version: "v1",
@@ -50,7 +50,7 @@ export const JOB_KIND: Kind = {
   companions: () => [],
 };
 
-/** The whole gang is known to each pod as long as all of it fits into one variable; without the variable a process starts, and with one that is too long it does not. */
+/** Each pod gets a description of the whole gang if it fits into one variable: with a variable that is too long, a process does not start. */
 function gangVariables(
   job: Parameters<Kind["describeCluster"]>[0],
   member: Parameters<Kind["describeCluster"]>[1],
@@ -68,7 +68,7 @@ function gangVariables(
   const own = spec.replicas.find(({ type }) => type === member.type);
   const replicas = { name: "MUSTER_REPLICAS", value: String(own?.replicas ?? 0) };
   const whole = { name: "MUSTER_CLUSTER", value: JSON.stringify(Object.fromEntries(cluster)) };
-  return variableBytes(whole) > VARIABLE_BYTES_MOST ? [replicas] : [replicas, whole];
+  return variableBytes(whole) > MAX_VARIABLE_BYTES ? [replicas] : [replicas, whole];
 }
 
 function read(resource: unknown, defaults: KindDefaults): ReadResult {
@@ -80,7 +80,7 @@ function read(resource: unknown, defaults: KindDefaults): ReadResult {
     if (notes.problems.length === 0 && type !== undefined) {
       const member = { type: type.type, index: 0 };
       if (!gangVariables(identity, member, job, defaults).some((variable) => variable.name === "MUSTER_CLUSTER")) {
-        const reason = `are too many, with names as long as theirs, for the variable MUSTER_CLUSTER: it would be longer than ${VARIABLE_BYTES_MOST} bytes, and pods go without it`;
+        const reason = `are too many, with names as long as theirs, for the variable MUSTER_CLUSTER: it would be longer than ${MAX_VARIABLE_BYTES} bytes, and pods go without it`;
         spec.warn("replicaSpecs", reason);
       }
     }
@@ -183,7 +183,7 @@ function checkGang(
     spec.refuse("replicaSpecs", `${waiting.map(({ type }) => type).join(", ")} wait for each other and never start`);
   const members = drafts.reduce((sum, { replicas, elastic }) => sum + (elastic?.maxReplicas ?? replicas), 0);
   if (members === 0 && drafts.length > 0) spec.refuse("replicaSpecs", "needs at least one replica");
-  if (members > MEMBERS_MOST) spec.refuse("replicaSpecs", `has ${members} replicas; ${MEMBERS_MOST} at most`);
+  if (members > MAX_MEMBERS) spec.refuse("replicaSpecs", `has ${members} replicas; ${MAX_MEMBERS} at most`);
   const name = metadata?.text("name") ?? "";
   const problems = [
     checkServiceName(name),

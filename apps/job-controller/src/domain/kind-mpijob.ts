@@ -19,10 +19,10 @@ const CONFIG_VOLUME = "mpi-job-config";
 const KUBECTL_VOLUME = "mpi-job-kubectl";
 
 /**
- * The launcher starts mpirun, which starts its processes in the workers through `kubectl exec` in place of ssh. Two things differ from the original. The launcher is
- * made once all workers are ready, which needs no init container that waits. And discover_hosts.sh asks for the workers that run when it is called, so that its text
- * never has to be written again. What is left for an init container is to bring kubectl; an image that has one on its PATH needs none (no image for it configured). The
- * hostfile and the rights of the launcher are those of the workers that the job was made with.
+ * The launcher starts mpirun, which starts its processes in the workers through `kubectl exec` in place of ssh. Two things differ from the original. The
+ * launcher is created once all workers are ready, so it needs no init container that waits. And discover_hosts.sh lists the running workers when it is
+ * called, so its text never changes. An init container only delivers kubectl; an image with kubectl on its PATH needs none (no image for it configured). The
+ * hostfile and the rights of the launcher are those of the workers at the creation of the job.
  */
 export const MPIJOB_KIND: Kind = kubeflowKind({
   kind: "MPIJob",
@@ -68,7 +68,7 @@ function describeLauncher(job: JobIdentity, spec: JobSpec, { images }: KindDefau
   const config = { name: CONFIG_VOLUME, mountPath: CONFIG_FOLDER };
   const kubectl = { name: KUBECTL_VOLUME, mountPath: KUBECTL_FOLDER };
   const delivered = images.kubectlDelivery !== undefined;
-  // Otherwise a runtime for GPUs would give the launcher all that its machine has.
+  // Without these, a runtime for GPUs would give the launcher all GPUs of its machine.
   const noGpus = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].map((name) => ({ name, value: "" }));
   return {
     ...NO_DESCRIPTION,
@@ -97,7 +97,7 @@ const FILES = [
   { key: "discover_hosts.sh", path: "discover_hosts.sh", mode: 0o555 },
 ];
 
-/** Workers wait for what the launcher starts in them. Open MPI looks for its agent in all of them, though only the launcher runs it. */
+/** Workers wait for processes that the launcher starts in them. Open MPI expects its agent in all of them, though only the launcher runs it. */
 function describeWorker(job: JobIdentity, spec: JobSpec): ClusterDescription {
   const worker = replicaOf(spec, "worker");
   return {
@@ -156,7 +156,7 @@ function usesGpus(replica: ReplicaSpec | undefined): boolean {
   return containers.some(({ resources }) => Object.keys(resources?.limits ?? {}).some((name) => name.includes("gpu")));
 }
 
-/** As mpirun calls ssh: options, the host, then the words of a command. */
+/** Called as mpirun calls ssh: options, the host, then the words of a command. */
 function kubexec(container: string): string {
   return `#!/bin/sh
 PATH=${KUBECTL_FOLDER}:$PATH
@@ -177,7 +177,7 @@ exec kubectl get pods --selector=${selector} --field-selector=status.phase=Runni
 `;
 }
 
-/** The launcher may run commands in the workers of its own job, and look for them; as an account of its own, unless its template names one. */
+/** The launcher may run commands in the workers of its own job, and list them. It has an account of its own, unless its template names one. */
 function identity(job: JobIdentity, spec: JobSpec): readonly CompanionObject[] {
   const name = `${job.name}-launcher`;
   const named = replicaOf(spec, "launcher")?.template.spec["serviceAccountName"];

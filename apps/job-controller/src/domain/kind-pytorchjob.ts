@@ -7,7 +7,7 @@ import type { ReplicaDraft } from "./read-manifest.ts";
 import { COUNT, PORT } from "./read-template.ts";
 
 const PORT_NUMBER = 23_456;
-/** A worker looks for the name of its master this often, every 2 seconds. */
+/** How often a worker resolves the name of its master, every 2 seconds. */
 const LOOK_UPS = 100;
 const type = (name: string, single = false) => ({ name, replicasDefault: 1, single });
 
@@ -54,7 +54,7 @@ function withBounds(draft: ReplicaDraft, policy: Fields | undefined): ReplicaDra
   return { ...draft, elastic: { minReplicas, maxReplicas } };
 }
 
-/** Where there is no master and nothing is said, torch.distributed.run has a default of its own. */
+/** Without a master and a value, torch.distributed.run has a default of its own. */
 function readProcesses(
   spec: Fields,
   policy: Fields | undefined,
@@ -63,7 +63,7 @@ function readProcesses(
   const own = spec.text("nprocPerNode");
   const old = policy?.integer("nProcPerNode", NOT_NEGATIVE);
   if (own !== undefined && old !== undefined)
-    policy?.refuse("nProcPerNode", "stands beside spec.nprocPerNode; one of them");
+    policy?.refuse("nProcPerNode", "is set beside spec.nprocPerNode; set one of them");
   const hasMaster = drafts.some(({ type: each, replicas }) => each === "master" && replicas > 0);
   const processes = own ?? old?.toString() ?? (hasMaster ? "auto" : undefined);
   if (processes === undefined) return {};
@@ -72,7 +72,7 @@ function readProcesses(
   return { nprocPerNode: processes };
 }
 
-/** Variables of torch.distributed.run by the fields that they come from; a field that is absent is left to it. */
+/** Variables of torch.distributed.run by the fields that they come from; it has defaults for absent fields. */
 function readRendezvous(policy: Fields): Readonly<Record<string, string>> {
   const conf = policy.objects("rdzvConf").map((pair) => `${pair.text("key") ?? ""}=${pair.text("value") ?? ""}`);
   const found = {
@@ -100,7 +100,7 @@ function masterVariables(job: JobIdentity, member: Member, spec: JobSpec): reado
   const address = memberName(job, { type: "master", index: 0 });
   const port = String(master.port?.number ?? PORT_NUMBER);
   const rank = String(member.type === "master" ? 0 : member.index + 1);
-  // How many processes `auto` stands for is known only on the machine.
+  // The number of processes behind `auto` is known only on the machine.
   const world = membersOf(spec) * (/^\d+$/.test(processes ?? "") ? Number(processes) : 1);
   return [
     { name: "MASTER_ADDR", value: address },
@@ -132,7 +132,7 @@ function elasticVariables(job: JobIdentity, spec: JobSpec): readonly EnvVariable
   return Object.entries(variables).flatMap(([name, value]) => (value === undefined ? [] : [{ name, value }]));
 }
 
-/** A worker that starts before the name of its master is known would give up at once. */
+/** A worker that starts before the name of its master resolves would give up immediately. */
 function waitForMaster(
   job: JobIdentity,
   { type: own }: Member,

@@ -1,9 +1,9 @@
 import type { Container, JobSpec, Member } from "./job.ts";
 
-/** One thing that is wrong with what somebody wrote: where, and what would be right. */
+/** One error in a manifest: the field, and what would be right. */
 export type Problem = { readonly field: string; readonly reason: string };
 
-/** What is not in the manifest itself. */
+/** Settings of the controller that complete a manifest. */
 export type KindDefaults = {
   /** For replica types that name no pool; undefined: naming one is required. */
   readonly pool: string | undefined;
@@ -13,19 +13,19 @@ export type KindDefaults = {
   readonly scheduler: string | undefined;
   /** Domain of the cluster's services, such as `cluster.local`; undefined: names are left relative. */
   readonly clusterDomain: string | undefined;
-  /** Of the containers that kinds put into pods by themselves; undefined: the pods go without. */
+  /** Of the containers that kinds add to pods; undefined: the pods have no such container. */
   readonly images: {
     /** Has `sh` and `nslookup`; waits for the name of the master. */
     readonly waitForMaster: string | undefined;
-    /** Leaves a `kubectl` in the folder that TARGET_DIR names. */
+    /** Copies a `kubectl` into the folder that TARGET_DIR names. */
     readonly kubectlDelivery: string | undefined;
   };
 };
 
-/** What the kinds need to know of a job that is not in its spec. */
+/** The metadata of a job that kinds need. */
 export type JobIdentity = { readonly namespace: string; readonly name: string; readonly uid: string };
 
-/** What a pod is told of its gang, beside what its template says. */
+/** The description of its gang that a pod gets, in addition to its template. */
 export type ClusterDescription = {
   /** For the containers named, or for all when `containers` is undefined; a template's own variable of that name wins. */
   readonly env: readonly EnvVariable[];
@@ -36,11 +36,11 @@ export type ClusterDescription = {
   readonly volumeMounts: readonly Readonly<Record<string, unknown>>[];
   /** Fields of the pod's spec that the template may leave open. */
   readonly podDefaults: Readonly<Record<string, unknown>>;
-  /** What the main container runs if the template says nothing; undefined: what its image runs. */
+  /** The command of the main container if the template has none; undefined: that of its image. */
   readonly commandDefault: readonly string[] | undefined;
 };
 
-/** Nothing is told. */
+/** An empty description. */
 export const NO_DESCRIPTION: ClusterDescription = {
   env: [],
   containers: undefined,
@@ -53,7 +53,7 @@ export const NO_DESCRIPTION: ClusterDescription = {
 
 export type EnvVariable = { readonly name: string; readonly value: string };
 
-/** An object beside pods and services that a job of this kind needs, such as a ConfigMap; owned by the job, and made before its pods. */
+/** An object beside pods and services that a job of this kind needs, such as a ConfigMap; owned by the job, and created before its pods. */
 export type CompanionObject = {
   readonly apiVersion: string;
   readonly kind: string;
@@ -62,23 +62,23 @@ export type CompanionObject = {
   readonly [field: string]: unknown;
 };
 
-/** The labels by which the pods and services of one kind are found; no two kinds have one group value in common. */
+/** The labels by which the pods and services of one kind are found; the group values of all kinds differ. */
 export type KindLabels = {
   readonly groupNameLabelKey: string;
   readonly groupNameLabelValue: string;
   readonly jobNameLabelKey: string;
   readonly replicaTypeLabelKey: string;
   readonly replicaIndexLabelKey: string;
-  /** `master` on the pod that speaks for the job, absent on all others. */
+  /** `master` on the pod that represents the job, absent on all others. */
   readonly jobRoleLabelKey: string;
 };
 
-/** What became of a manifest. Either way `managedBy` is known, so that nothing is said about what belongs to others. */
+/** The result of reading a manifest. `managedBy` is known in both cases, so that jobs of other controllers are not judged. */
 export type ReadResult =
   | {
       readonly ok: true;
       readonly spec: JobSpec;
-      /** What was understood, but not as its author may think. */
+      /** Valid fields that may not mean what their author expects. */
       readonly warnings: readonly Problem[];
     }
   | {
@@ -87,20 +87,20 @@ export type ReadResult =
       readonly managedBy: string | undefined;
     };
 
-/** One kind of custom resource that the controller runs; everything that differs between kinds, and nothing else. Pure. */
+/** One kind of custom resource that the controller runs; it contains everything that differs between kinds. Pure. */
 export type Kind = {
   readonly group: string;
   readonly version: string;
   readonly kind: string;
   readonly plural: string;
   readonly labelKeys: KindLabels;
-  /** Keys of `status.replicaStatuses`, which are written as in the spec: `Worker`, `PS`. */
+  /** Keys of `status.replicaStatuses`, spelled as in the spec: `Worker`, `PS`. */
   readonly statusKey: (type: string) => string;
-  /** One headless service with the job's name that all pods are in, or one a pod with the pod's name. */
+  /** One headless service with the job's name for all pods, or one a pod with the pod's name. */
   readonly services: "one-a-job" | "one-a-pod";
-  /** Its own label keys and values for a pod or service, beside Muster's. */
+  /** The kind's own labels of a pod or service, beside Muster's. */
   readonly labels: (job: JobIdentity, member: Member, spec: JobSpec) => Readonly<Record<string, string>>;
-  /** Reads a resource as it was written, fills in the kind's defaults, and says everything that is wrong with it at once. Never throws. */
+  /** Reads a resource, fills in the kind's defaults, and reports all problems together. Never throws. */
   readonly read: (resource: unknown, defaults: KindDefaults) => ReadResult;
   readonly describeCluster: (
     job: JobIdentity,

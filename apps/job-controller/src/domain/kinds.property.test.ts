@@ -125,7 +125,7 @@ describe.each(KINDS)("reading a $kind", (kind) => {
     fc.assert(fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => kind.read(value, WITH_IMAGES).ok || true));
   });
 
-  it("can tell every member of what it has read about the gang", () => {
+  it("can describe to every member what it has read about the gang", () => {
     let readable = 0;
     fc.assert(
       fc.property(manifest, (value) => {

@@ -41,7 +41,7 @@ function envOf(kind: Kind, spec: Manifest, member: Member): Record<string, strin
 }
 
 describe("what all kinds of Kubeflow have in common", () => {
-  it("leaves a restart policy, a limit and a policy of the end that nobody named to the defaults", () => {
+  it("leaves a restart policy, a limit and a clean-up policy that the manifest does not name to the defaults", () => {
     const spec = specOf(TFJOB_KIND, { tfReplicaSpecs: { Worker: tf() } });
     expect(spec).toMatchObject({
       suspend: false,
@@ -119,7 +119,7 @@ describe("what all kinds of Kubeflow have in common", () => {
       TFJOB_KIND,
       { tfReplicaSpecs: { Worker: tf(), WORKER: tf() } },
       "spec.tfReplicaSpecs.Worker",
-      /is Worker once more/,
+      /repeats Worker/,
     ],
     [
       "no container",
@@ -281,14 +281,14 @@ describe("a TFJob", () => {
 
   const all = { Chief: tf(), PS: tf({ replicas: 2 }), Worker: tf({ replicas: 2 }), Evaluator: tf() };
 
-  it("tells TensorFlow's container the whole cluster, evaluators too", () => {
+  it("describes the whole cluster, including evaluators, to TensorFlow's container", () => {
     const spec = specOf(TFJOB_KIND, { tfReplicaSpecs: all });
-    const told = TFJOB_KIND.describeCluster(JOB, { type: "worker", index: 1 }, spec, {
+    const described = TFJOB_KIND.describeCluster(JOB, { type: "worker", index: 1 }, spec, {
       ...DEFAULTS,
       clusterDomain: "c.l",
     });
-    expect(told.containers).toEqual(["tensorflow"]);
-    expect(JSON.parse(told.env[0]?.value ?? "")).toEqual({
+    expect(described.containers).toEqual(["tensorflow"]);
+    expect(JSON.parse(described.env[0]?.value ?? "")).toEqual({
       cluster: {
         chief: ["j-chief-0.ml.svc.c.l:2222"],
         evaluator: ["j-evaluator-0.ml.svc.c.l:2222"],
@@ -334,7 +334,7 @@ describe("a TFJob", () => {
     ]);
   });
 
-  it("tells a process that is alone nothing", () => {
+  it("describes nothing to a single process", () => {
     expect(envOf(TFJOB_KIND, { tfReplicaSpecs: { Worker: tf() } }, { type: "worker", index: 0 })).toEqual({});
   });
 });
@@ -346,7 +346,7 @@ describe("a PyTorchJob", () => {
     ["master", 0, "0"],
     ["worker", 0, "1"],
     ["worker", 1, "2"],
-  ])("tells %s %i its rank and where the master is", (type, index, rank) => {
+  ])("gives %s %i its rank and the address of the master", (type, index, rank) => {
     expect(envOf(PYTORCHJOB_KIND, { pytorchReplicaSpecs: specs, nprocPerNode: "4" }, { type, index })).toEqual({
       PYTHONUNBUFFERED: "1",
       MASTER_ADDR: "j-master-0",
@@ -413,10 +413,10 @@ describe("an MPIJob", () => {
 
   it("needs no init container where the image has a kubectl", () => {
     const spec = specOf(MPIJOB_KIND, { mpiReplicaSpecs: specs });
-    const told = MPIJOB_KIND.describeCluster(JOB, { type: "launcher", index: 0 }, spec, DEFAULTS);
-    expect(told.initContainers).toEqual([]);
-    expect(told.volumes.map(({ name }) => name)).toEqual(["mpi-job-config"]);
-    expect(told.podDefaults).toEqual({ serviceAccountName: "j-launcher" });
+    const described = MPIJOB_KIND.describeCluster(JOB, { type: "launcher", index: 0 }, spec, DEFAULTS);
+    expect(described.initContainers).toEqual([]);
+    expect(described.volumes.map(({ name }) => name)).toEqual(["mpi-job-config"]);
+    expect(described.podDefaults).toEqual({ serviceAccountName: "j-launcher" });
   });
 
   it("names the launcher as a host if it has GPUs, and then does not hide them", () => {
@@ -433,11 +433,11 @@ describe("an MPIJob", () => {
 
   it("has the script by which commands get to workers at its path in every worker, because Open MPI looks for it there", () => {
     const spec = specOf(MPIJOB_KIND, { mpiReplicaSpecs: specs });
-    const told = MPIJOB_KIND.describeCluster(JOB, { type: "worker", index: 1 }, spec, DEFAULTS);
+    const described = MPIJOB_KIND.describeCluster(JOB, { type: "worker", index: 1 }, spec, DEFAULTS);
     const items = [{ key: "kubexec.sh", path: "kubexec.sh", mode: 0o555 }];
-    expect(told.volumes).toEqual([{ name: "mpi-job-config", configMap: { name: "j-config", items } }]);
-    expect(told.volumeMounts).toEqual([{ name: "mpi-job-config", mountPath: "/etc/mpi" }]);
-    expect([told.containers, told.env]).toEqual([["mpi"], []]);
+    expect(described.volumes).toEqual([{ name: "mpi-job-config", configMap: { name: "j-config", items } }]);
+    expect(described.volumeMounts).toEqual([{ name: "mpi-job-config", mountPath: "/etc/mpi" }]);
+    expect([described.containers, described.env]).toEqual([["mpi"], []]);
   });
 
   it("judges pods by the main container that it names", () => {
@@ -447,7 +447,7 @@ describe("an MPIJob", () => {
   });
 });
 
-it("a JAXJob tells each process its number and the coordinator", () => {
+it("a JAXJob gives each process its number and the coordinator", () => {
   const spec = { jaxReplicaSpecs: { Worker: replica("jax", { replicas: 3 }) } };
   expect(envOf(JAXJOB_KIND, spec, { type: "worker", index: 2 })).toEqual({
     PYTHONUNBUFFERED: "1",

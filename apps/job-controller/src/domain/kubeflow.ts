@@ -2,17 +2,17 @@ import type { JobSpec, ReplicaSpec, RestartPolicy, SuccessRule } from "./job.ts"
 import type { EnvVariable, Kind, KindDefaults, ReadResult } from "./kind.ts";
 import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
 import { memberLabels } from "./member-labels.ts";
-import { checkNameLength, checkServiceName, memberName, MEMBERS_MOST, serviceHost } from "./member-names.ts";
+import { checkNameLength, checkServiceName, memberName, MAX_MEMBERS, serviceHost } from "./member-names.ts";
 import { orderReplicas } from "./order-replicas.ts";
 import { readGroup } from "./read-group.ts";
 import type { Fields } from "./read-fields.ts";
 import { isComplete, type Manifest, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { CLEAN_POD_POLICIES, OUR_NAME, readRunPolicy } from "./read-run-policy.ts";
 import { containerNamed, COUNT, readTemplate } from "./read-template.ts";
-import { VARIABLE_BYTES_MOST, variableBytes } from "./variable-size.ts";
+import { MAX_VARIABLE_BYTES, variableBytes } from "./variable-size.ts";
 
 const GROUP = "kubeflow.org";
-/** As the training operator has them; the group's value is of each kind. */
+/** Those of the training operator; the group's value differs by kind. */
 export const KUBEFLOW_LABEL_KEYS = {
   groupNameLabelKey: "training.kubeflow.org/operator-name",
   jobNameLabelKey: "training.kubeflow.org/job-name",
@@ -21,14 +21,14 @@ export const KUBEFLOW_LABEL_KEYS = {
   jobRoleLabelKey: "training.kubeflow.org/job-role",
 };
 const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
-/** Who may be named in managedBy. A job that names the training operator is left to it; one that names nobody is ours. */
+/** Valid values of managedBy. A job that names the training operator is left to it; a job without a value is ours. */
 const MANAGERS = ["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue", OUR_NAME];
 
 export type ReplicaType = {
-  /** As manifests and statuses spell it; everything of ours has it in lower case. */
+  /** As manifests and statuses spell it; all our names have it in lower case. */
   readonly name: string;
   readonly replicasDefault: number;
-  /** A type of which there is one pod at most. */
+  /** A type with one pod at most. */
   readonly single: boolean;
 };
 
@@ -39,11 +39,11 @@ export type Framework = {
   readonly replicaSpecs: string;
   readonly types: readonly ReplicaType[];
   readonly restartPolicyDefault: RestartPolicy;
-  /** The container that the framework runs in. `required`: it must be there; otherwise the first one stands in. */
+  /** The container that the framework runs in. `required`: it must exist; otherwise the first container replaces it. */
   readonly container: { readonly name: string; readonly required: boolean };
   /** Added to that container unless it has a port of this name; undefined: pods of the kind need no services. */
   readonly port: { readonly name: string; readonly number: number } | undefined;
-  /** What only this kind reads, and what it makes of its replica types. */
+  /** Reads the fields that only this kind has, and completes its replica types. */
   readonly finish: (spec: Fields, drafts: readonly ReplicaDraft[]) => Finish;
   readonly describeCluster: Kind["describeCluster"];
   readonly companions: Kind["companions"];
@@ -55,7 +55,7 @@ export type Finish = {
   readonly settings: Readonly<Record<string, string>>;
 };
 
-/** What is common to Kubeflow's kinds: where things stand, run policy, labels, names, and one headless service a pod. */
+/** The common parts of Kubeflow's kinds: layout, run policy, labels, names, and one headless service a pod. */
 export function kubeflowKind(framework: Framework): Kind {
   const labelKeys = {
     ...KUBEFLOW_LABEL_KEYS,
@@ -96,7 +96,7 @@ export function membersOf(spec: JobSpec): number {
   return spec.replicas.reduce((sum, { replicas }) => sum + replicas, 0);
 }
 
-/** The type that decides alone has all of its pods succeed; without it, `otherwise`. */
+/** All pods of the deciding type have to succeed; without such a type, `otherwise`. */
 export function whenHeadSucceeds(
   drafts: readonly ReplicaDraft[],
   heads: readonly string[],
@@ -106,7 +106,7 @@ export function whenHeadSucceeds(
   return head === undefined ? otherwise : [[{ type: head.type, indexes: "all" }]];
 }
 
-/** Of a type that may be absent: then everything there is has to succeed. */
+/** For a type that may be absent: without it, every type has to succeed. */
 export function whenSucceeds(
   drafts: readonly ReplicaDraft[],
   type: string,
@@ -125,8 +125,9 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
   const drafts = readReplicas(framework, manifest, defaults);
   const { drafts: finished, success, settings } = framework.finish(spec, drafts);
   const policy = spec.object("runPolicy");
-  // Manifests of earlier versions have it in the spec itself. Without any, nothing is left running, though the training operator leaves all pods: a parameter server
-  // never ends, and would keep its machine.
+  // Earlier versions have the field in the spec itself. The default removes running pods, though the training operator keeps all: a parameter server never
+  // ends, and would
+  // keep its machine.
   const cleanPodPolicy = spec.oneOf("cleanPodPolicy", CLEAN_POD_POLICIES) ?? "Running";
   const runPolicy = readRunPolicy(policy, { backoffLimit: undefined, cleanPodPolicy });
   if (runPolicy.managedBy !== undefined && !MANAGERS.includes(runPolicy.managedBy))
@@ -145,7 +146,7 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
   return job;
 }
 
-/** A process with a longer variable does not start, and without its description a member of these kinds would not find the others. */
+/** A process with a longer variable does not start, and without its description a member of these kinds does not find the others. */
 function checkVariables(framework: Framework, { metadata }: Manifest, spec: JobSpec, defaults: KindDefaults): void {
   const job = { name: metadata?.text("name") ?? "", namespace: metadata?.text("namespace") ?? "", uid: "" };
   const variables = spec.replicas
@@ -155,8 +156,8 @@ function checkVariables(framework: Framework, { metadata }: Manifest, spec: JobS
     (most, each) => (most === undefined || variableBytes(each) > variableBytes(most) ? each : most),
     undefined,
   );
-  if (longest === undefined || variableBytes(longest) <= VARIABLE_BYTES_MOST) return;
-  const reason = `the job has ${membersOf(spec)} replicas, and with names as long as theirs ${longest.name} has ${variableBytes(longest)} bytes; a process starts with ${VARIABLE_BYTES_MOST} at most`;
+  if (longest === undefined || variableBytes(longest) <= MAX_VARIABLE_BYTES) return;
+  const reason = `the job has ${membersOf(spec)} replicas, and with names as long as theirs ${longest.name} has ${variableBytes(longest)} bytes; a process starts with ${MAX_VARIABLE_BYTES} at most`;
   metadata?.refuse("", reason);
 }
 
@@ -176,7 +177,7 @@ function readReplicas(
       specs?.refuse(written, `is no replica type of a ${framework.kind}, which has ${known}`);
       return [];
     }
-    if (seen.has(type.name)) specs?.refuse(written, `is ${type.name} once more`);
+    if (seen.has(type.name)) specs?.refuse(written, `repeats ${type.name}`);
     seen.add(type.name);
     const fields = specs?.object(written);
     if (fields === undefined) return [];
@@ -216,7 +217,7 @@ function readReplica(
 function checkNames(metadata: Fields | undefined, drafts: readonly ReplicaDraft[]): void {
   const members = drafts.reduce((sum, { replicas }) => sum + replicas, 0);
   if (drafts.length > 0 && members === 0) metadata?.refuse("", "the job needs at least one replica");
-  if (members > MEMBERS_MOST) metadata?.refuse("", `the job has ${members} replicas; ${MEMBERS_MOST} at most`);
+  if (members > MAX_MEMBERS) metadata?.refuse("", `the job has ${members} replicas; ${MAX_MEMBERS} at most`);
   const name = metadata?.text("name") ?? "";
   const largest = ({ replicas, elastic }: ReplicaDraft): number => Math.max(replicas, elastic?.maxReplicas ?? 0);
   const problems = [

@@ -15,7 +15,7 @@ export function selects(selector: Labels, labels: Labels): boolean {
   return Object.entries(selector).every(([key, value]) => labels[key] === value);
 }
 
-/** The labels of one member: those of its job, its type and index, and the role if it is the one that speaks for the job. */
+/** The labels of one member: those of its job, its type and index, and the role if it represents the job. */
 export function memberLabels(keys: KindLabels, job: Pick<JobIdentity, "name">, member: Member, spec: JobSpec): Labels {
   return {
     ...jobLabels(keys, job),
@@ -25,7 +25,7 @@ export function memberLabels(keys: KindLabels, job: Pick<JobIdentity, "name">, m
   };
 }
 
-/** Finds the pods of one type, as `kubectl get pods --selector` and autoscalers take it; keys in the order of Kubernetes. */
+/** Selects the pods of one type, in the form of `kubectl get pods --selector` and autoscalers; keys in the order of Kubernetes. */
 export function typeSelector(keys: KindLabels, job: Pick<JobIdentity, "name">, type: string): string {
   return Object.entries({ ...jobLabels(keys, job), [keys.replicaTypeLabelKey]: type })
     .map(([key, value]) => `${key}=${value}`)
@@ -33,7 +33,7 @@ export function typeSelector(keys: KindLabels, job: Pick<JobIdentity, "name">, t
     .join(",");
 }
 
-/** The chief, master or launcher speaks for a job that has one, and its first worker otherwise. */
+/** The chief, master or launcher represents a job that has one, otherwise its first worker does. */
 function speaks({ type, index }: Member, spec: JobSpec): boolean {
   if (index !== 0) return false;
   const headed = spec.replicas.some((replica) => HEADS.includes(replica.type) && replica.replicas > 0);

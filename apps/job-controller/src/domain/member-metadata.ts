@@ -2,7 +2,7 @@ import { componentOf, ownerIdOf } from "./build-units.ts";
 import type { JobSpec, Member } from "./job.ts";
 import type { JobIdentity, Kind, KindDefaults } from "./kind.ts";
 
-/** Names by which all services recognise each other's pods; they come from the contracts. */
+/** Keys by which all services recognise each other's pods; they come from the contracts. */
 export type MemberKeys = {
   readonly labels: Readonly<
     Record<
@@ -15,17 +15,17 @@ export type MemberKeys = {
 
 export type MemberPolicy = {
   readonly keys: MemberKeys;
-  /** Id of ours. */
+  /** The id of our installation. */
   readonly installation: string;
   readonly defaults: KindDefaults;
-  /** Until these are taken off a pod, no scheduler places it. */
+  /** No scheduler places a pod before these are removed. */
   readonly schedulingGates: readonly string[];
 };
 
-/** A job, its kind, and what was read of it. */
+/** A job, its kind, and its spec. */
 export type JobToBuild = { readonly kind: Kind; readonly job: JobIdentity; readonly spec: JobSpec };
 
-/** By which Muster's services know whose a member is; the labels of the kind are beside them. */
+/** The labels by which Muster's services find the owner of a member, beside the labels of the kind. */
 export function ownerLabels(
   { job }: Pick<JobToBuild, "job">,
   { labels }: MemberKeys,

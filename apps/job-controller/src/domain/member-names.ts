@@ -1,12 +1,12 @@
 import type { JobIdentity } from "./kind.ts";
 import type { Member } from "./job.ts";
 
-/** DNS labels end here, and the names of pods are host names. */
-export const NAME_MOST = 63;
-/** Machines that one reservation may ask for; a gang is one reservation. */
-export const MEMBERS_MOST = 1000;
+/** The limit of DNS labels: names of pods are host names. */
+export const MAX_NAME_LENGTH = 63;
+/** The most machines in one reservation; a gang is one reservation. */
+export const MAX_MEMBERS = 1000;
 
-/** Of the pod, and of its service where each has one. The same for ever, so that making a member twice cannot give two. */
+/** Of the pod, and of its service where each has one. It never changes, so a repeated creation cannot make a second member. */
 export function memberName(job: Pick<JobIdentity, "name">, { type, index }: Member): string {
   return `${job.name}-${type}-${index}`;
 }
@@ -27,6 +27,6 @@ export function checkServiceName(name: string): string | undefined {
 /** What is wrong with the length of a job's name, given its largest member, or undefined. */
 export function checkNameLength(name: string, type: string, replicas: number): string | undefined {
   const longest = memberName({ name }, { type, index: Math.max(0, replicas - 1) });
-  if (longest.length <= NAME_MOST) return undefined;
-  return `is too long by ${longest.length - NAME_MOST}: "${longest}" is a host name, which has ${NAME_MOST} characters at most`;
+  if (longest.length <= MAX_NAME_LENGTH) return undefined;
+  return `is too long by ${longest.length - MAX_NAME_LENGTH}: "${longest}" is a host name, which has ${MAX_NAME_LENGTH} characters at most`;
 }

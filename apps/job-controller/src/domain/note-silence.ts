@@ -1,7 +1,7 @@
 import { conditionOf, type JobStatus } from "./job-status.ts";
 import { transitionConditions } from "./transition-conditions.ts";
 
-/** A job that waits and was told nothing yet waits for the ledger to answer. What the ledger said earlier stays: it is not known to have changed. */
+/** A queued job without a reason waits for the ledger to answer. An earlier reason stays: it is not known to have changed. */
 export function noteSilence(status: JobStatus, nowMs: number): JobStatus {
   if (conditionOf(status, "MachinesReserved") !== undefined) return status;
   const message = "waiting for the reservation manager, which does not answer";

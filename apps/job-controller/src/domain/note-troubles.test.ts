@@ -47,7 +47,7 @@ it("goes as soon as no pod waits, and with the job", () => {
   expect(waits(planJob(stopped, POLICY).status)).toBeUndefined();
 });
 
-it("is told by a job that ran out of time because of it", () => {
+it("is in the message of a job that ran out of time because of it", () => {
   const limited = spec({ activeDeadlineMs: 60_000 });
   const world = { spec: limited, replicas: [seen("worker", [pod("worker-0", noPlace), undefined])] };
   const { status } = planJob(snapshot(world), POLICY);

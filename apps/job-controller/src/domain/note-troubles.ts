@@ -1,10 +1,10 @@
 import { conditionOf, withoutCondition, type JobStatus } from "./job-status.ts";
 import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
-import { wasSaidLately, transitionConditions } from "./transition-conditions.ts";
+import { wasWrittenRecently, transitionConditions } from "./transition-conditions.ts";
 
 /**
- * The status with what keeps pods from starting or going on, in the words of whoever schedules and runs them; without it as soon as nothing does. Words that change are
- * written again only from time to time: a kubelet that cannot pull an image says two things in turn.
+ * The status with the condition PodsWaiting while something keeps pods from starting or running, with the message of the scheduler or kubelet. A changed
+ * message is written at most every `explainEveryMs`: a kubelet that cannot pull an image alternates between two messages.
  */
 export function noteTroubles(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
   const { nowMs } = snapshot;
@@ -14,15 +14,15 @@ export function noteTroubles(snapshot: Snapshot, status: JobStatus, policy: JobP
   const [first] = troubled;
   if (first?.trouble === undefined) return withoutCondition(status, "PodsWaiting");
   const before = conditionOf(status, "PodsWaiting");
-  if (before !== undefined && wasSaidLately(before, nowMs, policy)) return status;
-  const { reason, message: said } = first.trouble;
+  if (before !== undefined && wasWrittenRecently(before, nowMs, policy)) return status;
+  const { reason, message: cause } = first.trouble;
   const more = troubled.length - 1;
   const others = more === 0 ? "" : `; ${more} more ${more === 1 ? "pod waits" : "pods wait"}`;
-  const message = `pod ${first.name}: ${reason}${said && `: ${said}`}${others}`;
+  const message = `pod ${first.name}: ${reason}${cause && `: ${cause}`}${others}`;
   return transitionConditions(status, { type: "PodsWaiting", status: "True", reason, message }, nowMs);
 }
 
-/** What is on its way out need not start any more. */
+/** A pod that is being deleted need not start. */
 function isTroubled(pod: PodFact, { attempt }: JobStatus): boolean {
   return pod.trouble !== undefined && !pod.deleting && pod.attempt === attempt;
 }

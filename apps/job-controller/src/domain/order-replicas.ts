@@ -3,7 +3,7 @@ import type { ReplicaSpec } from "./job.ts";
 type Waiting = Pick<ReplicaSpec, "type" | "dependsOn">;
 
 /**
- * Replica types in the order in which they are looked at: after those that they wait for, and by name otherwise. What is left in `cycle` waits for itself in the end.
+ * Replica types after those that they depend on, and by name otherwise. The types in `cycle` depend on each other.
  */
 export function orderReplicas<Replica extends Waiting>(
   replicas: readonly Replica[],

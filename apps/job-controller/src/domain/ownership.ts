@@ -1,7 +1,7 @@
 import type { Fault } from "@muster/faults";
 import type { JobIdentity, Kind } from "./kind.ts";
 
-/** A reference as the API server writes it. */
+/** A reference in the form of the API server. */
 export type OwnerReference = {
   readonly apiVersion: string;
   readonly kind: string;
@@ -60,7 +60,7 @@ export function titleOf(member: MemberObject): string {
   return `${member.metadata?.namespace ?? ""}/${member.metadata?.name ?? ""}`;
 }
 
-/** With it a member is deleted with its job, the job waits for it in foreground deletion, and no other controller takes it. */
+/** With it a member is deleted with its job, the job waits for it in foreground deletion, and no other controller adopts it. */
 export function ownerReference({ group, version, kind }: Pick<Kind, "group" | "version" | "kind">, job: JobIdentity) {
   return {
     apiVersion: `${group}/${version}`,
@@ -72,7 +72,7 @@ export function ownerReference({ group, version, kind }: Pick<Kind, "group" | "v
   };
 }
 
-/** The fault in a reference that would make the member an orphan for one part of Kubernetes or another. */
+/** The fault in a reference that would make the member an orphan for some part of Kubernetes. */
 export function checkOwnerReference(reference: OwnerReference | undefined): Fault | undefined {
   if (reference === undefined) return refuse("", "is missing");
   for (const field of ["apiVersion", "kind", "name", "uid"] as const) {
@@ -84,7 +84,7 @@ export function checkOwnerReference(reference: OwnerReference | undefined): Faul
   return undefined;
 }
 
-/** Whether the reference is to that kind of job, in whatever version. */
+/** Whether the reference is to that kind of job, in any version. */
 export function refersToKind({ apiVersion, kind }: OwnerReference, of: Pick<Kind, "group" | "kind">): boolean {
   return kind === of.kind && apiVersion.startsWith(`${of.group}/`);
 }

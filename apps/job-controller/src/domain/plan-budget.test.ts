@@ -24,7 +24,7 @@ function minimumOf(
     ),
   ];
   const { steps } = planJob(snapshot({ spec: read.spec, replicas, units: [granted(...components)] }), POLICY);
-  return steps.flatMap((step) => (step.do === "sync-budget" ? [step.minAvailable] : []));
+  return steps.flatMap((step) => (step.kind === "sync-budget" ? [step.minAvailable] : []));
 }
 
 it.each([

@@ -1,54 +1,58 @@
 import type { CleanPodPolicy } from "./job.ts";
 import { conditionOf, type JobStatus } from "./job-status.ts";
-import { planGroupAway } from "./plan-group.ts";
-import { heldMachines, isStray, planReturn, podsOf } from "./plan-machines.ts";
+import { planGroupDeletions } from "./plan-group.ts";
+import { heldMachines, isStray, planReleases, podsOf } from "./plan-machines.ts";
 import { planDeletions } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot } from "./snapshot.ts";
 import { isActive } from "./summarise-replicas.ts";
 
-/** What the spec says of the time after; for a spec that cannot be read, what leaves nothing running. */
-export type AfterLife = { readonly cleanPodPolicy: CleanPodPolicy; readonly ttlAfterFinishedMs: number | undefined };
+/** The spec's rules for a finished job; for an unreadable spec, rules that leave nothing running. */
+export type CleanUpPolicy = {
+  readonly cleanPodPolicy: CleanPodPolicy;
+  readonly ttlAfterFinishedMs: number | undefined;
+};
 
 /**
- * Leaves of a job that is over what its policy says, and never a pod that may run on a machine which is not the job's: pods, then services and the group whether or not there were pods, the budget always; machines as soon as nothing runs on them,
- * and at last the job itself. Its outcome is never touched again.
+ * Keeps of a finished job what its policy allows, but never a pod that may run on a machine which is not the job's. Deletes pods, then services and the
+ * group, whether or not there were pods, and always the budget; releases machines as soon as nothing runs on them; deletes the job last. Its outcome never
+ * changes.
  */
-export function planCleanUp(snapshot: Snapshot, status: JobStatus, after: AfterLife, policy: JobPolicy): JobPlan {
+export function planCleanUp(snapshot: Snapshot, status: JobStatus, after: CleanUpPolicy, policy: JobPolicy): JobPlan {
   const { cleanPodPolicy } = after;
   const held = heldMachines(snapshot);
   const pods = podsOf(snapshot).filter(
     (pod) => cleanPodPolicy === "All" || (cleanPodPolicy === "Running" ? isActive(pod) : isStray(pod, held)),
   );
-  const { steps, inMs } = planLifeEnd(snapshot, status, after, policy);
+  const { steps, inMs } = planJobDeletion(snapshot, status, after, policy);
   return {
     status,
     steps: [
       ...planDeletions(pods, "job-over"),
-      ...(cleanPodPolicy === "None" ? [] : planServicesAway(snapshot, "job-over")),
-      ...planBudgetAway(snapshot, "job-over"),
-      ...(cleanPodPolicy === "None" ? [] : planGroupAway(snapshot, "job-over")),
-      ...planReturn(snapshot, "job-over"),
+      ...(cleanPodPolicy === "None" ? [] : planServiceDeletions(snapshot, "job-over")),
+      ...planBudgetDeletion(snapshot, "job-over"),
+      ...(cleanPodPolicy === "None" ? [] : planGroupDeletions(snapshot, "job-over")),
+      ...planReleases(snapshot, "job-over"),
       ...steps,
     ],
-    lookAgainInMs: inMs,
+    recheckInMs: inMs,
   };
 }
 
-export function planServicesAway({ services }: Snapshot, because: "suspended" | "job-over"): JobStep[] {
+export function planServiceDeletions({ services }: Snapshot, because: "suspended" | "job-over"): JobStep[] {
   if (!services.settled) return [];
-  return services.present.map((service): JobStep => ({ do: "delete-service", service, because }));
+  return services.present.map((service): JobStep => ({ kind: "delete-service", service, because }));
 }
 
-export function planBudgetAway({ budget }: Snapshot, because: "suspended" | "handed-over" | "job-over"): JobStep[] {
-  return budget === undefined ? [] : [{ do: "delete-budget", because }];
+export function planBudgetDeletion({ budget }: Snapshot, because: "suspended" | "handed-over" | "job-over"): JobStep[] {
+  return budget === undefined ? [] : [{ kind: "delete-budget", because }];
 }
 
-/** By the end that is recorded. One that lies in the future, by another machine's clock, puts the deletion off and never brings it forward. */
-function planLifeEnd(
+/** By the recorded end. An end in the future, by another machine's clock, delays the deletion and never hastens it. */
+function planJobDeletion(
   { nowMs }: Snapshot,
   status: JobStatus,
-  { ttlAfterFinishedMs }: AfterLife,
+  { ttlAfterFinishedMs }: CleanUpPolicy,
   policy: JobPolicy,
 ): { steps: JobStep[]; inMs: number | undefined } {
   if (ttlAfterFinishedMs === undefined) return { steps: [], inMs: undefined };
@@ -56,8 +60,8 @@ function planLifeEnd(
   const endMs = status.completionMs ?? ended?.lastTransitionMs;
   if (endMs === undefined) return { steps: [], inMs: undefined };
   const inMs = endMs + ttlAfterFinishedMs - nowMs;
-  // A delay is asked for in pieces: timers have a longest time, and clocks are put right meanwhile.
+  // A long delay is split: timers have a maximum, and clocks are corrected meanwhile.
   return inMs <= 0
-    ? { steps: [{ do: "delete-job", because: "ttl-over" }], inMs: undefined }
-    : { steps: [], inMs: Math.min(inMs, policy.lookAgainMostMs) };
+    ? { steps: [{ kind: "delete-job", because: "ttl-over" }], inMs: undefined }
+    : { steps: [], inMs: Math.min(inMs, policy.maxRecheckMs) };
 }

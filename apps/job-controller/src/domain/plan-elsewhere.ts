@@ -7,11 +7,11 @@ export type JobElsewhere = {
   readonly uid: string;
 };
 
-/** Jobs without a controller at the last look, by uid, with the time of the last event about each. Such a job has no condition and names no other manager. */
+/** Jobs without a controller at the last scan, by uid, with the time of the last event about each. Such a job has no condition and names no other manager. */
 export type ElsewhereMemory = ReadonlyMap<string, { readonly reportedAtMs: number | undefined }>;
 
 export type ElsewherePlan = {
-  /** Untended in two looks in a row: no controller serves them. */
+  /** Without a controller in two scans in a row: no controller serves them. */
   readonly unserved: readonly JobElsewhere[];
   /** The jobs for which an event is due. */
   readonly report: readonly JobElsewhere[];
@@ -21,13 +21,13 @@ export type ElsewherePlan = {
 /** An API server keeps an event for an hour. */
 const REPORT_EVERY_MS = 50 * 60_000;
 
-/** Finds the jobs that no controller serves. A job that was just created is left to the controller of its namespace until the next look. */
+/** Finds the jobs that no controller serves. A new job is left to the controller of its namespace until the next scan. */
 export function planElsewhere(
-  untended: readonly JobElsewhere[],
+  uncontrolled: readonly JobElsewhere[],
   memory: ElsewhereMemory,
   { nowMs, mayReport }: { readonly nowMs: number; readonly mayReport: boolean },
 ): ElsewherePlan {
-  const unserved = untended.filter(({ uid }) => memory.has(uid));
+  const unserved = uncontrolled.filter(({ uid }) => memory.has(uid));
   const isDue = ({ uid }: JobElsewhere): boolean =>
     nowMs - (memory.get(uid)?.reportedAtMs ?? Number.NEGATIVE_INFINITY) >= REPORT_EVERY_MS;
   const report = mayReport ? unserved.filter(isDue) : [];
@@ -36,7 +36,7 @@ export function planElsewhere(
     unserved,
     report,
     memory: new Map(
-      untended.map(({ uid }) => [uid, { reportedAtMs: reported.has(uid) ? nowMs : memory.get(uid)?.reportedAtMs }]),
+      uncontrolled.map(({ uid }) => [uid, { reportedAtMs: reported.has(uid) ? nowMs : memory.get(uid)?.reportedAtMs }]),
     ),
   };
 }

@@ -4,15 +4,15 @@ import type { JobSpec } from "./job.ts";
 import { NEW_STATUS, type JobStatus } from "./job-status.ts";
 import { adviceOnGroup, groupKindOf, planGroup } from "./plan-group.ts";
 import { planJob } from "./plan-job.ts";
-import type { GroupWanted } from "./pod-group.ts";
+import type { GroupSpec } from "./pod-group.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 const kind = { apiVersion: "groups/v1", fields: ["queue", "minResources"] } as const;
 const gang = (more: Partial<JobSpec> = {}): JobSpec => spec({ group: { scheduler: "gangs", settings: {} }, ...more });
-const there = (group: GroupWanted, apiVersion: string = kind.apiVersion) => ({
-  groups: { kind, there: [{ apiVersion, group }] },
+const there = (group: GroupSpec, apiVersion: string = kind.apiVersion) => ({
+  groups: { kind, existing: [{ apiVersion, group }] },
 });
-const nothing = { groups: { kind, there: [] } };
+const nothing = { groups: { kind, existing: [] } };
 const completed = (...completedIndexes: number[]): JobStatus => ({
   ...NEW_STATUS,
   replicas: [
@@ -58,7 +58,7 @@ describe("the group of a job", () => {
     ["one pod at least", gang(), completed(0, 1), [seen("worker", [undefined, undefined])], 1],
   ])("waits for %s", (_title, of, status, replicas, minMember) => {
     expect(steps(of, { ...nothing, replicas }, status)).toEqual([
-      { do: "sync-group", apiVersion: kind.apiVersion, group: { minMember }, because: "missing" },
+      { kind: "sync-group", apiVersion: kind.apiVersion, group: { minMember }, because: "missing" },
     ]);
   });
 
@@ -69,20 +69,20 @@ describe("the group of a job", () => {
     expect(steps(of, there({ minMember: 2, queue: "day", minResources: { memory: "1Gi", cpu: "2" } }))).toEqual([]);
     for (const stale of [{ minMember: 3 }, { minMember: 2, queue: "day", minResources: { cpu: "1" } }])
       expect(steps(of, there(stale))).toEqual([
-        { do: "sync-group", apiVersion: kind.apiVersion, group: wanted, because: "changed" },
+        { kind: "sync-group", apiVersion: kind.apiVersion, group: wanted, because: "changed" },
       ]);
   });
 
   it("is one: that of a kind which its scheduler does not look at goes, and so does any that is not wanted any more", () => {
     const other = there({ minMember: 2 }, "other/v1");
-    const gone = { do: "delete-group", apiVersion: "other/v1", because: "not-wanted" };
-    expect(steps(gang(), other).map(({ do: what }) => what)).toEqual(["delete-group", "sync-group"]);
+    const gone = { kind: "delete-group", apiVersion: "other/v1", because: "not-wanted" };
+    expect(steps(gang(), other).map(({ kind: what }) => what)).toEqual(["delete-group", "sync-group"]);
     expect(steps(spec(), other)).toEqual([gone]);
     expect(steps(gang(), other, NEW_STATUS, { ...POLICY, gangScheduling: false })).toEqual([gone]);
   });
 
   it("is not made, and pods have no mark of it, where the cluster knows none, or the job asks for none", () => {
-    const unknown = { groups: { kind: undefined, there: [] } };
+    const unknown = { groups: { kind: undefined, existing: [] } };
     expect(steps(gang(), unknown)).toEqual([]);
     expect(groupKindOf(snapshot({ spec: gang(), ...unknown }), POLICY)).toBeUndefined();
     expect(groupKindOf(snapshot({ spec: spec(), ...nothing }), POLICY)).toBeUndefined();
@@ -95,7 +95,7 @@ describe("the group of a job", () => {
 
 describe("in the life of a job, its group", () => {
   const doing = (more: Partial<Snapshot>) =>
-    planJob(snapshot({ spec: gang(), budget: 2, ...more }), POLICY).steps.map((step) => step.do);
+    planJob(snapshot({ spec: gang(), budget: 2, ...more }), POLICY).steps.map((step) => step.kind);
   const succeeded = {
     ...NEW_STATUS,
     conditions: [

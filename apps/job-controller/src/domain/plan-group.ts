@@ -2,33 +2,33 @@ import { gangSize } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { JobStep } from "./plan-steps.ts";
-import type { GroupSettings, GroupWanted } from "./pod-group.ts";
+import type { GroupSettings, GroupSpec } from "./pod-group.ts";
 import type { JobPolicy, ReplicaSeen, Snapshot } from "./snapshot.ts";
 
-/** Makes the job's scheduler know the gang: one group of the kind that it looks at, as the spec has it now, and no other. */
+/** Keeps exactly one group for the gang, of the kind that the job's scheduler reads and as the spec demands now. */
 export function planGroup(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStep[] {
-  const { kind, there } = snapshot.groups;
-  const wish = policy.gangScheduling ? spec.group : undefined;
-  const own = wish === undefined ? undefined : there.find(({ apiVersion }) => apiVersion === kind?.apiVersion);
+  const { kind, existing: there } = snapshot.groups;
+  const request = policy.gangScheduling ? spec.group : undefined;
+  const own = request === undefined ? undefined : there.find(({ apiVersion }) => apiVersion === kind?.apiVersion);
   const others = there.filter((each) => each !== own).map((each) => deletion(each.apiVersion, "not-wanted"));
-  if (wish === undefined || kind === undefined) return others;
-  const group = { ...wish.settings, minMember: minMember(snapshot.replicas, spec, status) };
+  if (request === undefined || kind === undefined) return others;
+  const group = { ...request.settings, minMember: minMember(snapshot.replicas, spec, status) };
   if (own !== undefined && isSame(own.group, group, kind.fields)) return others;
   const because = own === undefined ? "missing" : "changed";
-  return [...others, { do: "sync-group", apiVersion: kind.apiVersion, group, because }];
+  return [...others, { kind: "sync-group", apiVersion: kind.apiVersion, group, because }];
 }
 
-export function planGroupAway({ groups }: Snapshot, because: "suspended" | "handed-over" | "job-over"): JobStep[] {
-  return groups.there.map(({ apiVersion }) => deletion(apiVersion, because));
+export function planGroupDeletions({ groups }: Snapshot, because: "suspended" | "handed-over" | "job-over"): JobStep[] {
+  return groups.existing.map(({ apiVersion }) => deletion(apiVersion, because));
 }
 
-/** The kind whose mark pods of the job bear; undefined: they bear none. */
+/** The kind whose mark the pods of the job have; undefined: they have none. */
 export function groupKindOf({ groups, spec }: Snapshot, policy: Pick<JobPolicy, "gangScheduling">): string | undefined {
   if ("problems" in spec || spec.group === undefined || !policy.gangScheduling) return undefined;
   return groups.kind?.apiVersion;
 }
 
-/** What people should know when a job's pods are made without a group that its scheduler could look at. */
+/** The warning for a job whose pods are created without a group, although its scheduler expects one. */
 export function adviceOnGroup(
   { groups, spec }: Snapshot,
   policy: Pick<JobPolicy, "gangScheduling">,
@@ -39,8 +39,8 @@ export function adviceOnGroup(
 }
 
 /**
- * Pods that have to be there before any of them is placed. A scheduler that waited for more than those that are made at once would wait for ever: types that depend on
- * others are made once those run, and members that have ended and whose pods are gone are not made again.
+ * Pods that must exist before any of them is placed. It counts only pods that are created together, or the scheduler would wait for ever: types that depend
+ * on others are created once those run, and completed members whose pods are gone are not recreated.
  */
 function minMember(seen: readonly ReplicaSeen[], spec: JobSpec, status: JobStatus): number {
   const first = spec.replicas.filter(({ dependsOn }) => dependsOn.length === 0);
@@ -53,7 +53,7 @@ function minMember(seen: readonly ReplicaSeen[], spec: JobSpec, status: JobStatu
   return Math.max(1, Math.min(spec.minAvailable ?? members, members));
 }
 
-function isSame(there: GroupWanted, wanted: GroupWanted, fields: readonly (keyof GroupSettings)[]): boolean {
+function isSame(there: GroupSpec, wanted: GroupSpec, fields: readonly (keyof GroupSettings)[]): boolean {
   const compared = fields.filter((field) => field !== "queue" || there.queue === undefined);
   return [...compared, "minMember" as const].every(
     (field) => wanted[field] === undefined || textOf(wanted[field]) === textOf(there[field]),
@@ -61,10 +61,10 @@ function isSame(there: GroupWanted, wanted: GroupWanted, fields: readonly (keyof
 }
 
 /** Equal for equal values, whatever the order of their fields. */
-function textOf(value: GroupWanted[keyof GroupWanted]): string {
+function textOf(value: GroupSpec[keyof GroupSpec]): string {
   return JSON.stringify(typeof value === "object" ? Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)) : value);
 }
 
 function deletion(apiVersion: string, because: "suspended" | "handed-over" | "job-over" | "not-wanted"): JobStep {
-  return { do: "delete-group", apiVersion, because };
+  return { kind: "delete-group", apiVersion, because };
 }

@@ -9,10 +9,10 @@ const GANG = ownerIdOf(JOB);
 const unreadable = { ok: false, problems: [{ field: "spec", reason: "" }], managedBy: "another" } as const;
 const foreign = (component: string) => pod(component, { component: "" });
 
-/** What is deleted and given back. */
+/** What is deleted and released. */
 function steps(more: Partial<Snapshot>): string[] {
   const { steps: planned } = planJob(snapshot({ spec: spec({ managedBy: "another" }), ...more }), POLICY);
-  return planned.map((step) => ("pod" in step ? step.pod : "unitId" in step ? step.unitId : step.do));
+  return planned.map((step) => ("pod" in step ? step.pod : "unitId" in step ? step.unitId : step.kind));
 }
 
 it("lets pods, budget and machines go of a job that another controller gets while it runs", () => {
@@ -24,7 +24,7 @@ it("lets pods, budget and machines go of a job that another controller gets whil
 
 it("lets them go of a job that cannot be read, too", () => {
   const world = { spec: unreadable, replicas: [], units: [granted("worker-0")] };
-  expect(steps({ ...world, strangers: [pod("worker-0")] })).toEqual(["train-worker-0"]);
+  expect(steps({ ...world, unknownTypes: [pod("worker-0")] })).toEqual(["train-worker-0"]);
   expect(steps(world)).toEqual([GANG]);
 });
 
@@ -35,6 +35,6 @@ it("touches neither the status nor the pods of the other controller, on whatever
   expect(planJob(snapshot({ spec: spec({ managedBy: "another" }), replicas, ...none }), POLICY)).toEqual({
     status: NEW_STATUS,
     steps: [],
-    lookAgainInMs: undefined,
+    recheckInMs: undefined,
   });
 });

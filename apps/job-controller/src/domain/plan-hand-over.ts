@@ -1,6 +1,6 @@
-import { planBudgetAway } from "./plan-clean-up.ts";
-import { planGroupAway } from "./plan-group.ts";
-import { planReturn, podsOf } from "./plan-machines.ts";
+import { planBudgetDeletion } from "./plan-clean-up.ts";
+import { planGroupDeletions } from "./plan-group.ts";
+import { planReleases, podsOf } from "./plan-machines.ts";
 import { planDeletions, planForced } from "./plan-pods.ts";
 import type { JobPlan } from "./plan-steps.ts";
 import { isOurs } from "./recover-status.ts";
@@ -8,25 +8,26 @@ import type { ReplicaSeen, Snapshot } from "./snapshot.ts";
 import { isActive } from "./summarise-replicas.ts";
 
 /**
- * Leaves a job to the controller that it names: pods that are ours go, and then its machines, so that no two controllers run one job. The status, the services, which
- * both would make alike, and whatever the other controller has made stay. Plans nothing once that is done, nor for a job that never was ours.
+ * Leaves a job to the controller that it names: deletes our pods, then releases its machines, so that no two controllers run one job. The status stays, and
+ * so do services, which both controllers build alike, and objects of the other controller. Plans nothing once that is done, nor for a job that never was
+ * ours.
  */
 export function planHandOver(snapshot: Snapshot): JobPlan {
   const { status, nodesLost } = snapshot;
   const own = withoutOthers(snapshot);
   const ours = podsOf(own);
   const hasMachines = snapshot.units.some(({ state }) => state === "granted" || state === "waiting");
-  if (!ours.some(isActive) && !hasMachines) return { status, steps: [], lookAgainInMs: undefined };
+  if (!ours.some(isActive) && !hasMachines) return { status, steps: [], recheckInMs: undefined };
   return {
     status,
     steps: [
       ...planForced(ours, nodesLost),
       ...planDeletions(ours.filter(isActive), "handed-over"),
-      ...planBudgetAway(snapshot, "handed-over"),
-      ...planGroupAway(snapshot, "handed-over"),
-      ...planReturn(own, "handed-over"),
+      ...planBudgetDeletion(snapshot, "handed-over"),
+      ...planGroupDeletions(snapshot, "handed-over"),
+      ...planReleases(own, "handed-over"),
     ],
-    lookAgainInMs: undefined,
+    recheckInMs: undefined,
   };
 }
 
@@ -40,7 +41,7 @@ function withoutOthers(snapshot: Snapshot): Snapshot {
   return {
     ...snapshot,
     replicas,
-    strangers: snapshot.strangers.filter(isOurs),
+    unknownTypes: snapshot.unknownTypes.filter(isOurs),
     unreadable: snapshot.unreadable.filter(isOurs),
   };
 }

@@ -26,25 +26,25 @@ function counts({ status }: JobPlan): string {
 }
 
 const made = ({ steps }: JobPlan): readonly number[] =>
-  steps.flatMap((step) => (step.do === "create-pods" ? step.pods.map(({ index }) => index) : []));
+  steps.flatMap((step) => (step.kind === "create-pods" ? step.pods.map(({ index }) => index) : []));
 
 const backoff = (backoffLimit: number): JobSpec => spec({ backoffLimit });
 const never = spec({ replicas: [replica("worker", 2, { restartPolicy: "Never" })] });
 
-describe("a pod that ended, and that somebody took away before a pass had seen it", () => {
+describe("a pod that ended, and that a client deleted before a pass had seen it", () => {
   it.each<[what: string, PodFact, JobSpec, string]>([
     ["has completed its index", ended("worker-1", 0, GONE), spec(), "Running, 0 counted, completed [1]"],
     ["has failed, and that counts", ended("worker-1", 1, GONE), backoff(3), "Restarting, 1 counted, completed []"],
     ["fails the job beyond its budget", ended("worker-1", 1, GONE), backoff(0), "Failed, 1 counted, completed []"],
     ["fails a job without restarts", ended("worker-1", 1, GONE), never, "Failed, 0 counted, completed []"],
     [
-      "counts for nothing when it was told to go before it ended, however well that was",
+      "counts for nothing when it was asked to go before it ended, however well that was",
       ended("worker-1", 0, { deleting: true }),
       spec(),
       "Running, 0 counted, completed []",
     ],
     [
-      "counts for nothing when it was told to go before it failed",
+      "counts for nothing when it was asked to go before it failed",
       ended("worker-1", 1, { deleting: true }),
       backoff(0),
       "Running, 0 counted, completed []",
@@ -61,21 +61,21 @@ describe("a pod that ended, and that somebody took away before a pass had seen i
     expect(made(first)).toEqual([]);
   });
 
-  it("is counted once, also when its count was written and nobody heard of that", () => {
+  it("is counted once, also when the answer to the write was lost", () => {
     const failed = ended("worker-1", 1, GONE);
     const first = look(failed, backoff(3));
     expect(counts(look(failed, backoff(3), first.status))).toBe("Restarting, 1 counted, completed []");
     expect(counts(look(undefined, backoff(3), first.status))).toContain("1 counted");
   });
 
-  it("is made anew once its failure is written down, and never when it had completed", () => {
+  it("is recreated once its failure is written down, and never when it had completed", () => {
     const failed = look(ended("worker-1", 1, GONE), backoff(3));
     expect(made(look(undefined, backoff(3), failed.status))).toEqual([1]);
     const done = look(ended("worker-1", 0, GONE), spec());
     expect(made(look(undefined, spec(), done.status))).toEqual([]);
   });
 
-  it("makes the whole gang anew when its rule says so, after the pause for which it is kept in mind", () => {
+  it("restarts the whole gang when its rule says so, after the pause for which it is kept in mind", () => {
     const of = spec({ failurePolicy: [RESTART_JOB] });
     const member = ended("worker-1", 3, GONE);
     const now = look(member, of);
@@ -87,7 +87,7 @@ describe("a pod that ended, and that somebody took away before a pass had seen i
     expect(isEndRecorded(member, of, later.status)).toBe(true);
   });
 
-  it("is kept in mind while nobody can read the spec that says what its end means", () => {
+  it("is kept in mind while is unreadable the spec that says what its end means", () => {
     const member = ended("worker-1", 1, GONE);
     const unreadable = { ok: false, problems: [{ field: "spec", reason: "no" }], managedBy: undefined } as const;
     expect(isEndRecorded(member, unreadable, NEW_STATUS)).toBe(false);

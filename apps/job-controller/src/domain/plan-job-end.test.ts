@@ -102,7 +102,7 @@ describe("the end of a job", () => {
     const limited = spec({ activeDeadlineMs: 60_000 });
     const started = status({ startMs: NOW_MS - 59_000 });
     const before = planJob(snapshot({ spec: limited, status: started, ...workers(...both) }), POLICY);
-    expect(before.lookAgainInMs).toBe(1000);
+    expect(before.recheckInMs).toBe(1000);
     expect(conditions({ spec: limited, status: started, nowMs: NOW_MS + 1000, ...workers(...both) })).toContain(
       "Failed: DeadlineExceeded",
     );
@@ -143,10 +143,10 @@ describe("a job that has begun and whose spec cannot be read any more", () => {
   const world = { spec: unreadable, replicas: [], units: [NONE] };
 
   it.each<[string, Partial<Snapshot>]>([
-    ["pods", { strangers: [pod("worker-0")] }],
+    ["pods", { unknownTypes: [pod("worker-0")] }],
     ["machines", { units: [granted("worker-0", "worker-1")] }],
     ["a start time", { status: status({ startMs: 5000 }) }],
-  ])("keeps everything while it has %s, and says so", (_title, more) => {
+  ])("keeps everything while it has %s, and reports it", (_title, more) => {
     const { status: after, steps } = planJob(snapshot({ ...world, ...more }), POLICY);
     expect(steps).toEqual([]);
     expect(conditionOf(after, "Failed")).toBeUndefined();
@@ -158,16 +158,16 @@ describe("a job that has begun and whose spec cannot be read any more", () => {
     });
   });
 
-  it("goes on as if nothing had been when it can be read again", () => {
+  it("continues as before when it can be read again", () => {
     const before = planJob(snapshot(workers(...both)), POLICY).status;
-    const kept = planJob(snapshot({ ...world, status: before, strangers: both }), POLICY).status;
+    const kept = planJob(snapshot({ ...world, status: before, unknownTypes: both }), POLICY).status;
     const after = planJob(snapshot({ status: kept, budget: 2, ...workers(...both) }), POLICY);
     expect(after).toMatchObject({ status: before, steps: [] });
   });
 
-  it("ends when somebody asks for it", () => {
+  it("ends when a user requests it", () => {
     const job = { ...JOB, cancelled: true };
-    const { status: after, steps } = planJob(snapshot({ ...world, job, strangers: [pod("worker-0")] }), POLICY);
+    const { status: after, steps } = planJob(snapshot({ ...world, job, unknownTypes: [pod("worker-0")] }), POLICY);
     expect(conditionOf(after, "Failed")?.reason).toBe("Cancelled");
     expect(steps.map(line)).toEqual(["delete train-worker-0: job-over"]);
   });
@@ -179,7 +179,7 @@ describe("a job that has begun and whose spec cannot be read any more", () => {
   });
 });
 
-it("ends a job as cancelled when somebody asks for it, suspended or not, unless it is over", () => {
+it("ends a job as cancelled when a user requests it, suspended or not, unless it is over", () => {
   const job = { ...JOB, cancelled: true };
   expect(conditions({ job, ...workers(...both) })).toContain("Failed: Cancelled");
   expect(conditions({ job, spec: spec({ suspend: true }) })).toContain("Failed: Cancelled");

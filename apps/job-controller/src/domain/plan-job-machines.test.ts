@@ -41,7 +41,7 @@ describe("machines", () => {
       [],
     ],
     [
-      "are asked for anew when the job grew while it waited",
+      "are requested again when the job grew while it waited",
       { units: [waiting({ components: ["worker-0"] })], budget: undefined },
       [`release gang: needs-changed`],
     ],
@@ -51,7 +51,7 @@ describe("machines", () => {
       ["create worker-0 on node-worker-0, worker-1 on node-worker-1: missing"],
     ],
     [
-      "are given back when the job is being deleted, once its pods are gone",
+      "are released when the job is being deleted, once its pods are gone",
       { job: { ...JOB, deleting: true } },
       ["release gang: job-over"],
     ],
@@ -132,7 +132,7 @@ describe("a machine that is lost", () => {
       ["create worker-1 on node-other: missing"],
     ],
     [
-      "has a pod that was made for it and is on no machine yet deleted, so that it is made anew where its member is now",
+      "has a pod that was made for it and is on no machine yet deleted, so that it is recreated where its member is now",
       {
         ...lost,
         status: replaced,
@@ -197,7 +197,7 @@ describe("a machine that is lost", () => {
       [],
     ],
     [
-      "that was a replacement itself is given back and asked for anew",
+      "that was a replacement itself is released and requested again",
       {
         nodesLost: ["node-other"],
         status: replaced,
@@ -207,7 +207,7 @@ describe("a machine that is lost", () => {
       ["release gang--worker-1: machine-lost"],
     ],
     [
-      "has the whole gang give back its machines when no other one comes in time, so that two gangs cannot wait for each other for ever",
+      "has the whole gang release its machines when no other one comes in time, so that two gangs cannot wait for each other for ever",
       {
         ...lost,
         status: replaced,
@@ -217,7 +217,7 @@ describe("a machine that is lost", () => {
       ["delete train-worker-0: gang-restarts", "release gang--worker-1: gang-restarts"],
     ],
     [
-      "leads to all machines being asked for anew once all were given back",
+      "leads to all machines being requested again once all were released",
       {
         status: status({ replaced: ["worker-1"], regrouping: true, attempt: 1 }),
         units: [granted("worker-0", "worker-1")],
@@ -229,14 +229,14 @@ describe("a machine that is lost", () => {
     expect(plan(world)).toEqual(steps);
   });
 
-  it("asks for no machine of who has ended well when all are asked for anew, and keeps their pods", () => {
+  it("asks for no machine of who has ended well when all are requested again, and keeps their pods", () => {
     const done = { ...workersDone(0), attempt: 1 };
     const world = { status: done, ...workers(ended("worker-0", 0), undefined) };
     expect(plan({ ...world, units: [NONE], budget: undefined })).toEqual(["reserve worker-1: gang"]);
     expect(plan({ ...world, units: [granted("worker-1")] })).toEqual(["create worker-1 on node-worker-1: missing"]);
   });
 
-  it("does not begin the deadline anew when all machines are asked for anew", () => {
+  it("does not restart the deadline when all machines are requested again", () => {
     const startMs = NOW_MS - 100_000;
     const regrouping = status({ startMs, regrouping: true, attempt: 1 });
     const gone = planJob(snapshot({ status: regrouping, units: [NONE] }), POLICY).status;

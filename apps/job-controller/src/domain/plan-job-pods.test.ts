@@ -55,7 +55,7 @@ describe("pods", () => {
     ],
     [
       "of a type that the spec does not have any more are deleted",
-      { strangers: [pod("chief-0")], ...workers(...both) },
+      { unknownTypes: [pod("chief-0")], ...workers(...both) },
       ["delete train-chief-0: type-removed"],
     ],
   ])("%s", (_title, world, steps) => {
@@ -92,7 +92,7 @@ describe("a pod that failed", () => {
     spec({ replicas: [replica("worker", 2, { restartPolicy })] });
 
   it.each<[string, Partial<Snapshot>, string[]]>([
-    ["is deleted to be made anew after the pause", failing(1), ["delete train-worker-1: failed"]],
+    ["is deleted to be recreated after the pause", failing(1), ["delete train-worker-1: failed"]],
     ["is kept until then", failing(1, { finishedMs: NOW_MS - 9999 }), []],
     [
       "ends the job when its type is never restarted",
@@ -105,17 +105,17 @@ describe("a pod that failed", () => {
       ["delete train-worker-0: job-over", "delete-budget: job-over"],
     ],
     [
-      "is made anew with an exit code of 128 or more",
+      "is recreated with an exit code of 128 or more",
       { spec: withPolicy("ExitCode"), ...failing(139) },
       ["delete train-worker-1: failed"],
     ],
     [
-      "is made anew without an exit code",
+      "is recreated without an exit code",
       { spec: withPolicy("ExitCode"), ...failing(1, { exits: [] }) },
       ["delete train-worker-1: failed"],
     ],
     [
-      "is made anew with a code that the job calls retryable",
+      "is recreated with a code that the job calls retryable",
       { spec: { ...withPolicy("ExitCode"), exitCodes: { retryable: [1], permanent: [] } }, ...failing(1) },
       ["delete train-worker-1: failed"],
     ],
@@ -125,11 +125,11 @@ describe("a pod that failed", () => {
       ["delete train-worker-0: job-over", "delete-budget: job-over"],
     ],
     [
-      "because it was preempted is made anew although its type is never restarted",
+      "because it was preempted is recreated although its type is never restarted",
       { spec: withPolicy("Never"), ...failing(137, { conditions: [{ type: "DisruptionTarget", status: "True" }] }) },
       ["delete train-worker-1: failed"],
     ],
-    ["is let go when it is going already", failing(1, { deleting: true }), []],
+    ["is confirmed when it is going already", failing(1, { deleting: true }), []],
   ])("%s", (_title, world, steps) => {
     expect(plan(world)).toEqual(steps);
   });
@@ -139,7 +139,7 @@ describe("a pod that failed", () => {
       const [worker] = workersDone().replicas;
       if (worker === undefined) throw new Error("the sample has a worker");
       const before = status({ replicas: [{ ...worker, restarts }] });
-      return planJob(snapshot({ status: before, ...failing(1, { finishedMs: NOW_MS }) }), POLICY).lookAgainInMs;
+      return planJob(snapshot({ status: before, ...failing(1, { finishedMs: NOW_MS }) }), POLICY).recheckInMs;
     });
     expect(pauses).toEqual([10_000, 20_000, 40_000, 80_000, 360_000]);
   });
@@ -149,19 +149,19 @@ describe("a pod that failed", () => {
     if (worker === undefined) throw new Error("the sample has a worker");
     const budget = { spec: spec({ backoffLimit: 6 }) };
     let before = status({ replicas: [{ ...worker, restarts: 2 }] });
-    const told = [0, 29_000, 31_000, 39_000, 40_000].map((laterMs) => {
+    const shown = [0, 29_000, 31_000, 39_000, 40_000].map((laterMs) => {
       const world = { ...budget, ...failing(1, { finishedMs: NOW_MS }), nowMs: NOW_MS + laterMs, status: before };
       before = planJob(snapshot(world), POLICY).status;
       return summariseState(before, 2);
     });
-    expect(told.map(({ message }) => message)).toEqual([
+    expect(shown.map(({ message }) => message)).toEqual([
       "restart 3 of 6 in 40 s: pod train-worker-1 failed with exit code 1",
       "restart 3 of 6 in 40 s: pod train-worker-1 failed with exit code 1",
       "restart 3 of 6 in 9 s: pod train-worker-1 failed with exit code 1",
       "restart 3 of 6 in 9 s: pod train-worker-1 failed with exit code 1",
       "restart 3 of 6: pod train-worker-1 failed with exit code 1",
     ]);
-    expect(told[0]).toMatchObject({ state: "Restarting", restarts: 3 });
+    expect(shown[0]).toMatchObject({ state: "Restarting", restarts: 3 });
   });
 
   it("is counted once, however often it is seen, and by its restarts in place too", () => {
@@ -195,9 +195,9 @@ describe("a pod that failed", () => {
 
     it.each([
       ["ends the job when a rule says so", "FailJob", "Failed: FailurePolicy", 0, 0],
-      ["is made anew and counted when a rule says so", "RestartPod", "Restarting: JobRestarting", 1, 0],
-      ["is made anew without counting when a rule says Ignore", "Ignore", "Restarting: JobRestarting", 0, 0],
-      ["has the whole gang made anew, counted once", "RestartJob", "Restarting: JobRestarting", 0, 1],
+      ["is recreated and counted when a rule says so", "RestartPod", "Restarting: JobRestarting", 1, 0],
+      ["is recreated without counting when a rule says Ignore", "Ignore", "Restarting: JobRestarting", 0, 0],
+      ["has the whole gang restarted, counted once", "RestartJob", "Restarting: JobRestarting", 0, 1],
     ] as const)("%s", (_title, action, condition, restarts, attempts) => {
       const plan = planJob(snapshot({ spec: rule(action), ...failing(42) }), POLICY);
       expect(conditions({ spec: rule(action), ...failing(42) })).toContain(condition);
@@ -234,13 +234,13 @@ describe("a pod that failed", () => {
       ]);
     });
 
-    it("gives the gang a pause before it is made anew", () => {
+    it("gives the gang a pause before it is recreated", () => {
       const plan = planJob(
         snapshot({ spec: rule("RestartJob"), budget: 2, ...failing(42, { finishedMs: NOW_MS - 1000 }) }),
         POLICY,
       );
       expect(plan.steps).toEqual([]);
-      expect(plan.lookAgainInMs).toBe(9000);
+      expect(plan.recheckInMs).toBe(9000);
     });
   });
 });
@@ -253,19 +253,19 @@ describe("clocks that differ", () => {
     ["far ahead", NOW_MS + 86_400_000],
     ["far behind", NOW_MS - 86_400_000],
   ])("neither leave out nor lengthen the pause after a failure on a node whose clock is %s", (_title, finishedMs) => {
-    const { steps, lookAgainInMs } = planJob(snapshot({ budget: 2, ...failedAt(finishedMs) }), POLICY);
+    const { steps, recheckInMs: recheckInMs } = planJob(snapshot({ budget: 2, ...failedAt(finishedMs) }), POLICY);
     expect(steps).toEqual([]);
-    expect(lookAgainInMs).toBe(POLICY.restartBackoffMs);
+    expect(recheckInMs).toBe(POLICY.restartBackoffMs);
   });
 
   it("put no deadline off: a start in the future, by the clock of another leader, is now", () => {
     const late = { spec: spec({ activeDeadlineMs: 5000 }), status: status({ startMs: NOW_MS + 86_400_000 }) };
-    const { status: after, lookAgainInMs } = planJob(
+    const { status: after, recheckInMs: recheckInMs } = planJob(
       snapshot({ budget: 2, ...late, ...workers(pod("worker-0"), pod("worker-1")) }),
       POLICY,
     );
     expect(after.startMs).toBe(Math.floor(NOW_MS / 1000) * 1000);
-    expect(lookAgainInMs).toBeGreaterThan(0);
-    expect(lookAgainInMs).toBeLessThanOrEqual(5000);
+    expect(recheckInMs).toBeGreaterThan(0);
+    expect(recheckInMs).toBeLessThanOrEqual(5000);
   });
 });

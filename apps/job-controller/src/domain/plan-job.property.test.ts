@@ -14,24 +14,24 @@ const BACKOFF_LIMIT = 3;
 
 const which = fc.nat(3);
 const happening: fc.Arbitrary<Happening> = fc.oneof(
-  { weight: 8, arbitrary: fc.constant({ do: "pass" as const }) },
-  { weight: 6, arbitrary: fc.record({ do: fc.constant("pod-binds" as const), which }) },
-  { weight: 6, arbitrary: fc.record({ do: fc.constant("pod-runs" as const), which }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("pod-succeeds" as const), which }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("pod-fails" as const), which }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("pod-goes" as const), which }) },
-  { weight: 4, arbitrary: fc.constant({ do: "grant" as const }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("time" as const), ms: fc.integer({ min: 1, max: 700_000 }) }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("crash-in-steps" as const), after: fc.nat(4) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constantFrom("pod-evicted" as const, "pod-deleted" as const), which }) },
+  { weight: 8, arbitrary: fc.constant({ kind: "pass" as const }) },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant("pod-binds" as const), which }) },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant("pod-runs" as const), which }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("pod-succeeds" as const), which }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("pod-fails" as const), which }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("pod-goes" as const), which }) },
+  { weight: 4, arbitrary: fc.constant({ kind: "grant" as const }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("time" as const), ms: fc.integer({ min: 1, max: 700_000 }) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("crash-in-steps" as const), after: fc.nat(4) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom("pod-evicted" as const, "pod-deleted" as const), which }) },
   {
     weight: 2,
     arbitrary: fc.constantFrom<Happening>(
-      { do: "machine-lost" },
-      { do: "machine-cordoned" },
-      { do: "uncordon" },
-      { do: "suspend" },
-      { do: "resume" },
+      { kind: "machine-lost" },
+      { kind: "machine-cordoned" },
+      { kind: "uncordon" },
+      { kind: "suspend" },
+      { kind: "resume" },
     ),
   },
 );
@@ -68,10 +68,10 @@ const elastic = (status: "Ready" | "Complete"): JobSpec =>
   });
 
 const anySpec: fc.Arbitrary<Given> = fc.oneof(
-  fc.record({ of: fc.constantFrom(SPEC, AT_ONCE), machinesMost: fc.constant(Infinity) }),
+  fc.record({ of: fc.constantFrom(SPEC, AT_ONCE), maxMachines: fc.constant(Infinity) }),
   fc.record({
     of: fc.constantFrom(elastic("Ready"), elastic("Complete")),
-    machinesMost: fc.integer({ min: 3, max: 5 }),
+    maxMachines: fc.integer({ min: 3, max: 5 }),
   }),
 );
 
@@ -119,7 +119,7 @@ it("plans nothing in a world where its plan was carried out, until something hap
 it("plans the same for the same world, in whatever order it was listed", () => {
   fc.assert(
     fc.property(events(60), (happenings) => {
-      const world = newWorld({ of: SPEC, machinesMost: Infinity });
+      const world = newWorld({ of: SPEC, maxMachines: Infinity });
       for (const event of happenings) happen(world, event);
       const snapshot = observe(world);
       const turned = { ...snapshot, units: snapshot.units.toReversed(), nodesLost: snapshot.nodesLost.toReversed() };

@@ -9,7 +9,7 @@ import { summariseState } from "./summarise-state.ts";
 describe("a suspended job", () => {
   const suspended = spec({ suspend: true });
 
-  it("has no pods, services, budget or machines, and says so", () => {
+  it("has no pods, services, budget or machines, and reports it", () => {
     const world = { spec: suspended, budget: 2, services: { present: ["train"], wanted: ["train"], settled: true } };
     expect(plan({ ...world, ...workers(...both) })).toEqual([
       "delete train-worker-0: suspended",
@@ -21,7 +21,7 @@ describe("a suspended job", () => {
     expect(conditions(world)).toEqual(["Created: JobCreated", "Suspended: JobSuspended"]);
   });
 
-  it("begins anew when it is resumed, with its time and its queue", () => {
+  it("starts over when it is resumed, with its time and its queue", () => {
     const stopped = planJob(snapshot({ spec: suspended, status: status({ startMs: 5000 }) }), POLICY).status;
     expect(stopped.startMs).toBeUndefined();
     const resumed = planJob(snapshot({ status: stopped, units: [NONE] }), POLICY);
@@ -45,7 +45,7 @@ describe("a pod that is evicted while its job is suspended", () => {
     expect(plan({ ...suspended, ...workers(undefined, evicted) })).toEqual(["release gang: suspended"]);
   });
 
-  it("is made anew when the job goes on, and counts for nothing", () => {
+  it("is recreated when the job continues, and counts for nothing", () => {
     const stopped = planJob(snapshot({ ...suspended, ...workers(undefined, evicted) }), POLICY).status;
     const resumed = { spec: spec(strict), status: stopped, budget: 2, ...workers(undefined, evicted) };
     expect(plan(resumed)).toEqual(["delete train-worker-1: failed", "create worker-0 on node-worker-0: missing"]);
@@ -109,7 +109,7 @@ describe("an elastic job", () => {
     expect(plans(far("worker-2"), extra("worker-2"))).toEqual(made);
   });
 
-  it("gives back the machines of those that are too many, once their pods are gone", () => {
+  it("releases the machines of those that are too many, once their pods are gone", () => {
     const units = [granted("worker-0", "worker-1"), extra("worker-2")];
     const surplus = [{ pod: pod("worker-2"), because: "index-out-of-range" as const }];
     expect(plan({ spec: elastic(2), units, replicas: [seen("worker", both, { surplus })] })).toEqual([
@@ -143,7 +143,7 @@ it.each([
   ],
 ])("leaves %s alone that another controller has", (_title, spec) => {
   const plan = planJob(snapshot({ spec, units: [NONE] }), POLICY);
-  expect(plan).toEqual({ status: NEW_STATUS, steps: [], lookAgainInMs: undefined });
+  expect(plan).toEqual({ status: NEW_STATUS, steps: [], recheckInMs: undefined });
 });
 
 describe("names that pods of others have", () => {
@@ -151,7 +151,7 @@ describe("names that pods of others have", () => {
   const noted = (more: Partial<Snapshot>) =>
     planJob(snapshot(more), POLICY).status.conditions.find(({ type }) => type === "PodNamesTaken");
 
-  it("are told with their owners, a few of many", () => {
+  it("are reported with their owners, a few of many", () => {
     const one = noted({ namesTaken: taken("train-worker-0") });
     expect(one).toMatchObject({ status: "True", reason: "NameConflict" });
     expect(one?.message).toBe(
@@ -160,7 +160,7 @@ describe("names that pods of others have", () => {
     expect(noted({ namesTaken: taken("a", "b", "c", "d", "e") })?.message).toMatch(/pod c belongs .*, and 2 more;/);
   });
 
-  it("are nobody's business before there are machines, and are forgotten once they are free or the job is over", () => {
+  it("do not matter before machines are granted, and are forgotten once they are free or the job is over", () => {
     expect(noted({ namesTaken: taken("train-worker-0"), units: [NONE] })).toBeUndefined();
     const before = planJob(snapshot({ namesTaken: taken("train-worker-0") }), POLICY).status;
     expect(noted({ status: before })).toBeUndefined();

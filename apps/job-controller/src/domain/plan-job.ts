@@ -5,27 +5,34 @@ import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart
 import { explainRestart, whichRestart } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
 import { conditionOf, isFinished, isTrue, withoutCondition, type JobStatus } from "./job-status.ts";
-import { planBudgetAway, planCleanUp, planServicesAway, type AfterLife } from "./plan-clean-up.ts";
+import { planBudgetDeletion, planCleanUp, planServiceDeletions, type CleanUpPolicy } from "./plan-clean-up.ts";
 import { noteSilence } from "./note-silence.ts";
 import { noteTroubles } from "./note-troubles.ts";
-import { planGroup, planGroupAway } from "./plan-group.ts";
+import { planGroup, planGroupDeletions } from "./plan-group.ts";
 import { planHandOver } from "./plan-hand-over.ts";
-import { machinesOf, planMachines, planReturn, podsOf, replacedMembers, replacementSinceMs } from "./plan-machines.ts";
+import {
+  machinesOf,
+  planMachines,
+  planReleases,
+  podsOf,
+  replacedMembers,
+  replacementSinceMs,
+} from "./plan-machines.ts";
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot, UnitSeen, Unreadable } from "./snapshot.ts";
 import { recoverStatus } from "./recover-status.ts";
 import { isActive, mayRun, summariseReplicas } from "./summarise-replicas.ts";
-import { transitionConditions, wasSaidLately, wholeSecond } from "./transition-conditions.ts";
+import { transitionConditions, wasWrittenRecently, wholeSecond } from "./transition-conditions.ts";
 
-const UNREADABLE: AfterLife = { cleanPodPolicy: "Running", ttlAfterFinishedMs: undefined };
-const CANCELLED = { is: "failed", reason: "Cancelled", message: "its cancellation was requested" } as const;
+const UNREADABLE: CleanUpPolicy = { cleanPodPolicy: "Running", ttlAfterFinishedMs: undefined };
+const CANCELLED = { kind: "failed", reason: "Cancelled", message: "its cancellation was requested" } as const;
 const WHILE_UNREADABLE =
   "pods and machines stay as they are until the spec can be read again; put right the spec or the controller's configuration, or cancel the job";
 
 /**
- * Decides the next steps of one job: reserve every machine, make the pods that are missing, judge those that ended, and clean up once it is over. Plans nothing while
- * there is nothing to do but wait, for a job that another controller has, and for one that is being deleted, except for giving its machines back.
+ * Decides the next steps of one job: reserve every machine, create missing pods, judge ended pods, and clean up once it is finished. Plans nothing while
+ * there is nothing to do but wait, nor for a job that another controller runs or that is being deleted, except for releasing its machines.
  */
 export function planJob(snapshot: Snapshot, policy: JobPolicy): JobPlan {
   const { spec, nodesLost } = snapshot;
@@ -36,8 +43,8 @@ export function planJob(snapshot: Snapshot, policy: JobPolicy): JobPlan {
 
 function planOwn(snapshot: Snapshot, policy: JobPolicy): JobPlan {
   const { spec, status, job } = snapshot;
-  // Collection by owner deletes its pods and services.
-  if (job.deleting) return { status, steps: planReturn(snapshot, "job-over"), lookAgainInMs: undefined };
+  // The garbage collector deletes its pods and services.
+  if (job.deleting) return { status, steps: planReleases(snapshot, "job-over"), recheckInMs: undefined };
   if (isUnreadable(spec)) return planUnreadable(snapshot, spec, policy);
   if (isFinished(status)) return planCleanUp(snapshot, settle(snapshot, spec, status), spec, policy);
   const begun = begin(snapshot, status);
@@ -51,19 +58,19 @@ function isUnreadable(spec: Snapshot["spec"]): spec is Unreadable {
 }
 
 /**
- * What never started ends, with what is wrong as its reason. What has begun could be read once, and may be read again: the controller's own configuration, or an edit,
- * is no reason to end what runs.
+ * A job that never started fails with the problems as its reason. A started job could be read once, and may be readable again: a change of the controller's
+ * configuration, or an edit, does not end what runs.
  */
 function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: JobPolicy): JobPlan {
   const { nowMs, job } = snapshot;
-  const said = problems.map(({ field, reason }) => `${field}: ${reason}`).join("; ");
+  const problemText = problems.map(({ field, reason }) => `${field}: ${reason}`).join("; ");
   const begun = begin(snapshot, snapshot.status);
   if (!isFinished(begun) && !job.cancelled && hasStarted(snapshot)) {
-    const message = `${WHILE_UNREADABLE}: ${said}`;
+    const message = `${WHILE_UNREADABLE}: ${problemText}`;
     const change = { type: "SpecUnreadable", status: "True", reason: "InvalidSpec", message } as const;
-    return { status: transitionConditions(begun, change, nowMs), steps: [], lookAgainInMs: undefined };
+    return { status: transitionConditions(begun, change, nowMs), steps: [], recheckInMs: undefined };
   }
-  const invalid = { is: "failed", reason: "InvalidSpec", message: `the spec is invalid: ${said}` } as const;
+  const invalid = { kind: "failed", reason: "InvalidSpec", message: `the spec is invalid: ${problemText}` } as const;
   return planCleanUp(snapshot, finish(begun, nowMs, job.cancelled ? CANCELLED : invalid), UNREADABLE, policy);
 }
 
@@ -83,7 +90,7 @@ function begin({ nowMs, job, spec }: Snapshot, status: JobStatus): JobStatus {
   );
 }
 
-/** After the end only the counts of what is still there change. */
+/** After the end, only the counts of existing pods change. */
 function settle(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
   const now = summariseReplicas(spec, status, snapshot.replicas);
   const replicas = status.replicas.map((before) => {
@@ -94,7 +101,7 @@ function settle(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus
 }
 
 function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): JobPlan {
-  // Whoever resumes it wants it tried again: no member waits because of what was before.
+  // Resuming means a retry: no member waits because of earlier ends.
   const replicas = summariseReplicas(spec, begun, snapshot.replicas).map((each) => ({ ...each, uncounted: [] }));
   const stopped = { ...begun, replicas, startMs: undefined, replaced: [], regrouping: false };
   const status = transitionConditions(
@@ -106,12 +113,12 @@ function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): Job
     status,
     steps: [
       ...planDeletions(podsOf(snapshot).filter(isActive), "suspended"),
-      ...planServicesAway(snapshot, "suspended"),
-      ...planBudgetAway(snapshot, "suspended"),
-      ...planGroupAway(snapshot, "suspended"),
-      ...planReturn(snapshot, "suspended"),
+      ...planServiceDeletions(snapshot, "suspended"),
+      ...planBudgetDeletion(snapshot, "suspended"),
+      ...planGroupDeletions(snapshot, "suspended"),
+      ...planReleases(snapshot, "suspended"),
     ],
-    lookAgainInMs: undefined,
+    recheckInMs: undefined,
   };
 }
 
@@ -120,13 +127,13 @@ function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy
   const summarised = { ...resume(begun, nowMs), replicas: summariseReplicas(spec, begun, snapshot.replicas) };
   const counted = countUncounted(snapshot, spec, summarised, policy);
   const outcome = snapshot.job.cancelled ? CANCELLED : decideOutcome(snapshot, spec, counted, policy);
-  if (outcome.is === "succeeded" || outcome.is === "failed") {
+  if (outcome.kind === "succeeded" || outcome.kind === "failed") {
     const over = finish(counted, nowMs, outcome);
     return planCleanUp(snapshot, over, spec, policy);
   }
-  const restartMs = outcome.is === "restarting" ? gangRestartMs(outcome.sinceMs, counted, policy) : Infinity;
+  const restartMs = outcome.kind === "restarting" ? gangRestartMs(outcome.sinceMs, counted, policy) : Infinity;
   const attempted =
-    outcome.is === "restarting" && nowMs >= restartMs ? restartGang(spec, counted, outcome, nowMs) : counted;
+    outcome.kind === "restarting" && nowMs >= restartMs ? restartGang(spec, counted, outcome, nowMs) : counted;
   const status = regroup(snapshot, { ...attempted, replaced: replacedMembers(snapshot, spec, attempted) }, policy);
   if (status.regrouping) return planRegrouping(snapshot, status);
   return planRunning(snapshot, spec, status, { policy, restartMs });
@@ -170,13 +177,13 @@ function planRunning(
       ...(granted ? planServices(snapshot) : []),
       ...(granted ? planBudget(snapshot, spec, policy) : []),
     ],
-    lookAgainInMs: earliest(times, nowMs, policy),
+    recheckInMs: earliest(times, nowMs, policy),
   };
 }
 
 function planCompanions({ companionsMissing }: Snapshot, granted: boolean): JobStep[] {
   if (!granted || companionsMissing.length === 0) return [];
-  return [{ do: "create-companions", names: companionsMissing, because: "missing" }];
+  return [{ kind: "create-companions", names: companionsMissing, because: "missing" }];
 }
 
 function planServices({ services }: Snapshot): JobStep[] {
@@ -185,26 +192,26 @@ function planServices({ services }: Snapshot): JobStep[] {
   return [
     ...present
       .filter((service) => !wanted.includes(service))
-      .map((service): JobStep => ({ do: "delete-service", service, because: "scaled-down" })),
+      .map((service): JobStep => ({ kind: "delete-service", service, because: "scaled-down" })),
     ...wanted
       .filter((service) => !present.includes(service))
-      .map((service): JobStep => ({ do: "create-service", service, because: "missing" })),
+      .map((service): JobStep => ({ kind: "create-service", service, because: "missing" })),
   ];
 }
 
 function planBudget({ budget }: Snapshot, spec: JobSpec, policy: JobPolicy): JobStep[] {
-  if (!policy.gangScheduling) return planBudgetAwayIf(budget);
+  if (!policy.gangScheduling) return planUnwantedBudget(budget);
   const members = spec.replicas.reduce((sum, replica) => sum + gangSize(replica), 0);
   const minAvailable = Math.min(spec.minAvailable ?? members, members);
   if (budget === minAvailable) return [];
-  return [{ do: "sync-budget", minAvailable, because: budget === undefined ? "missing" : "changed" }];
+  return [{ kind: "sync-budget", minAvailable, because: budget === undefined ? "missing" : "changed" }];
 }
 
-function planBudgetAwayIf(budget: Snapshot["budget"]): JobStep[] {
-  return budget === undefined ? [] : [{ do: "delete-budget", because: "not-wanted" }];
+function planUnwantedBudget(budget: Snapshot["budget"]): JobStep[] {
+  return budget === undefined ? [] : [{ kind: "delete-budget", because: "not-wanted" }];
 }
 
-/** Everything goes: the pods first, then the machines, and only then is anything asked for anew. */
+/** Deletes all pods, then releases all machines, and only then requests machines again. */
 function planRegrouping(snapshot: Snapshot, status: JobStatus): JobPlan {
   const pods = podsOf(snapshot);
   const gone = !pods.some(mayRun) && snapshot.units.every(({ state }) => state === "none" || state === "refused");
@@ -215,10 +222,10 @@ function planRegrouping(snapshot: Snapshot, status: JobStatus): JobPlan {
         pods.filter(({ phase }) => phase !== "Succeeded"),
         "gang-restarts",
       ),
-      ...planReturn(snapshot, "gang-restarts"),
+      ...planReleases(snapshot, "gang-restarts"),
     ],
-    // The step that follows is seen by nobody else.
-    lookAgainInMs: gone ? 0 : undefined,
+    // Nothing else wakes the job for the next step.
+    recheckInMs: gone ? 0 : undefined,
   };
 }
 
@@ -226,7 +233,7 @@ function regroup(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobS
   if (status.regrouping) return status;
   const sinceMs = replacementSinceMs(snapshot, status);
   if (sinceMs === undefined || snapshot.nowMs - sinceMs < policy.replacementWaitMs) return status;
-  const message = "no machine came free for one that was lost; all are given back and asked for anew";
+  const message = "no machine came free for one that was lost; all are released and requested again";
   return transitionConditions(
     { ...status, regrouping: true, attempt: status.attempt + 1 },
     { type: "Restarting", status: "True", reason: "MachineLost", message },
@@ -234,14 +241,14 @@ function regroup(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobS
   );
 }
 
-/** Every member is made anew, those that had completed too: a gang's progress is one. */
+/** Every member is recreated, including completed ones: a gang progresses as one. */
 function restartGang(
   spec: JobSpec,
   status: JobStatus,
-  outcome: Extract<Outcome, { is: "restarting" }>,
+  outcome: Extract<Outcome, { kind: "restarting" }>,
   nowMs: number,
 ): JobStatus {
-  const again = {
+  const restarted = {
     ...status,
     attempt: status.attempt + 1,
     attemptsCounted: status.attemptsCounted + 1,
@@ -255,8 +262,12 @@ function restartGang(
       counted: [],
     })),
   };
-  const message = `${whichRestart({ number: restartsOf(again), most: spec.backoffLimit })}: ${outcome.message}`;
-  return transitionConditions(again, { type: "Restarting", status: "True", reason: "JobRestarting", message }, nowMs);
+  const message = `${whichRestart({ number: restartsOf(restarted), limit: spec.backoffLimit })}: ${outcome.message}`;
+  return transitionConditions(
+    restarted,
+    { type: "Restarting", status: "True", reason: "JobRestarting", message },
+    nowMs,
+  );
 }
 
 function resume(status: JobStatus, nowMs: number): JobStatus {
@@ -271,28 +282,32 @@ function resume(status: JobStatus, nowMs: number): JobStatus {
 function finish(
   status: JobStatus,
   nowMs: number,
-  outcome: { is: "succeeded"; message: string } | { is: "failed"; reason: string; message: string },
+  outcome: { kind: "succeeded"; message: string } | { kind: "failed"; reason: string; message: string },
 ): JobStatus {
   if (isFinished(status)) return status;
   const ended = { ...status, completionMs: wholeSecond(nowMs), regrouping: false };
   const { message } = outcome;
-  return outcome.is === "succeeded"
+  return outcome.kind === "succeeded"
     ? transitionConditions(ended, { type: "Succeeded", status: "True", reason: "JobSucceeded", message }, nowMs)
     : transitionConditions(ended, { type: "Failed", status: "True", reason: outcome.reason, message }, nowMs);
 }
 
-/** Whether it has its machines, and if not why; the numbers of a wait change more often than anybody wants to read them. */
+/** Whether it has its machines, and if not, why. The message is written at most every `explainEveryMs`. */
 function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
   const { nowMs } = snapshot;
   const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
   switch (gang?.state) {
     case "granted": {
-      // One in the future is by the clock of another leader: the deadline would be put off by as much as the clocks differ.
+      // A time in the future is by the clock of another leader: it would delay the deadline by as much as the clocks differ.
       const startMs = Math.min(status.startMs ?? Infinity, wholeSecond(nowMs));
       const started = { ...status, startMs };
       const before = conditionOf(status, "MachinesReserved");
       const change = describeGrant(snapshot, gang.nodes.size);
-      if (change.reason === "MembersWait" && before?.reason === change.reason && wasSaidLately(before, nowMs, policy))
+      if (
+        change.reason === "MembersWait" &&
+        before?.reason === change.reason &&
+        wasWrittenRecently(before, nowMs, policy)
+      )
         return started;
       return transitionConditions(started, { type: "MachinesReserved", status: "True", ...change }, nowMs);
     }
@@ -300,7 +315,8 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
     case "refused": {
       const { code, text } = gang.because;
       const before = conditionOf(status, "MachinesReserved");
-      if (before?.status === "False" && before.reason === code && wasSaidLately(before, nowMs, policy)) return status;
+      if (before?.status === "False" && before.reason === code && wasWrittenRecently(before, nowMs, policy))
+        return status;
       return transitionConditions(
         status,
         { type: "MachinesReserved", status: "False", reason: code, message: text },
@@ -315,7 +331,7 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
   }
 }
 
-/** What is reserved, and what of it is not enough: a right is missing, or members wait for machines of their own. */
+/** What is reserved, and what is missing: a right, or machines for single members. */
 function describeGrant(
   { units, job, companionsRefused }: Snapshot,
   machines: number,
@@ -336,10 +352,10 @@ function isAwaited(unit: UnitSeen): unit is Extract<UnitSeen, { readonly state: 
 
 const NAMES_SHOWN = 3;
 
-/** Members that cannot be made because pods of others have their names; nothing but those going away helps. */
+/** Members that cannot be created because foreign pods have their names; only the deletion of those pods helps. */
 function noteNames({ namesTaken, nowMs, units, job }: Snapshot, status: JobStatus): JobStatus {
   const gang = units.find(({ id }) => id === ownerIdOf(job));
-  // A ledger that is silent has taken nothing back.
+  // A silent ledger has released nothing.
   const isHeld = gang?.state === "granted" || (gang?.state === "unknown" && isTrue(status, "PodNamesTaken"));
   if (!isHeld || namesTaken.length === 0) return withoutCondition(status, "PodNamesTaken");
   const shown = namesTaken.slice(0, NAMES_SHOWN).map(({ pod, owner }) => `pod ${pod} belongs to ${owner}`);
@@ -352,19 +368,19 @@ function noteNames({ namesTaken, nowMs, units, job }: Snapshot, status: JobStatu
   );
 }
 
-/** Which restart it is and when it comes; the time that is left changes more often than anybody wants to read it. */
+/** Which restart it is, and when. The remaining time is written at most every `explainEveryMs`. */
 function noteRestart(status: JobStatus, next: NextRestart | undefined, policy: JobPolicy, nowMs: number): JobStatus {
   const before = conditionOf(status, "Restarting");
-  // Why the whole gang is made anew was said when that was decided.
+  // The reason of a gang restart was written when it was decided.
   if (next === undefined && before?.status === "True") return status;
   const isSaid =
     next !== undefined && next.atMs > nowMs && before?.message.startsWith(`${whichRestart(next)} in `) === true;
-  if (isSaid && wasSaidLately(before, nowMs, policy)) return status;
-  const message = next === undefined ? "pods that were lost are made anew" : explainRestart(next, nowMs);
+  if (isSaid && wasWrittenRecently(before, nowMs, policy)) return status;
+  const message = next === undefined ? "pods that were lost are recreated" : explainRestart(next, nowMs);
   return transitionConditions(status, { type: "Restarting", status: "True", reason: "JobRestarting", message }, nowMs);
 }
 
-/** Running while a pod of a type that decides about success runs and none is being made anew. */
+/** Running while a pod of a type that decides about success runs and none is being recreated. */
 function noteProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
   const deciding = new Set(spec.success.flatMap((rule) => rule.map(({ type }) => type)));
   const running = snapshot.replicas.some(
@@ -390,5 +406,5 @@ function noteStandstill({ nowMs }: Snapshot, status: JobStatus): JobStatus {
 
 function earliest(timesMs: readonly number[], nowMs: number, policy: JobPolicy): number | undefined {
   const next = Math.min(...timesMs);
-  return Number.isFinite(next) ? Math.min(Math.max(0, next - nowMs), policy.lookAgainMostMs) : undefined;
+  return Number.isFinite(next) ? Math.min(Math.max(0, next - nowMs), policy.maxRecheckMs) : undefined;
 }

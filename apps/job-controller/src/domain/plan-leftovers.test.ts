@@ -48,7 +48,7 @@ describe("what the ledger has for a job that is gone", () => {
   });
 });
 
-it("never gives back what belongs to a job that is there, or a machine on which a pod may run", () => {
+it("never releases what belongs to a job that is there, or a machine on which a pod may run", () => {
   const owner = fc.constantFrom("a-1", "b-1", "c-1");
   const unitId = fc.tuple(owner, fc.constantFrom("", "--worker-0")).map(([id, member]) => id + member);
   fc.assert(

@@ -2,7 +2,7 @@ import type { Standing } from "@muster/ledger-client/plan-sweep";
 import { ownerIdOfUnit } from "./build-units.ts";
 import type { PodFact, UnitSeen } from "./snapshot.ts";
 
-/** What the ledger has for jobs, and which of them there still are. */
+/** The units of the ledger, and the jobs that exist. */
 export type Leftovers = {
   /** Everything that jobs hold or wait for. */
   readonly units: readonly UnitSeen[];
@@ -12,7 +12,7 @@ export type Leftovers = {
   readonly running: (ownerId: string) => readonly PodFact[];
 };
 
-/** A pod that has outlived its job, because somebody took its labels or its owner from it, and keeps the machines of a unit. */
+/** A pod that has outlived its job, because its labels or its owner reference were removed, and keeps the machines of a unit. */
 export type PodLeft = {
   readonly ownerId: string;
   readonly job: string;
@@ -21,34 +21,37 @@ export type PodLeft = {
   readonly node: string;
 };
 
-/** Whether a unit is left over: its job is gone. A request that waits is, whatever pods there are; machines are blocked by each pod of the job that may run on any of them. */
+/**
+ * Whether a unit is left over: its job is gone. A waiting request is, whatever pods exist; granted machines are blocked by each pod of the job that may run
+ * on any of them.
+ */
 export function unitStanding(unit: UnitSeen, { jobs, running }: Omit<Leftovers, "units">): Standing {
-  if (jobs.has(ownerIdOfUnit(unit.id))) return { is: "owned", because: "its job exists" };
-  if (unit.state === "none" || unit.state === "unknown") return { is: "owned", because: `it is ${unit.state}` };
+  if (jobs.has(ownerIdOfUnit(unit.id))) return { kind: "owned", because: "its job exists" };
+  if (unit.state === "none" || unit.state === "unknown") return { kind: "owned", because: `it is ${unit.state}` };
   const isBlocked = podsOn(unit, running).length > 0;
   return isBlocked
-    ? { is: "blocked", because: "pods may run on its machines" }
-    : { is: "left", because: "its job is gone" };
+    ? { kind: "blocked", because: "pods may run on its machines" }
+    : { kind: "left", because: "its job is gone" };
 }
 
-/** Units of jobs that are gone, and the pods that keep the others, except for those that are being deleted. */
+/** Units of jobs that are gone, and the pods that block the other units, except for those that are being deleted. */
 export function planLeftovers({ units, ...seen }: Leftovers): {
   readonly release: readonly string[];
   readonly left: readonly PodLeft[];
 } {
-  const standings = units.map((unit) => ({ unit, is: unitStanding(unit, seen).is }));
+  const standings = units.map((unit) => ({ unit, standing: unitStanding(unit, seen).kind }));
   const left = new Map<string, PodLeft>();
-  for (const { unit, is } of standings)
+  for (const { unit, standing: is } of standings)
     if (is === "blocked")
       for (const each of podsOn(unit, seen.running))
         if (!each.deleting) left.set(each.uid, podLeft(ownerIdOfUnit(unit.id), each));
   return {
-    release: standings.flatMap(({ unit, is }) => (is === "left" ? unit.id : [])),
+    release: standings.flatMap(({ unit, standing: is }) => (is === "left" ? unit.id : [])),
     left: [...left.values()],
   };
 }
 
-/** A pod without a node may still be put on the machine that it was made for; one of which nobody knows what it is, on any. */
+/** A pod without a node may still be placed on the machine that it was created for; a pod without a component, on any. */
 function podsOn(unit: UnitSeen, running: Leftovers["running"]): readonly PodFact[] {
   if (unit.state !== "granted") return [];
   const names = new Set(unit.nodes.values());

@@ -5,12 +5,15 @@ import type { JobStep, ReleaseReason } from "./plan-steps.ts";
 import type { JobPolicy, PodFact, Snapshot, UnitSeen } from "./snapshot.ts";
 import { mayRun } from "./summarise-replicas.ts";
 
-/** Which machine each member may run on: that of its own unit, else that of the gang's. Members whose machine was lost have none until they get another one. */
+/**
+ * The machine that each member may run on: that of its own unit, else that of the gang's. Members whose machine was lost have none until they get another
+ * one.
+ */
 export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<string, string> {
   const gangId = ownerIdOf(snapshot.job);
   const machines = new Map<string, string>();
   const lost = new Set(snapshot.nodesLost);
-  // The gang's first, so that a unit of a member's own replaces it.
+  // The gang's first, so that a unit of a single member overrides it.
   const granted = snapshot.units.filter((unit) => unit.state === "granted");
   for (const unit of [...granted.filter(({ id }) => id === gangId), ...granted.filter(({ id }) => id !== gangId)]) {
     for (const [component, node] of unit.nodes) {
@@ -21,30 +24,31 @@ export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<s
   return machines;
 }
 
-/** What tells where the job's pods may be. */
+/** Where the job's pods may be. */
 export type Places = {
-  /** Of each member, as `machinesOf` has it. */
+  /** Of each member, as `machinesOf` returns it. */
   readonly machines: ReadonlyMap<string, string>;
-  /** Every machine that the ledger has given to the job; undefined while it has not said. */
+  /** Every machine that the ledger has granted to the job; undefined while it is unknown. */
   readonly held: ReadonlySet<string> | undefined;
 };
 
-/** Every machine that the job has; undefined while the ledger has not said which. */
+/** Every machine that the job holds; undefined while the ledger has not answered. */
 export function heldMachines({ units }: Snapshot): ReadonlySet<string> | undefined {
   if (units.some(({ state }) => state === "unknown")) return undefined;
   return new Set(units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes.values()] : [])));
 }
 
-/** Whether it may run on a machine that is not the job's, and so is somebody else's or nobody's: a leader made it that had been frozen, and was none any more. */
+/** Whether the pod may run on a machine that the job does not hold: a frozen process created it after it had lost the lead. */
 export function isStray(pod: PodFact, held: Places["held"]): boolean {
   const place = pod.node ?? pod.pinned;
-  // Without a member's label it was not made by us, and nobody reserved a machine for it.
+  // A pod without a member's label is not ours, and no machine was reserved for it.
   return mayRun(pod) && held !== undefined && place !== undefined && pod.component !== "" && !held.has(place);
 }
 
 /**
- * Whether a pod is, or would be put, where its member has no business: on a machine that is lost, on none of the job's, or, while it is on none yet, on another one than
- * its member's. A pod is made for one machine and stays bound to it, so that nothing but making it anew helps. Never while the ledger has not said what the job has.
+ * Whether a pod runs, or would be placed, where its member must not run: on a lost machine, on a machine that the job does not hold, or, while it has no
+ * node, on another machine than its member's. A pod stays bound to the machine that it was created for, so only recreating it helps. False while the ledger
+ * has not answered.
  */
 export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }: Places): boolean {
   const place = pod.node ?? pod.pinned;
@@ -56,7 +60,7 @@ export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }
   return (pod.node === undefined && own !== undefined && own !== place) || isStray(pod, held);
 }
 
-/** Members of the gang whose machine is lost, those of earlier passes first: a machine that comes back late is not taken up again. */
+/** Members of the gang whose machine is lost, those of earlier passes first: a machine that comes back late is not used again. */
 export function replacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobStatus): readonly string[] {
   const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
   if (gang?.state !== "granted") return status.replaced;
@@ -73,7 +77,7 @@ export function replacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobSt
   return more.length === 0 ? status.replaced : [...status.replaced, ...more];
 }
 
-/** Asks for what is missing and gives back what is not wanted any more; machines only once nothing of this job can run on them. */
+/** Requests missing units and releases unneeded ones; granted machines only once no pod of this job can run on them. */
 export function planMachines(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStep[] {
   const units = buildUnits(snapshot.job, spec, status, snapshot.units);
   const seen = new Map(snapshot.units.map((unit) => [unit.id, unit]));
@@ -83,7 +87,7 @@ export function planMachines(snapshot: Snapshot, spec: JobSpec, status: JobStatu
     .flatMap((unit) => planRelease(snapshot, unit, "scaled-down"));
   const asks = units.flatMap((unit): JobStep[] => {
     const before = seen.get(unit.id);
-    const ask: JobStep = { do: "reserve", unit, priority: spec.priority, because: unit.because };
+    const ask: JobStep = { kind: "reserve", unit, priority: spec.priority, because: unit.because };
     switch (before?.state) {
       case undefined:
       case "none":
@@ -103,12 +107,12 @@ export function planMachines(snapshot: Snapshot, spec: JobSpec, status: JobStatu
   return [...releases, ...asks];
 }
 
-/** Everything that the job has or waits for goes back, as soon as it may. */
-export function planReturn(snapshot: Snapshot, because: ReleaseReason): JobStep[] {
+/** Releases everything that the job holds or waits for, as soon as it may. */
+export function planReleases(snapshot: Snapshot, because: ReleaseReason): JobStep[] {
   return snapshot.units.flatMap((unit) => planRelease(snapshot, unit, because));
 }
 
-/** A member waits for a machine in place of a lost one since then; undefined: none does. */
+/** Since when a member has waited for a machine in place of a lost one; undefined: none does. */
 export function replacementSinceMs(snapshot: Snapshot, status: JobStatus): number | undefined {
   const id = ownerIdOf(snapshot.job);
   const ids = new Set(status.replaced.map((component) => memberUnitId(id, component)));
@@ -118,14 +122,14 @@ export function replacementSinceMs(snapshot: Snapshot, status: JobStatus): numbe
   return since.length === 0 ? undefined : Math.min(...since);
 }
 
-/** Every pod that the job has, wherever it was found. */
-export function podsOf({ replicas, strangers, unreadable }: Snapshot): PodFact[] {
+/** All pods of the job. */
+export function podsOf({ replicas, unknownTypes: untyped, unreadable }: Snapshot): PodFact[] {
   return [
     ...replicas.flatMap(({ slots, surplus }) => [
       ...slots.filter((pod) => pod !== undefined),
       ...surplus.map(({ pod }) => pod),
     ]),
-    ...strangers,
+    ...untyped,
     ...unreadable,
   ];
 }
@@ -133,13 +137,13 @@ export function podsOf({ replicas, strangers, unreadable }: Snapshot): PodFact[]
 function planRelease(snapshot: Snapshot, unit: UnitSeen, because: ReleaseReason): JobStep[] {
   if (unit.state === "none" || unit.state === "unknown" || unit.state === "refused") return [];
   if (unit.state === "granted" && isOccupied(snapshot, unit.nodes)) return [];
-  return [{ do: "release", unitId: unit.id, because }];
+  return [{ kind: "release", unitId: unit.id, because }];
 }
 
-/** By the node where one is known, and by the member where not: a pod without a node may still be put on the machine that it was made for. */
+/** By the node where it is known, otherwise by the member: a pod without a node may still be placed on the machine that it was created for. */
 function isOccupied(snapshot: Snapshot, nodes: ReadonlyMap<string, string>): boolean {
   const names = new Set(nodes.values());
-  // What was asked for and has not been seen may be running.
+  // A pod that was created and not yet observed may be running.
   if (!snapshot.podsSettled) return true;
   return [...podsOf(snapshot), ...snapshot.released]
     .filter(mayRun)

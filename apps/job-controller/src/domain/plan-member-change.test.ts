@@ -20,11 +20,11 @@ const cache = new Map([mnist, resnet].map((job) => [job.metadata.name, job]));
 const plan = (change: MemberChange<MemberObject>): MemberStep[] =>
   planMemberChange(change, KIND, (namespace, name) => (namespace === NAMESPACE ? cache.get(name) : undefined));
 const say = (step: MemberStep): string =>
-  step.do === "wake"
+  step.kind === "wake"
     ? `wake ${step.job}: ${step.because}`
-    : step.do === "creation-observed"
-      ? `${step.do} ${step.set.jobUid} ${step.set.replicaType}: ${step.because}`
-      : `${step.do}: ${step.because}`;
+    : step.kind === "creation-observed"
+      ? `${step.kind} ${step.set.jobUid} ${step.set.replicaType}: ${step.because}`
+      : `${step.kind}: ${step.because}`;
 
 const member = (more: MemberOptions = {}) => testMember("mnist", "worker", 0, { owner: mnist, ...more });
 const later = (more: MemberOptions = {}) => member({ resourceVersion: "2", ...more });
@@ -45,7 +45,7 @@ describe("an addition", () => {
     ["without a type label is ignored", member({ labels: without(TYPE) }), []],
     ["of another kind's is ignored", member({ owner: foreign }), []],
     ["of an orphan wakes the job that selects it", testMember("mnist", "worker", 0), ["wake team/mnist: its-labels"]],
-    ["of an orphan that nobody selects wakes nobody", testMember("unknown", "worker", 0), []],
+    ["of an orphan that no job selects wakes no job", testMember("unknown", "worker", 0), []],
     [
       "of an earlier job's of the same name meets nothing of this one",
       member({ owner: testJob("mnist", { uid: "earlier" }) }),
@@ -125,7 +125,7 @@ describe("an update", () => {
 describe("a deletion", () => {
   it.each<[string, MemberObject, string[]]>([
     [
-      "meets the deletion and a creation that was never told, and wakes the job",
+      "meets the deletion and a creation that was never reported, and wakes the job",
       member(),
       [
         "creation-observed uid-of-mnist worker: came-and-went",
@@ -133,14 +133,14 @@ describe("a deletion", () => {
         "wake team/mnist: was-its-member",
       ],
     ],
-    ["without a type label wakes nobody", member({ labels: without(TYPE) }), ["deletion-observed: is-gone"]],
+    ["without a type label wakes no job", member({ labels: without(TYPE) }), ["deletion-observed: is-gone"]],
     [
       "of another kind's frees a name only",
       member({ owner: foreign }),
       ["deletion-observed: is-gone", "wake team/mnist: had-its-labels"],
     ],
     [
-      "of what nobody here manages or selects wakes nobody",
+      "of an object that no job manages or selects wakes no job",
       member({ owner: foreign, labels: {} }),
       ["deletion-observed: is-gone"],
     ],
@@ -230,7 +230,7 @@ describe("whatever a member goes through", () => {
       fc.property(lives, (life) => {
         for (const { before, after } of changes(life)) {
           if (before === undefined || after === undefined) continue;
-          const woken = plan({ before, after }).flatMap((step) => (step.do === "wake" ? [step.job] : []));
+          const woken = plan({ before, after }).flatMap((step) => (step.kind === "wake" ? [step.job] : []));
           expect(woken).toEqual(expect.arrayContaining([...managerOf(before), ...managerOf(after)]));
           expect(new Set(woken).size).toBe(woken.length);
         }
@@ -245,7 +245,7 @@ describe("whatever a member goes through", () => {
         const expected: string[] = [];
         for (const { before, after } of changes(life)) {
           note(podsKey, before, after);
-          const set = plan({ before: undefined, after }).find((step) => step.do === "creation-observed");
+          const set = plan({ before: undefined, after }).find((step) => step.kind === "creation-observed");
           const now = set && podsKey(set.set.jobUid, set.set.replicaType);
           for (const key of expected) expect(key === now || expectations.satisfied(key)).toBe(true);
           if (now === undefined || after?.metadata?.deletionTimestamp !== undefined) continue;

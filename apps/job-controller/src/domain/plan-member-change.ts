@@ -9,23 +9,23 @@ import {
   type MemberObject,
 } from "./ownership.ts";
 
-/** A change as an informer tells it: no `before` for an addition, no `after` for a deletion, where `before` is the last that was known. */
+/** A change in the form of an informer: no `before` for an addition, no `after` for a deletion; `before` is then the last known state. */
 export type MemberChange<M extends MemberObject> = {
   readonly before: M | undefined;
   readonly after: M | undefined;
 };
 
-/** What follows from one change. */
+/** A consequence of one change. */
 export type MemberStep =
-  | { readonly do: "wake"; readonly job: string; readonly because: WakeReason }
+  | { readonly kind: "wake"; readonly job: string; readonly because: WakeReason }
   | {
-      readonly do: "creation-observed";
+      readonly kind: "creation-observed";
       readonly set: ReplicaSetId;
       readonly name: string;
       readonly because: SeenReason;
     }
   | {
-      readonly do: "deletion-observed";
+      readonly kind: "deletion-observed";
       readonly uid: string;
       readonly because: LeftReason;
     };
@@ -44,14 +44,14 @@ export type JobOf = (namespace: string, name: string) => JobObject | undefined;
 export type OwningKind = Pick<Kind, "group" | "kind" | "labelKeys">;
 
 /**
- * What one change of a pod or service means: which jobs must look, and which expectations are met. `jobOf` is the cache of jobs.
+ * The consequences of one change of a pod or service: the jobs that need a pass, and the expectations that are met. `jobOf` is the cache of jobs.
  *
- * A member is of a replica set while a job of our kind manages it and it has the type label. Coming into a set meets a creation. Leaving it, by deletion, by an edit of
- * its labels or by release, meets a deletion; so does the beginning of a deletion, because from then on the cache shows that it was asked for. A member that leaves
- * meets its creation, too: it was there, whether or not its coming was told.
+ * A member is of a replica set while a job of our kind manages it and it has the type label. Entering a set meets a creation. Leaving it, by deletion, by an
+ * edit of its labels or by release, meets a deletion; so does the start of a deletion, because from then on the cache shows it. A member that leaves meets
+ * its creation, too: it existed, whether or not its addition was reported.
  *
- * The old and the new owner wake when the owner or the labels change. An orphan wakes the job that selects it, which may adopt it. So does the
- * deletion of anybody's member: it may have had a name that the job waits for, as those of an earlier job of the same name have.
+ * The old and the new owner wake when the owner or the labels change. An orphan wakes the job that selects it, which may adopt it. So does the deletion of
+ * any owner's member: it may have had a name that the job waits for, as those of an earlier job of the same name have.
  */
 export function planMemberChange<M extends MemberObject>(
   { before, after }: MemberChange<M>,
@@ -59,7 +59,7 @@ export function planMemberChange<M extends MemberObject>(
   jobOf: JobOf,
 ): MemberStep[] {
   const isResync = before !== undefined && before.metadata?.resourceVersion === after?.metadata?.resourceVersion;
-  // An addition on its way out is no creation, and nothing that we asked for.
+  // An object that is first seen while it is being deleted is neither a creation nor one of our deletions.
   if (isResync || (before === undefined && after !== undefined && isDeleting(after))) return [];
   const steps = observe(before, after, kind);
   if (isOfNoSet(before, after, kind)) return steps;
@@ -76,10 +76,10 @@ export function planMemberChange<M extends MemberObject>(
       wakes.set(selecting, member === after ? "its-labels" : "had-its-labels");
     }
   }
-  return [...steps, ...[...wakes].map(([job, because]): MemberStep => ({ do: "wake", job, because }))];
+  return [...steps, ...[...wakes].map(([job, because]): MemberStep => ({ kind: "wake", job, because }))];
 }
 
-/** A managed member that came or went without a type: no set of its job is different for it. */
+/** A managed member without a type that was added or deleted: no set of its job changes by it. */
 function isOfNoSet(before: MemberObject | undefined, after: MemberObject | undefined, kind: OwningKind): boolean {
   if (before !== undefined && after !== undefined) return false;
   const member = after ?? before;
@@ -94,15 +94,15 @@ function observe(before: MemberObject | undefined, after: MemberObject | undefin
   const steps: MemberStep[] = [];
   const { name = "", uid = "" } = (after ?? before)?.metadata ?? {};
   if (was !== undefined && !stayed) {
-    steps.push({ do: "creation-observed", set: was, name, because: "came-and-went" });
+    steps.push({ kind: "creation-observed", set: was, name, because: "came-and-went" });
   }
-  if (is !== undefined && !stayed) steps.push({ do: "creation-observed", set: is, name, because: "is-there" });
+  if (is !== undefined && !stayed) steps.push({ kind: "creation-observed", set: is, name, because: "is-there" });
   const because = whyLeft(before, after, was !== undefined && !stayed);
-  if (because !== undefined) steps.push({ do: "deletion-observed", uid, because });
+  if (because !== undefined) steps.push({ kind: "deletion-observed", uid, because });
   return steps;
 }
 
-/** Asked of every member, not only of those in a set: it may have been in one when its deletion was asked for. */
+/** Called for every member, not only for those in a set: it may have been in one when its deletion was requested. */
 function whyLeft(
   before: MemberObject | undefined,
   after: MemberObject | undefined,
@@ -113,7 +113,7 @@ function whyLeft(
   return hasLeft ? "left-the-set" : undefined;
 }
 
-/** Jobs are known by uid here, so whether the job is (still, or already) in the cache does not matter for them. */
+/** By the uid of the job, so it does not matter whether the job is (still, or already) in the cache. */
 function setOf(member: MemberObject, kind: OwningKind): ReplicaSetId | undefined {
   const reference = controllerOf(member);
   const replicaType = typeOf(member, kind);
@@ -121,7 +121,7 @@ function setOf(member: MemberObject, kind: OwningKind): ReplicaSetId | undefined
   return refersToKind(reference, kind) ? { jobUid: reference.uid, replicaType } : undefined;
 }
 
-/** The job that manages the member, if it is the very one that the reference means. */
+/** The job that manages the member, if its uid is that of the reference. */
 function ownerKey(member: MemberObject, kind: OwningKind, jobOf: JobOf): string | undefined {
   const reference = controllerOf(member);
   if (reference === undefined || !refersToKind(reference, kind)) return undefined;

@@ -8,18 +8,18 @@ import type { Snapshot } from "./snapshot.ts";
 const both = [pod("worker-0"), pod("worker-1")];
 const running: Partial<Snapshot> = { replicas: [seen("worker", both)], budget: 2 };
 
-/** What is told when a job that has this status is looked at in this world, and its status then. */
-function look(before: JobStatus, world: Partial<Snapshot>): { told: string[]; status: JobStatus } {
+/** The news of a pass over a job with this status in this world, and its next status. */
+function look(before: JobStatus, world: Partial<Snapshot>): { news: string[]; status: JobStatus } {
   const { status } = planJob(snapshot({ ...world, status: before }), POLICY);
-  return { told: planNews(before, status, []).map(({ type, reason }) => `${type} ${reason}`), status };
+  return { news: planNews(before, status, []).map(({ type, reason }) => `${type} ${reason}`), status };
 }
 
 describe("the news of a job", () => {
   const begun = look(NEW_STATUS, running);
 
-  it("are told once each", () => {
-    expect(begun.told).toEqual(["Normal JobCreated", "Normal MachinesGranted", "Normal JobRunning"]);
-    expect(look(begun.status, running).told).toEqual([]);
+  it("are reported once each", () => {
+    expect(begun.news).toEqual(["Normal JobCreated", "Normal MachinesGranted", "Normal JobRunning"]);
+    expect(look(begun.status, running).news).toEqual([]);
   });
 
   it.each<[string, Partial<Snapshot>, string[]]>([
@@ -49,24 +49,24 @@ describe("the news of a job", () => {
     ["a restart", { replicas: [seen("worker", [pod("worker-0"), ended("worker-1", 1)])] }, ["Warning JobRestarting"]],
     [
       "a name that is taken",
-      { ...running, namesTaken: [{ pod: "train-worker-0", owner: "nobody" }] },
+      { ...running, namesTaken: [{ pod: "train-worker-0", owner: "no owner" }] },
       ["Warning NameConflict"],
     ],
     ["a right that is missing", { ...running, companionsRefused: "there is no right" }, ["Warning RightsMissing"]],
-  ])("are of %s", (_what, world, told) => {
-    expect(look(begun.status, { units: [granted("worker-0", "worker-1")], ...world }).told).toEqual(told);
+  ])("are of %s", (_what, world, news) => {
+    expect(look(begun.status, { units: [granted("worker-0", "worker-1")], ...world }).news).toEqual(news);
   });
 
-  it("are that it is suspended, and that it goes on", () => {
+  it("are that it is suspended, and that it continues", () => {
     const suspended = look(begun.status, { ...running, spec: spec({ suspend: true }) });
-    expect(suspended.told).toEqual(["Normal JobSuspended"]);
-    expect(look(suspended.status, running).told).toContain("Normal JobResumed");
+    expect(suspended.news).toEqual(["Normal JobSuspended"]);
+    expect(look(suspended.status, running).news).toContain("Normal JobResumed");
   });
 
-  it("tell what is odd about a spec once for each generation of it", () => {
+  it("warn about a spec once for each generation of it", () => {
     const warnings = [{ field: "spec.elasticPolicy", reason: "has no effect" }];
-    const told = planNews(NEW_STATUS, { ...NEW_STATUS, observedGeneration: 1 }, warnings);
-    expect(told).toMatchObject([
+    const news = planNews(NEW_STATUS, { ...NEW_STATUS, observedGeneration: 1 }, warnings);
+    expect(news).toMatchObject([
       { type: "Warning", reason: "SpecWarning", message: "spec.elasticPolicy: has no effect" },
     ]);
     expect(planNews(begun.status, begun.status, warnings)).toEqual([]);
@@ -76,6 +76,6 @@ describe("the news of a job", () => {
     const failed = ended("worker-1", 1);
     const first = look(begun.status, { replicas: [seen("worker", [pod("worker-0"), failed])] });
     const second = look(first.status, { replicas: [seen("worker", [ended("worker-0", 1), failed])] });
-    expect([first.told, second.told]).toEqual([["Warning JobRestarting"], ["Warning JobRestarting"]]);
+    expect([first.news, second.news]).toEqual([["Warning JobRestarting"], ["Warning JobRestarting"]]);
   });
 });

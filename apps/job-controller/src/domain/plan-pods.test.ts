@@ -12,12 +12,12 @@ const unknown: UnitSeen = { id: ownerIdOf(JOB), state: "unknown" };
 
 function deleted(more: Partial<Snapshot>): string[] {
   const { steps } = planJob(snapshot({ spec: spec({ cleanPodPolicy: "None" }), budget: 2, ...more }), POLICY);
-  return steps.flatMap((step) => (step.do === "delete-pod" ? [step.pod] : []));
+  return steps.flatMap((step) => (step.kind === "delete-pod" ? [step.pod] : []));
 }
 
 /** As a leader makes it that was frozen, and thawed after others had given the machine back. */
-const late = { replicas: [seen("worker", [pod("worker-0", { node: "somebody-elses" }), pod("worker-1")])] };
-const unbound = pod("worker-0", { phase: "Pending", node: undefined, pinned: "somebody-elses" });
+const late = { replicas: [seen("worker", [pod("worker-0", { node: "foreign" }), pod("worker-1")])] };
+const unbound = pod("worker-0", { phase: "Pending", node: undefined, pinned: "foreign" });
 
 it("deletes a pod that was made on a machine which is not the job's, be the job over or not", () => {
   expect(deleted(late)).toEqual(["train-worker-0"]);
@@ -28,7 +28,7 @@ it("deletes a pod that was made on a machine which is not the job's, be the job 
   ]);
 });
 
-it("deletes none while the ledger is silent, and none that was made by somebody else", () => {
+it("deletes none while the ledger is silent, and none that was made by another owner", () => {
   expect(deleted({ ...late, units: [unknown] })).toEqual([]);
   expect(deleted({ ...late, status: over, units: [unknown] })).toEqual([]);
   const adopted = pod("worker-0", { component: "", node: "somewhere" });

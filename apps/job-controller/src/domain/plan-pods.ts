@@ -4,7 +4,7 @@ import { decideFailure, endedByItself, endedWell } from "./decide-failure.ts";
 import { heldBackUntilMs, memberPauseMs } from "./decide-restart.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
-import { membersNow } from "./members-now.ts";
+import { presentMembers } from "./present-members.ts";
 import { heldMachines, isMisplaced, podsOf, type Places } from "./plan-machines.ts";
 import type { DeleteReason, JobStep, PodOrder } from "./plan-steps.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot } from "./snapshot.ts";
@@ -13,15 +13,15 @@ import { mayRun } from "./summarise-replicas.ts";
 
 export type PodPlan = {
   readonly steps: readonly JobStep[];
-  /** The first of these times is when a pod that failed may be made anew. */
+  /** The times at which failed pods may be recreated. */
   readonly dueMs: readonly number[];
-  /** A pod that failed is on its way to be made anew. */
+  /** A failed pod is about to be recreated. */
   readonly restarting: boolean;
 };
 
 /**
- * Makes each member of a gang that has its machines be there once: deletes twins, strangers and what has failed and may be tried again, makes what is missing. A type
- * whose earlier orders have not been seen yet is left alone, and so is one that depends on another that is not so far.
+ * Keeps each member of a gang that has its machines present once: deletes duplicates, pods of unknown types, and failed pods that may be retried, and creates
+ * missing ones. A type whose earlier creations and deletions were not observed yet is skipped, and so is one whose dependency is not met.
  */
 export function planPods(
   snapshot: Snapshot,
@@ -31,7 +31,7 @@ export function planPods(
 ): PodPlan {
   const old = podsOf(snapshot).filter((pod) => pod.attempt !== status.attempt && !hasCompleted(pod, status));
   if (old.length > 0) {
-    // Nothing of the new attempt starts beside the earlier one.
+    // No pod of the new attempt starts beside one of the earlier attempt.
     return { steps: planDeletions(old, "gang-restarts"), dueMs: [], restarting: true };
   }
   const held = heldMachines(snapshot);
@@ -43,32 +43,32 @@ export function planPods(
   });
   return {
     steps: [
-      ...planDeletions(snapshot.strangers, "type-removed"),
+      ...planDeletions(snapshot.unknownTypes, "type-removed"),
       ...plans
         .flatMap(({ steps }) => steps)
-        .sort((a, b) => Number(a.do === "create-pods") - Number(b.do === "create-pods")),
+        .sort((a, b) => Number(a.kind === "create-pods") - Number(b.kind === "create-pods")),
     ],
     dueMs: plans.flatMap(({ dueMs }) => dueMs),
     restarting: plans.some(({ restarting }) => restarting),
   };
 }
 
-/** Those of them that are not going away by themselves. */
+/** Deletes those that are not being deleted yet. */
 export function planDeletions(pods: readonly PodFact[], because: DeleteReason): JobStep[] {
   return pods.filter(({ deleting }) => !deleting).map((pod) => deletion(pod, because));
 }
 
 /**
- * Takes away what was told to go and has nobody left who could say that it is gone: the machine is gone, or silent for longer than the policy has patience. Its machine is
- * given to nobody until it speaks again, and then it ends what the API server does not list.
+ * Force-deletes pods that were deleted and whose end cannot be reported: their machine is gone, or has been silent for longer than the policy allows. The
+ * machine gets no work until it answers again, and then it ends pods that the API server does not list.
  */
 export function planForced(
   pods: readonly PodFact[],
   nodesLost: readonly string[],
-): Extract<JobStep, { do: "force-pod" }>[] {
+): Extract<JobStep, { kind: "force-pod" }>[] {
   return pods
     .filter((pod) => pod.deleting && mayRun(pod) && pod.node !== undefined && nodesLost.includes(pod.node))
-    .map(({ name, uid }) => ({ do: "force-pod", pod: name, uid, because: "machine-lost" }));
+    .map(({ name, uid }) => ({ kind: "force-pod", pod: name, uid, because: "machine-lost" }));
 }
 
 type TypeWorld = Places & {
@@ -82,13 +82,13 @@ type TypeWorld = Places & {
 
 function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
   const { replica, seen, status, machines, mayCreate } = world;
-  const far = statusOf(status, replica.type);
-  const completed = new Set(far?.completedIndexes);
+  const progress = statusOf(status, replica.type);
+  const completed = new Set(progress?.completedIndexes);
   const steps: JobStep[] = seen.surplus
     .filter(({ pod }) => !pod.deleting)
     .map(({ pod, because }) => deletion(pod, because));
   const missing: PodOrder[] = [];
-  // Their names are taken.
+  // These pods have the names.
   const taken = new Set([...snapshot.unreadable, ...snapshot.released].map(({ name }) => name));
   const dueMs: number[] = [];
   let restarting = false;
@@ -102,7 +102,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
         return;
       }
       if (taken.has(memberName(snapshot.job, member))) return;
-      const untilMs = far && heldBackUntilMs(far, index, world.policy, snapshot.nowMs);
+      const untilMs = progress && heldBackUntilMs(progress, index, world.policy, snapshot.nowMs);
       if (untilMs === undefined) missing.push({ ...member, node });
       else {
         restarting = true;
@@ -115,7 +115,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
       return;
     }
     if (completed.has(index)) {
-      // A pod that ended well stays, for its logs; one that was made although its index had ended does not.
+      // The pod of a completed member stays, for its logs; one that was created after the completion does not.
       if (!endedWell(pod, replica)) steps.push(deletion(pod, "already-completed"));
       return;
     }
@@ -127,15 +127,15 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     if (pod.phase !== "Failed") return;
     restarting = true;
     const verdict = decideFailure(pod, replica, world.spec);
-    // The gang's own pause decides when it is made anew, this pod with it.
+    // The pause of the gang decides when it is recreated, including this pod.
     if (verdict.action !== "restart-pod") return;
     const { counts } = verdict;
-    const atMs = decideEndMs(pod, snapshot.nowMs) + memberPauseMs(far, { index, counts }, world.policy);
+    const atMs = decideEndMs(pod, snapshot.nowMs) + memberPauseMs(progress, { index, counts }, world.policy);
     if (atMs > snapshot.nowMs) dueMs.push(atMs);
     else steps.push(deletion(pod, "failed"));
   });
   if (missing.length > 0) {
-    steps.push({ do: "create-pods", pods: missing, attempt: status.attempt, because: "missing" });
+    steps.push({ kind: "create-pods", pods: missing, attempt: status.attempt, because: "missing" });
   }
   return { steps, dueMs, restarting };
 }
@@ -147,13 +147,13 @@ function isMet(
   status: JobStatus,
 ): boolean {
   const other = spec.replicas.find((replica) => replica.type === type);
-  const members = other === undefined ? 0 : membersNow(snapshot, status, other).length;
-  const far = statusOf(status, type);
-  if (far === undefined) return members === 0;
-  return (wanted === "Complete" ? far.succeeded : far.succeeded + far.ready) >= members;
+  const members = other === undefined ? 0 : presentMembers(snapshot, status, other).length;
+  const progress = statusOf(status, type);
+  if (progress === undefined) return members === 0;
+  return (wanted === "Complete" ? progress.succeeded : progress.succeeded + progress.ready) >= members;
 }
 
-/** It stays through a change of attempt that keeps its index completed, for its logs. */
+/** The pod stays through a change of attempt that keeps its index completed, for its logs. */
 function hasCompleted({ phase, component }: PodFact, status: JobStatus): boolean {
   const [, type = "", index = ""] = /^(.*)-([^-]*)$/.exec(component) ?? [];
   return phase === "Succeeded" && statusOf(status, type)?.completedIndexes.includes(Number(index)) === true;
@@ -164,7 +164,7 @@ function statusOf(status: JobStatus, type: string): ReplicaStatus | undefined {
 }
 
 function deletion(pod: PodFact, because: DeleteReason): JobStep {
-  // The type that its expectations are counted for is the one of its labels.
+  // Expectations are counted by the type in the labels.
   const type = pod.component.replace(/-[^-]*$/, "");
-  return { do: "delete-pod", pod: pod.name, uid: pod.uid, type, because };
+  return { kind: "delete-pod", pod: pod.name, uid: pod.uid, type, because };
 }

@@ -1,9 +1,9 @@
 import type { Unit } from "./build-units.ts";
 import type { Member } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
-import type { GroupWanted } from "./pod-group.ts";
+import type { GroupSpec } from "./pod-group.ts";
 
-/** One pod to be made, and the machine that it is for. */
+/** One pod to be created, and its machine. */
 export type PodOrder = Member & { readonly node: string };
 
 /**
@@ -29,50 +29,50 @@ export type DeleteReason =
 export type ReleaseReason =
   "suspended" | "handed-over" | "job-over" | "gang-restarts" | "needs-changed" | "scaled-down" | "machine-lost";
 
-/** What should happen; what others rely on stands before them. Each may be done twice without harm. */
+/** A step towards the desired state, in an order in which later steps may rely on earlier ones. Each may run twice without harm. */
 export type JobStep =
-  | { readonly do: "reserve"; readonly unit: Unit; readonly priority: number; readonly because: Unit["because"] }
-  | { readonly do: "release"; readonly unitId: string; readonly because: ReleaseReason }
-  | { readonly do: "create-companions"; readonly names: readonly string[]; readonly because: "missing" }
+  | { readonly kind: "reserve"; readonly unit: Unit; readonly priority: number; readonly because: Unit["because"] }
+  | { readonly kind: "release"; readonly unitId: string; readonly because: ReleaseReason }
+  | { readonly kind: "create-companions"; readonly names: readonly string[]; readonly because: "missing" }
   | {
-      readonly do: "create-pods";
+      readonly kind: "create-pods";
       readonly pods: readonly PodOrder[];
       readonly attempt: number;
       readonly because: "missing";
     }
   | {
-      readonly do: "delete-pod";
+      readonly kind: "delete-pod";
       readonly pod: string;
       readonly uid: string;
       readonly type: string;
       readonly because: DeleteReason;
     }
-  | { readonly do: "force-pod"; readonly pod: string; readonly uid: string; readonly because: "machine-lost" }
-  | { readonly do: "create-service"; readonly service: string; readonly because: "missing" }
+  | { readonly kind: "force-pod"; readonly pod: string; readonly uid: string; readonly because: "machine-lost" }
+  | { readonly kind: "create-service"; readonly service: string; readonly because: "missing" }
   | {
-      readonly do: "delete-service";
+      readonly kind: "delete-service";
       readonly service: string;
       readonly because: "suspended" | "job-over" | "scaled-down";
     }
-  | { readonly do: "sync-budget"; readonly minAvailable: number; readonly because: "missing" | "changed" }
-  | { readonly do: "delete-budget"; readonly because: "suspended" | "job-over" | "handed-over" | "not-wanted" }
+  | { readonly kind: "sync-budget"; readonly minAvailable: number; readonly because: "missing" | "changed" }
+  | { readonly kind: "delete-budget"; readonly because: "suspended" | "job-over" | "handed-over" | "not-wanted" }
   | {
-      readonly do: "sync-group";
+      readonly kind: "sync-group";
       readonly apiVersion: string;
-      readonly group: GroupWanted;
+      readonly group: GroupSpec;
       readonly because: "missing" | "changed";
     }
   | {
-      readonly do: "delete-group";
+      readonly kind: "delete-group";
       readonly apiVersion: string;
       readonly because: "suspended" | "job-over" | "handed-over" | "not-wanted";
     }
-  | { readonly do: "delete-job"; readonly because: "ttl-over" };
+  | { readonly kind: "delete-job"; readonly because: "ttl-over" };
 
 export type JobPlan = {
-  /** Written before the steps where they rely on its being remembered, and else after them. */
+  /** Written before the steps that rely on it, otherwise after them. */
   readonly status: JobStatus;
   readonly steps: readonly JobStep[];
-  /** When to look again though nothing has changed; undefined: no need to. */
-  readonly lookAgainInMs: number | undefined;
+  /** When the next pass is due though nothing has changed; undefined: none is. */
+  readonly recheckInMs: number | undefined;
 };

@@ -1,4 +1,4 @@
-/** What a job asks of a scheduler that has groups of its own; what is absent is left to it. */
+/** The settings that a job requests from a gang scheduler; absent ones are left to the scheduler. */
 export type GroupSettings = {
   readonly queue?: string;
   readonly priorityClassName?: string;
@@ -6,16 +6,16 @@ export type GroupSettings = {
   readonly scheduleTimeoutSeconds?: number;
 };
 
-/** The scheduler that places all pods of a job, and what it is asked. */
-export type GroupWish = { readonly scheduler: string; readonly settings: GroupSettings };
+/** The scheduler that places all pods of a job, and the requested settings. */
+export type GroupRequest = { readonly scheduler: string; readonly settings: GroupSettings };
 
-/** A scheduler's object for a gang, as it should be. */
-export type GroupWanted = GroupSettings & { readonly minMember: number };
+/** The desired spec of the scheduler's object for a gang. */
+export type GroupSpec = GroupSettings & { readonly minMember: number };
 
-/** What the cluster has for groups, and what of it is the job's. */
+/** The groups that the cluster supports, and those of the job. */
 export type GroupsSeen = {
-  /** The kind of object that the job's scheduler looks at; undefined: the cluster serves none. */
+  /** The kind of object that the job's scheduler reads; undefined: the cluster serves none. */
   readonly kind: { readonly apiVersion: string; readonly fields: readonly (keyof GroupSettings)[] } | undefined;
-  /** The job's own groups, of whatever kind. */
-  readonly there: readonly { readonly apiVersion: string; readonly group: GroupWanted }[];
+  /** The job's own groups, of any kind. */
+  readonly existing: readonly { readonly apiVersion: string; readonly group: GroupSpec }[];
 };

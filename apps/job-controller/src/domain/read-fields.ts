@@ -1,6 +1,6 @@
 import type { Problem } from "./kind.ts";
 
-/** Collects what is said about a manifest while it is read, so that one look names everything. */
+/** Collects problems and warnings while a manifest is read, so that all are reported together. */
 export type Notes = { readonly problems: Problem[]; readonly warnings: Problem[] };
 
 export type Range = { readonly min: number; readonly max: number };
@@ -8,10 +8,10 @@ export type Range = { readonly min: number; readonly max: number };
 export const INT32: Range = { min: -(2 ** 31), max: 2 ** 31 - 1 };
 export const NOT_NEGATIVE: Range = { min: 0, max: INT32.max };
 
-/** An object of a manifest. Each read answers undefined for a field that is absent, and for a wrong one after it has noted the problem. */
+/** An object of a manifest. Each read returns undefined for an absent field, and for a wrong one after it has noted the problem. */
 export type Fields = {
   readonly path: string;
-  /** Of the fields that are there, sorted: the order in a manifest means nothing. */
+  /** Of the present fields, sorted: the order in a manifest has no meaning. */
   readonly names: readonly string[];
   readonly raw: (name: string) => unknown;
   readonly text: (name: string) => string | undefined;
@@ -22,12 +22,12 @@ export type Fields = {
   readonly objects: (name: string) => readonly Fields[];
   readonly texts: (name: string) => readonly string[];
   readonly integers: (name: string, range: Range) => readonly number[];
-  /** Notes that something is wrong with a field; an empty name is the object itself. */
+  /** Notes a problem of a field; an empty name is the object itself. */
   readonly refuse: (name: string, reason: string) => void;
   readonly warn: (name: string, reason: string) => void;
 };
 
-/** Undefined, with a problem noted, for what is no object. Fields that are null are absent, as the API server has it. */
+/** Undefined, with a problem noted, for anything but an object. Fields that are null are absent, as for the API server. */
 export function fieldsOf(value: unknown, path: string, notes: Notes): Fields | undefined {
   if (isObject(value)) return fieldsOfObject(value, path, notes);
   notes.problems.push({ field: path, reason: `must be an object, not ${describe(value)}` });
@@ -37,8 +37,8 @@ export function fieldsOf(value: unknown, path: string, notes: Notes): Fields | u
 function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, notes: Notes): Fields {
   const at = (name: string): string => (path === "" || name === "" ? path + name : `${path}.${name}`);
   const raw = (name: string): unknown => (Object.hasOwn(value, name) ? (value[name] ?? undefined) : undefined);
-  const checked = <Value>(field: string, found: unknown, { is, wanted }: Form<Value>): Value | undefined => {
-    if (found === undefined || is(found)) return found;
+  const checked = <Value>(field: string, found: unknown, { matches, wanted }: Form<Value>): Value | undefined => {
+    if (found === undefined || matches(found)) return found;
     notes.problems.push({ field, reason: `must be ${wanted}, not ${describe(found)}` });
     return undefined;
   };
@@ -68,7 +68,10 @@ function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, 
       const word = words.find((each) => each === raw(name));
       return (
         word ??
-        one(name, { is: (_found): _found is (typeof words)[number] => false, wanted: `one of ${words.join(", ")}` })
+        one(name, {
+          matches: (_found): _found is (typeof words)[number] => false,
+          wanted: `one of ${words.join(", ")}`,
+        })
       );
     },
     object: (name) => {
@@ -84,16 +87,16 @@ function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, 
   };
 }
 
-type Form<Value> = { readonly is: (found: unknown) => found is Value; readonly wanted: string };
+type Form<Value> = { readonly matches: (found: unknown) => found is Value; readonly wanted: string };
 
-const TEXT: Form<string> = { is: (found) => typeof found === "string", wanted: "a string" };
-const FLAG: Form<boolean> = { is: (found) => typeof found === "boolean", wanted: "true or false" };
-const LIST: Form<readonly unknown[]> = { is: (found) => Array.isArray(found), wanted: "a list" };
+const TEXT: Form<string> = { matches: (found) => typeof found === "string", wanted: "a string" };
+const FLAG: Form<boolean> = { matches: (found) => typeof found === "boolean", wanted: "true or false" };
+const LIST: Form<readonly unknown[]> = { matches: (found) => Array.isArray(found), wanted: "a list" };
 
 function integerIn({ min, max }: Range): Form<number> {
-  const is = (found: unknown): found is number =>
+  const matches = (found: unknown): found is number =>
     typeof found === "number" && Number.isInteger(found) && found >= min && found <= max;
-  return { is, wanted: `a whole number from ${min} to ${max}` };
+  return { matches, wanted: `a whole number from ${min} to ${max}` };
 }
 
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
@@ -102,7 +105,7 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
 
 const SHOWN = 40;
 
-/** What a value is, for people. */
+/** A short description of a value, for people. */
 function describe(value: unknown): string {
   if (value === null || value === undefined) return "empty";
   if (typeof value === "string") return `"${value.length > SHOWN ? `${value.slice(0, SHOWN)}...` : value}"`;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { fieldsOf, type Notes } from "./read-fields.ts";
 import { readGroup } from "./read-group.ts";
-import type { GroupWish } from "./pod-group.ts";
+import type { GroupRequest } from "./pod-group.ts";
 
 const containers = [{ name: "main" }];
 
@@ -17,7 +17,7 @@ function read(schedulers: readonly (string | undefined)[], policy: object = {}, 
 
 it.each<[title: string, schedulers: (string | undefined)[], configured: string | undefined, group: string | undefined]>(
   [
-    ["the cluster's own, when nobody names one", [undefined, ""], undefined, undefined],
+    ["the cluster's own by default", [undefined, ""], undefined, undefined],
     ["the cluster's own, when the templates name it", ["default-scheduler"], "volcano", undefined],
     ["the one that the templates name", ["volcano", "volcano"], undefined, "volcano"],
     ["the configured one, when the templates name none", [undefined, undefined], "gangs", "gangs"],
@@ -29,7 +29,7 @@ it.each<[title: string, schedulers: (string | undefined)[], configured: string |
   expect(warnings).toEqual([]);
 });
 
-it("templates that differ leave each pod to its own scheduler, and that is told", () => {
+it("templates that differ leave each pod to its own scheduler, with a warning", () => {
   const { group, warnings } = read(["volcano", undefined]);
   expect(group).toBeUndefined();
   expect(warnings.map(({ reason }) => reason)).toEqual([
@@ -47,10 +47,10 @@ const policy = {
 it("its settings are those of the policy", () => {
   const { group } = read(["volcano"], policy);
   const { priorityClass: priorityClassName, ...same } = policy;
-  expect(group).toEqual<GroupWish>({ scheduler: "volcano", settings: { ...same, priorityClassName } });
+  expect(group).toEqual<GroupRequest>({ scheduler: "volcano", settings: { ...same, priorityClassName } });
 });
 
-it("settings that nobody would look at are named", () => {
+it("settings that are not used are named", () => {
   expect(read([undefined], policy).warnings.map(({ field }) => field)).toEqual([
     "spec.runPolicy.schedulingPolicy.minResources",
     "spec.runPolicy.schedulingPolicy.priorityClass",

@@ -1,5 +1,5 @@
 import type { KindDefaults } from "./kind.ts";
-import type { GroupSettings, GroupWish } from "./pod-group.ts";
+import type { GroupSettings, GroupRequest } from "./pod-group.ts";
 import { type Fields, NOT_NEGATIVE } from "./read-fields.ts";
 import type { ReplicaDraft } from "./read-manifest.ts";
 
@@ -7,14 +7,14 @@ const CLUSTERS_OWN = "default-scheduler";
 const QUANTITY = /^[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/;
 
 /**
- * The scheduler that places the whole gang, and what it is asked: the one that templates name, or the one that the controller is configured with. Undefined when it is the
- * cluster's own, which knows no groups, or when the templates differ: then each pod is placed by itself.
+ * The scheduler that places the whole gang, and the requested settings: the one that templates name, or the configured one. Undefined for the cluster's own
+ * scheduler, which knows no groups, and when the templates differ: then each pod is placed by itself.
  */
 export function readGroup(
   spec: Fields,
   drafts: readonly Pick<ReplicaDraft, "template">[],
   { scheduler }: Pick<KindDefaults, "scheduler">,
-): GroupWish | undefined {
+): GroupRequest | undefined {
   const policy = spec.object("runPolicy")?.object("schedulingPolicy");
   const settings = policy === undefined ? {} : readSettings(policy);
   const names = new Set(drafts.map(({ template }) => firstOf(template?.spec.schedulerName, scheduler) ?? CLUSTERS_OWN));

@@ -3,7 +3,7 @@ import type { Problem, ReadResult } from "./kind.ts";
 import { type Fields, fieldsOf, type Notes } from "./read-fields.ts";
 import { readManagedBy } from "./read-run-policy.ts";
 
-/** A replica type while it is read: the rest is looked at even if these two are wrong, so that everything wrong is said at once. */
+/** A replica type while it is read: reading continues although these two are wrong, so that all problems are reported together. */
 export type ReplicaDraft = Omit<ReplicaSpec, "template" | "pool"> & {
   readonly template: PodTemplate | undefined;
   readonly pool: string | undefined;
@@ -15,7 +15,7 @@ export function isComplete(draft: ReplicaDraft): draft is ReplicaDraft & Replica
 
 export type Manifest = { readonly spec: Fields; readonly metadata: Fields | undefined; readonly notes: Notes };
 
-/** What is common to reading all kinds: problems come once each, and whose the job is is known in any case. */
+/** Reads any kind: each problem is reported once, and the manager of the job is known in any case. */
 export function readManifest(resource: unknown, readSpec: (manifest: Manifest) => JobSpec): ReadResult {
   const notes: Notes = { problems: [], warnings: [] };
   const root = fieldsOf(resource, "", notes);

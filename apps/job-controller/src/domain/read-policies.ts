@@ -1,5 +1,5 @@
 import {
-  runsAgainInPlace,
+  restartsInPlace,
   type ExitCodeRules,
   type FailureAction,
   type FailureRule,
@@ -9,7 +9,7 @@ import {
 import { type Fields, NOT_NEGATIVE } from "./read-fields.ts";
 
 const ACTIONS: readonly FailureAction[] = ["FailJob", "RestartPod", "RestartJob", "Ignore"];
-const IN_PLACE = "can be judged only of types whose containers the kubelet does not run again by itself";
+const IN_PLACE = "can be judged only of types whose containers the kubelet does not restart";
 const EXIT_CODE = { min: 1, max: 255 };
 
 /** `spec.failurePolicy` of Muster's Job. */
@@ -27,11 +27,11 @@ function readFailureRule(rule: Fields, replicas: readonly Restarted[]): FailureR
   const replicaTypes = rule.texts("replicaTypes");
   for (const type of replicaTypes) if (!types.has(type)) rule.refuse("replicaTypes", unknownType(type));
   const on = readTrigger(rule);
-  const deaf = replicas
+  const restartedInPlace = replicas
     .filter(({ type }) => replicaTypes.length === 0 || replicaTypes.includes(type))
-    .filter(({ restartPolicy }) => runsAgainInPlace(restartPolicy));
-  if (deaf.length > 0 && on !== undefined && "exitCodes" in on) {
-    const which = deaf.map(({ type, restartPolicy }) => `${type} (${restartPolicy})`).join(", ");
+    .filter(({ restartPolicy }) => restartsInPlace(restartPolicy));
+  if (restartedInPlace.length > 0 && on !== undefined && "exitCodes" in on) {
+    const which = restartedInPlace.map(({ type, restartPolicy }) => `${type} (${restartPolicy})`).join(", ");
     rule.refuse(
       "onExitCodes",
       `${IN_PLACE}; not of ${which}: use restartPolicy ExitCode or Never, or name others in replicaTypes`,

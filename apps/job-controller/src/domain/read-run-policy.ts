@@ -2,7 +2,7 @@ import { API_GROUP } from "@muster/names";
 import type { CleanPodPolicy, JobSpec } from "./job.ts";
 import { type Fields, INT32, NOT_NEGATIVE } from "./read-fields.ts";
 
-/** Value of `managedBy` with which a job is ours; so is one without any. */
+/** The value of `managedBy` of our jobs; a job without a value is ours, too. */
 export const OUR_NAME = `${API_GROUP}/job-controller`;
 
 export const CLEAN_POD_POLICIES: readonly CleanPodPolicy[] = ["None", "Running", "All"];
@@ -19,7 +19,7 @@ export type RunPolicy = Pick<
   | "minAvailable"
 >;
 
-/** `runPolicy`, which all kinds have in common; a field that is absent is a default. */
+/** `runPolicy`, which all kinds have in common; an absent field has its default. */
 export function readRunPolicy(
   policy: Fields | undefined,
   defaults: { readonly backoffLimit: number | undefined; readonly cleanPodPolicy: CleanPodPolicy },
@@ -37,7 +37,7 @@ export function readRunPolicy(
   };
 }
 
-/** Whose the job is when it is not ours. */
+/** The controller of the job when it is not ours. */
 export function readManagedBy(policy: Fields | undefined): string | undefined {
   const name = policy?.text("managedBy");
   return name === undefined || name === "" || name === OUR_NAME ? undefined : name;

@@ -2,8 +2,8 @@ import type { Container, PodTemplate } from "./job.ts";
 import { type Fields, fieldsOf, INT32, isObject, type Notes } from "./read-fields.ts";
 
 /**
- * The pod template of a replica type, as it was written but without its nulls. Undefined after a problem was noted: what a rule or a builder looks at has to be of the
- * form that it expects, whatever let the object in.
+ * The pod template of a replica type, without its nulls. Undefined after a problem was noted: fields that a rule or a builder reads must have the expected
+ * form, however the object was admitted.
  */
 export function readTemplate(replica: Fields, notes: Notes): PodTemplate | undefined {
   const written = replica.raw("template");
@@ -42,7 +42,7 @@ function checkSpec(spec: Fields): void {
     checkContainer(container);
     const name = container.text("name") ?? "";
     if (name === "") container.refuse("name", "is missing");
-    else if (names.has(name)) container.refuse("name", `"${name}" is there twice`);
+    else if (names.has(name)) container.refuse("name", `"${name}" is used twice`);
     names.add(name);
   }
   for (const name of ["restartPolicy", "schedulerName", "priorityClassName"]) spec.text(name);
@@ -84,11 +84,11 @@ function checkTexts(map: Fields | undefined): void {
   for (const name of map?.names ?? []) map?.text(name);
 }
 
-/** How deep a manifest may be; the API server refuses deeper ones long before. */
-const DEPTH_MAX = 100;
+/** The maximum depth of a manifest; the API server refuses deeper ones long before. */
+const MAX_DEPTH = 100;
 
 function withoutNulls(value: unknown, depth = 0): unknown {
-  if (depth > DEPTH_MAX) return undefined;
+  if (depth > MAX_DEPTH) return undefined;
   if (Array.isArray(value)) return value.map((item) => withoutNulls(item, depth + 1));
   if (!isObject(value)) return value;
   const kept = Object.entries(value).filter(([, field]) => field !== null);

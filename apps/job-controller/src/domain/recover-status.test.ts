@@ -10,7 +10,7 @@ const TTL_MS = 60_000;
 const kept = spec({ ttlAfterFinishedMs: TTL_MS, cleanPodPolicy: "None" });
 const idle = { spec: kept, units: [], replicas: [seen("worker", [undefined, undefined])] };
 
-it("goes on with the attempt that the pods are of when the progress of a job is lost, and takes what has ended well for that", () => {
+it("continues with the attempt that the pods are of when the progress of a job is lost, and takes what has ended well for that", () => {
   const replicas = [seen("worker", [ended("worker-0", 0, { attempt: 2 }), pod("worker-1", { attempt: 2 })])];
   const { status, steps } = planJob(snapshot({ replicas, budget: 2 }), POLICY);
   expect(status).toMatchObject({ attempt: 2, replicas: [{ completedIndexes: [0] }] });
@@ -22,7 +22,7 @@ it("does not take the word of one pod among others for the attempt", () => {
   expect(planJob(snapshot({ replicas }), POLICY).status.attempt).toBe(0);
 });
 
-it("keeps a job whose end nobody has dated from now on, and writes that down once", () => {
+it("keeps a job whose end has no time from now on, and records that once", () => {
   const first = planJob(snapshot({ ...idle, status: over }), POLICY);
   expect(first).toMatchObject({ steps: [], status: { completionMs: NOW_MS } });
   const status = first.status;
@@ -31,7 +31,7 @@ it("keeps a job whose end nobody has dated from now on, and writes that down onc
     status,
   });
   const last = planJob(snapshot({ ...idle, status, nowMs: NOW_MS + TTL_MS }), POLICY);
-  expect(last.steps.map((step) => step.do)).toEqual(["delete-job"]);
+  expect(last.steps.map((step) => step.kind)).toEqual(["delete-job"]);
 });
 
 it("keeps a job from the time of its condition where only that was written", () => {
@@ -39,7 +39,7 @@ it("keeps a job from the time of its condition where only that was written", () 
   const conditions = [{ ...timeless("Succeeded"), lastUpdateMs: endMs, lastTransitionMs: endMs }];
   const plan = (nowMs: number) => planJob(snapshot({ ...idle, nowMs, status: { ...over, conditions } }), POLICY).steps;
   expect(plan(NOW_MS - 1)).toEqual([]);
-  expect(plan(NOW_MS).map((step) => step.do)).toEqual(["delete-job"]);
+  expect(plan(NOW_MS).map((step) => step.kind)).toEqual(["delete-job"]);
 });
 
 it("dates other conditions from the beginning of the job", () => {

@@ -5,14 +5,14 @@ import { mayRun } from "./summarise-replicas.ts";
 import { wholeSecond } from "./transition-conditions.ts";
 
 /**
- * The status with what was lost of it, as far as the world still shows it. Somebody who replaces a job of another project takes away the annotation with its progress: the
- * pods know which attempt of the gang they are of, and those that have ended well are still there. A status that was written by others may have conditions without times.
+ * The status with lost parts recovered from pods. A client that replaces a job of another project removes the annotation with its progress: the pods carry
+ * their attempt of the gang, and those that have succeeded still exist. A status that other controllers wrote may have conditions without times.
  */
 export function recoverStatus(snapshot: Snapshot): JobStatus {
   return withTimes(withAttempt(snapshot.status, snapshot), snapshot);
 }
 
-/** An attempt that has pods was begun. Never by a single pod with another number among those of the attempt that is known: people can edit labels. */
+/** An attempt that has pods was started. A single pod with another number among those of the known attempt does not count: people can edit labels. */
 function withAttempt(status: JobStatus, snapshot: Snapshot): JobStatus {
   const pods = podsOf(snapshot).filter((pod) => !pod.deleting && isOurs(pod));
   const highest = Math.max(status.attempt, ...pods.map(({ attempt }) => attempt));
@@ -20,7 +20,7 @@ function withAttempt(status: JobStatus, snapshot: Snapshot): JobStatus {
   return highest === status.attempt || isKnown ? status : { ...status, attempt: highest };
 }
 
-/** A time that nobody wrote is taken to be that of the job, and of an end the present, once: a job that is kept for a while after its end is kept for so long. */
+/** A condition without a time gets the job's, and an end the present, once: then a job with a time to live keeps it in full. */
 function withTimes(status: JobStatus, { nowMs, job }: Snapshot): JobStatus {
   if (status.conditions.every(isTimed)) return status;
   const endMs = status.completionMs ?? wholeSecond(nowMs);
@@ -44,7 +44,7 @@ function endOf({ conditions }: JobStatus): number | undefined {
     ?.lastTransitionMs;
 }
 
-/** Whether this process, or one like it, made the pod. */
+/** Whether a job-controller created the pod. */
 export function isOurs({ component }: PodFact): boolean {
   return component !== "";
 }

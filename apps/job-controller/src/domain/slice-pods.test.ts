@@ -63,7 +63,7 @@ describe("slicePods", () => {
     ["the one that has succeeded", "b", { ready: true }, { phase: "Succeeded", deleting: true }],
     ["the one that has not failed", "b", { phase: "Failed" }, { phase: "Pending", created: "2026-01-02T00:00:00Z" }],
     ["the failed one, whose end must be judged", "b", { ready: true, deleting: true }, { phase: "Failed" }],
-    ["the first by name when nothing else tells them apart", "a", {}, {}],
+    ["the first by name when nothing else reports them apart", "a", {}, {}],
   ])("keeps of two pods with one index %s", (_which, kept, a, b) => {
     const pods = [pod("0", "a", a), pod("0", "b", b)];
     const other = kept === "a" ? "b" : "a";

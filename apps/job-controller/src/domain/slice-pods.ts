@@ -5,7 +5,7 @@ import { isDeleting, labelsOf, type MemberObject, type PodObject } from "./owner
 export type Slices<M> = {
   /** One slot for each index below `replicas`; undefined where the pod of that index is missing. No other index may be created. */
   readonly slots: readonly (M | undefined)[];
-  /** To be deleted, unless they are on their way out already. */
+  /** To be deleted, unless they are being deleted already. */
   readonly surplus: readonly { readonly member: M; readonly index: number; readonly because: SurplusReason }[];
   /** Their labels do not state which replica they are; an event reports them to their author. */
   readonly ignored: readonly { readonly member: M; readonly because: IgnoredReason }[];
@@ -14,7 +14,7 @@ export type Slices<M> = {
 export type SurplusReason = "duplicate" | "out-of-range";
 export type IgnoredReason = "index-missing" | "index-not-a-number" | "index-negative";
 
-/** The pods whose type label is exactly this; types are in lower case on labels. The order stays. */
+/** The pods whose type label is exactly this; labels have types in lower case. Keeps the order. */
 export function filterPods<M extends MemberObject>(
   pods: readonly M[],
   type: string,
@@ -24,8 +24,8 @@ export function filterPods<M extends MemberObject>(
 }
 
 /**
- * Sorts the pods of one replica type into slots by their index label. Of several pods with one index the best stays: one that has succeeded, because its work would be
- * done again; then the oldest that is ready; then the oldest that lives; one that has failed or is being deleted only if there is nothing else.
+ * Sorts the pods of one replica type into slots by their index label. Of several pods with one index the best stays: one that has succeeded, because its work
+ * would be repeated; then the oldest ready one; then the oldest living one; a failed or deleted one only if there is no other.
  */
 export function slicePods<M extends PodObject>(
   pods: readonly M[],
@@ -51,7 +51,7 @@ function readIndex(label: string | undefined): number | IgnoredReason {
   return label.startsWith("-") ? "index-negative" : Number(label);
 }
 
-/** A total order, so that the same members give the same slices in whatever order a cache lists them. */
+/** A total order, so that the same members give the same slices in any order of the cache. */
 function bestFirst<M extends PodObject>(pods: readonly M[]): M[] {
   return pods
     .map((member) => ({ member, rank: rankOf(member), createdMs: createdMs(member), id: idOf(member) }))

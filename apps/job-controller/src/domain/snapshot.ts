@@ -3,66 +3,66 @@ import type { ReadResult } from "./kind.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { GroupsSeen } from "./pod-group.ts";
 
-/** How a container ended. `why`: in the words of the kubelet or of the container, such as `OOMKilled`; absent when they say no more than the code. */
+/** How a container ended. `why`: the message of the kubelet or of the container, such as `OOMKilled`; absent when it adds nothing to the code. */
 export type ContainerEnd = { readonly container: string; readonly code: number; readonly why?: string };
 
-/** What keeps a pod from starting, or from going on: the stable word of its scheduler or kubelet, such as `Unschedulable` or `ImagePullBackOff`, and what they say to it. */
+/** What keeps a pod from starting or running: the reason of its scheduler or kubelet, such as `Unschedulable` or `ImagePullBackOff`, and their message. */
 export type PodTrouble = { readonly reason: string; readonly message: string };
 
-/** One pod of the gang, as far as rules look at it. */
+/** The facts about one pod that rules need. */
 export type PodFact = {
   readonly name: string;
   readonly uid: string;
-  /** The member it was made for, as its labels say: `worker-3`. */
+  /** The member that it was created for, by its labels: `worker-3`. */
   readonly component: string;
-  /** Which making of the whole gang it belongs to. */
+  /** The attempt of the gang that it belongs to. */
   readonly attempt: number;
   readonly phase: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
   readonly ready: boolean;
-  /** Going away, or gone already: then only its end is left, which no pass has written down. */
+  /** It is being deleted, or is gone: then only its end is left, which no status records yet. */
   readonly deleting: boolean;
-  /** Its end was seen before anybody asked for its deletion, and is not known to be in the status. */
+  /** It was seen to end before its deletion was requested, and the status may not record that yet. */
   readonly endedFirst: boolean;
   readonly node: string | undefined;
-  /** The machine that it was made for, as long as it is on none; undefined: it has one, or may be put anywhere. */
+  /** The machine that it was created for, while it has no node; undefined: it has one, or may be placed anywhere. */
   readonly pinned: string | undefined;
-  /** Undefined when nothing is wrong, and of a pod that is over. */
+  /** Undefined when nothing is wrong, and for an ended pod. */
   readonly trouble: PodTrouble | undefined;
   readonly createdMs: number;
-  /** When the latest of its containers began to run; undefined when none has, or nothing says so. */
+  /** When the latest of its containers started; undefined when none has, or when it is unknown. */
   readonly startedMs: number | undefined;
-  /** When its last container ended; undefined while one runs, or when nothing says so. */
+  /** When its last container ended; undefined while one runs, or when it is unknown. */
   readonly finishedMs: number | undefined;
   /** Restarts of its containers by the kubelet, all together. */
   readonly containerRestarts: number;
-  /** Of containers that are down after an end that was not good, in a pod that goes on; `containerRestarts` has it in it once they are started again. */
+  /** Of containers that are down after a failure, in a pod that continues; `containerRestarts` includes it once they restart. */
   readonly down: readonly ContainerEnd[];
-  /** Of containers that are not started again. */
+  /** Of containers that do not restart. */
   readonly exits: readonly ContainerEnd[];
-  /** Of containers that were started again since, the last one of each. */
+  /** Of containers that have restarted since, the last end of each. */
   readonly earlierExits: readonly ContainerEnd[];
   readonly conditions: readonly { readonly type: string; readonly status: string }[];
-  /** The pod's own word for its end: `Evicted`, `NodeLost`; empty when it has none. */
+  /** The pod's own reason for its end: `Evicted`, `NodeLost`; empty when it has none. */
   readonly reason: string;
-  /** What is said to this word. */
+  /** The message for this reason. */
   readonly message: string;
 };
 
-/** What is there of one replica type. */
+/** The pods of one replica type. */
 export type ReplicaSeen = {
   readonly type: string;
-  /** By index; one entry for each replica that the spec asks for. */
+  /** By index; one entry for each replica of the spec. */
   readonly slots: readonly (PodFact | undefined)[];
-  /** Twins of an index, and indexes that the spec does not ask for. */
+  /** Duplicates of an index, and indexes beyond the spec. */
   readonly surplus: readonly { readonly pod: PodFact; readonly because: "duplicate-index" | "index-out-of-range" }[];
-  /** Every pod that was asked for or deleted has been seen: what is missing here is missing. */
+  /** Every creation and deletion was observed: what is missing here is missing. */
   readonly podsSettled: boolean;
 };
 
-/** Why the ledger lets a request wait, or refuses it: a stable word, and the numbers behind it for people. */
+/** Why the ledger lets a request wait, or refuses it: a stable code, and a text with numbers for people. */
 export type WaitReason = { readonly code: string; readonly text: string };
 
-/** What the ledger says of one unit of machines; `unknown` while it does not answer. `nodes` has the node of each component. */
+/** One unit in the ledger; `unknown` while the ledger does not answer. `nodes` has the node of each component. */
 export type UnitSeen =
   | { readonly id: string; readonly state: "none" | "unknown" }
   | {
@@ -75,15 +75,15 @@ export type UnitSeen =
     }
   | { readonly id: string; readonly state: "granted"; readonly nodes: ReadonlyMap<string, string> };
 
-/** The minimum of a budget, or that somebody made it guard other pods, or in another way. */
+/** The minimum of a budget; `edited`: it protects other pods, or in another way. */
 export type BudgetSeen = number | "edited";
 
-/** A pod that is in the way, and whose it is, in words: `TFJob train`. */
+/** A foreign pod with the name of a member, and its owner in words: `TFJob train`. */
 export type TakenName = { readonly pod: string; readonly owner: string };
 
 export type Unreadable = Extract<ReadResult, { readonly ok: false }>;
 
-/** Everything that one pass over a job knows; never mutated. */
+/** The observed state of a job for one pass; never mutated. */
 export type Snapshot = {
   readonly nowMs: number;
   readonly job: {
@@ -93,60 +93,60 @@ export type Snapshot = {
     readonly generation: number;
     readonly createdMs: number;
     readonly deleting: boolean;
-    /** Somebody wants it to end. */
+    /** Its cancellation was requested. */
     readonly cancelled: boolean;
   };
-  /** What is wrong with it instead, if it cannot be read. */
+  /** Its problems instead, if it cannot be read. */
   readonly spec: JobSpec | Unreadable;
   readonly status: JobStatus;
-  /** One a replica type of the spec. */
+  /** One for each replica type of the spec. */
   readonly replicas: readonly ReplicaSeen[];
-  /** Every pod of the job that was asked for or deleted has been seen, of types that the spec does not have, or that nobody can read, too. */
+  /** Every creation and deletion of the job's pods was observed, including pods of unknown types and without a readable index. */
   readonly podsSettled: boolean;
   /** Claimed pods of types that the spec does not have. */
-  readonly strangers: readonly PodFact[];
-  /** Claimed pods whose index nobody can read. They stay, until the job is over, and keep the name and the machine that they have. */
+  readonly unknownTypes: readonly PodFact[];
+  /** Claimed pods without a readable index. They stay until the job is finished, and keep their name and machine. */
   readonly unreadable: readonly PodFact[];
-  /** Pods that were the job's until somebody took its labels from them. They are left alone, and so are the machines on which they run. */
+  /** Pods that were the job's until their labels were edited. They are ignored, and so are the machines on which they run. */
   readonly released: readonly PodFact[];
-  /** Names that missing members need and pods of others have. */
+  /** Names that missing members need and foreign pods have. */
   readonly namesTaken: readonly TakenName[];
-  /** Names of the services that are there, and of those that ought to be. */
+  /** Names of the existing services, and of the desired ones. */
   readonly services: {
     readonly present: readonly string[];
     readonly wanted: readonly string[];
     readonly settled: boolean;
   };
-  /** Companion objects of the kind that are not there, by kind and name. */
+  /** Missing companion objects of the kind, by kind and name. */
   readonly companionsMissing: readonly string[];
-  /** Nobody may look for them, or make them: which right is missing, and what gives it; absent when nothing was refused. */
+  /** The missing right to read or create companions, and its remedy; absent when nothing was refused. */
   readonly companionsRefused?: string | undefined;
   /** The job's own budget; undefined when it has none. */
   readonly budget: BudgetSeen | undefined;
-  /** The groups of schedulers that have such. */
+  /** The groups of gang schedulers. */
   readonly groups: GroupsSeen;
-  /** Units that the ledger has of this job; one of state `none` where it has none. */
+  /** The units of this job in the ledger; one of state `none` where it has none. */
   readonly units: readonly UnitSeen[];
-  /** Nodes that are lost to the job, as `isLost` has it. One that is only closed has none of its pods. */
+  /** Nodes that are lost to the job, as `isLost` decides. A node that is only unschedulable has none of its pods. */
   readonly nodesLost: readonly string[];
 };
 
 export type JobPolicy = {
-  /** A pod that failed is made anew after this, doubled for each earlier failure of its type up to the most. */
+  /** A failed pod is recreated after this, doubled for each earlier failure of its type up to the maximum. */
   readonly restartBackoffMs: number;
-  readonly restartBackoffMostMs: number;
-  /** A job fails when one of its members was to be made anew more often than this in a row, without that counting against its backoffLimit. */
-  readonly uncountedRestartsMost: number;
-  /** A member that has run for so long begins a new row. */
+  readonly maxRestartBackoffMs: number;
+  /** A job fails when one of its members ends more often than this in a row without counting against backoffLimit. */
+  readonly maxUncountedRestarts: number;
+  /** The count in a row of a member restarts after it has run for this time. */
   readonly calmAfterMs: number;
-  /** A gang that waits longer than this for machines that it lost gives back all of them. */
+  /** A gang that waits longer than this for lost machines releases all of them. */
   readonly replacementWaitMs: number;
-  /** A request that the ledger refused is made again after this, because pools may grow. */
+  /** A refused request is repeated after this, because pools may grow. */
   readonly refusedRetryMs: number;
-  /** The numbers of a wait are written again at most this often, unless its reason changes. */
+  /** The message of a wait is written at most this often, unless its reason changes. */
   readonly explainEveryMs: number;
-  /** The longest time that a job is left alone when something is due later. */
-  readonly lookAgainMostMs: number;
-  /** A budget guards the gang, and its scheduler is told of it. */
+  /** The longest time between passes over a job for which something is due later. */
+  readonly maxRecheckMs: number;
+  /** A budget protects the gang, and its scheduler gets a group. */
   readonly gangScheduling: boolean;
 };

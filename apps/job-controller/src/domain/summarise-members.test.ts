@@ -71,11 +71,11 @@ it.each<[string, PodFact, string]>([
     ended("worker-0", 137, { deleting: true, reason: "Evicted", message: "low on memory", containerRestarts: 1 }),
     "being deleted, Evicted: low on memory, exit code 137, 1 restarts",
   ],
-])("tells %s", (_title, fact, message) => {
+])("reports %s", (_title, fact, message) => {
   expect(members([fact])[0]?.message).toBe(message);
 });
 
-it("tells the end that the status knows of though the copy of the pod still runs, and not of a later attempt", () => {
+it("reports the end that the status knows of though the copy of the pod still runs, and not of a later attempt", () => {
   expect(members([pod("worker-1")])[1]?.state).toBe("SUCCEEDED");
   expect(members([pod("worker-1", { attempt: 1 })])[1]?.state).toBe("RUNNING");
 });

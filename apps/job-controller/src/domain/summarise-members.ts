@@ -5,14 +5,14 @@ import type { JobStatus } from "./job-status.ts";
 import type { PodFact, PodTrouble, UnitSeen } from "./snapshot.ts";
 import { mayRun } from "./summarise-replicas.ts";
 
-/** How one member of a gang stands. */
+/** The state of one member of a gang. */
 export type MemberSummary = {
   readonly component: string;
   readonly pool: string;
   readonly node: string;
   /** Empty when it has no pod. */
   readonly pod: string;
-  /** PENDING: no pod was made. COMPLETED: it ended well, and its pod is gone. Otherwise the phase of its pod. */
+  /** PENDING: it has no pod yet. COMPLETED: it succeeded, and its pod is gone. Otherwise the phase of its pod. */
   readonly state: "PENDING" | "COMPLETED" | Uppercase<PodFact["phase"]>;
   readonly message: string;
 };
@@ -38,7 +38,7 @@ export function summariseMembers(
           pool,
           node,
           pod: pod.name,
-          // The status is newer than the copy that the pod is of.
+          // The status is newer than the cached pod.
           state:
             completed.includes(index) && mayRun(pod) && pod.attempt === status.attempt
               ? "SUCCEEDED"
@@ -56,19 +56,19 @@ function describe(pod: PodFact, mainContainer: string): string {
   const { reason, message, trouble } = pod;
   const parts = [
     pod.deleting ? "being deleted" : "",
-    said({ reason, message }),
+    joinReason({ reason, message }),
     describeExit(pod.exits, mainContainer),
-    trouble === undefined ? "" : said(trouble),
+    trouble === undefined ? "" : joinReason(trouble),
     pod.containerRestarts === 0 ? "" : `${pod.containerRestarts} restarts`,
   ];
   return parts.filter((part) => part !== "").join(", ");
 }
 
-function said({ reason, message }: PodTrouble): string {
+function joinReason({ reason, message }: PodTrouble): string {
   return [reason, message].filter((part) => part !== "").join(": ");
 }
 
 function upperCase<Text extends string>(text: Text): Uppercase<Text> {
-  // The library's type says only string.
+  // The type of `toUpperCase` is only string.
   return text.toUpperCase() as Uppercase<Text>;
 }

@@ -25,7 +25,7 @@ it("does not take an index for the one that had to complete when the job has it 
   const done: JobStatus = after(workers(3), NEW_STATUS, seen("worker", [undefined, undefined, ended("worker-2", 0)]));
   const one = (count: number): JobSpec => ({ ...workers(count), success: [[{ type: "worker", indexes: "any" }]] });
   const outcome = (count: number): string =>
-    decideOutcome(snapshot({ spec: one(count) }), one(count), after(one(count), done), POLICY).is;
+    decideOutcome(snapshot({ spec: one(count) }), one(count), after(one(count), done), POLICY).kind;
   expect(outcome(3)).toBe("succeeded");
   expect(outcome(2)).toBe("going-on");
 });
@@ -42,7 +42,7 @@ it("keeps the restarts of a type that is taken away, and gives them back to it",
   expect(restartsOf(after(both, without, seen("worker", [pod("worker-0")]), seen("helper", [failed])))).toBe(1);
 });
 
-it("forgets a type that is taken away and of which there is nothing to remember", () => {
+it("forgets a removed type without a history", () => {
   const both = spec({ replicas: [replica("worker", 1), replica("helper", 1)] });
   const counted = after(both, NEW_STATUS, seen("worker", [pod("worker-0")]), seen("helper", [pod("helper-0")]));
   expect(after(workers(1), counted).replicas.map(({ type }) => type)).toEqual(["worker"]);

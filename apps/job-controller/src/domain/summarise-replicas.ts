@@ -1,11 +1,12 @@
 import { decideFailure, endedByItself, endedWell, isDisrupted } from "./decide-failure.ts";
-import { runsAgainInPlace, type JobSpec, type ReplicaSpec } from "./job.ts";
+import { restartsInPlace, type JobSpec, type ReplicaSpec } from "./job.ts";
 import { isRemembered, type JobStatus, type ReplicaStatus } from "./job-status.ts";
 import type { PodFact, ReplicaSeen } from "./snapshot.ts";
 
 /**
- * How far each type is. What has happened once stays: completed indexes are kept when their pods go, or the type has no such index any more, and each failure is counted
- * once, however often it is seen and whatever becomes of the pod. So do types that the spec has not any more, after its own, with what is remembered of them.
+ * The progress of each type. History stays: completed indexes are kept when their pods are deleted, or the type no longer has the index, and each failure is
+ * counted once, however often it is seen and whatever happens to the pod. Types that are no longer in the spec also stay, after the others, with their
+ * history.
  */
 export function summariseReplicas(
   spec: JobSpec,
@@ -34,7 +35,7 @@ type Summary = {
 
 function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaStatus {
   const pods = slots.filter((pod) => pod !== undefined);
-  // Pods of an earlier attempt of the gang end because of it; that is not their failure.
+  // Pods of an earlier attempt end because of the restart; that is not their failure.
   const current = pods.filter((pod) => pod.attempt === attempt);
   const completed = new Set(before?.completedIndexes);
   slots.forEach((pod, index) => {
@@ -60,17 +61,17 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
 }
 
 /**
- * Failures of this one pod that count, each as soon as it is seen, whoever runs again what failed: in place the kubelet, which says so only when it does, and the controller by
- * making the pod anew.
+ * Failures of this pod that count, each as soon as it is seen: restarts in place, which the kubelet reports only when it restarts, and the end of the pod,
+ * which the controller recreates.
  */
 function failuresOf(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): number {
   if (replica.failuresIgnored) return 0;
   return failuresInPlace(pod, replica) + (countsItsEnd(pod, replica, spec) ? 1 : 0);
 }
 
-/** What ends in a pod that is taken away ends for that reason. Under the other policies only sidecars are started again, and they are not the work. */
+/** The end of a container in a deleted pod does not count. Under the other policies only sidecars restart, and they are not the work. */
 function failuresInPlace(pod: PodFact, { restartPolicy }: ReplicaSpec): number {
-  if (!runsAgainInPlace(restartPolicy)) return 0;
+  if (!restartsInPlace(restartPolicy)) return 0;
   return pod.containerRestarts + (pod.deleting || isDisrupted(pod) ? 0 : pod.down.length);
 }
 
@@ -84,7 +85,7 @@ export function isActive({ phase, deleting }: PodFact): boolean {
   return !deleting && phase !== "Succeeded" && phase !== "Failed";
 }
 
-/** Whether its containers may still run: as long as it is there and has not ended, whatever is said of its node. */
+/** Whether its containers may still run: while it exists and has not ended, whatever the state of its node. */
 export function mayRun({ phase }: PodFact): boolean {
   return phase !== "Succeeded" && phase !== "Failed";
 }

@@ -3,7 +3,7 @@ import { conditionOf, isTrue, type ConditionType, type JobStatus } from "./job-s
 
 export type JobState = "Queued" | "Starting" | "Running" | "Restarting" | "Suspended" | "Succeeded" | "Failed";
 
-/** How a job stands in one word, why, and in two numbers: for tables. */
+/** The state of a job in one word, its reason, and two numbers: for tables. */
 export type StateSummary = {
   readonly state: JobState;
   readonly message: string;
@@ -11,15 +11,20 @@ export type StateSummary = {
   readonly restarts: number;
 };
 
-/** `total` is how many pods the spec asks for. */
+/** `total`: the number of pods in the spec. */
 export function summariseState(status: JobStatus, total: number): StateSummary {
   const state = stateOf(status);
   const succeeded = status.replicas.reduce((sum, replica) => sum + replica.succeeded, 0);
-  const said = conditionOf(status, holdUpOf(status, state) ?? conditionFor(state));
-  return { state, message: said?.message ?? "", completions: `${succeeded}/${total}`, restarts: restartsOf(status) };
+  const condition = conditionOf(status, holdUpOf(status, state) ?? conditionFor(state));
+  return {
+    state,
+    message: condition?.message ?? "",
+    completions: `${succeeded}/${total}`,
+    restarts: restartsOf(status),
+  };
 }
 
-/** What keeps a job from going on that has its machines, or some of it; undefined when nothing does. */
+/** The condition that keeps a job with machines from running; undefined when none does. */
 export function holdUpOf(status: JobStatus, state: JobState): ConditionType | undefined {
   if (state !== "Starting" && state !== "Running" && state !== "Restarting") return undefined;
   return (["PodNamesTaken", "PodsWaiting"] as const).find((type) => isTrue(status, type));

@@ -129,7 +129,7 @@ describe.each(CASES.map((each) => [each.kind.kind, each] as const))("a %s is as 
     expect(Object.fromEntries(found)).toEqual(Object.fromEntries(wanted));
   });
 
-  it("in its services: one a pod, with its name, no address and its port; none where nobody asks for one", () => {
+  it("in its services: one a pod, with its name, no address and its port; none where the spec requests none", () => {
     const request = { kind: each.kind, job: JOB, spec };
     const services = [...serviceOwners(request)].map(([, owner]) => buildService(request, owner, KEYS));
     expect(services.map(({ metadata }) => metadata.name).sort()).toEqual(
@@ -141,7 +141,7 @@ describe.each(CASES.map((each) => [each.kind.kind, each] as const))("a %s is as 
     }
   });
 
-  it("in what it does when nothing is said, and in what decides about its success", () => {
+  it("in its defaults, and in its rule of success", () => {
     expect(new Set(spec.replicas.map(({ restartPolicy }) => restartPolicy))).toEqual(new Set([each.restartPolicy]));
     expect(spec.success).toEqual(each.success);
     expect([spec.backoffLimit, spec.activeDeadlineMs, spec.ttlAfterFinishedMs]).toEqual([
@@ -160,9 +160,9 @@ describe.each(CASES.map((each) => [each.kind.kind, each] as const))("a %s is as 
   });
 });
 
-describe("the processes of a PyTorchJob are told as there", () => {
+describe("the processes of a PyTorchJob get the same variables as there", () => {
   const torch = (replicas: number) => ({ replicas, template: template("pytorch") });
-  const told = (spec: object) =>
+  const described = (spec: object) =>
     env(PYTORCHJOB_KIND, read({ kind: PYTORCHJOB_KIND }, spec), { type: "worker", index: 0 });
   const rendezvous = { PET_RDZV_BACKEND: "c10d", PET_RDZV_ENDPOINT: "j-worker-0:23456" };
   const master = (size: string) => ({
@@ -234,7 +234,7 @@ describe("the processes of a PyTorchJob are told as there", () => {
       { ...master("3"), ...rendezvous, PET_NPROC_PER_NODE: "auto", PET_NNODES: "2:2" },
     ],
   ])("%s", (_title, spec, wanted) => {
-    expect(told(spec)).toEqual({ PYTHONUNBUFFERED: "1", ...wanted });
+    expect(described(spec)).toEqual({ PYTHONUNBUFFERED: "1", ...wanted });
   });
 
   it("and not at all with two numbers of processes", () => {
@@ -265,7 +265,7 @@ describe("the launcher of an MPIJob is as there", () => {
     I_MPI_HYDRA_BOOTSTRAP_EXEC: "/etc/mpi/kubexec.sh",
   };
 
-  it("told how Open MPI and Intel MPI reach the workers, and that it has no GPUs", () => {
+  it("gets the settings of Open MPI and Intel MPI to reach the workers, and no GPUs", () => {
     const hidden = { NVIDIA_VISIBLE_DEVICES: "", NVIDIA_DRIVER_CAPABILITIES: "" };
     expect(env(MPIJOB_KIND, launcher(), { type: "launcher", index: 0 })).toEqual({ ...agents, ...hidden });
     for (const name of ["nvidia.com/gpu", "amd.com/gpu", "example.com/gpu-memory"]) {

@@ -76,12 +76,12 @@ describe("conditions", () => {
     expect(show(say(...said))).toEqual(shown);
   });
 
-  it("tell Running why it is over", () => {
+  it("give Running the reason of the end", () => {
     const { conditions } = say(["Running"], ["Failed", "True", "DeadlineExceeded", "too long"]);
     expect(conditions[0]).toMatchObject({ status: "False", reason: "DeadlineExceeded", message: "too long" });
   });
 
-  it("are one a type, never Running and Restarting, never two ends, and still after an end, whatever is said", () => {
+  it("are one a type, never Running and Restarting, never two ends, and unchanged after an end", () => {
     const said = fc.tuple(
       fc.constantFrom(...TYPES),
       fc.constantFrom("True" as const, "False" as const),

@@ -7,11 +7,11 @@ export type ConditionChange = {
   readonly message: string;
 };
 
-/** No two of these are true at once: the later one takes the earlier one away. */
+/** Only one of these can be true: the later one removes the earlier one. */
 const RIVALS: Partial<Record<ConditionType, ConditionType>> = { Running: "Restarting", Restarting: "Running" };
 
-/** Of no meaning once a job is over, or suspended. */
-const PASSING: ReadonlySet<ConditionType> = new Set([
+/** Meaningless once a job is finished, or suspended. */
+const TEMPORARY: ReadonlySet<ConditionType> = new Set([
   "MachinesReserved",
   "Restarting",
   "PodNamesTaken",
@@ -19,16 +19,16 @@ const PASSING: ReadonlySet<ConditionType> = new Set([
   "SpecUnreadable",
 ]);
 
-/** Whole lists of problems, and whatever container runtimes say, go into messages. */
-const MESSAGE_LENGTH_MOST = 1024;
+/** Lists of problems, and messages of container runtimes, can be long. */
+const MAX_MESSAGE_LENGTH = 1024;
 
 /**
- * The status with this condition, whose message is cut where it is too long. The same condition again changes nothing, not even a time. A finished job stays as it is: whoever comes second with another outcome
- * is not heard.
+ * The status with this condition, its message truncated. The same condition again changes nothing, not even a time. A finished job never changes: a second
+ * outcome is ignored.
  */
 export function transitionConditions(status: JobStatus, wanted: ConditionChange, nowMs: number): JobStatus {
   if (isFinished(status)) return status;
-  const change = { ...wanted, message: wanted.message.slice(0, MESSAGE_LENGTH_MOST) };
+  const change = { ...wanted, message: wanted.message.slice(0, MAX_MESSAGE_LENGTH) };
   const before = status.conditions.find(({ type }) => type === change.type);
   if (before?.status === change.status && before.reason === change.reason && before.message === change.message) {
     return status;
@@ -40,15 +40,18 @@ export function transitionConditions(status: JobStatus, wanted: ConditionChange,
   }
   const others = status.conditions.filter(({ type }) => type !== change.type);
   const condition = { ...change, lastUpdateMs: atMs, lastTransitionMs: atMs };
-  return { ...status, conditions: [...(change.status === "True" ? yieldTo(others, change, atMs) : others), condition] };
+  return {
+    ...status,
+    conditions: [...(change.status === "True" ? withoutContradictions(others, change, atMs) : others), condition],
+  };
 }
 
-/** What is no longer true once this is. */
-function yieldTo(others: readonly Condition[], change: ConditionChange, atMs: number): Condition[] {
+/** The conditions that stay true with this one. */
+function withoutContradictions(others: readonly Condition[], change: ConditionChange, atMs: number): Condition[] {
   const rival = RIVALS[change.type];
   const ends = change.type === "Succeeded" || change.type === "Failed" || change.type === "Suspended";
   return others
-    .filter(({ type }) => type !== rival && !(ends && PASSING.has(type)))
+    .filter(({ type }) => type !== rival && !(ends && TEMPORARY.has(type)))
     .map((other) =>
       ends && other.type === "Running" && other.status === "True"
         ? {
@@ -63,12 +66,16 @@ function yieldTo(others: readonly Condition[], change: ConditionChange, atMs: nu
     );
 }
 
-/** A time in the future is by the clock of another leader: it keeps the text no longer than one in the past. */
-export function wasSaidLately({ lastUpdateMs }: Condition, nowMs: number, policy: { explainEveryMs: number }): boolean {
+/** A time in the future is by the clock of another leader: it delays the next text no longer than one in the past. */
+export function wasWrittenRecently(
+  { lastUpdateMs }: Condition,
+  nowMs: number,
+  policy: { explainEveryMs: number },
+): boolean {
   return Math.abs(nowMs - lastUpdateMs) < policy.explainEveryMs;
 }
 
-/** As the API server keeps times; without this, what was written would differ from what is read again. */
+/** The precision of the API server; otherwise a status would differ from the same status read again. */
 export function wholeSecond(ms: number): number {
   return Math.floor(ms / 1000) * 1000;
 }

@@ -5,8 +5,8 @@ import type { Ownership } from "./claim-members.ts";
 import { deleteOwnedObject, syncOwnedObject, type OwnedObjectDeps, type SyncOutcome } from "./owned-object.ts";
 
 /**
- * Guards the pods of the job with a PodDisruptionBudget of its name: at least so many stay while nodes are drained. A gang that loses one pod loses all of its
- * work. Fails as `syncOwnedObject`.
+ * Protects the pods of the job with a PodDisruptionBudget of its name: at least `minAvailable` stay while nodes are drained. A gang that loses one pod loses
+ * all of its work. Fails as `syncOwnedObject`.
  */
 export function syncBudget(
   deps: OwnedObjectDeps,

@@ -4,25 +4,24 @@ import type { Expectations } from "./expectations.ts";
 import type { CreateOutcome, DeleteOutcome } from "./member-control.ts";
 import { inOrder, slowStart } from "./slow-start.ts";
 
-/** What came of many creations or deletions. Everything that is not done is left for the next pass. */
+/** The result of many creations or deletions. The next pass handles the rest. */
 export type ChangeReport = {
   readonly done: number;
-  /** No answer came. A creation stays expected for a while. */
+  /** Without an answer. A creation stays expected for a while. */
   readonly unknown: number;
   readonly refused: readonly Fault[];
-  /** Not begun, because of a refusal or because we are stopping. */
+  /** Not started, because of a refusal or an abort. */
   readonly untried: number;
 };
 
-/** An API server gives up a request after this (`--request-timeout`): a creation that is not there by then will not come, and its name makes it safe to ask again. */
+/** An API server gives up a request after this (`--request-timeout`): a creation that is missing by then does not happen, and its name makes a retry safe. */
 const UNKNOWN_CREATION_MS = 60_000;
 
 export type Accounting = { readonly expectations: Expectations; readonly key: string };
 
 /**
- * Creates members in a slow start. All are expected before the first request; what was refused, not tried or there already is taken back, so that the
- * expectations never hold what cannot come. Stops at the first refusal that the others
- * would meet, too.
+ * Creates members in a slow start. All are expected before the first request; the expectations of refused, untried and already existing members are removed,
+ * so that none waits for what cannot happen. Stops at the first refusal that the others would meet, too.
  */
 export async function createMembers<M extends MemberObject>(
   members: readonly M[],
@@ -39,10 +38,10 @@ export async function createMembers<M extends MemberObject>(
       const outcome = await create(member);
       if (outcome.did === "refused") {
         report.refused.push(outcome.fault);
-        // A name that is taken keeps one member from being made, not the others.
+        // A taken name blocks one member, not the others.
         return outcome.fault.code === "conflict" ? ("go-on" as const) : ("stop" as const);
       }
-      // What was found may have been seen before it was expected.
+      // A member that existed already may have been observed before it was expected.
       if (outcome.did !== "found") open.delete(member.metadata?.name ?? "");
       if (outcome.did === "unknown") {
         expectations.shorten(key, member.metadata?.name ?? "", UNKNOWN_CREATION_MS);
@@ -58,8 +57,8 @@ export async function createMembers<M extends MemberObject>(
 }
 
 /**
- * Deletes members that are not on their way out already. One that cannot be deleted does not keep the others. Without an answer nothing is expected: the cache shows a
- * member until it is gone, and to delete the same object twice is harmless, while an event that never comes would hold up the job.
+ * Deletes members that are not being deleted yet. A failure does not stop the others. Without an answer nothing is expected: the cache shows a member until
+ * it is gone, and deleting the same object twice is harmless, while an event that never comes would delay the job.
  */
 export async function deleteMembers<M extends MemberObject>(
   members: readonly M[],
@@ -75,7 +74,7 @@ export async function deleteMembers<M extends MemberObject>(
   try {
     const work = async (member: M) => {
       const outcome = await remove(member);
-      // What was going or gone may have been seen to go before that was expected.
+      // A member that was being deleted or gone already may have been observed before that was expected.
       if (outcome.did === "deleted") open.delete(member.metadata?.uid ?? "");
       if (outcome.did === "refused") report.refused.push(outcome.fault);
       else if (outcome.did === "unknown") report.unknown += 1;

@@ -84,7 +84,7 @@ describe("claimMembers", () => {
     expect(await claim(members, { patch, canAdopt: () => Promise.resolve() })).toEqual({ claimed: [], errors: [] });
   });
 
-  it("has a conflict when somebody else was faster", async () => {
+  it("has a conflict when another client was faster", async () => {
     const { patch } = patches(() => new KubeError("PATCH", 422, {}));
     const orphan = testMember("mnist", "worker", 0);
     const { claimed, errors } = await claim([orphan], { patch, canAdopt: () => Promise.resolve() });

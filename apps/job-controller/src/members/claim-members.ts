@@ -14,22 +14,22 @@ import {
 import { isConflict, isNotFound, isUnprocessable, type MemberCalls } from "./member-calls.ts";
 import { inOrder } from "./slow-start.ts";
 
-/** Members that are the job's, and what went wrong with the others. The job must be looked at again while there are errors. */
+/** The members of the job, and the errors with others. The job needs another pass while there are errors. */
 export type Claimed<M> = { readonly claimed: readonly M[]; readonly errors: readonly Error[] };
 
-/** How the objects of one job are found and owned. */
+/** How the objects of one job are selected and owned. */
 export type Ownership = {
   readonly labels: Labels;
   readonly owner: OwnerReference;
-  /** Asked before an orphan is adopted; rejects when the job may not. One of `recheckDeletionTimestamp`, so that a pass asks once. */
+  /** Called before an orphan is adopted; rejects when the job may not. From `recheckDeletionTimestamp`, so that a pass reads once. */
   readonly canAdopt: () => Promise<void>;
 };
 
 type Patch<M extends MemberObject> = MemberCalls<M>["patch"];
 
 /**
- * Takes what is the job's out of candidates of its namespace: keeps, adopts and releases as `decideClaim` says. An error with one member does not keep the
- * others from being claimed, and all are returned. What is claimed keeps the order of the candidates.
+ * Claims the members of the job among candidates of its namespace: keeps, adopts and releases as `decideClaim` decides. An error with one member does not
+ * stop the others, and all errors are returned. The claimed members keep the order of the candidates.
  */
 export async function claimMembers<M extends MemberObject>(
   job: JobObject,
@@ -46,7 +46,7 @@ export async function claimMembers<M extends MemberObject>(
       isDeleting: isDeleting(member),
     });
     const outcome = carryOut(verdict, member, ownership, patch).catch((cause: unknown) => {
-      return new Error(`claiming ${titleOf(member)}: ${verdict.do} because ${verdict.because}`, { cause });
+      return new Error(`claiming ${titleOf(member)}: ${verdict.kind} because ${verdict.because}`, { cause });
     });
     outcomes.set(member, await outcome);
     return "go-on";
@@ -62,8 +62,8 @@ export async function claimMembers<M extends MemberObject>(
 }
 
 /**
- * The question that must be answered before a job takes an orphan: is it, now, still the same job and not being deleted? A cache that is behind would give members to
- * a job that is gone. Asked of the API server when first called, and answered the same after that, be it with an error; so make one for each pass.
+ * The check before a job adopts an orphan: it must still be the same job and not being deleted. A stale cache would give members to a deleted job. The API
+ * server is read at the first call, and the result is the same after that, even an error; so create one for each pass.
  */
 export function recheckDeletionTimestamp(job: JobObject, getFreshJob: () => Promise<JobObject>): () => Promise<void> {
   let answer: Promise<void> | undefined;
@@ -84,14 +84,14 @@ async function recheck(job: JobObject, getFreshJob: () => Promise<JobObject>): P
   }
 }
 
-/** The member, if it is the job's now. */
+/** The member, if it belongs to the job now. */
 async function carryOut<M extends MemberObject>(
   verdict: ClaimVerdict,
   member: M,
   ownership: Ownership,
   patch: Patch<M>,
 ): Promise<M | undefined> {
-  switch (verdict.do) {
+  switch (verdict.kind) {
     case "keep":
       return member;
     case "adopt":
@@ -106,7 +106,7 @@ async function carryOut<M extends MemberObject>(
   }
 }
 
-/** The member as it is with its new owner; undefined when it has gone meanwhile. */
+/** The member with its new owner; undefined when it was deleted meanwhile. */
 async function adopt<M extends MemberObject>(
   member: M,
   { owner, canAdopt }: Ownership,
@@ -118,14 +118,14 @@ async function adopt<M extends MemberObject>(
     return await patch(namespace, name, { metadata: { uid, ownerReferences: [owner] } });
   } catch (error) {
     if (isNotFound(error)) return undefined;
-    // Our reference is well formed: the object is another one of that name by now, or somebody else was faster. The cache will say which.
+    // Our reference is well formed: the name now belongs to another object, or another controller was faster. The cache will show which.
     if (!isUnprocessable(error)) throw error;
     const fault: Fault = { code: "conflict", id: titleOf(member), expectedRevision: 0, actualRevision: 0 };
     throw new FaultError(fault, { cause: error });
   }
 }
 
-/** Nothing to do when the member has gone (404), or is another one by now or has no such owner any more (422, or 409). */
+/** Nothing is left to do when the member is gone (404), is another object by now, or no longer has this owner (422, or 409). */
 async function release<M extends MemberObject>(member: M, { owner }: Ownership, patch: Patch<M>): Promise<void> {
   const { namespace = "", name = "", uid } = member.metadata ?? {};
   const references = [{ $patch: "delete", uid: owner.uid }];

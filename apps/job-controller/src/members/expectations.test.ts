@@ -39,7 +39,7 @@ describe("expectations", () => {
     expect(expectations.satisfied(PODS)).toBe(true);
   });
 
-  it("are not met by an event that comes twice, nor by one for somebody else", () => {
+  it("are not met by an event that comes twice, nor by one for another owner", () => {
     const expectations = makeExpectations();
     expectations.raise(PODS, { creations: ["a", "b"], deletions: ["uid-of-c"] });
     for (const name of ["a", "a", "x"]) expectations.creationObserved(PODS, name);
@@ -105,28 +105,28 @@ describe("expectations", () => {
 
 type Step =
   | {
-      readonly do: "raise" | "lower";
+      readonly kind: "raise" | "lower";
       readonly key: string;
       readonly creations: string[];
       readonly deletions: string[];
     }
-  | { readonly do: "created" | "deleted"; readonly key: string; readonly id: string }
-  | { readonly do: "pass"; readonly ms: number }
-  | { readonly do: "delete-job"; readonly uid: string };
+  | { readonly kind: "created" | "deleted"; readonly key: string; readonly id: string }
+  | { readonly kind: "pass"; readonly ms: number }
+  | { readonly kind: "delete-job"; readonly uid: string };
 
 const uid = fc.constantFrom("j1", "j2");
 const key = fc.tuple(uid, fc.constantFrom("a", "b")).map(([job, type]) => podsKey(job, type));
 const id = fc.constantFrom("p", "q", "r");
 const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({
-    do: fc.constantFrom("raise" as const, "lower" as const),
+    kind: fc.constantFrom("raise" as const, "lower" as const),
     key,
     creations: fc.array(id, { maxLength: 3 }),
     deletions: fc.array(id, { maxLength: 3 }),
   }),
-  fc.record({ do: fc.constantFrom("created" as const, "deleted" as const), key, id }),
-  fc.record({ do: fc.constant("pass" as const), ms: fc.integer({ min: 0, max: EXPECTATION_MS }) }),
-  fc.record({ do: fc.constant("delete-job" as const), uid }),
+  fc.record({ kind: fc.constantFrom("created" as const, "deleted" as const), key, id }),
+  fc.record({ kind: fc.constant("pass" as const), ms: fc.integer({ min: 0, max: EXPECTATION_MS }) }),
+  fc.record({ kind: fc.constant("delete-job" as const), uid }),
 );
 
 /** One flat list of facts: what is expected under which key since when. */
@@ -140,13 +140,13 @@ type Fact = {
 function model(facts: readonly Fact[], step: Step, nowMs: number): Fact[] {
   const without = (key: string, kind: Fact["kind"], ids: readonly string[]) =>
     facts.filter((fact) => fact.key !== key || fact.kind !== kind || !ids.includes(fact.id));
-  switch (step.do) {
+  switch (step.kind) {
     case "pass":
       return [...facts];
     case "delete-job":
       return facts.filter((fact) => !fact.key.startsWith(`${step.uid}/`));
     case "created":
-      return without(step.key, step.do, [step.id]);
+      return without(step.key, step.kind, [step.id]);
     case "deleted":
       return facts.filter((fact) => fact.kind !== "deleted" || fact.id !== step.id);
     case "raise":
@@ -156,7 +156,7 @@ function model(facts: readonly Fact[], step: Step, nowMs: number): Fact[] {
       const rest = without(step.key, "created", step.creations).filter(
         (fact) => fact.key !== step.key || fact.kind !== "deleted" || !step.deletions.includes(fact.id),
       );
-      if (step.do === "lower") return rest;
+      if (step.kind === "lower") return rest;
       const moved = rest.filter((fact) => fact.kind !== "deleted" || !step.deletions.includes(fact.id));
       return [...moved, ...fresh("created", step.creations), ...fresh("deleted", step.deletions)];
     }
@@ -164,10 +164,10 @@ function model(facts: readonly Fact[], step: Step, nowMs: number): Fact[] {
 }
 
 function apply(expectations: Expectations, step: Step, pass: (ms: number) => void): void {
-  if (step.do === "pass") pass(step.ms);
-  else if (step.do === "delete-job") expectations.deleteJob(step.uid);
-  else if ("creations" in step) expectations[step.do](step.key, step);
-  else if (step.do === "created") expectations.creationObserved(step.key, step.id);
+  if (step.kind === "pass") pass(step.ms);
+  else if (step.kind === "delete-job") expectations.deleteJob(step.uid);
+  else if ("creations" in step) expectations[step.kind](step.key, step);
+  else if (step.kind === "created") expectations.creationObserved(step.key, step.id);
   else expectations.deletionObserved(step.id);
 }
 

@@ -1,40 +1,40 @@
 /** After this long an expectation counts as met: the event that would have met it was lost. */
 export const EXPECTATION_MS = 5 * 60_000;
-/** Rows that nobody asks for again are looked for at most this often. */
+/** Expired rows of deleted jobs are removed at most this often. */
 const FORGET_EVERY_MS = 10_000;
 
-/** Members that were asked for and not yet seen: creations by name, deletions by uid. */
+/** Changes that were requested and not yet observed: creations by name, deletions by uid. */
 export type Outstanding = { readonly creations?: Iterable<string>; readonly deletions?: Iterable<string> };
 
 /**
- * What a controller has asked the API server for and its cache does not show yet. While a key has something outstanding, the cache is behind our own writes,
- * and whoever decided by it would create or delete a second time.
+ * The changes that a controller has requested and its cache does not show yet. While a key has outstanding changes, the cache is behind our own writes, and a
+ * decision by it would create or delete a second time.
  *
- * Names and uids are kept, not numbers. An event that comes twice, or late, for a member that nobody expects changes nothing, where a number would go down (below
- * zero even) and hide a creation that is really outstanding. Names of members are their owner's, type's and index's, so a creation is known by name before the
- * answer is there. A deletion is of one object, so it is known by uid, whatever set the object is in by then: its labels may change between our look and our request.
+ * Names and uids are kept, not numbers. A repeated or late event for a member that is not expected changes nothing, where a number would decrease (even below
+ * zero) and hide an outstanding creation. A member's name follows from its owner, type and index, so a creation is known by name before the answer. A
+ * deletion is of one object, so it is known by uid, whatever set the object is in by then: its labels may change between our read and our request.
  *
- * Each expectation runs out by itself: a new one under the key does not prolong an old one.
+ * Each expectation expires by itself: a new one under the key does not prolong an old one.
  */
 export type Expectations = {
-  /** Call before the request is sent: the event may be here before the answer. */
+  /** Call it before the request is sent: the event may arrive before the answer. */
   raise(key: string, expected: Outstanding): void;
-  /** Takes back what will not happen: the request was refused, or never sent. After a timeout a creation may have happened, and its expectation must stay. */
+  /** Removes what will not happen: the request was refused, or never sent. After a timeout a creation may have happened, and its expectation must stay. */
   lower(key: string, expected: Outstanding): void;
-  /** A creation of which nobody knows whether it will come is expected for so many milliseconds from now, and not for longer than before. */
+  /** A creation without an answer is expected for at most `ms` from now, and not longer than before. */
   shorten(key: string, creation: string, ms: number): void;
   creationObserved(key: string, name: string): void;
-  /** Under whatever key it is expected; it is under one at most, the last. */
+  /** Under any key; each deletion is expected under one key at most, the last. */
   deletionObserved(uid: string): void;
   /** True when nothing is outstanding under the key. */
   satisfied(key: string): boolean;
-  /** True when no pod of the job is outstanding, of whatever replica type: also of one that its spec does not have any more. */
+  /** True when no pod of the job is outstanding, of any replica type, even of one that is no longer in the spec. */
   podsSatisfied(jobUid: string): boolean;
-  /** What is outstanding under the key, for whoever asks why a job waits. */
+  /** The outstanding changes under the key, to explain why a job waits. */
   outstanding(key: string): { readonly creations: readonly string[]; readonly deletions: readonly string[] };
-  /** Forgets the job. Another one of its name has another uid, and so nothing outstanding. */
+  /** Forgets the job. Another job of its name has another uid, and so nothing outstanding. */
   deleteJob(jobUid: string): void;
-  /** Keys that are kept; bounded by what is outstanding. */
+  /** The number of keys; bounded by the outstanding changes. */
   size(): number;
 };
 
@@ -48,7 +48,7 @@ export function servicesKey(jobUid: string, replicaType: string): string {
   return `${jobUid}/${replicaType}/services`;
 }
 
-/** Name or uid, and until when it is expected. */
+/** Until when each name or uid is expected. */
 type Until = Map<string, number>;
 type Row = { readonly creations: Until; readonly deletions: Until };
 
@@ -81,14 +81,14 @@ export function makeExpectations(now: () => number = () => performance.now()): E
 
 type ExpectedRows = Pick<Expectations, "raise" | "lower" | "size"> & {
   get(key: string): Row | undefined;
-  /** The row without what has run out; undefined when nothing is left of it. */
+  /** The row without expired entries; undefined when it is empty. */
   live(key: string): Row | undefined;
   drop(key: string): void;
   keysOf(jobUid: string): readonly string[];
   keyOfDeletion(uid: string): string | undefined;
 };
 
-/** What is outstanding, by job and key, and each deletion under one key only. No row is empty. */
+/** The outstanding changes, by job and key, and each deletion under one key only. No row is empty. */
 function expectedRows(now: () => number): ExpectedRows {
   const jobs = new Map<string, Map<string, Row>>();
   const deletionKeys = new Map<string, string>();
@@ -111,7 +111,7 @@ function expectedRows(now: () => number): ExpectedRows {
     if (isEmpty(row)) return;
     const uid = jobUidOf(key);
     const rows = jobs.get(uid);
-    // A pass that was under way when its job was deleted may leave rows that nobody asks for again. Among many jobs it takes time to find them.
+    // A pass in flight while its job was deleted may leave rows that are never read again. Among many jobs the search takes time.
     if (rows === undefined && now() >= forgetAtMs) forgetExpired();
     jobs.set(uid, (rows ?? new Map<string, Row>()).set(key, row));
   }

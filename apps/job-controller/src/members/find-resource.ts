@@ -15,7 +15,7 @@ export async function findResource(
   }
 }
 
-/** Asking again does not help before an administrator gives it. */
+/** A retry does not help before an administrator grants the right. */
 export function isRightMissing(error: unknown): boolean {
   const fault = kubeFault(error);
   return fault?.code === "invalid_request" && fault.field === "permission";

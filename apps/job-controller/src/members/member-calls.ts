@@ -1,12 +1,12 @@
 import { kubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import type { MemberObject } from "../domain/ownership.ts";
 
-/** Live calls on the pods or the services. They reject with errors that `kubeFault` knows, or with defects. */
+/** Live calls on the pods or the services. They reject with errors that `kubeFault` reads, or with defects. */
 export type MemberCalls<M extends MemberObject> = {
   get(namespace: string, name: string): Promise<M>;
-  /** Resolves with what was sent: what the server adds to it comes with the watch. */
+  /** Resolves with the object that was sent: the watch shows what the server adds. */
   create(namespace: string, body: M): Promise<M>;
-  /** A strategic merge patch, which can take one owner reference out of a list. */
+  /** A strategic merge patch, which can remove one owner reference from a list. */
   patch(namespace: string, name: string, patch: object): Promise<M>;
   /** Refused with 409 when the object of that name has another uid. */
   delete(namespace: string, name: string, preconditions: { readonly uid: string }): Promise<unknown>;
@@ -30,17 +30,17 @@ export function isNotFound(error: unknown): boolean {
   return kubeFault(error)?.code === "not_found";
 }
 
-/** Status 422: what was sent does not fit the object that is there. */
+/** Status 422: the patch does not fit the existing object. */
 export function isUnprocessable(error: unknown): boolean {
   return codeOf(error) === 422;
 }
 
-/** Status 409: the object that is there is not the one that was meant. */
+/** Status 409: the existing object is another one. */
 export function isConflict(error: unknown): boolean {
   return kubeFault(error)?.code === "conflict";
 }
 
-/** Codes with which the answer was lost on its way, not the request. */
+/** Codes with which the answer was lost, not the request. */
 const ANSWER_LOST: ReadonlySet<unknown> = new Set([
   408,
   504,
@@ -58,7 +58,7 @@ const LATE = new Set(["TimeoutError", "AbortError"]);
 /** Causes of causes that are read. */
 const MAX_DEPTH = 5;
 
-/** True when the server may have done what it was asked, although no answer came: a time limit, a connection that broke while it worked. */
+/** True when the server may have carried out the request although no answer came: a time limit, or a broken connection. */
 export function isOutcomeUnknown(error: unknown): boolean {
   let cause = error;
   for (let depth = 0; depth < MAX_DEPTH && cause instanceof Error; depth += 1) {

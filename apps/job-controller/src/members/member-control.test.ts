@@ -13,7 +13,7 @@ import {
   type DeleteOutcome,
   type MembersOfJob,
 } from "./member-control.ts";
-import { IN_FLIGHT_MAX, slowStart, type Going } from "./slow-start.ts";
+import { MAX_IN_FLIGHT, slowStart, type Continuation } from "./slow-start.ts";
 
 const job = testJob("mnist");
 const reference = ownerReference(KIND, job.metadata);
@@ -31,7 +31,7 @@ const quota = new KubeError("POST", 403, { reason: "Forbidden", message: "exceed
 
 type Answers = { create?: Error; get?: MemberObject | Error; delete?: Error };
 
-/** Answers as told; the default of each call is success. */
+/** Scripted answers; the default of each call is success. */
 function world(answers: Answers) {
   const events: string[] = [];
   const asked: string[] = [];
@@ -43,7 +43,7 @@ function world(answers: Answers) {
     create: (_namespace, body) => answer("create", answers.create ?? body),
     get: () => answer("get", answers.get ?? wanted),
     delete: (_namespace, _name, { uid }) => answer(`delete ${uid}`, answers.delete ?? {}),
-    patch: () => Promise.reject(new Error("nobody patches here")),
+    patch: () => Promise.reject(new Error("an unexpected patch")),
   };
   const control: MembersOfJob<MemberObject> = {
     kind: "Pod",
@@ -54,7 +54,7 @@ function world(answers: Answers) {
 }
 
 describe("creating a member", () => {
-  it("tells about success", async () => {
+  it("reports about success", async () => {
     const { control, events } = world({});
     expect(await createMember(control, wanted)).toEqual({ did: "created", member: wanted });
     expect(events).toEqual(["Normal SuccessfulCreatePod: Created pod: mnist-worker-0"]);
@@ -189,13 +189,13 @@ describe("deleting a member", () => {
       [],
     ],
     ["does not know after a time limit", { delete: timeout }, "unknown", ["get", "delete uid-of-mnist-worker-0"], []],
-  ])("%s", async (_what, answers, did, calls, told) => {
+  ])("%s", async (_what, answers, did, calls, reported) => {
     const { control, events, asked } = world(answers);
     expect((await deleteMember(control, wanted)).did).toBe(did);
-    expect({ asked, events }).toEqual({ asked: calls, events: told });
+    expect({ asked, events }).toEqual({ asked: calls, events: reported });
   });
 
-  it("tells when it is refused", async () => {
+  it("reports when it is refused", async () => {
     const { control, events } = world({ delete: new KubeError("DELETE", 403, { message: "you may not" }) });
     expect(await deleteMember(control, wanted)).toMatchObject({ did: "refused" });
     expect(events).toEqual(["Warning FailedDeletePod: Error deleting: mnist-worker-0: permission: you may not"]);
@@ -222,7 +222,7 @@ describe("a service", () => {
 });
 
 describe("a slow start", () => {
-  it("goes on in batches that double, with a limit of what is under way", async () => {
+  it("continues in batches that double, with a limit of what is under way", async () => {
     const batches: number[] = [];
     let under = 0;
     let most = 0;
@@ -238,7 +238,7 @@ describe("a slow start", () => {
       return "go-on" as const;
     });
     expect(batches.slice(0, 5)).toEqual([1, 2, 4, 8, 16]);
-    expect(most).toBe(IN_FLIGHT_MAX);
+    expect(most).toBe(MAX_IN_FLIGHT);
   });
 
   it("begins each item at most once and in order, and returns exactly those it did not begin", async () => {
@@ -246,13 +246,13 @@ describe("a slow start", () => {
       fc.asyncProperty(fc.nat(120), fc.option(fc.nat(120), { nil: undefined }), async (length, stopAt) => {
         const items = Array.from({ length }, (_, index) => index);
         const begun: number[] = [];
-        const untried = await slowStart(items, (item): Promise<Going> => {
+        const untried = await slowStart(items, (item): Promise<Continuation> => {
           begun.push(item);
           return Promise.resolve(item === stopAt ? "stop" : "go-on");
         });
         expect([...begun, ...untried]).toEqual(items);
         if (stopAt === undefined || stopAt >= length) expect(untried).toEqual([]);
-        else expect(begun.length).toBeLessThanOrEqual(stopAt + IN_FLIGHT_MAX);
+        else expect(begun.length).toBeLessThanOrEqual(stopAt + MAX_IN_FLIGHT);
       }),
     );
   });
@@ -316,7 +316,7 @@ describe("many members", () => {
     );
   });
 
-  it("of which nobody knows whether they will come are asked for again after a minute", async () => {
+  it("without an answer are requested again after a minute", async () => {
     let nowMs = 0;
     const expectations = makeExpectations(() => nowMs);
     await createMembers([wanted], () => Promise.resolve({ did: "unknown", fault }), { expectations, key: KEY });

@@ -17,7 +17,7 @@ export type Report = (type: "Normal" | "Warning", reason: string, message: strin
 export type CreateOutcome<M> =
   /** `member` is what was sent, unless the answer was lost and the member was read. */
   | { readonly did: "created"; readonly member: M }
-  /** It existed already, the job's, and as wanted: an earlier attempt created it. */
+  /** It existed already, of the job and as desired: an earlier attempt created it. */
   | { readonly did: "found"; readonly member: M }
   /** Neither the creation nor the read was answered: it may exist. The cache will show it, or the expectation runs out. */
   | { readonly did: "unknown"; readonly fault: Fault }
@@ -27,7 +27,7 @@ export type DeleteOutcome =
   | { readonly did: "deleted" }
   /** The object no longer exists; another one may have its name. */
   | { readonly did: "gone" }
-  /** Another client has deleted it already, and it takes its time. */
+  /** Another client has deleted it already, and it still exists. */
   | { readonly did: "leaving" }
   | { readonly did: "unknown"; readonly fault: Fault }
   | { readonly did: "refused"; readonly fault: Fault };
@@ -39,7 +39,7 @@ export type MembersOfJob<M extends MemberObject> = {
   readonly report: Report;
 };
 
-/** Creates the member as it is given, which must have a name, labels and its owner. Throws only for defects. */
+/** Creates exactly this member, which must have a name, labels and its owner. Throws only for defects. */
 export async function createMember<M extends MemberObject>(
   members: MembersOfJob<M>,
   member: M,
@@ -84,7 +84,7 @@ async function send<M extends MemberObject>(
       return time === "first" ? await settle(members, member, fault) : { did: "unknown", fault };
     if (fault.code !== "already_exists") return refuseCreation(members, member, fault);
   }
-  return readTwin(members, member).catch((error: unknown) => refuseCreation(members, member, expected(error)));
+  return readExisting(members, member).catch((error: unknown) => refuseCreation(members, member, expected(error)));
 }
 
 /** No answer came. Reads whether the request has arrived; if not, it is sent once more, because two members cannot have one name. */
@@ -104,7 +104,7 @@ async function settle<M extends MemberObject>(
 }
 
 /** Reads the object that has the name of the member that was to be created. */
-async function readTwin<M extends MemberObject>(members: MembersOfJob<M>, wanted: M): Promise<CreateOutcome<M>> {
+async function readExisting<M extends MemberObject>(members: MembersOfJob<M>, wanted: M): Promise<CreateOutcome<M>> {
   const { namespace = "", name = "" } = wanted.metadata ?? {};
   const present = await members.calls.get(namespace, name);
   if (isWanted(present, wanted)) return { did: "found", member: present };
@@ -129,7 +129,7 @@ function refuseCreation<M extends MemberObject>(
   return { did: "refused", fault };
 }
 
-/** The job's own, not being deleted, with every label of the wanted one: these state its replica and its template. */
+/** The job's own, not being deleted, with every label of the desired one: these state its replica and its template. */
 function isWanted(present: MemberObject, wanted: MemberObject): boolean {
   return (
     !isDeleting(present) &&
@@ -140,7 +140,8 @@ function isWanted(present: MemberObject, wanted: MemberObject): boolean {
 
 function findFault(member: MemberObject): Fault | undefined {
   const refuse = (field: string, reason: string): Fault => ({ code: "invalid_request", field, reason });
-  if ((member.metadata?.name ?? "") === "") return refuse("metadata.name", "is empty: creating twice would make two");
+  if ((member.metadata?.name ?? "") === "")
+    return refuse("metadata.name", "is empty: a repeated creation would make a second object");
   if (Object.keys(labelsOf(member)).length === 0) return refuse("metadata.labels", `${titleOf(member)} has none`);
   return checkOwnerReference(member.metadata?.ownerReferences?.[0]);
 }

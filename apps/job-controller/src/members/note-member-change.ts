@@ -18,7 +18,7 @@ export function noteMemberChange(
   change: MemberChange<MemberObject>,
 ): void {
   for (const step of planMemberChange(change, kind, jobOf)) {
-    switch (step.do) {
+    switch (step.kind) {
       case "wake":
         enqueue(step.job);
         break;

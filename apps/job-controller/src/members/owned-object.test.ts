@@ -66,7 +66,7 @@ describe("syncBudget", () => {
   });
 
   it("does not look for what the caller knows is not there, and looks when it is there after all", async () => {
-    const { deps, writes } = world(new Error("nobody was to look"));
+    const { deps, writes } = world(new Error("an unexpected read"));
     expect(await syncBudget(deps, job, 3, { ...mayAdopt, isAbsent: true })).toBe("created");
     expect(writes).toHaveLength(1);
     const taken = world(budget());
@@ -100,7 +100,7 @@ describe("syncBudget", () => {
     ["fewer pods", { matchLabels: { ...labels, tier: "front" } }, { tier: null, ...labels }],
     ["more pods", { matchLabels: {} }, labels],
     ["pods by an expression", { matchLabels: labels, matchExpressions: [{ key: "a", operator: "Exists" }] }, labels],
-  ])("puts a selector right that somebody made select %s", async (_title, selector, matchLabels) => {
+  ])("puts a selector right that a user made select %s", async (_title, selector, matchLabels) => {
     const edited = { ...budget(), spec: { minAvailable: 3, ...(selector !== undefined && { selector }) } };
     const { deps, writes } = world(edited);
     expect(await syncBudget(deps, job, 3, mayAdopt)).toBe("updated");
@@ -123,14 +123,14 @@ describe("syncBudget", () => {
   });
 
   it.each<[string, V1PodDisruptionBudget, string[]]>([
-    ["somebody else's", budget({ ownerReferences: [{ ...owner, uid: "other" }] }), ["Warning FailedCreatePdb"]],
+    ["another owner's", budget({ ownerReferences: [{ ...owner, uid: "other" }] }), ["Warning FailedCreatePdb"]],
     ["an orphan with other labels", budget({ ownerReferences: [], labels: {} }), ["Warning FailedCreatePdb"]],
     ["its own that is still being deleted", budget({ deletionTimestamp: new Date(0) }), []],
-  ])("does not touch %s, and says so", async (_whose, there, told) => {
+  ])("does not touch %s, and reports it", async (_whose, there, reported) => {
     const { deps, events, writes } = world(there);
     const error: unknown = await syncBudget(deps, job, 5, mayAdopt).catch((reason: unknown) => reason);
     expect(kubeFault(error)?.code).toBe("conflict");
-    expect([writes, events]).toEqual([[], told]);
+    expect([writes, events]).toEqual([[], reported]);
   });
 
   it("fails when the budget cannot be read", async () => {
@@ -139,7 +139,7 @@ describe("syncBudget", () => {
     expect(writes).toEqual([]);
   });
 
-  it("tells when it is not allowed to create one", async () => {
+  it("reports when it is not allowed to create one", async () => {
     const { deps, events } = world();
     const calls = { ...deps.calls, create: () => Promise.reject(new KubeError("POST", 403, {})) };
     await expect(syncBudget({ ...deps, calls }, job, 3, mayAdopt)).rejects.toThrow("403");
@@ -156,7 +156,7 @@ describe("deleteBudget", () => {
 
   it.each<[string, V1PodDisruptionBudget | undefined]>([
     ["is missing", undefined],
-    ["is somebody else's", budget({ ownerReferences: [] })],
+    ["is another owner's", budget({ ownerReferences: [] })],
     ["is on its way out", budget({ deletionTimestamp: new Date(0) })],
   ])("has nothing to do when the budget %s", async (_what, there) => {
     const { deps, events, writes } = world(there);
@@ -164,7 +164,7 @@ describe("deleteBudget", () => {
     expect([writes, events]).toEqual([[], []]);
   });
 
-  it("tells when it is refused", async () => {
+  it("reports when it is refused", async () => {
     const { deps, events } = world(budget());
     const calls = { ...deps.calls, delete: () => Promise.reject(new KubeError("DELETE", 403, {})) };
     await expect(deleteBudget({ ...deps, calls }, job)).rejects.toThrow("403");
@@ -190,7 +190,7 @@ describe("a pod group", () => {
     ]);
   });
 
-  it("is of no kind that the caller may not list, and of an unknown one while nobody can say", async () => {
+  it("is of no kind that the caller may not list, and of an unknown one while the API server does not answer", async () => {
     const refusing = (status: number) => ({ list: () => Promise.reject(new KubeError("GET", status, {})) });
     expect(await servedPodGroupKinds(refusing(403), NAMESPACE)).toEqual([]);
     await expect(servedPodGroupKinds(refusing(503), NAMESPACE)).rejects.toThrow("503");
@@ -207,7 +207,7 @@ describe("a pod group", () => {
     expect(writes).toMatchObject([{ create: "podgroups", object: { apiVersion: kind.apiVersion, spec } }]);
   });
 
-  it("follows the number of members and leaves the queue to whoever moved it", async () => {
+  it("follows the number of members and leaves the queue to the operator who moved it", async () => {
     const group = { metadata: budget().metadata, spec: { minMember: 4, queue: "day" } };
     const { deps, writes } = world(group);
     const kind = POD_GROUP_KINDS.volcano;

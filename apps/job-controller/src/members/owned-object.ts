@@ -6,7 +6,7 @@ import type { Ownership } from "./claim-members.ts";
 import { isConflict, isNotFound } from "./member-calls.ts";
 import type { Report } from "./member-control.ts";
 
-/** `kept`: it existed as wanted, and nothing was written. */
+/** `kept`: it existed as desired, and nothing was written. */
 export type SyncOutcome = "created" | "adopted" | "updated" | "kept";
 
 export type OwnedObjectDeps = {
@@ -20,16 +20,16 @@ export type OwnedObject<Object extends KubeObject> = Ownership & {
   readonly title: string;
   readonly resource: KubeResource;
   readonly name: string;
-  /** The caller's cache has none of that name: it is created without a read, and read only if it exists after all. */
+  /** The caller's cache has no object of that name: it is created without a read, and read only if it exists after all. */
   readonly isAbsent?: boolean;
   readonly build: () => Object;
-  /** Merge patch from the present object to the wanted one; undefined when they are the same. */
+  /** Merge patch from the present object to the desired one; undefined when they are the same. */
   readonly difference: (present: Object) => object | undefined;
 };
 
 /**
- * Makes the object exist, the job's, and as wanted. An orphan with the job's labels is adopted. The object of another owner is never touched: a Warning event
- * and FaultError conflict, as for one that is still being deleted. Other failures are those of the calls.
+ * Makes the object exist, owned by the job and as desired. An orphan with the job's labels is adopted. The object of another owner is never touched: a
+ * Warning event and FaultError conflict, as for one that is still being deleted. Other failures are those of the calls.
  */
 export async function syncOwnedObject<Object extends KubeObject>(
   { calls, report }: OwnedObjectDeps,
@@ -72,7 +72,7 @@ export async function syncOwnedObject<Object extends KubeObject>(
   return conflict(wanted, "belongs to another owner");
 }
 
-/** Deletes the object of the job with this uid; true when there was one. One that is missing, being deleted, or of another owner is none. */
+/** Deletes the object of the job with this uid; false when it is missing, being deleted, or of another owner. */
 export async function deleteOwnedObject(
   { calls, report }: OwnedObjectDeps,
   jobUid: string,

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { KubeCalls, KubeObject } from "@muster/kube";
 import type { GroupMark } from "../domain/build-pod.ts";
 import type { JobIdentity } from "../domain/kind.ts";
-import type { GroupSettings, GroupWanted } from "../domain/pod-group.ts";
+import type { GroupSettings, GroupSpec } from "../domain/pod-group.ts";
 import type { Ownership } from "./claim-members.ts";
 import { findResource } from "./find-resource.ts";
 import { deleteOwnedObject, syncOwnedObject, type OwnedObjectDeps, type SyncOutcome } from "./owned-object.ts";
@@ -10,18 +10,18 @@ import { deleteOwnedObject, syncOwnedObject, type OwnedObjectDeps, type SyncOutc
 /** A scheduler's own resource for a gang, and the marks of its pods. */
 export type PodGroupKind = {
   readonly apiVersion: string;
-  /** The fields that it knows beside minMember. */
+  /** The supported fields beside minMember. */
   readonly fields: readonly (keyof GroupSettings)[];
   readonly mark: (group: string) => GroupMark;
 };
 
-export type PodGroup = KubeObject & { readonly spec?: Partial<GroupWanted> };
+export type PodGroup = KubeObject & { readonly spec?: Partial<GroupSpec> };
 
 const POD_GROUP = "PodGroup";
 /** The resource of every kind. */
 export const POD_GROUPS_PLURAL = "podgroups";
 
-/** The kinds that the controller knows, in the order of preference. */
+/** The kinds that the controller supports, in the order of preference. */
 export const POD_GROUP_KINDS = {
   schedulerPlugins: {
     apiVersion: "scheduling.x-k8s.io/v1alpha1",
@@ -35,7 +35,7 @@ export const POD_GROUP_KINDS = {
   },
 } as const satisfies Record<string, PodGroupKind>;
 
-/** The kinds that the cluster serves; none when it has no scheduler for gangs. One that the caller has no right to list counts as not served. */
+/** The kinds that the cluster serves; none without a gang scheduler. A kind that the controller has no right to list counts as not served. */
 export async function servedPodGroupKinds(
   calls: Pick<KubeCalls, "list">,
   namespace: string,
@@ -48,14 +48,14 @@ export async function servedPodGroupKinds(
 }
 
 /**
- * The merge patch from the present group to the wanted one; undefined when they are the same. A group that is in a queue keeps it: an operator may have moved
+ * The merge patch from the present group to the desired one; undefined when they are the same. A group that is in a queue keeps it: an operator may have moved
  * it there.
  */
 export function podGroupDifference(
   present: PodGroup["spec"],
-  wanted: GroupWanted,
+  wanted: GroupSpec,
   fields: readonly (keyof GroupSettings)[],
-): Partial<GroupWanted> | undefined {
+): Partial<GroupSpec> | undefined {
   const known = fields.filter((field) => field !== "queue" || present?.queue === undefined);
   const differing = [...known, "minMember" as const].filter(
     (field) => wanted[field] !== undefined && !isDeepStrictEqual(wanted[field], present?.[field]),
@@ -74,7 +74,7 @@ export function syncPodGroup(
   deps: OwnedObjectDeps,
   job: JobIdentity,
   { apiVersion, fields }: PodGroupKind,
-  group: GroupWanted,
+  group: GroupSpec,
   ownership: Ownership,
 ): Promise<SyncOutcome> {
   const { name, namespace } = job;

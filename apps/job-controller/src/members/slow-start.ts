@@ -1,20 +1,20 @@
-/** Requests on their way at once for one job and one kind of member. */
-export const IN_FLIGHT_MAX = 16;
+/** Requests in flight for one job and one kind of member. */
+export const MAX_IN_FLIGHT = 16;
 
-export type Going = "go-on" | "stop";
+export type Continuation = "go-on" | "stop";
 
 /**
- * Does work in batches of 1, 2, 4, ... items, so that what fails for one because it fails for all (a quota, an admission rule) is asked for once and not a thousand
- * times. Begins nothing more once an item says "stop" or the signal is aborted, and returns what was not begun. An error of one item is thrown after
- * everything that was begun has ended.
+ * Works in batches of 1, 2, 4, ... items, so that a failure that all items share (a quota, an admission rule) is met once and not a thousand times. Starts no
+ * further item once one returns "stop" or the signal is aborted, and returns the items that were not started. The error of an item is thrown after all
+ * started items have ended.
  */
 export async function slowStart<Item>(
   items: readonly Item[],
-  work: (item: Item) => Promise<Going>,
+  work: (item: Item) => Promise<Continuation>,
   signal?: AbortSignal,
 ): Promise<readonly Item[]> {
   let from = 0;
-  let going: Going = "go-on";
+  let going: Continuation = "go-on";
   for (let size = 1; from < items.length && going === "go-on"; size *= 2) {
     const batch = await inOrder(items.slice(from, from + size), work, signal);
     from += batch.begun;
@@ -23,14 +23,14 @@ export async function slowStart<Item>(
   return items.slice(from);
 }
 
-/** Begins the items in order, IN_FLIGHT_MAX at a time. `begun` counts them from the first. */
+/** Starts the items in order, MAX_IN_FLIGHT concurrently. `begun` counts them from the first. */
 export async function inOrder<Item>(
   items: readonly Item[],
-  work: (item: Item) => Promise<Going>,
+  work: (item: Item) => Promise<Continuation>,
   signal?: AbortSignal,
-): Promise<{ readonly begun: number; readonly going: Going }> {
+): Promise<{ readonly begun: number; readonly going: Continuation }> {
   let begun = 0;
-  let going: Going = "go-on";
+  let going: Continuation = "go-on";
   const rest = items[Symbol.iterator]();
   const lane = async (): Promise<void> => {
     while (going === "go-on") {
@@ -43,7 +43,7 @@ export async function inOrder<Item>(
       }
     }
   };
-  const lanes = Array.from({ length: Math.min(IN_FLIGHT_MAX, items.length) }, () =>
+  const lanes = Array.from({ length: Math.min(MAX_IN_FLIGHT, items.length) }, () =>
     lane().catch((error: unknown) => {
       going = "stop";
       throw error;

@@ -16,7 +16,7 @@ export type Replicas = {
 export function badLuck({ world, replicas }: Replicas): void {
   /** The replica that leads, and the others. */
   const leader = async (): Promise<Controller> =>
-    until("somebody leads", async () => {
+    until("a replica leads", async () => {
       const leaderPid = await world().leaderPid();
       return replicas().find(({ pid }) => pid === leaderPid);
     });
@@ -52,7 +52,7 @@ export function badLuck({ world, replicas }: Replicas): void {
     await replace(first);
   });
 
-  it("makes no pod twice when a leader is frozen past its lock and goes on", async () => {
+  it("makes no pod twice when a leader is frozen past its lock and continues", async () => {
     const { create, pods } = world();
     const first = await leader();
     await create(simulatedJob("frozen", { worker: replicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }));
@@ -115,7 +115,7 @@ export function badLuck({ world, replicas }: Replicas): void {
     expect(trueConditions(done)).toEqual(["Created", "Succeeded"]);
   });
 
-  it("gives back what a job has that was deleted while no controller ran", async () => {
+  it("releases what a job has that was deleted while no controller ran", async () => {
     const { create, untilRunning, removeWhole, untilReturned } = world();
     const job = await create(simulatedJob("unseen", { worker: replicaType([], { replicas: 2 }) }));
     await untilRunning("unseen-worker-1");

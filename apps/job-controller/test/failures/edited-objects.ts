@@ -10,7 +10,7 @@ const INDEX = "muster.dev/replica-index";
 const GROUP = "muster.dev/group-name";
 const CONFIG_MAPS: KubeResource = { apiVersion: "v1", plural: "configmaps", namespace: NAMESPACE };
 
-/** What becomes of a job's objects that somebody edits, deletes, or had before the job. */
+/** What becomes of a job's objects that a client edits, deletes, or had before the job. */
 export function editedObjects(world: () => FailureWorld): void {
   it.each([
     ["another pod's", "other", "1"],
@@ -77,10 +77,10 @@ export function editedObjects(world: () => FailureWorld): void {
     await removeWhole(name);
   });
 
-  it("leaves others' pods alone that have its names or labels, and goes on once the name is free", async () => {
+  it("leaves others' pods alone that have its names or labels, and continues once the name is free", async () => {
     const { create, calls, untilRunning, pod, eventsOf, untilCondition } = world();
     const name = "crowded";
-    const [byName, byLabel] = [`${name}-worker-0`, `${name}-stranger`];
+    const [byName, byLabel] = [`${name}-worker-0`, `${name}-foreign`];
     // An owner that does not exist would have its pods collected as garbage.
     const other = await calls.create<KubeObject>(CONFIG_MAPS, { metadata: { name } });
     const owner = { apiVersion: "v1", kind: "ConfigMap", name, uid: other.metadata?.uid ?? "", controller: true };
@@ -88,7 +88,7 @@ export function editedObjects(world: () => FailureWorld): void {
       apiVersion: "v1",
       kind: "Pod",
       metadata: { name: of, labels, ownerReferences: [owner] },
-      spec: { containers: [{ name: "main", image: "none", command: ["simulate"] }], schedulerName: "nobody" },
+      spec: { containers: [{ name: "main", image: "none", command: ["simulate"] }], schedulerName: "none" },
     });
     const labels = {
       [GROUP]: "muster.dev",
@@ -134,7 +134,7 @@ export function editedObjects(world: () => FailureWorld): void {
     await removeWhole(name);
   });
 
-  it("runs without a budget where somebody else has one of its name, and says so", async () => {
+  it("runs without a budget where another client has one of its name, and reports it", async () => {
     const { create, calls, untilCondition, eventsOf } = world();
     const name = "unguarded";
     const foreign = {

@@ -22,7 +22,7 @@ export function failingPods(world: () => FailureWorld): void {
     await world().untilReturned(job);
   });
 
-  it("knows how pods ended that somebody deletes in the moment of their end", async () => {
+  it("knows how pods ended that a client deletes in the moment of their end", async () => {
     const { create, untilRunning, untilCondition, untilPasses, get, removeWhole } = world();
     const name = "seized";
     const job = await create(
@@ -45,7 +45,7 @@ export function failingPods(world: () => FailureWorld): void {
     await removeWhole(name);
   });
 
-  it("makes a pod anew that its budget lets be evicted, under its index, and counts nothing", async () => {
+  it("recreates a pod that its budget lets be evicted, under its index, and counts nothing", async () => {
     const { create, calls, untilRunning, untilPod, get, removeWhole } = world();
     const name = "let-go";
     const more = { runPolicy: { schedulingPolicy: { minAvailable: 1 } } };
@@ -58,7 +58,7 @@ export function failingPods(world: () => FailureWorld): void {
     );
     expect(budget).toMatchObject({ spec: { minAvailable: 1 } });
     await until("the eviction is accepted", async () => {
-      // A server without its controllers has nobody who counts what a budget allows.
+      // A server without its controllers does not count what a budget allows.
       const status = {
         disruptionsAllowed: 1,
         observedGeneration: 100,
@@ -74,7 +74,7 @@ export function failingPods(world: () => FailureWorld): void {
     await removeWhole(name);
   });
 
-  it("lets the pods be evicted that a finished job has left, and makes none of them anew", async () => {
+  it("lets the pods be evicted that a finished job has left, and recreates none of them", async () => {
     const { create, untilRunning, untilCondition, untilPasses, untilReturned, pod } = world();
     const name = "left-behind";
     const specs = { quick: replicaType(["--run-ms=1500"]), slow: replicaType([]) };
@@ -158,7 +158,7 @@ export function failingPods(world: () => FailureWorld): void {
     await untilReturned(job);
   });
 
-  it("counts restarts by the kubelet across pods that were made anew", async () => {
+  it("counts restarts by the kubelet across pods that were recreated", async () => {
     const { create, calls, get, untilCondition } = world();
     const flags = ["--run-ms=100", "--exit=1"];
     const worker = replicaType(flags, { restartPolicy: "OnFailure" });

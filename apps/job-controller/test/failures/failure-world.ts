@@ -17,7 +17,7 @@ export const BUDGETS: KubeResource = {
   namespace: NAMESPACE,
 };
 
-/** One pool for what need not wait, and others of which every machine counts. */
+/** A large pool for jobs that need not wait, and small ones whose machines are counted. */
 export const POOLS = { crowd: 60, plenty: 40, tight: 2, lossy: 5, silent: 3, worn: 2 };
 const SYNC_PERIOD_MS = 1000;
 
@@ -26,7 +26,7 @@ export type FailureWorld = JobWorld & {
   readonly nodes: SimulatedNodes;
   readonly api: FaultyApi;
   readonly collector: OtlpCollector;
-  /** One with a name is told apart by the API that fails. */
+  /** A named one is recognised by the API that fails. */
   startReplica(who?: string): Promise<Controller>;
   /** Deletes the job, and what it owns where no garbage collector does that. */
   removeWhole(name: string): Promise<void>;

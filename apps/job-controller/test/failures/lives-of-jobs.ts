@@ -17,7 +17,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     await untilReturned(job);
   });
 
-  it("runs a job that was made again under its name at once, beside nothing of the earlier one", async () => {
+  it("runs a job that was made again under its name immediately, beside nothing of the earlier one", async () => {
     const { create, untilRunning, untilCondition, untilReturned, removeWhole } = world();
     const first = await create(simulatedJob("reborn", { worker: replicaType(["--term-ms=1500"], { replicas: 2 }) }));
     const before = await untilRunning("reborn-worker-0");
@@ -75,7 +75,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     await untilRunning("breath-worker-3");
     await patch("breath", { spec: { replicaSpecs: { worker: { replicas: 1 } } } });
     await until("one is left", async () => (await pods("breath")).length === 1);
-    await until("its machines are given back", async () => (await heldBy(job)) === 1);
+    await until("its machines are released", async () => (await heldBy(job)) === 1);
     expect((await pod("breath-worker-0"))?.metadata?.uid).toBe(first.metadata?.uid);
     await removeWhole("breath");
     await untilReturned(job);
@@ -211,7 +211,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
   });
 }
 
-/** Pods that came after a first collection are collected, too, where nobody else does. */
+/** Pods that came after a first collection are collected, too, where no other owner does. */
 function withCollector(
   world: FailureWorld,
 ): FailureWorld & { collectAgain: (job: Parameters<typeof collect>[1]) => Promise<void> } {

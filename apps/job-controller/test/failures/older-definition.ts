@@ -13,9 +13,7 @@ const REMEMBERED_OF_TYPES = ["restarts", "completedIndexes", "counted", "uncount
 export function olderDefinition(world: () => FailureWorld): void {
   it("keeps its budget where an older definition drops what it remembers", async () => {
     const { calls, create, patch, get, untilCondition, untilPasses } = world();
-    await create(
-      simulatedJob("probe", { worker: replicaType([]) }, { runPolicy: { managedBy: "example.com/nobody" } }),
-    );
+    await create(simulatedJob("probe", { worker: replicaType([]) }, { runPolicy: { managedBy: "example.com/other" } }));
     const definition = await calls.get<V1CustomResourceDefinition>(DEFINITIONS, "jobs.muster.dev");
     const status = definition.spec.versions[0]?.schema?.openAPIV3Schema?.properties?.["status"]?.properties ?? {};
     const ofTypes: unknown = status["replicaStatuses"]?.additionalProperties;

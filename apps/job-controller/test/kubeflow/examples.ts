@@ -73,8 +73,8 @@ export function replicasOf(job: Example): readonly (readonly [type: string, repl
 }
 
 /**
- * The same job with a program of this machine in place of what its images run. Nothing else is changed, but that it goes to the namespace of the test: the controller
- * serves one. Its GPUs are a resource of the nodes, and a volume whose claim nobody fills is absent for processes.
+ * The same job with a program of this machine in place of what its images run. Nothing else is changed, but that it goes to the namespace of the test: the
+ * controller serves one. Its GPUs are a resource of the nodes, and a volume whose claim is not bound is absent for processes.
  */
 export function withPrograms(
   job: Example,

@@ -3,7 +3,7 @@ import type { Part } from "./play.ts";
 
 const HEADLESS_SUFFIX = "default.svc";
 
-/** What the training operator's documentation promises to each pod of a job, before anything is said about its end. */
+/** The description that each pod of a job gets by the training operator's documentation. */
 export function expectParts(job: Example): Readonly<Record<string, Part>> {
   const members = replicasOf(job).flatMap(([type, , count]) =>
     Array.from({ length: count }, (_, index) => ({ type: type.toLowerCase(), index })),

@@ -6,8 +6,8 @@ import { setTimeout } from "node:timers/promises";
 import type { Play } from "./play.ts";
 
 /**
- * A process in place of a framework's: it compares what it was told with what the test expects, waits until it may end, and ends as its part says. Of earlier runs
- * there is a line each in a file, whichever pod they were in.
+ * A process in place of a framework's: it compares its description with the expected one, waits until it may end, and ends as its part says. Of earlier
+ * runs there is a line each in a file, whichever pod they were in.
  */
 const { folder, parts } = JSON.parse(process.argv[2] ?? "") as Play;
 const name = process.env["HOSTNAME"] ?? "";
@@ -16,7 +16,7 @@ const runs = join(folder, `${name}.runs`);
 const run = existsSync(runs) ? readFileSync(runs, "utf8").length : 0;
 appendFileSync(runs, "I");
 try {
-  if (part === undefined) throw new Error(`nobody expects ${name}`);
+  if (part === undefined) throw new Error(`the test does not expect ${name}`);
   compare();
 } catch (error) {
   appendFileSync(join(folder, "wrong"), `${name}: ${String(error)}\n`);

@@ -1,23 +1,23 @@
 import { throwFault } from "@muster/faults";
 import { decideRoom, type Fill } from "../domain/decide-room.ts";
 
-/** Keeps a part of a bucket free of what users ask for. */
+/** Reserves a part of a bucket for the engine's own writes. */
 export type Room = {
-  /** Before so much is written: rejects with limit_exceeded where the last part of the bucket would be used, and as a bucket does. */
+  /** Call before a write of this size. Rejects with limit_exceeded if it would use the reserved part, and as a bucket does. */
   take(bytes: number): Promise<void>;
 };
 
-/** For what has no bucket of its own. */
-export const ENDLESS: Room = { take: () => Promise.resolve() };
+/** For callers without a limited bucket. */
+export const UNLIMITED: Room = { take: () => Promise.resolve() };
 
-/** A bucket is asked so often how full it is; what is written meanwhile is counted here. */
+/** Maximum age of the last fill level; later writes are added to it here. */
 const FRESH_MS = 1000;
 const RETRY_MS = 10_000;
 
 export type RoomDeps = {
   readonly name: string;
   readonly fill: () => Promise<Fill>;
-  /** Bytes that the engine will still write for what is there. */
+  /** Bytes that the engine will still write for existing leases. */
   readonly promised: () => number;
   readonly nowMs: () => number;
 };
@@ -33,7 +33,7 @@ export function openRoom({ name, fill, promised, nowMs }: RoomDeps): Room {
         throw error;
       });
       const verdict = decideRoom(filled, promised() + now.taken, bytes);
-      if (verdict.has === "none") {
+      if (verdict.kind === "none") {
         const what = `size of bucket ${name} without what is kept for the ends of leases`;
         throwFault({ code: "limit_exceeded", what, limit: verdict.limit, retryAfterMs: RETRY_MS });
       }

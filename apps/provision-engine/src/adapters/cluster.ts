@@ -7,10 +7,10 @@ import type { KubeConfiguration } from "../config.ts";
 import { openCrashWatch } from "./crash-watch.ts";
 import type { CrashWatch } from "../lead/follow-hints.ts";
 import { withLeaseRights } from "./lease-rights.ts";
-import { leaseObjects, faulted } from "./lease-objects.ts";
+import { leaseObjects, withKubeFault } from "./lease-objects.ts";
 
 export type Cluster = LeaseCluster & {
-  /** Id of ours. */
+  /** Id of this installation. */
   readonly installation: string;
   readonly calls: KubeCalls;
   readonly crashes: CrashWatch;
@@ -18,7 +18,7 @@ export type Cluster = LeaseCluster & {
 
 const CALL_TIMEOUT_MS = 10_000;
 
-/** Opens what is needed of it, also while the API server is away. Disposing cuts the calls that are under way. */
+/** Opens the clients of the cluster, even while the API server is unavailable. Disposing cancels calls in flight. */
 export function openCluster(
   config: KubeConfig,
   rest: Omit<KubeConfiguration, "kubeconfig"> & Pick<Cluster, "installation">,
@@ -38,7 +38,7 @@ type TokenRequest = KubeObject & {
   readonly status?: { readonly token?: string; readonly expirationTimestamp?: string };
 };
 
-/** Asks for tokens of accounts. `url`: where users reach the server, if not where the engine does. Rejects as LeaseObjects do. */
+/** Requests tokens of service accounts. `url` is where users reach the API server, if it differs from the engine's address. Rejects as LeaseObjects do. */
 export function clusterAccess(config: KubeConfig, calls: KubeCalls, url: string | undefined): AccessOf {
   const cluster = config.getCurrentCluster();
   return async ({ name, namespace }, expirationSeconds, signal) => {
@@ -49,7 +49,7 @@ export function clusterAccess(config: KubeConfig, calls: KubeCalls, url: string 
       spec: { expirationSeconds },
     };
     const accounts = { apiVersion: "v1", plural: "serviceaccounts", namespace };
-    const { status } = await faulted(calls.create(accounts, request, { subresource: "token", signal }));
+    const { status } = await withKubeFault(calls.create(accounts, request, { subresource: "token", signal }));
     const { token, expirationTimestamp } = status ?? {};
     if (token === undefined || expirationTimestamp === undefined)
       return throwFault({ code: "unavailable", dependency: "tokens of kubernetes", retryAfterMs: 0 });

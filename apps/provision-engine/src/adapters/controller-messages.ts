@@ -3,23 +3,23 @@ import type { muster } from "@muster/proto";
 import { z } from "zod";
 import type { PolledOrder } from "../sources/lease-source.ts";
 
-/** An entry of a page that is no order. */
+/** An entry of a page that is not a valid order. */
 export type UnreadableOrder = { readonly id: string; readonly reason: string };
 
 export type OrdersPage = {
   readonly orders: readonly PolledOrder[];
   readonly unreadable: readonly UnreadableOrder[];
-  /** The controller has ended, and has no more orders ever. */
+  /** The controller has ended and will never have more orders. */
   readonly isLast: boolean;
 };
 
-const TEXT_MAX = 256;
-const text = z.string().max(TEXT_MAX);
+const MAX_TEXT_CHARACTERS = 256;
+const text = z.string().max(MAX_TEXT_CHARACTERS);
 
 const time = z.string().transform((written, context) => {
   const atNs = parseRfc3339(written);
   if (atNs !== undefined) return atNs;
-  context.addIssue("is no time of RFC 3339");
+  context.addIssue("is not an RFC 3339 time");
   return z.NEVER;
 });
 
@@ -30,13 +30,13 @@ const wireOrder = z.object({
   engine: text,
   user: text,
   type: text,
-  // A text, so that not a byte of what was signed changes on its way.
+  // A string, so that every signed byte arrives unchanged.
   data: z.string(),
   created: time,
-  // More than a number of JSON holds.
+  // Too large for a JSON number.
   duration: z
     .string()
-    .regex(/^\d{1,19}$/, "is no decimal number of nanoseconds")
+    .regex(/^\d{1,19}$/, "is not a decimal number of nanoseconds")
     .transform(BigInt),
   reference: text.optional(),
   version: z
@@ -52,7 +52,7 @@ const wireOrder = z.object({
 
 const page = z.object({ orders: z.array(z.unknown()), end: z.boolean().default(false) });
 
-/** A page of orders; undefined: it is none. An entry that cannot be read takes none of the others with it. */
+/** Parses a page of orders; undefined if it is not one. Unreadable entries do not affect the others. */
 export function readOrdersPage(json: string): OrdersPage | undefined {
   const parsed = page.safeParse(parse(json));
   if (!parsed.success) return undefined;
@@ -80,7 +80,7 @@ function toPolled({ created, duration, signature_format, to_delete, result, ...r
   return { order, withdrawn: to_delete, isAnswered };
 }
 
-/** A result as controllers get it. */
+/** Formats a result for controllers. */
 export function toJsonResult({ id, type, createdNs, state, message, data, signature }: Result): object {
   return {
     id,
@@ -93,7 +93,7 @@ export function toJsonResult({ id, type, createdNs, state, message, data, signat
   };
 }
 
-/** Counters as controllers get them, under the names that they have on the wire. `null` in a capacity: not limited. */
+/** Formats counters for controllers, with the field names on the wire. `null` in a capacity means unlimited. */
 export function toJsonStats({
   engine,
   counters,
@@ -126,10 +126,10 @@ function describe({ issues }: z.ZodError): string {
   return issues.map(({ path, message }) => `${path.map(String).join(".")}: ${message}`).join("; ");
 }
 
-/** Year 1, which the original writes for a time that was never set. */
+/** Year 1, which the original system writes for a time that was never set. */
 const ZERO_TIME_NS = -62_135_596_800n * 1_000_000_000n;
 
-/** Whether a result was never produced. Its state and type do not count: controllers fill them in where there is nothing. */
+/** Whether a result was never produced. Ignores its state and type, which controllers fill in without a result. */
 export function isNilResult({ createdNs, data }: Pick<Result, "createdNs" | "data">): boolean {
   return (createdNs === 0n || createdNs === ZERO_TIME_NS) && (data === "" || data === "null");
 }

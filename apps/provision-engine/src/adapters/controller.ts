@@ -2,18 +2,18 @@ import { takeTurns } from "@muster/backoff";
 import { faultOf, throwFault } from "@muster/faults";
 
 export type ControllerAddress = {
-  /** Everything is below it. */
+  /** Base of all paths. */
   readonly url: string;
   readonly token: string | undefined;
   /** Of one call. */
   readonly timeoutMs: number;
-  /** Of the body of one answer, unpacked. */
-  readonly bytesMax: number;
+  /** Maximum size of a decoded response body. */
+  readonly maxBytes: number;
 };
 
 export type ControllerRequest = {
   readonly method: "GET" | "PUT";
-  /** Below the address, without a slash before it. */
+  /** Relative to the address, without a leading slash. */
   readonly path: string;
   readonly body?: unknown;
 };
@@ -21,52 +21,51 @@ export type ControllerRequest = {
 export type ControllerAnswer = {
   readonly status: number;
   readonly headers: Headers;
-  /** Undefined: larger than it may be, and not read to its end. */
+  /** Undefined: larger than the maximum, and not read completely. */
   readonly text: string | undefined;
 };
 
-/** A server that has orders, and is told what they come to. */
+/** An HTTP server that lists orders and receives their results. */
 export type Controller = {
   /**
-   * Resolves with whatever it answers but those that say that it could not look at the request (401, 403, 408, 429 and 5xx): these, and no answer, reject with unavailable or
-   * deadline_exceeded. After 429 and 503 it is left alone for as long as it asks for, by all calls, and for a moment after it has not answered in time: whatever waits for
-   * its turn would only wait as long for nothing.
+   * Resolves with any answer except 401, 403, 408, 429 and 5xx. Those, and missing answers, reject with unavailable or deadline_exceeded. After 429 and 503 all
+   * calls back off for the time that the controller asks for, and for a moment after a timeout, because queued calls would probably time out, too.
    */
   call(request: ControllerRequest, signal: AbortSignal): Promise<ControllerAnswer>;
 };
 
-const CALLS_AT_ONCE = 32;
+const MAX_CONCURRENT_CALLS = 32;
 const RETRY_AFTER_MS = 1000;
-/** A controller cannot ask to be left alone for longer. */
-const RETRY_AFTER_MAX_MS = 3_600_000;
-const NOT_LOOKED_AT: readonly number[] = [401, 403, 408, 429];
-const ASKS_FOR_PEACE: readonly number[] = [429, 503];
+/** Maximum time that a controller can make calls back off. */
+const MAX_RETRY_AFTER_MS = 3_600_000;
+const UNPROCESSED: readonly number[] = [401, 403, 408, 429];
+const BACK_OFF: readonly number[] = [429, 503];
 
 export function openController(address: ControllerAddress, nowMs: () => number): Controller {
-  const turns = takeTurns(CALLS_AT_ONCE);
-  let quiet = { untilMs: 0, because: "" };
-  const leaveAlone = (ms: number, because: string): void => {
+  const turns = takeTurns(MAX_CONCURRENT_CALLS);
+  let backingOff = { untilMs: 0, because: "" };
+  const backOff = (ms: number, because: string): void => {
     const untilMs = nowMs() + ms;
-    if (untilMs > quiet.untilMs) quiet = { untilMs, because };
+    if (untilMs > backingOff.untilMs) backingOff = { untilMs, because };
   };
   const call: Controller["call"] = async (request, signal) => {
-    const quietMs = quiet.untilMs - nowMs();
-    if (quietMs > 0) return away(quiet.because, quietMs);
+    const backOffMs = backingOff.untilMs - nowMs();
+    if (backOffMs > 0) return unavailable(backingOff.because, backOffMs);
     const answer = await send(address, request, signal).catch((error: unknown) => {
-      if (faultOf(error)?.code === "deadline_exceeded") leaveAlone(RETRY_AFTER_MS, "has not answered in time");
+      if (faultOf(error)?.code === "deadline_exceeded") backOff(RETRY_AFTER_MS, "has not answered in time");
       throw error;
     });
     const { status, headers } = answer;
-    if (!NOT_LOOKED_AT.includes(status) && status < 500) return answer;
+    if (!UNPROCESSED.includes(status) && status < 500) return answer;
     const retryAfterMs = readRetryAfter(headers.get("retry-after"), nowMs()) ?? RETRY_AFTER_MS;
-    if (ASKS_FOR_PEACE.includes(status)) leaveAlone(retryAfterMs, "asks to be left alone");
-    return away(`answers ${status}`, retryAfterMs);
+    if (BACK_OFF.includes(status)) backOff(retryAfterMs, "asks clients to back off");
+    return unavailable(`answers ${status}`, retryAfterMs);
   };
   return { call: (request, signal) => turns(() => call(request, signal)) };
 }
 
 async function send(
-  { url, token, timeoutMs, bytesMax }: ControllerAddress,
+  { url, token, timeoutMs, maxBytes }: ControllerAddress,
   { method, path, body }: ControllerRequest,
   signal: AbortSignal,
 ): Promise<ControllerAnswer> {
@@ -83,35 +82,35 @@ async function send(
       redirect: "error",
       signal: AbortSignal.any([signal, late]),
     });
-    return { status: response.status, headers: response.headers, text: await readText(response.body, bytesMax) };
+    return { status: response.status, headers: response.headers, text: await readText(response.body, maxBytes) };
   } catch (error) {
     signal.throwIfAborted();
     if (faultOf(error) !== undefined) throw error;
     if (late.aborted) throwFault({ code: "deadline_exceeded", operation: `${method} ${path}`, timeoutMs });
-    return away("cannot be reached", RETRY_AFTER_MS, error);
+    return unavailable("cannot be reached", RETRY_AFTER_MS, error);
   }
 }
 
-async function readText(body: ReadableStream<Uint8Array> | null, bytesMax: number): Promise<string | undefined> {
+async function readText(body: ReadableStream<Uint8Array> | null, maxBytes: number): Promise<string | undefined> {
   if (body === null) return "";
   const chunks: Uint8Array[] = [];
   let size = 0;
-  // Leaving the loop ends the connection.
+  // Leaving the loop closes the connection.
   for await (const chunk of body) {
     size += chunk.length;
-    if (size > bytesMax) return undefined;
+    if (size > maxBytes) return undefined;
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** Seconds, or a date, as HTTP has it; undefined: there is none. */
+/** Parses Retry-After, which is seconds or an HTTP date; undefined if it is missing or invalid. */
 function readRetryAfter(header: string | null, nowMs: number): number | undefined {
   if (header === null) return undefined;
   const ms = /^\d+$/.test(header.trim()) ? Number(header) * 1000 : Date.parse(header) - nowMs;
-  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), RETRY_AFTER_MAX_MS);
+  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS);
 }
 
-function away(what: string, retryAfterMs: number, cause?: unknown): never {
+function unavailable(what: string, retryAfterMs: number, cause?: unknown): never {
   return throwFault({ code: "unavailable", dependency: `the controller, which ${what},`, retryAfterMs }, { cause });
 }

@@ -8,7 +8,7 @@ import { namespaceOf } from "../types/lease-names.ts";
 import { readClaim } from "../types/workload-types.ts";
 import type { CrashWatch } from "../lead/follow-hints.ts";
 
-/** Where there is no cluster. */
+/** Used without a cluster. */
 export const NO_PODS: CrashWatch = {
   exitsOf: () => [],
   onExit: () => () => undefined,
@@ -18,8 +18,8 @@ export const NO_PODS: CrashWatch = {
 type Seen = PodExits & { readonly lease: string; readonly run: string; readonly namespace: string };
 
 /**
- * Follows the pods of all leases, each in the namespace where it has to be: in a slice of the cluster, its user puts on pods whatever labels he likes. `own` is the
- * engine's namespace. Begins as soon as the API server answers.
+ * Watches the pods of all leases, and accepts each only in the namespace where it must be: in a slice of the cluster, users choose the labels of their pods.
+ * `own` is the engine's namespace. Starts as soon as the API server answers.
  */
 export function openCrashWatch(
   config: KubeConfig,
@@ -43,17 +43,17 @@ export function openCrashWatch(
     },
     onExit: (listener) =>
       pods.onChange(({ before, after }) => {
-        if (after !== undefined && isBelieved(after) && after.exits > (before?.exits ?? 0)) listener(after.lease);
+        if (after !== undefined && isTrusted(after) && after.exits > (before?.exits ?? 0)) listener(after.lease);
       }),
     onGone: (listener) =>
       pods.onChange(({ before, after }) => {
-        if (before !== undefined && isBelieved(before) && after === undefined) listener(before.lease);
+        if (before !== undefined && isTrusted(before) && after === undefined) listener(before.lease);
       }),
     [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
   };
 }
 
-/** No pod of a lease is in a slice, where a user could have the lease of another looked at again and again. */
-function isBelieved({ namespace }: Seen): boolean {
+/** Lease pods are never in slices, where a user could otherwise trigger checks of other users' leases. */
+function isTrusted({ namespace }: Seen): boolean {
   return !isSliceNamespace(namespace);
 }

@@ -36,17 +36,17 @@ import type { Records } from "../lead/records.ts";
 export type Deps = AsyncDisposable & {
   readonly engine: EngineOps;
   readonly requests: HandlerDeps;
-  /** Orders that are asked for; undefined: they only come. */
+  /** Polled orders; undefined without a controller. */
   readonly polled: Polled | undefined;
   readonly cleaner: Cleaner;
-  /** What is not as fresh as it should be; undefined when all is. */
+  /** Describes outdated state; undefined if everything is fresh. */
   readonly staleness: () => string | undefined;
 };
 
-/** Leases may be this much behind what others have written. */
-const STALE_MS = 10_000;
+/** Maximum age of the view of leases. */
+const MAX_VIEW_AGE_MS = 10_000;
 
-/** Opens what the service lives on; the one place that knows what stands behind each verb. */
+/** Opens the dependencies of the service; the only place that knows what implements each of them. */
 export async function openDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
@@ -86,7 +86,7 @@ export async function openDeps(
   const sign = signResult(signer);
   const http = openPolling(context, metrics);
   const overNats = feedbackOver(bus, config.order.engine);
-  const feedback = routeAnswers(overNats, http?.tell);
+  const feedback = routeAnswers(overNats, http?.send);
   const opened = undo.move();
   return {
     engine: {
@@ -104,17 +104,17 @@ export async function openDeps(
       digest,
       nowNs,
       policy: config.engine,
-      tell: tellOfEngine(context, metrics),
+      report: engineReports(context, metrics),
     },
     requests,
     polled: http?.open({ requests, feedback, sign, cleaner }),
     cleaner,
-    staleness: () => (view.ageMs() > STALE_MS ? `leases were followed last ${view.ageMs()} ms ago` : undefined),
+    staleness: () => (view.ageMs() > MAX_VIEW_AGE_MS ? `leases were followed last ${view.ageMs()} ms ago` : undefined),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }
 
-/** Records of leases, and what this process knows of them, from following them until `undo` is done. */
+/** Opens the records of leases and the state derived from following them, until `undo` is disposed. */
 async function openKnown(
   { config, logger, signal }: ServiceContext<Config>,
   { connection }: Pick<NatsBus, "connection">,
@@ -125,7 +125,7 @@ async function openKnown(
   const view = undo.use(
     await openView(bucket, {
       signal,
-      onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following leases is interrupted"),
+      onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "the watch of leases was interrupted"),
     }),
   );
   const overheads = overheadsOf(config);
@@ -136,13 +136,13 @@ async function openKnown(
   undo.defer(followLeases(view, holdings, config.order.engine));
   const unreadable = undo.use(
     watchUnreadable(view, ({ id, because }) =>
-      logger.error({ lease: id, because }, "the record of a lease cannot be read: nothing is done for it"),
+      logger.error({ lease: id, because }, "cannot read the record of a lease; the lease is not served"),
     ),
   );
   const { engine } = config.order;
   const unopened = undo.use(
     watchUnopened(view, { engine, secrets }, (found, because) =>
-      logger.error({ found, because }, "secrets of leases cannot be opened with the key that the engine has now"),
+      logger.error({ found, because }, "cannot open secrets of leases with the present key of the engine"),
     ),
   );
   const gauges = () => ({
@@ -182,21 +182,21 @@ function overheadsOf({ kube }: Config): Overheads {
   return kube?.zdb === undefined ? {} : { [ZDB.type]: zdbOverhead(kube.zdb) };
 }
 
-function tellOfEngine({ config, logger }: ServiceContext<Config>, metrics: LeaseMetrics): EngineOps["tell"] {
+function engineReports({ config, logger }: ServiceContext<Config>, metrics: LeaseMetrics): EngineOps["report"] {
   const policy = config.engine.pass;
   return {
     planned: (snapshot, plan, nowNs) => {
-      // Written only where the line is.
+      // Serialised only if the line is logged.
       const decision = { toJSON: () => writeDecision({ nowNs, policy, snapshot }, plan) };
-      logger.debug({ lease: snapshot.lease.id, do: plan.do, because: plan.because, decision }, "planned");
+      logger.debug({ lease: snapshot.lease.id, do: plan.kind, because: plan.because, decision }, "planned");
     },
     failed: (id, what, error) => {
       metrics.failed(what);
-      logger.warn({ lease: id, what, err: error }, "not done, and tried again");
+      logger.warn({ lease: id, what, err: error }, "a call or write failed; it is retried");
     },
-    defect: (id, error) => logger.error({ lease: id, err: error }, "defect of a workload"),
+    defect: (id, error) => logger.error({ lease: id, err: error }, "internal error of a workload"),
     stuck: ({ order: { id, type }, attempts, trouble }) =>
-      logger.error({ lease: id, type, attempts, trouble }, "a lease cannot be taken down"),
+      logger.error({ lease: id, type, attempts, trouble }, "cannot remove a lease"),
   };
 }
 
@@ -216,7 +216,7 @@ function cleanerOf(
 ): Cleaner {
   const failed = (error: unknown, kind?: string): void => {
     metrics.failed("clean-up");
-    logger.warn({ err: error, kind }, "what leases have left behind is not all looked at");
+    logger.warn({ err: error, kind }, "clean-up cannot list all objects of leases");
   };
   const unlisted = (kind: string, error: unknown): void => failed(error, kind);
   const inLedger = openLedgerLeftovers(client(bus, ReservationService), unlisted);
@@ -229,17 +229,17 @@ function cleanerOf(
       nowMs: Date.now,
       census: async () => ({
         records: (await records.list()).filter(({ record }) => record.order.engine === config.order.engine).length,
-        bucketMadeMs: await bucketMadeMs(bus.connection, buckets.leases),
+        bucketCreatedMs: await bucketMadeMs(bus.connection, buckets.leases),
       }),
       policy: { engine: config.order.engine, ...config.cleanup },
-      tell: {
-        step: ({ do: what, object, because }, isDryRun) => {
+      report: {
+        step: ({ kind: what, object, because }, isDryRun) => {
           if (what !== "keep") metrics.leftOver(what, isDryRun);
-          logger.info({ ...object, do: what, because, isDryRun }, "a lease has left something behind");
+          logger.info({ ...object, do: what, because, isDryRun }, "found a leftover of a lease");
         },
         brake: (brake) => {
           metrics.heldUp(brake?.left ?? 0);
-          if (brake !== undefined) logger.error(brake, "clean-up removes nothing until somebody confirms it");
+          if (brake !== undefined) logger.error(brake, "clean-up removes nothing until an operator confirms it");
         },
         leftAlone: tellLeftAlone(logger, { what: "lease", own: cluster?.installation ?? "" }),
         failed,
@@ -249,7 +249,7 @@ function cleanerOf(
   );
 }
 
-/** The time that users sign; it is nobody's monotonic clock. */
+/** Wall clock time, in which users sign; it may jump. */
 function nowNs(): bigint {
   return nsFromMs(Date.now());
 }

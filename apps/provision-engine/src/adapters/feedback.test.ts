@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
 import { SOURCES } from "../domain/lease.ts";
-import type { Answer } from "../lead/tell-lease.ts";
+import type { Answer } from "../lead/report-lease.ts";
 import { routeAnswers } from "./feedback.ts";
 
 const answer = (source: string): Answer => ({ id: "1-1", source, number: 1, result: undefined, deleted: true });
 
-/** Who is told of an answer from that source. */
-async function told(source: string, hasController: boolean): Promise<string[]> {
+/** Receivers of feedback for an order of that source. */
+async function reported(source: string, hasController: boolean): Promise<string[]> {
   const who: string[] = [];
   const noting = (name: string) => () => {
     who.push(name);
@@ -21,11 +21,11 @@ it.each([
   { source: SOURCES.stream, hasController: true, who: ["nats"] },
   { source: SOURCES.service, hasController: true, who: ["nats"] },
   { source: SOURCES.service, hasController: false, who: ["nats"] },
-])("tells $who of an order from $source", async ({ source, hasController, who }) => {
-  expect(await told(source, hasController)).toEqual(who);
+])("sends feedback for an order of $source to $who", async ({ source, hasController, who }) => {
+  expect(await reported(source, hasController)).toEqual(who);
 });
 
-it("tells nobody else of a controller's order while none is configured", async () => {
+it("sends feedback for a controller's order nowhere else while no controller is configured", async () => {
   const fault = { code: "unavailable", dependency: expect.stringContaining("PROVISION_HTTP_URL") as unknown };
-  await expect(told(SOURCES.controller, false)).rejects.toMatchObject({ fault });
+  await expect(reported(SOURCES.controller, false)).rejects.toMatchObject({ fault });
 });

@@ -2,15 +2,15 @@ import { publishEvent, type Bus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster, subjects } from "@muster/proto";
 import { SOURCES } from "../domain/lease.ts";
-import type { TellDeps } from "../lead/tell-lease.ts";
+import type { ReportDeps } from "../lead/report-lease.ts";
 import { toWireResult } from "./messages.ts";
 
-type Tell = TellDeps["feedback"];
+type SendFeedback = ReportDeps["feedback"];
 
 const RETRY_MS = 60_000;
 
-/** Publishes to NATS; the stream drops a repeated answer within its window. */
-export function feedbackOver(bus: Bus, engine: string): Tell {
+/** Publishes feedback to NATS; the stream drops repetitions within its deduplication window. */
+export function feedbackOver(bus: Bus, engine: string): SendFeedback {
   const { LeaseAnswered } = muster.provision.v1;
   return async ({ id, createdNs, number, result, deleted }) => {
     const message = { engine, id, result: result === undefined ? null : toWireResult(result), deleted };
@@ -20,8 +20,8 @@ export function feedbackOver(bus: Bus, engine: string): Tell {
   };
 }
 
-/** Sends each answer to where its order came from. An answer for a controller is for that alone: while none is configured it rejects with unavailable, and waits. */
-export function routeAnswers(overNats: Tell, controller: Tell | undefined): Tell {
+/** Routes feedback to the source of its order. Without a configured controller, feedback for a controller rejects with unavailable and is retried. */
+export function routeAnswers(overNats: SendFeedback, controller: SendFeedback | undefined): SendFeedback {
   return async (answer) => {
     if (answer.source !== SOURCES.controller) return overNats(answer);
     if (controller !== undefined) return controller(answer);

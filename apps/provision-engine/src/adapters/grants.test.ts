@@ -11,9 +11,9 @@ it.each<[what: string, payload: Uint8Array, lease: string | undefined]>([
   ["a run of a lease", grantOf("lease", "4711-1-2"), "4711-1"],
   ["a session", grantOf("session", "4711-1-2"), undefined],
   ["a name that no engine gives", grantOf("lease", "4711"), undefined],
-  ["nobody", ReservationGranted.encode({}).finish(), undefined],
+  ["no owner", ReservationGranted.encode({}).finish(), undefined],
   ["what cannot be read", new Uint8Array([255]), undefined],
-])("hears of a grant for %s which lease it is for", async (_what, payload, lease) => {
+])("reads from a grant for %s which lease it is for", async (_what, payload, lease) => {
   let publish: ((message: { payload: Uint8Array }) => void) | undefined;
   const bus = {
     listen: (_subject: string, handler: typeof publish) => {

@@ -3,7 +3,7 @@ import { listenReservations } from "@muster/ledger-client";
 import type { HintDeps } from "../lead/follow-hints.ts";
 import { leaseOfOwner, OWNER_KIND } from "../types/machine.ts";
 
-/** Listens to the ledger until disposed. A grant that is not heard is found when its machines are asked for again. */
+/** Listens to grants of the ledger until disposed. A missed grant is found at the next call of the provisioner. */
 export async function openGrants(bus: Pick<Bus, "listen">): Promise<HintDeps["grants"] & AsyncDisposable> {
   const listeners = new Set<(lease: string) => void>();
   const heard = await listenReservations(bus, OWNER_KIND, {

@@ -25,23 +25,23 @@ export type HandlerDeps = RequestDeps & {
   readonly holdings: RequestDeps["holdings"] & Pick<Holdings, "around" | "counters" | "find" | "phases">;
   readonly history: Pick<History, "page">;
   readonly capacity: Capacity;
-  /** Why an order would be FAILED at once; empty: nothing is known against it. */
+  /** Why an order would FAIL immediately; empty: no reason is known. */
   readonly foresee: (record: LeaseRecord, before: readonly Order[], signal: AbortSignal) => Promise<string>;
-  readonly cleaner: Pick<Cleaner, "look" | "brake" | "schedule" | "waitsFor">;
-  /** How many of the oldest leases that go on have secrets that cannot be opened with the key. */
+  readonly cleaner: Pick<Cleaner, "sweep" | "brake" | "schedule" | "waitsFor">;
+  /** Number of the oldest ongoing leases with secrets that the key cannot open. */
   readonly unopened: () => number;
-  /** The public key that results are signed with, in base58. */
+  /** The public key of the results' signatures, in base58. */
   readonly key: string;
 };
 
-const PAGE_MAX = 500;
-const BEFORE_MAX = 100;
-const UNREADABLE_MAX = 100;
-/** Between two counts of a stream of them. */
+const MAX_PAGE = 500;
+const MAX_BEFORE = 100;
+const MAX_UNREADABLE = 100;
+/** Interval of a stream of counters. */
 export const COUNT_EVERY_MS = 2000;
 const ANY_PHASE: number = muster.provision.v1.LeasePhase.LEASE_PHASE_UNSPECIFIED;
 
-/** The methods of LeaseService, answered by every replica. */
+/** The methods of LeaseService, which every replica answers. */
 export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
   const nowMs = (): number => Number(deps.nowNs() / 1_000_000n);
   const counts = countTicks(COUNT_EVERY_MS, nowMs);
@@ -49,7 +49,7 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
   return {
     orderLease: async ({ requestId, order, dryRun, before, skipForesight }, { signal }) => {
       const read = readOrder(order ?? missing("order"));
-      if (before.length > BEFORE_MAX) refuse("before", `has more than ${BEFORE_MAX} orders`);
+      if (before.length > MAX_BEFORE) refuse("before", `has more than ${MAX_BEFORE} orders`);
       const ordered = await takeOrder(deps, { order: read, requestId, source: SOURCES.service, dryRun });
       if ("fault" in ordered) return throwFault(ordered.fault);
       const { stored, outcome } = ordered;
@@ -76,11 +76,11 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
       return countersMessage(deps);
     },
     cleanupResources: async ({ dryRun, confirm }, { signal }) => {
-      const { steps, brake } = await deps.cleaner.look({ isDryRun: dryRun, confirmed: confirm }, signal);
-      const of = (what: CleanupStep["do"]): CleanupStep[] => steps.filter((step) => step.do === what);
+      const { steps, brake } = await deps.cleaner.sweep({ isDryRun: dryRun, confirmed: confirm }, signal);
+      const of = (what: CleanupStep["kind"]): CleanupStep[] => steps.filter((step) => step.kind === what);
       const [removed, suspected] = [of("remove"), of("suspect")];
       return {
-        steps: [...removed, ...suspected].slice(0, PAGE_MAX).map(toWireStep),
+        steps: [...removed, ...suspected].slice(0, MAX_PAGE).map(toWireStep),
         found: steps.length,
         removed: removed.length,
         suspected: suspected.length,
@@ -97,12 +97,12 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
   };
 }
 
-/** Leases that were asked for, by id: as many as were wanted, and as NATS takes. */
+/** A page of leases ordered by id, limited by the request and by the maximum message size. */
 function leasesPage(
   deps: HandlerDeps,
   { limit, continue: after, user, type, phase }: muster.provision.v1.ListLeasesRequest,
 ): PropertiesOf<typeof muster.provision.v1.ListLeasesReply> {
-  const size = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
+  const size = limit === 0 ? MAX_PAGE : Math.min(limit, MAX_PAGE);
   const wanted: number = phase;
   const page: Stored[] = [];
   let bytes = 0;
@@ -123,11 +123,11 @@ function leasesPage(
   return {
     leases: page.map((each) => leaseMessage(deps, each)),
     continue: isMore ? (page.at(-1)?.record.order.id ?? "") : "",
-    unreadable: after === "" ? unreadableLeases(deps.view).slice(0, UNREADABLE_MAX) : [],
+    unreadable: after === "" ? unreadableLeases(deps.view).slice(0, MAX_UNREADABLE) : [],
   };
 }
 
-/** The id of this engine, where no other one was named. */
+/** The id of this engine; throws not_found if another one is named. */
 function ownEngine({ policy }: HandlerDeps, named: string): string {
   if (named !== "" && named !== policy.engine) return throwFault({ code: "not_found", kind: "engine", id: named });
   return policy.engine;
@@ -137,12 +137,16 @@ function toWireSchedule({ mode, nextMs }: ReturnType<Cleaner["schedule"]>) {
   return { mode, nextLook: nextMs === undefined ? null : timestampOf(nsFromMs(nextMs)) };
 }
 
-function toWireStep({ do: what, object, because }: CleanupStep): PropertiesOf<typeof muster.provision.v1.CleanupStep> {
+function toWireStep({
+  kind: what,
+  object,
+  because,
+}: CleanupStep): PropertiesOf<typeof muster.provision.v1.CleanupStep> {
   const { kind, namespace, name, lease: of } = object;
   return { action: what === "remove" ? "REMOVED" : "SUSPECTED", kind, namespace, name, lease: of?.id ?? "", because };
 }
 
-/** What an engine's counters are now. */
+/** The present counters of an engine. */
 export function countersMessage({
   holdings,
   capacity,
@@ -165,12 +169,12 @@ export function countersMessage({
   };
 }
 
-/** Rejects what is no text with invalid_request. */
+/** Throws FaultError invalid_request if the data are not text. */
 function readOrder(message: muster.provision.v1.Order): Order {
   try {
     return toOrder(message);
   } catch {
-    return refuse("order.data", "is no UTF-8 text");
+    return refuse("order.data", "is not UTF-8 text");
   }
 }
 

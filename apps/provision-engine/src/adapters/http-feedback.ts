@@ -1,18 +1,18 @@
 import { throwFault } from "@muster/faults";
-import type { Answer } from "../lead/tell-lease.ts";
+import type { Answer } from "../lead/report-lease.ts";
 import { toJsonResult } from "./controller-messages.ts";
 import type { Controller, ControllerAnswer } from "./controller.ts";
 
-/** The Feedbacker of orders that came from a controller. Each rejects with invalid_request where the controller refuses what it is told, and as calls to it do. */
+/** The Feedbacker for orders of a controller. Rejects with invalid_request if the controller refuses the feedback, and as controller calls do. */
 export type HttpFeedback = {
-  /** Feedback, and then Deleted. */
-  tell(answer: Answer, signal: AbortSignal): Promise<void>;
+  /** Sends Feedback, and then Deleted. */
+  send(answer: Answer, signal: AbortSignal): Promise<void>;
   /** UpdateStats. */
   updateStats(stats: object, signal: AbortSignal): Promise<void>;
 };
 
-/** Ids that a URL drops from its path, also when they are escaped. */
-const UNNAMED: readonly string[] = ["", ".", ".."];
+/** Ids that URLs cannot have as a path segment, even escaped. */
+const UNADDRESSABLE_IDS: readonly string[] = ["", ".", ".."];
 const GONE: readonly number[] = [404, 410];
 const REASON_CHARACTERS = 200;
 
@@ -23,12 +23,12 @@ export function openHttpFeedback(controller: Controller, engine: string): HttpFe
     if ((status < 200 || status > 299) && !isFine.includes(status)) refused(path, answer);
   };
   return {
-    tell: async ({ id, number, result, deleted }, signal) => {
-      if (UNNAMED.includes(id))
-        throwFault({ code: "invalid_request", field: "id", reason: `"${id}" cannot stand in a path` });
+    send: async ({ id, number, result, deleted }, signal) => {
+      if (UNADDRESSABLE_IDS.includes(id))
+        throwFault({ code: "invalid_request", field: "id", reason: `"${id}" cannot be part of a URL path` });
       const name = encodeURIComponent(id);
       if (result !== undefined) await put(`orders/${name}/result`, { number, ...toJsonResult(result) }, [], signal);
-      // What it does not know any more is deleted there, too.
+      // An order that the controller does not know counts as deleted.
       if (deleted) await put(`orders/${name}/deleted`, { number }, GONE, signal);
     },
     updateStats: (stats, signal) => put("stats", stats, [], signal),
@@ -36,6 +36,6 @@ export function openHttpFeedback(controller: Controller, engine: string): HttpFe
 }
 
 function refused(path: string, { status, text = "" }: ControllerAnswer): never {
-  const reason = `the controller refuses it with ${status}: ${text.slice(0, REASON_CHARACTERS)}`;
+  const reason = `the controller refuses it with status ${status}: ${text.slice(0, REASON_CHARACTERS)}`;
   return throwFault({ code: "invalid_request", field: path, reason });
 }

@@ -6,24 +6,24 @@ import type { Controller } from "./controller.ts";
 export type HttpPollOptions = {
   readonly controller: Controller;
   readonly engine: string;
-  /** Told of a poll that brought nothing, or a page that is passed over. */
+  /** Called for a poll without an answer, or a page that is skipped. */
   readonly failed: (what: "away" | "refused" | "unreadable", reason: string) => void;
 };
 
-const PAGE_MAX = 200;
-/** How much less is asked for when an answer cannot be read. */
-const LESS = 8;
+const MAX_PAGE = 200;
+/** Divisor of the page size after an unreadable page. */
+const SHRINK_FACTOR = 8;
 
-type Answered =
+type PageRead =
   | Extract<PollAnswer, { kind: "page" | "failed" }>
   | { readonly kind: "unreadable"; readonly lastId: bigint | undefined; readonly because: string };
 
 /**
- * Asks a controller for orders over HTTP. After a page that cannot be read it asks for ever fewer orders,
- * so that one order is passed over and not those that came with it.
+ * Polls a controller for orders over HTTP. After an unreadable page it requests smaller and smaller pages, so that it skips only the one order that cannot be
+ * read.
  */
 export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollSourceDeps["poll"] {
-  const read = async (from: bigint, limit: number, signal: AbortSignal): Promise<Answered> => {
+  const read = async (from: bigint, limit: number, signal: AbortSignal): Promise<PageRead> => {
     const path = `engines/${engine}/orders?from=${String(from)}&limit=${limit}`;
     const { status, headers, text } = await controller.call({ method: "GET", path }, signal);
     if (status < 200 || status > 299) {
@@ -34,15 +34,19 @@ export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollS
     const page = text === undefined ? undefined : readOrdersPage(text);
     if (page !== undefined && lastId !== undefined) return { kind: "page", lastId, ...page };
     const because =
-      text === undefined ? "it is too large" : page === undefined ? "it is no page of orders" : "it has no x-last-id";
+      text === undefined
+        ? "it is too large"
+        : page === undefined
+          ? "it is not a page of orders"
+          : "it has no x-last-id";
     return { kind: "unreadable", lastId, because };
   };
   const ask = async (from: bigint, limit: number, signal: AbortSignal): Promise<PollAnswer> => {
     const answer = await read(from, limit, signal);
     if (answer.kind !== "unreadable") return answer;
-    if (limit > 1) return ask(from, Math.ceil(limit / LESS), signal);
+    if (limit > 1) return ask(from, Math.ceil(limit / SHRINK_FACTOR), signal);
     const { lastId, because } = answer;
-    // The page has one order at most. Asked for by the number that the header gives it, it has to be the same one.
+    // The page has at most one order. Reading it by the number in the header must return the same order.
     const same = lastId !== undefined && lastId > from ? await read(lastId, 1, signal) : answer;
     if (same.kind === "failed") return same;
     const isCertain = same.kind === "unreadable" && same.lastId === lastId;
@@ -52,7 +56,7 @@ export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollS
   };
   return async (from, signal) => {
     try {
-      return await ask(from, PAGE_MAX, signal);
+      return await ask(from, MAX_PAGE, signal);
     } catch (error) {
       if (signal.aborted) return { kind: "failed" };
       const fault = faultOf(error);

@@ -13,10 +13,13 @@ export type HistoryDeps = {
 };
 
 const EVENTS = { fallback: 100, max: 500 };
-/** Where the page ends, and of which order it is. */
+/** The position before which the next page ends, and the order that it belongs to. */
 const TOKEN = /^(\d+)(?:-(\d*))?$/;
 
-/** A page of what was told of the order that has the id, or had it last. `continue`: from the page before; empty: the newest, and in the answer that there are no older ones. */
+/**
+ * A page of the history of the order that has the id, or had it last. `continue` comes from the previous page; empty: the newest page, or in the reply no older
+ * events.
+ */
 export async function historyPage(
   { history, view }: HistoryDeps,
   { id, limit, continue: token }: { readonly id: string; readonly limit: number; readonly continue: string },

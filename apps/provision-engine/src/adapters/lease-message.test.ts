@@ -6,7 +6,7 @@ import { leaseMessage } from "./lease-message.ts";
 
 const NETWORK = { id: "1-1", type: "network", data: '{"name":"home"}' };
 
-function told(network: Partial<Omit<LeaseRecord, "order">>, users: readonly string[] = []) {
+function reported(network: Partial<Omit<LeaseRecord, "order">>, users: readonly string[] = []) {
   const holdings = openHoldings({}, {});
   const record = aLease({ order: NETWORK, phase: "DECOMMISSIONING", ...network });
   holdings.learn({ record, revision: 1 });
@@ -17,8 +17,8 @@ function told(network: Partial<Omit<LeaseRecord, "order">>, users: readonly stri
   return leaseMessage({ holdings, nowNs: () => 0n }, { record, revision: 1 });
 }
 
-it("tells those that a network stays for, with their ends, as no trouble", () => {
-  const message = told({}, ["1-2", "1-3", "1-4", "1-5", "1-6", "1-7"]);
+it("lists the leases that a network waits for, with their ends, and is not stuck", () => {
+  const message = reported({}, ["1-2", "1-3", "1-4", "1-5", "1-6", "1-7"]);
   expect(message.waitingBecause).toBe("it is in use by 1-2, 1-3, 1-4, 1-5, 1-6 and 1 more");
   expect(message).toMatchObject({ stuck: false, usedByCount: 6 });
   expect(message.usedBy).toHaveLength(5);
@@ -30,6 +30,6 @@ it.each<[what: string, record: Partial<Omit<LeaseRecord, "order">>, stuck: boole
   ["was not taken down at once", { attempts: 1, trouble: "away" }, false, "away"],
   ["cannot be taken down", { attempts: 10, trouble: "away" }, true, "away"],
   ["is there, and used", { phase: "ACTIVE", expiresAtNs: 1n }, false, ""],
-])("tells of a lease that %s whether somebody has to look", (_what, record, stuck, waitingBecause) => {
-  expect(told(record)).toMatchObject({ stuck, waitingBecause, usedBy: [], usedByCount: 0 });
+])("shows for a lease that %s whether it needs the operator", (_what, record, stuck, waitingBecause) => {
+  expect(reported(record)).toMatchObject({ stuck, waitingBecause, usedBy: [], usedByCount: 0 });
 });

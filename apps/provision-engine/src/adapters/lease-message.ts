@@ -17,7 +17,7 @@ export type SeenLeases = {
 
 type Message<Name extends "Lease" | "LeaseUser"> = PropertiesOf<(typeof muster.provision.v1)[Name]>;
 
-/** A lease as it is told, with what nobody sees in its record: what it waits for, and whether somebody has to look. */
+/** A lease as replies show it, with facts that are not in its record: what it waits for, and whether it needs the operator. */
 export function leaseMessage(seen: SeenLeases, { record, revision }: Stored): Message<"Lease"> {
   const users = record.phase === "DECOMMISSIONING" ? seen.holdings.around(record.order).users : NO_USERS;
   return {
@@ -45,14 +45,14 @@ function explainWait(
 ): string {
   if (phase === "DECOMMISSIONING") {
     const release = decideRelease({ users });
-    return release.release === "later" ? release.because : trouble;
+    return release.kind === "later" ? release.because : trouble;
   }
   if (phase !== "ORDERED") return trouble;
-  // What it refers to is shown as what it waits for; whether it may have it is told once it is there.
+  // Shows the referenced lease while it is being provisioned; whether it may be taken over is decided after that.
   const older = order.reference === undefined ? undefined : holdings.find(order.reference);
   const reference = older && decideReference(order, toReferenced(order, older, true), nowNs());
-  if (reference?.admit === "later") return reference.because;
+  if (reference?.kind === "later") return reference.because;
   const claim = readClaim(order);
   const admission = claim.ok ? decideAdmission(claim.value, holdings.around(order)) : undefined;
-  return admission?.admit === "later" ? admission.because : "";
+  return admission?.kind === "later" ? admission.because : "";
 }

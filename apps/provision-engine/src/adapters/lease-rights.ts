@@ -15,20 +15,21 @@ import { labels } from "@muster/proto";
 import { isSliceNamespace } from "../types/kubernetes.ts";
 import { KINDS } from "../types/object-kinds.ts";
 
-/** The ClusterRole with what an engine does in the namespace of a lease, and its binding there. */
+/** Name of the ClusterRole of an engine in lease namespaces, and of its binding there. */
 const ROLE = "muster-lease-engine";
 const RBAC_GROUP = "rbac.authorization.k8s.io";
-/** How soon a server knows of a binding: mostly at once. */
-const KNOWN = { firstMs: 20, mostMs: 1000, totalMs: 10_000 };
+/** Pauses while a new binding becomes effective, usually immediately. */
+const PROPAGATION = { firstMs: 20, mostMs: 1000, totalMs: 10_000 };
 const GOING_RETRY_MS = 1000;
 
 /**
- * Calls of an engine that has rights in the cluster only to make and find namespaces: in those of leases it gives itself what it needs, the first time that it is refused.
- * What is asked for everywhere and refused is asked for in `own` and in the namespaces of leases that are not slices: what is in those is their users'. In a namespace that is gone there is nothing.
+ * Wraps the calls of an engine whose cluster-wide rights are limited to namespaces. On the first refusal in a lease namespace it binds its role there. A
+ * refused cluster-wide list is replaced by lists of `own` and of all lease namespaces except slices, whose content belongs to their users. A missing namespace
+ * lists as empty.
  */
 export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
-  const enter = entrance(calls);
-  const entered = async <Value>(
+  const grant = grantRights(calls);
+  const withGrant = async <Value>(
     namespace: string | undefined,
     options: CallOptions | undefined,
     call: () => Promise<Value>,
@@ -37,18 +38,18 @@ export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
       return await call();
     } catch (error) {
       if (namespace === undefined || !isRefused(error)) throw error;
-      await enter(namespace, error, signalOf(options));
+      await grant(namespace, error, signalOf(options));
       return call();
     }
   };
-  const inside = async <Object extends KubeObject>(
+  const listInNamespace = async <Object extends KubeObject>(
     resource: KubeResource & { readonly namespace: string },
     options: CallOptions | undefined,
   ): Promise<ListPage<Object>> => {
-    const listing = entered(resource.namespace, options, () => calls.list<Object>(resource, options));
+    const listing = withGrant(resource.namespace, options, () => calls.list<Object>(resource, options));
     return (await unlessMissing(listing)) ?? { items: [], resourceVersion: "", continue: undefined };
   };
-  const everywhere = async <Object extends KubeObject>(
+  const listEverywhere = async <Object extends KubeObject>(
     resource: KubeResource,
     options: CallOptions | undefined,
   ): Promise<ListPage<Object>> => {
@@ -60,13 +61,14 @@ export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
     const names = [own];
     const query = { labelSelector: labels.lease };
     for await (const namespaces of listPages<KubeObject>(calls, KINDS.namespace, { query, ...signalOf(options) })) {
-      // What is in one that is being removed goes with it.
+      // The content of a terminating namespace is removed with it.
       const there = namespaces.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
       names.push(...there.map(({ metadata }) => metadata?.name ?? "").filter((name) => !isSliceNamespace(name)));
     }
-    // No token of the server continues in another namespace: the answer is whole, whatever its limit.
+    // Continue tokens do not span namespaces, so the answer is complete, whatever its limit.
     const items: Object[] = [];
-    const list: KubeCalls["list"] = (asked, more) => inside({ ...asked, namespace: asked.namespace ?? own }, more);
+    const list: KubeCalls["list"] = (asked, more) =>
+      listInNamespace({ ...asked, namespace: asked.namespace ?? own }, more);
     for (const namespace of names)
       for await (const page of listPages<Object>({ list }, { ...resource, namespace }, options)) items.push(...page);
     return { items, resourceVersion: "", continue: undefined };
@@ -74,19 +76,19 @@ export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
   return {
     ...calls,
     create: (resource, object, options) =>
-      entered(resource.namespace, options, () => calls.create(resource, object, options)),
-    get: (resource, name, options) => entered(resource.namespace, options, () => calls.get(resource, name, options)),
+      withGrant(resource.namespace, options, () => calls.create(resource, object, options)),
+    get: (resource, name, options) => withGrant(resource.namespace, options, () => calls.get(resource, name, options)),
     list: <Object extends KubeObject>(resource: KubeResource, options?: CallOptions) => {
       const { namespace, plural } = resource;
-      if (namespace !== undefined) return inside<Object>({ ...resource, namespace }, options);
+      if (namespace !== undefined) return listInNamespace<Object>({ ...resource, namespace }, options);
       return plural === KINDS.namespace.plural
         ? calls.list<Object>(resource, options)
-        : everywhere<Object>(resource, options);
+        : listEverywhere<Object>(resource, options);
     },
     delete: (resource, name, options) => {
       const removal = () => calls.delete(resource, name, options);
-      // Those of slices it deletes by a right in the cluster: in a namespace that is going there is no entering.
-      return resource.plural === KINDS.pod.plural ? removal() : entered(resource.namespace, options, removal);
+      // Pods of slices are deleted by a cluster-wide right: no binding can be created in a terminating namespace.
+      return resource.plural === KINDS.pod.plural ? removal() : withGrant(resource.namespace, options, removal);
     },
   };
 }
@@ -100,8 +102,8 @@ const ACCESSES = { apiVersion: ACCESS.apiVersion, plural: "selfsubjectaccessrevi
 const SELF = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
 const SELVES = { apiVersion: SELF.apiVersion, plural: "selfsubjectreviews" };
 
-/** Sees to the role's binding in a lease's namespace. Throws the refusal where that is no help: it is in force, or the namespace is not a lease's. */
-function entrance(calls: KubeCalls) {
+/** Binds the role in a lease namespace. Throws the refusal if the binding is already effective, or the namespace does not belong to a lease. */
+function grantRights(calls: KubeCalls) {
   const isInForce = async (namespace: string, signal: Signal): Promise<boolean> => {
     const resourceAttributes = { group: "", resource: KINDS.secret.plural, verb: "list", namespace };
     const review: Review = { ...ACCESS, metadata: {}, spec: { resourceAttributes } };
@@ -112,24 +114,24 @@ function entrance(calls: KubeCalls) {
     if (await isInForce(namespace, signal)) throw refusal;
     const found = await unlessMissing(calls.get(KINDS.namespace, namespace, signal));
     if (found === undefined) return throwFault({ code: "not_found", kind: "Namespace", id: namespace });
-    const { deletionTimestamp, labels: its = {} } = found.metadata ?? {};
+    const { deletionTimestamp, labels: namespaceLabels = {} } = found.metadata ?? {};
     const dependency = `namespace ${namespace}, which is being removed`;
     if (deletionTimestamp !== undefined)
       return throwFault({ code: "unavailable", dependency, retryAfterMs: GOING_RETRY_MS });
-    // What it might get elsewhere is not for it to take.
-    if (!(labels.lease in its) || its[labels.managedBy] !== "muster") throw refusal;
+    // The engine must not take rights in other namespaces.
+    if (!(labels.lease in namespaceLabels) || namespaceLabels[labels.managedBy] !== "muster") throw refusal;
     const { status } = await calls.create<SelfReview>(SELVES, { ...SELF, metadata: {} }, signal);
     const binding = buildBinding(namespace, status?.userInfo?.username ?? "");
     await bind(calls, binding, signal);
-    const endsAtMs = performance.now() + KNOWN.totalMs;
+    const endsAtMs = performance.now() + PROPAGATION.totalMs;
     for (let attempt = 1; !(await isInForce(namespace, signal)); attempt++) {
       if (performance.now() >= endsAtMs) throw refusal;
-      await pause(backoffMs(attempt, KNOWN), signal.signal);
+      await pause(backoffMs(attempt, PROPAGATION), signal.signal);
     }
   };
 }
 
-/** Sees to the binding. One of its name that binds something else is a user's, who may make them in his slice: it goes. */
+/** Creates the binding. A binding of its name to another role comes from a user of the slice, and is replaced. */
 async function bind(calls: KubeCalls, binding: ReturnType<typeof buildBinding>, signal: Signal): Promise<void> {
   const { name, namespace } = binding.metadata;
   const bindings = { ...KINDS.roleBinding, namespace };

@@ -3,26 +3,26 @@ import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
 import { leaseOfOwner, OWNER_KIND } from "../types/machine.ts";
 import type { Leftovers } from "../lead/cleaner.ts";
 
-/** Of one page: whoever asks for clean-up waits while no ledger answers. */
+/** Timeout of one page, so that a request for clean-up fails fast without a ledger. */
 const TIMEOUT_MS = 2000;
 
-/** What the ledger holds for leases, or keeps in its queue: a request that arrives late is granted, however long its lease has been over. */
+/** Reservations of leases in the ledger, queued ones included: a late request is granted even if its lease is over. */
 export function openLedgerLeftovers(
   ledger: Pick<ReservationCalls, "listReservations" | "unreserve">,
   failed: (kind: string, error: unknown) => void,
 ): Leftovers {
   return {
     find: async (signal, within) => {
-      // It lives in no namespace.
+      // Reservations live in no namespace.
       if (within !== undefined) return { objects: [], unlisted: [] };
       const options = { signal, timeoutMs: TIMEOUT_MS };
       const objects: FoundObject[] = [];
       try {
         for await (const { reservations } of listReservations(ledger, OWNER_KIND, options))
-          for (const { id: uid, ownerId: name, createdAtMs: madeMs } of reservations) {
+          for (const { id: uid, ownerId: name, createdAtMs: createdMs } of reservations) {
             const lease = leaseOfOwner(name);
-            const object = { kind: RESERVATION, namespace: "", name, uid, lease, isGoing: false, madeMs };
-            // The ledger is that of our own installation.
+            const object = { kind: RESERVATION, namespace: "", name, uid, lease, isTerminating: false, createdMs };
+            // The ledger belongs to this installation.
             objects.push({ ...object, otherInstallation: undefined });
           }
         return { objects, unlisted: [] };
@@ -39,7 +39,7 @@ export function openLedgerLeftovers(
   };
 }
 
-/** Several places where leases leave something, as one. Each removes only what is of its kinds. */
+/** Combines several places with leftovers. Each removes only objects of its own kinds. */
 export function joinLeftovers(places: readonly Leftovers[]): Leftovers {
   return {
     find: async (signal, within) => {

@@ -13,7 +13,7 @@ const object = (name: string, namespace: string | undefined, itsLabels: Record<s
 });
 type Lists = Record<string, readonly KubeObject[] | "refused">;
 
-/** A namespace that has looked left over once, in a cluster of lists that a test changes; all records are gone. */
+/** A namespace found left over once, in a cluster of lists that a test changes; all records are missing. */
 async function leftNamespace() {
   const lists: Lists = { namespaces: [object("net", undefined)] };
   const removed: string[] = [];
@@ -38,9 +38,9 @@ async function leftNamespace() {
       leftovers: openLeftovers(calls as KubeCalls, "muster-1", () => undefined),
       records: { get: () => Promise.resolve(undefined) },
       nowMs: () => nowMs,
-      census: () => Promise.resolve({ records: 1, bucketMadeMs: 0 }),
+      census: () => Promise.resolve({ records: 1, bucketCreatedMs: 0 }),
       policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000, mostObjects: 10, mostPercent: 100 },
-      tell: {
+      report: {
         step: () => undefined,
         brake: () => undefined,
         leftAlone: (installations) => void left.push(installations.join(" ")),
@@ -51,7 +51,7 @@ async function leftNamespace() {
   );
   const stop = new AbortController();
   const running = cleaner.run(stop.signal);
-  await cleaner.look({ isDryRun: false, confirmed: 0 }, signal);
+  await cleaner.sweep({ isDryRun: false, confirmed: 0 }, signal);
   nowMs += 1000;
   return {
     lists,
@@ -59,7 +59,7 @@ async function leftNamespace() {
     pass: () => (nowMs += 1000),
     onListed: (listener: (what: string) => void) => (listed = listener),
     look: async () => {
-      await cleaner.look({ isDryRun: false, confirmed: 0 }, signal);
+      await cleaner.sweep({ isDryRun: false, confirmed: 0 }, signal);
       return removed;
     },
     [Symbol.asyncDispose]: async () => {
@@ -71,7 +71,7 @@ async function leftNamespace() {
 
 const pod = { ...object("pod", "net", {}), spec: { containers: [], volumes: [] } };
 
-it("removes a namespace that is left, with nothing in it", async () => {
+it("removes an empty leftover namespace", async () => {
   await using world = await leftNamespace();
   expect(await world.look()).toEqual(["namespaces net"]);
 });
@@ -83,17 +83,17 @@ it.each<[string, Lists]>([
   ["a claim in it is no lease's", { persistentvolumeclaims: [object("data", "net", { [labels.managedBy]: "user" })] }],
   ["a claim in it has just been made", { persistentvolumeclaims: [object("data", "net")] }],
   ["a pod runs in it", { pods: [pod] }],
-])("keeps a namespace where %s, at the look and just before it goes", async (_what, lists) => {
+])("keeps a namespace where %s, in the sweep and just before the removal", async (_what, lists) => {
   await using world = await leftNamespace();
   Object.assign(world.lists, lists);
   expect(await world.look()).toEqual([]);
   await using later = await leftNamespace();
-  // All is listed once; what comes then is seen only when the namespace is to go.
+  // Everything is listed once; later objects are seen only before the removal.
   later.onListed((what) => what.startsWith("net/") && Object.assign(later.lists, lists));
   expect(await later.look()).toEqual([]);
 });
 
-it("leaves alone what another installation has made, also what has come into a namespace of ours, and tells of it", async () => {
+it("leaves objects of another installation unchanged, also in a namespace of ours, and reports it", async () => {
   const theirs = { ...ofLease, [labels.installation]: "muster-2" };
   const ours = { ...ofLease, [labels.installation]: "muster-1" };
   await using world = await leftNamespace();
@@ -110,7 +110,7 @@ it("leaves alone what another installation has made, also what has come into a n
   expect(await world.look()).toEqual(["services own", "services own", "namespaces net"]);
 });
 
-it("believes no labels in a slice, where its user writes them: they make nothing look left, and keep nothing", async () => {
+it("ignores labels in a slice, which its user writes: they neither mark leftovers nor keep anything", async () => {
   await using world = await leftNamespace();
   const forged = Array.from({ length: 60 }, (_, at) => object(`forged-${at}`, "muster-lease-9-9"));
   Object.assign(world.lists, { secrets: forged, namespaces: [object("muster-lease-9-9", undefined)] });
@@ -119,7 +119,7 @@ it("believes no labels in a slice, where its user writes them: they make nothing
   expect(await world.look()).toEqual(["namespaces muster-lease-9-9"]);
 });
 
-it("keeps a claim that a pod has begun to use since the look", async () => {
+it("keeps a claim that a pod has begun to use since the sweep", async () => {
   await using world = await leftNamespace();
   const claim = object("data", "net");
   world.lists["persistentvolumeclaims"] = [claim];

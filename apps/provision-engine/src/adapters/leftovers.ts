@@ -7,8 +7,8 @@ import { useKey, type Found, type FoundObject } from "../domain/plan-cleanup.ts"
 import { type ObjectKind, KINDS } from "../types/object-kinds.ts";
 import type { Leftovers } from "../lead/cleaner.ts";
 
-/** What holds others goes after them. Pods go with what made them. */
-const CLEANED: readonly ObjectKind[] = [
+/** Containers come after their content. Pods are removed with their owners. */
+const SWEPT_KINDS: readonly ObjectKind[] = [
   KINDS.deployment,
   KINDS.statefulSet,
   KINDS.service,
@@ -18,7 +18,7 @@ const CLEANED: readonly ObjectKind[] = [
 ];
 const SELECTOR = `${labels.managedBy}=muster,${labels.lease},${labels.leaseRun},${labels.leaseUser}`;
 
-/** `installation`: id of ours. */
+/** `installation` is the id of this installation. */
 export function openLeftovers(
   calls: KubeCalls,
   installation: string,
@@ -26,15 +26,15 @@ export function openLeftovers(
 ): Leftovers {
   return {
     find: async (signal, within) => {
-      // All of a slice goes with its namespace.
+      // Everything in a slice is removed with its namespace.
       if (within !== undefined && isSliceNamespace(within)) return { objects: [], unlisted: [] };
-      const kinds = within === undefined ? CLEANED : CLEANED.filter((each) => each !== KINDS.namespace);
+      const kinds = within === undefined ? SWEPT_KINDS : SWEPT_KINDS.filter((each) => each !== KINDS.namespace);
       const listed = await Promise.all(
         kinds.map(async (kind): Promise<Found> => {
           try {
             const query = { labelSelector: SELECTOR };
             const objects: FoundObject[] = [];
-            for await (const page of listPages<KubeObject>(calls, inPlace(kind, within), { query, signal })) {
+            for await (const page of listPages<KubeObject>(calls, inNamespace(kind, within), { query, signal })) {
               const believed = page.filter(({ metadata }) => !isSliceNamespace(metadata?.namespace ?? ""));
               objects.push(...believed.map((each) => toFound(kind, each, installation)));
             }
@@ -54,10 +54,10 @@ export function openLeftovers(
     inUse: async (signal, within) => {
       try {
         const used = new Set<string>();
-        for await (const claims of listPages<KubeObject>(calls, inPlace(KINDS.volumeClaim, within), { signal }))
-          for (const claim of claims) if (!isOfLease(claim)) used.add(holding(claim));
-        for await (const pods of listPages<V1Pod & KubeObject>(calls, inPlace(KINDS.pod, within), { signal }))
-          for (const key of pods.flatMap(usedBy)) used.add(key);
+        for await (const claims of listPages<KubeObject>(calls, inNamespace(KINDS.volumeClaim, within), { signal }))
+          for (const claim of claims) if (!isOfLease(claim)) used.add(namespaceKey(claim));
+        for await (const pods of listPages<V1Pod & KubeObject>(calls, inNamespace(KINDS.pod, within), { signal }))
+          for (const key of pods.flatMap(usedKeys)) used.add(key);
         return used;
       } catch (error) {
         signal.throwIfAborted();
@@ -66,7 +66,7 @@ export function openLeftovers(
       }
     },
     remove: async ({ kind, namespace, name, uid }, signal) => {
-      const known = CLEANED.find((each) => each.kind === kind);
+      const known = SWEPT_KINDS.find((each) => each.kind === kind);
       if (known === undefined) return;
       const resource = { ...known, ...(namespace !== "" && { namespace }) };
       const propagationPolicy = known.hasMembers === true ? "Foreground" : "Background";
@@ -76,25 +76,25 @@ export function openLeftovers(
   };
 }
 
-function inPlace(kind: ObjectKind, within: string | undefined): ObjectKind & { readonly namespace?: string } {
+function inNamespace(kind: ObjectKind, within: string | undefined): ObjectKind & { readonly namespace?: string } {
   return within === undefined ? kind : { ...kind, namespace: within };
 }
 
-/** As the selector says it. */
+/** The same condition as the selector. */
 function isOfLease({ metadata }: KubeObject): boolean {
   const { [labels.managedBy]: by, ...others } = metadata?.labels ?? {};
   return by === "muster" && [labels.lease, labels.leaseRun, labels.leaseUser].every((each) => each in others);
 }
 
-function holding({ metadata }: KubeObject): string {
+function namespaceKey({ metadata }: KubeObject): string {
   return useKey(KINDS.namespace.kind, "", metadata?.namespace ?? "");
 }
 
-function usedBy(pod: V1Pod & KubeObject): string[] {
+function usedKeys(pod: V1Pod & KubeObject): string[] {
   const { metadata, spec } = pod;
   const namespace = metadata?.namespace ?? "";
   const claims = (spec?.volumes ?? []).flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []);
-  return [holding(pod), ...claims.map((claim) => useKey(KINDS.volumeClaim.kind, namespace, claim))];
+  return [namespaceKey(pod), ...claims.map((claim) => useKey(KINDS.volumeClaim.kind, namespace, claim))];
 }
 
 function toFound({ kind }: ObjectKind, { metadata }: KubeObject, installation: string): FoundObject {
@@ -105,9 +105,9 @@ function toFound({ kind }: ObjectKind, { metadata }: KubeObject, installation: s
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",
     uid: metadata?.uid ?? "",
-    madeMs: metadata?.creationTimestamp && Date.parse(String(metadata.creationTimestamp)),
+    createdMs: metadata?.creationTimestamp && Date.parse(String(metadata.creationTimestamp)),
     lease: id !== undefined && Number.isSafeInteger(run) && run > 0 ? { id, run } : undefined,
     otherInstallation: otherInstallation(metadata?.labels?.[labels.installation], installation),
-    isGoing: metadata?.deletionTimestamp !== undefined,
+    isTerminating: metadata?.deletionTimestamp !== undefined,
   };
 }

@@ -1,4 +1,4 @@
-import { DURATION_NS_MAX } from "@muster/leases";
+import { MAX_DURATION_NS } from "@muster/leases";
 import { toEnd, toOrder, toRenewal, toWireOrder } from "@muster/leases/wire";
 import { muster } from "@muster/proto";
 import fc from "fast-check";
@@ -9,7 +9,7 @@ import { withEvent } from "../domain/transition-lease.ts";
 import { recordCodec } from "./messages.ts";
 
 const text = fc.string({ unit: "grapheme", maxLength: 8 });
-const time = fc.bigInt({ min: -62_135_596_800_000_000_000n, max: 2n * DURATION_NS_MAX });
+const time = fc.bigInt({ min: -62_135_596_800_000_000_000n, max: 2n * MAX_DURATION_NS });
 const count = fc.nat({ max: 2 ** 31 - 1 });
 const large = fc.nat({ max: Number.MAX_SAFE_INTEGER });
 const bytes = fc.uint8Array({ maxLength: 64 });
@@ -21,7 +21,7 @@ const order = fc.record({
   type: text,
   data: text,
   createdNs: time,
-  durationNs: fc.bigInt({ min: -DURATION_NS_MAX, max: DURATION_NS_MAX }),
+  durationNs: fc.bigInt({ min: -MAX_DURATION_NS, max: MAX_DURATION_NS }),
   reference: maybe(text.filter((each) => each !== "")),
   version: count,
   signatureFormat: fc.constantFrom("muster-lease-v1", "legacy"),
@@ -107,7 +107,7 @@ const record = fc.record({
   orderHash: maybe(fc.uint8Array({ minLength: 32, maxLength: 32 })),
 }) satisfies fc.Arbitrary<LeaseRecord>;
 
-/** Bytes as numbers: what is decoded is a Buffer, which equals no Uint8Array. */
+/** Bytes as numbers: decoded bytes are a Buffer, which does not equal a Uint8Array. */
 const plain = (value: unknown): unknown =>
   value instanceof Uint8Array
     ? [...value]
@@ -127,14 +127,14 @@ it("reads a record as it was written, to the nanosecond", () => {
 
 const { EndRequest, LeaseRecord: Message, Order, Renewal } = muster.provision.v1;
 
-it("reads the data of an order byte for byte, and refuses what is no text", () => {
+it("reads the data of an order byte for byte, and refuses data that are not text", () => {
   const bytesOf = (data: Uint8Array) => toOrder(Order.create({ data })).data;
   const json = new TextEncoder().encode('\uFEFF{"a": "é"}');
   expect([...new TextEncoder().encode(bytesOf(json))]).toEqual([...json]);
   expect(() => bytesOf(new Uint8Array([0x22, 0xff, 0x22]))).toThrow();
 });
 
-it("says of what is missing in a message only that it is empty", () => {
+it("reads fields that a message lacks as empty", () => {
   expect(toOrder(Order.create())).toMatchObject({
     id: "",
     user: "",
@@ -152,16 +152,16 @@ const ordered = toWireOrder(aLease().order);
 
 it.each([
   ["it has no order", { feedback }],
-  ["it does not say what is to be told", { order: ordered }],
+  ["it has no feedback state", { order: ordered }],
   ["0 is no phase that this version knows", { order: ordered, feedback }],
   ["9 is no phase that this version knows", { order: ordered, feedback, phase: 9 }],
   ['"" is no cause of an end that this version knows', { order: ordered, feedback, phase: 1, ending: {} }],
   ["9 is no state of a result that this version knows", { order: ordered, feedback, phase: 1, result: { state: 9 } }],
-])("says that %s instead of taking a record for another one", (unreadable, message) => {
+])("reports that %s instead of misreading a record", (unreadable, message) => {
   expect(recordCodec.decode(Message.encode(message).finish())).toEqual({ unreadable });
 });
 
-it("reads a record with an event that only another version knows, and keeps it", () => {
+it("reads and keeps an event that only another version knows", () => {
   const [known] = withEvent(aLease(), "ORDERED", "", 1n).outbox;
   const later = { ...aLease(), outbox: [{ ...known, eventType: "FROZEN" }] } as LeaseRecord;
   expect(recordCodec.decode(recordCodec.encode(later))).toMatchObject({ record: { outbox: later.outbox } });

@@ -8,7 +8,7 @@ import type { Ending, EndingCause, FeedbackPending, LeaseEvent, LeaseRecord, Ori
 
 const wire = muster.provision.v1;
 
-/** Of leases, or of their history: whatever they weigh, a reply is no larger than NATS takes. One alone may be larger than this. */
+/** Maximum size of a page of leases or events, so that a reply fits a NATS message. A single item may exceed it. */
 export const PAGE_BYTES = 512 * 1024;
 
 const STATES = lowercaseNames(enums.ResultState);
@@ -24,7 +24,7 @@ const CAUSES: Readonly<Record<EndingCause, true>> = {
 
 const records = protoCodec(wire.LeaseRecord);
 
-/** Decoding never throws, so that a reader meets a record that is none under its name, and does not take it for one that is not there. */
+/** Decoding never throws, so that an unreadable record is not mistaken for a missing one. */
 export const recordCodec: Codec<Readable, LeaseRecord> = {
   encode: (record) => records.encode(toWireRecord(record)),
   decode: (bytes) => {
@@ -66,7 +66,7 @@ export function toEvent(event: muster.provision.v1.LeaseEvent): LeaseEvent {
   return { id, lease, eventType, message, atNs: toNs(at), traceparent };
 }
 
-/** The number of a record's phase. */
+/** The wire number of a record's phase. */
 export function phaseOf({ phase }: Pick<LeaseRecord, "phase">): number {
   return enums.LeasePhase.numbers[phase];
 }
@@ -94,7 +94,7 @@ function toRecord(message: muster.provision.v1.LeaseRecord): LeaseRecord {
   const { source, run, attempts, trouble, events, fence, requestId, traceparent } = message;
   const { order, result, renewal, ending, feedback, endedAt, crashes, madeFor } = message;
   if (order === undefined) throw new Error("it has no order");
-  if (feedback === undefined) throw new Error("it does not say what is to be told");
+  if (feedback === undefined) throw new Error("it has no feedback state");
   return {
     order: toOrder(order),
     source,

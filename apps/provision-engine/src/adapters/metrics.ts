@@ -1,49 +1,48 @@
 import { metrics } from "@opentelemetry/api";
 
-/** What one engine counts. Labels are one of a few words. */
+/** Metrics of one engine. Labels have few, fixed values. */
 export type LeaseMetrics = Disposable & {
-  /** Something that did not work and is tried again. */
+  /** A failure that is retried. */
   failed(what: string): void;
-  /** Something that was refused, by us or by a source, and is told no more, or seldom. */
+  /** A refusal, by the engine or by a source, that is retried rarely or never. */
   refused(what: string): void;
   /** An object that a lease has left behind. */
   leftOver(action: "suspect" | "remove", isDryRun: boolean): void;
-  /** So many objects look left over that clean-up asks first; 0: it does not. */
+  /** Number of leftovers that need confirmation; 0: none do. */
   heldUp(objects: number): void;
 };
 
-/** What is asked for whenever somebody looks. */
+/** Gauges, read at each collection. */
 export type LeaseGauges = {
-  /** How many leases of the engine are in each phase. */
+  /** Leases of the engine by phase. */
   readonly phases: ReadonlyMap<string, number>;
-  /** How many cannot be taken down. */
+  /** Leases that cannot be removed. */
   readonly stuck: number;
-  /** How many have a record that nobody can read, of whichever engine they are. */
+  /** Records of any engine that cannot be read. */
   readonly unreadable: number;
-  /** How many of the oldest have secrets that cannot be opened with the key of the engine. */
+  /** Of the oldest leases: those with secrets that the key of the engine cannot open. */
   readonly unopened: number;
 };
 
 export function startMetrics(gauges: () => LeaseGauges): LeaseMetrics {
   const meter = metrics.getMeter("@muster/provision-engine");
-  const failures = meter.createCounter("muster.lease.failures", { description: "What did not work, by kind" });
-  const refusals = meter.createCounter("muster.lease.refusals", { description: "What was refused, by kind" });
+  const failures = meter.createCounter("muster.lease.failures", { description: "Failures that are retried, by kind" });
+  const refusals = meter.createCounter("muster.lease.refusals", { description: "Refusals, by kind" });
   const leftovers = meter.createCounter("muster.lease.leftovers", {
-    description: "Objects that leases have left behind, by what was done with them",
+    description: "Objects left behind by leases, by action",
   });
   const held = meter.createGauge("muster.lease.cleanup_held", {
-    description: "Objects that look left over and stay until somebody confirms that they may go",
+    description: "Leftover objects that stay until an operator confirms their removal",
   });
   const leases = meter.createObservableGauge("muster.lease.leases", { description: "Leases by phase" });
   const stuckLeases = meter.createObservableGauge("muster.lease.stuck", {
-    description: "Leases that cannot be taken down",
+    description: "Leases that cannot be removed",
   });
   const unreadableLeases = meter.createObservableGauge("muster.lease.unreadable", {
-    description: "Leases whose record cannot be read: nothing is done for them, nor at their end",
+    description: "Leases whose record cannot be read, which are not served and do not end",
   });
   const unopenedLeases = meter.createObservableGauge("muster.lease.unopened", {
-    description:
-      "Of the oldest leases that go on: those with secrets that cannot be opened with the key that the engine has now",
+    description: "Of the oldest ongoing leases: those with secrets that the key of the engine cannot open",
   });
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
     const { phases, stuck, unreadable, unopened } = gauges();

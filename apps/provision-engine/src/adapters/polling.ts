@@ -7,7 +7,7 @@ import type { PushStatsDeps } from "../push-stats.ts";
 import type { LeaseSource } from "../sources/lease-source.ts";
 import { pollSource } from "../sources/poll-source.ts";
 import type { TakePolledDeps } from "../orders/take-polled.ts";
-import type { Answer } from "../lead/tell-lease.ts";
+import type { Answer } from "../lead/report-lease.ts";
 import { toJsonStats } from "./controller-messages.ts";
 import { openController } from "./controller.ts";
 import { COUNT_EVERY_MS, countersMessage, type HandlerDeps } from "./handlers.ts";
@@ -15,7 +15,7 @@ import { openHttpFeedback } from "./http-feedback.ts";
 import { httpPoll } from "./http-poll.ts";
 import type { LeaseMetrics } from "./metrics.ts";
 
-/** What is done with a controller while this replica leads. */
+/** The work with a controller while this replica leads. */
 export type Polled = {
   readonly source: LeaseSource;
   readonly take: TakePolledDeps;
@@ -23,7 +23,7 @@ export type Polled = {
 };
 
 export type Polling = {
-  readonly tell: (answer: Answer) => Promise<void>;
+  readonly send: (answer: Answer) => Promise<void>;
   readonly open: (
     deps: Pick<TakePolledDeps, "feedback" | "sign"> & {
       readonly requests: HandlerDeps;
@@ -33,9 +33,9 @@ export type Polling = {
 };
 
 const HTTP = SOURCES.controller;
-const LATER_MS = 30_000;
+const RETRY_WAITING_MS = 30_000;
 
-/** A controller over HTTP, as it is configured; undefined: there is none. */
+/** Opens the configured HTTP controller; undefined without one. */
 export function openPolling(
   { config, logger, signal }: ServiceContext<Config>,
   metrics: LeaseMetrics,
@@ -44,27 +44,27 @@ export function openPolling(
   const { address, pollMs } = config.controller;
   const { engine } = config.order;
   const controller = openController(address, Date.now);
-  const { tell, updateStats } = openHttpFeedback(controller, engine);
+  const { send, updateStats } = openHttpFeedback(controller, engine);
   const poll = httpPoll({
     controller,
     engine,
     failed: (what, reason) => {
       metrics.failed(`poll-${what}`);
-      logger.warn({ what, reason }, "a poll brought nothing");
+      logger.warn({ what, reason }, "a poll failed");
     },
   });
   return {
-    tell: (answer) => tell(answer, signal),
+    send: (answer) => send(answer, signal),
     open: ({ requests, cleaner, ...rest }) => ({
       source: pollSource({ name: HTTP, poll, nowMs: Date.now, pause, everyMs: pollMs }),
-      take: { requests, ...rest, ...tellOfPolled(logger, metrics, cleaner), laterMs: LATER_MS },
+      take: { requests, ...rest, ...reportsOfPolled(logger, metrics, cleaner), retryWaitingMs: RETRY_WAITING_MS },
       stats: {
         stats: () => toJsonStats(countersMessage(requests)),
         push: updateStats,
         pause,
         failed: (error) => {
           metrics.failed("stats");
-          logger.warn({ err: error }, "a controller does not take what is counted");
+          logger.warn({ err: error }, "a controller does not accept statistics");
         },
         everyMs: COUNT_EVERY_MS,
       },
@@ -72,20 +72,23 @@ export function openPolling(
   };
 }
 
-function tellOfPolled(
+/** The metric has this label since its first version. */
+const UNREPORTED_LABEL = "untold";
+
+function reportsOfPolled(
   logger: Logger,
   metrics: LeaseMetrics,
   cleaner: Pick<Cleaner, "historyTaken">,
 ): Pick<TakePolledDeps, "historyTaken" | "failed"> {
   return {
     historyTaken: (source) => {
-      logger.info({ source }, "all that was ordered before is taken");
+      logger.info({ source }, "all earlier orders are taken");
       cleaner.historyTaken();
     },
     failed: (id, what, error) => {
       if (what === "refused") metrics.refused("order");
-      else metrics.failed(what);
-      logger.warn({ lease: id, what, err: error }, "an order of a controller is not taken");
+      else metrics.failed(what === "unreported" ? UNREPORTED_LABEL : what);
+      logger.warn({ lease: id, what, err: error }, "cannot take an order of a controller");
     },
   };
 }

@@ -3,22 +3,22 @@ import { buckets } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
 import { buildStorable } from "../domain/build-storable.ts";
 import { promisedBytes } from "../domain/decide-quota.ts";
-import { goesOn, type LeaseRecord } from "../domain/lease.ts";
+import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
 import type { Stored } from "../lead/pass.ts";
-import { ENDLESS, type Room } from "./bucket-room.ts";
+import { UNLIMITED, type Room } from "./bucket-room.ts";
 import type { Readable } from "../lead/records.ts";
 import { recordCodec } from "./messages.ts";
 import type { Records } from "../lead/records.ts";
 
-/** Events of a lease that wait for their stream; beyond it its user can change nothing of it until the stream has taken them. */
-export const OUTBOX_MAX = 100;
+/** Maximum number of unpublished events. A lease with more accepts no changes by its user until its history is published. */
+export const MAX_OUTBOX_EVENTS = 100;
 
-/** Of a stored record. */
-export const RECORD_BYTES_MAX = 512 * 1024;
-/** Of one as a user's request leaves it, which may have 64 KiB of order and 256 KiB of result: beside it there is room for what the engine has to write of the lease. */
-export const USERS_BYTES_MAX = 400 * 1024;
+/** Maximum size of a stored record. */
+export const MAX_RECORD_BYTES = 512 * 1024;
+/** Maximum size after a user's request, for 64 KiB of order and 256 KiB of result; the rest is reserved for the engine. */
+export const MAX_USER_RECORD_BYTES = 400 * 1024;
 
-/** Leases end, and their records go. */
+/** By then leases may have ended and records may be removed. */
 const FULL_RETRY_MS = 1000;
 
 export type LeaseBucket = Bucket<Readable, LeaseRecord>;
@@ -27,21 +27,21 @@ export function openLeases(connection: Parameters<typeof openBucket>[0]): Promis
   return openBucket(connection, {
     name: buckets.leases,
     codec: recordCodec,
-    maxValueBytes: RECORD_BYTES_MAX,
+    maxValueBytes: MAX_RECORD_BYTES,
     fullRetryAfterMs: FULL_RETRY_MS,
   });
 }
 
-/** `room`: what users may fill of the bucket. */
-export function makeRecords(bucket: LeaseBucket, room: Room = ENDLESS): Records {
+/** `room` limits what users may fill of the bucket. */
+export function makeRecords(bucket: LeaseBucket, room: Room = UNLIMITED): Records {
   const write = async ({ revision }: Stored, record: LeaseRecord): Promise<Stored> => ({
     record,
     revision: await bucket.update(record.order.id, record, revision),
   });
   const requireRoom = async (before: LeaseRecord, next: LeaseRecord): Promise<void> => {
-    if (next.outbox.length > OUTBOX_MAX) {
+    if (next.outbox.length > MAX_OUTBOX_EVENTS) {
       const what = `number of events of lease ${next.order.id} that are not on their stream`;
-      throwFault({ code: "limit_exceeded", what, limit: OUTBOX_MAX, retryAfterMs: FULL_RETRY_MS });
+      throwFault({ code: "limit_exceeded", what, limit: MAX_OUTBOX_EVENTS, retryAfterMs: FULL_RETRY_MS });
     }
     await room.take(growth(before, next, checkSize(next)));
   };
@@ -63,7 +63,7 @@ export function makeRecords(bucket: LeaseBucket, room: Room = ENDLESS): Records 
       return { record, revision: await bucket.create(record.order.id, record) };
     },
     change: async (stored, next) => {
-      if (goesOn(next)) await requireRoom(stored.record, next);
+      if (isOngoing(next)) await requireRoom(stored.record, next);
       return write(stored, next);
     },
     own: async (stored, next, fence) => {
@@ -71,7 +71,7 @@ export function makeRecords(bucket: LeaseBucket, room: Room = ENDLESS): Records 
         const id = `${bucket.name}/${next.order.id}`;
         throwFault({ code: "conflict", id, expectedRevision: stored.revision, actualRevision: 0 });
       }
-      return write(stored, buildStorable({ ...next, fence }, bytesOf, RECORD_BYTES_MAX));
+      return write(stored, buildStorable({ ...next, fence }, bytesOf, MAX_RECORD_BYTES));
     },
     remove: ({ record, revision }) => bucket.delete(record.order.id, revision),
   };
@@ -79,11 +79,11 @@ export function makeRecords(bucket: LeaseBucket, room: Room = ENDLESS): Records 
 
 function checkSize(record: LeaseRecord): number {
   const bytes = bytesOf(record);
-  if (bytes <= USERS_BYTES_MAX) return bytes;
+  if (bytes <= MAX_USER_RECORD_BYTES) return bytes;
   const what = `size of ${bytes} bytes of the record of lease ${record.order.id}`;
-  // Once its history is published, it is smaller.
+  // Publishing its history makes the record smaller.
   const retryAfterMs = record.outbox.length > 1 ? FULL_RETRY_MS : 0;
-  return throwFault({ code: "limit_exceeded", what, limit: USERS_BYTES_MAX, retryAfterMs });
+  return throwFault({ code: "limit_exceeded", what, limit: MAX_USER_RECORD_BYTES, retryAfterMs });
 }
 
 function growth(before: LeaseRecord, next: LeaseRecord, bytes: number): number {

@@ -7,7 +7,7 @@ import { routeHandlers } from "./route.ts";
 const { CleanupResourcesRequest } = muster.provision.v1;
 const call = { deadlineMs: 1000, pageBytes: Infinity, signal: new AbortController().signal };
 
-/** All methods of a service, of which each says the same. */
+/** All methods of a service, with the same answer. */
 function saying(dependency: string): Handlers<typeof LeaseService> & Client<LeaseServiceOfEngine> {
   const refuse = () => Promise.reject(new FaultError({ code: "unavailable", dependency, retryAfterMs: 1 }));
   const methods = Object.keys(LeaseService.methods).map((name) => [name, refuse]);
@@ -16,10 +16,15 @@ function saying(dependency: string): Handlers<typeof LeaseService> & Client<Leas
 }
 
 it.each([
-  { what: "its own word", engine: "a", elsewhere: "nobody asks", says: "own" },
+  { what: "its own word", engine: "a", elsewhere: "no request", says: "own" },
   { what: "another's word", engine: "b", elsewhere: "what was ordered before", says: "what was ordered before" },
-  { what: "that nobody serves another", engine: "b", elsewhere: leaseServiceOf("b").area, says: 'engine "b", which' },
-])("tells $what of what is not there", async ({ engine, elsewhere, says }) => {
+  {
+    what: "that another engine has no replica",
+    engine: "b",
+    elsewhere: leaseServiceOf("b").area,
+    says: 'engine "b", which',
+  },
+])("reports $what about something unavailable", async ({ engine, elsewhere, says }) => {
   const handlers = routeHandlers({ engine: "a", own: saying("own"), other: () => saying(elsewhere), nowMs: () => 0 });
   const asked = handlers.cleanupResources(CleanupResourcesRequest.create({ engine }), call);
   await expect(asked).rejects.toMatchObject({ fault: { dependency: expect.stringContaining(says) as unknown } });

@@ -6,9 +6,9 @@ import { isEngineId } from "../config.ts";
 export type RouteDeps = {
   /** Id of this engine. */
   readonly engine: string;
-  /** What answers for it. */
+  /** Handlers of this engine. */
   readonly own: Handlers<typeof LeaseService>;
-  /** What answers for another one. */
+  /** Client of another engine. */
   readonly other: (engine: string) => Client<LeaseServiceOfEngine>;
   readonly nowMs: () => number;
 };
@@ -19,8 +19,8 @@ type Routed =
 type Own = Pick<Handlers<typeof LeaseService>, Routed>;
 type Requests = { readonly [Method in Routed]: Parameters<Own[Method]>[0] };
 type Replies = { readonly [Method in Routed]: Awaited<ReturnType<Own[Method]>> };
-/** What an engine answers by, its own or another's. */
-type Answering = {
+/** The methods of this or another engine. */
+type EngineMethods = {
   readonly [Method in Routed]: (
     request: Requests[Method],
     call: CallContext & { readonly timeoutMs: number },
@@ -29,23 +29,24 @@ type Answering = {
 
 const RETRY_MS = 1000;
 
-/** What names another engine is answered by that one, and what names one that nobody serves says so before its caller gives up. */
+/** Routes requests that name another engine to it. If that engine has no replica, the request fails before its caller's deadline. */
 export function routeHandlers({ engine: here, own, other, nowMs }: RouteDeps): Handlers<typeof LeaseService> {
   const routed =
     <Method extends Routed>(method: Method, engineOf: (request: Requests[Method]) => string | null | undefined) =>
     async (request: Requests[Method], { deadlineMs, pageBytes, signal }: CallContext): Promise<Replies[Method]> => {
       const timeoutMs = Math.max(1, (deadlineMs - nowMs()) / 2);
-      const ask = (answering: Answering) => answering[method](request, { deadlineMs, pageBytes, signal, timeoutMs });
+      const ask = (answering: EngineMethods) =>
+        answering[method](request, { deadlineMs, pageBytes, signal, timeoutMs });
       const engine = engineOf(request) ?? "";
-      // What is no id of any engine is refused like what names none.
+      // An invalid engine id is refused like a missing one.
       if (engine === "" || engine === here || !isEngineId(engine)) return ask(own);
       try {
         return await ask(other(engine));
       } catch (error) {
         const fault = faultOf(error);
-        // Of its own dependencies, and of its leader, the other engine says itself what is away.
+        // The other engine itself reports its unavailable dependencies, and a missing leader.
         if (fault?.code !== "unavailable" || fault.dependency !== leaseServiceOf(engine).area) throw error;
-        const dependency = `engine "${engine}", which nobody serves now,`;
+        const dependency = `engine "${engine}", which has no running replica,`;
         return throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS }, { cause: error });
       }
     };

@@ -11,10 +11,10 @@ const [older, later] = [eventsOf(5n), eventsOf(50n)];
 
 it.each([
   ["the one that its record names", [...older, ...later], "50", { events: later, order: "50", isWhole: true }],
-  ["the one that its record names, of which nothing is told yet", older, "50", { events: [], isWhole: true }],
+  ["the one that its record names, without events yet", older, "50", { events: [], isWhole: true }],
   ["the last one where there is no record", [...older, ...later], undefined, { events: later, order: "50" }],
-  ["that one only, where no other is told of", later, undefined, { events: later, isWhole: false }],
-  ["none where nothing is told", [], undefined, { events: [], order: undefined, isWhole: false }],
-])("has the history of one order alone, whoever had its id before: %s", (_what, events, order, history) => {
+  ["that one only, where no other has events", later, undefined, { events: later, isWhole: false }],
+  ["none without events", [], undefined, { events: [], order: undefined, isWhole: false }],
+])("has the history of one order alone, whichever order had its id before: %s", (_what, events, order, history) => {
   expect(buildHistory(events, order)).toMatchObject(history);
 });

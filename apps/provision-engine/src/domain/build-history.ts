@@ -1,15 +1,15 @@
 import type { LeaseEvent } from "./lease.ts";
 
-/** What was told of one order. */
+/** The recorded events of one order. */
 export type OrderHistory = {
   readonly events: readonly LeaseEvent[];
-  /** Which order that is; undefined: nothing is told. */
+  /** The order that the events belong to; undefined if there are no events. */
   readonly order: string | undefined;
-  /** Older events are of an earlier order of the id. */
+  /** Older events belong to an earlier order of the same id. */
   readonly isWhole: boolean;
 };
 
-/** Of events under one id, the oldest first, those of one order; undefined: of the last one. Once a record is gone, another order may have its id. */
+/** Selects the events of one order, oldest first; `order` undefined selects the last order. An id can be reused once the record of its order is removed. */
 export function buildHistory(events: readonly LeaseEvent[], order: string | undefined): OrderHistory {
   const last = events.at(-1);
   const wanted = order ?? (last && orderOf(last));
@@ -17,7 +17,7 @@ export function buildHistory(events: readonly LeaseEvent[], order: string | unde
   return { events: own, order: wanted, isWhole: own.length < events.length };
 }
 
-/** When the order of an event was created, in nanoseconds; it is part of the event's id. */
+/** Creation time of the event's order in nanoseconds, a part of the event id. */
 function orderOf({ id, lease }: LeaseEvent): string {
   return id.slice(lease.length + 1, Math.max(lease.length + 1, id.lastIndexOf(".")));
 }

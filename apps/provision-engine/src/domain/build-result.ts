@@ -1,6 +1,6 @@
 import type { Order, Result } from "@muster/leases";
 
-/** What is told of an order: JSON of what provisioning gave, or the text of an error. Whoever tells it signs it first. */
+/** Builds the result of an order: the JSON from provisioning, or the error text. The caller signs it before it sends it. */
 export function buildResult(
   { id, type }: Pick<Order, "id" | "type">,
   outcome: { readonly data: string } | { readonly error: string },

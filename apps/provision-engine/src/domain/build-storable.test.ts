@@ -16,9 +16,9 @@ it.each([
     1009,
     { requestId: "", outbox: [{ eventType: "FAILED", message: "m".repeat(100) }] },
   ],
-  ["nothing of what is to be told where there is none", 109, { requestId: "", outbox: [] }],
-] as const)("stores %s", (_title, bytesMax, stored) => {
-  const storable = buildStorable(heavy, bytesOf, bytesMax);
+  ["no unpublished history if there is no room", 109, { requestId: "", outbox: [] }],
+] as const)("stores %s", (_title, maxBytes, stored) => {
+  const storable = buildStorable(heavy, bytesOf, maxBytes);
   expect(storable).toMatchObject(stored);
   expect({ ...storable, requestId: heavy.requestId, outbox: heavy.outbox }).toEqual(heavy);
 });

@@ -1,22 +1,22 @@
 import type { LeaseEvent, LeaseRecord } from "./lease.ts";
 
-/** Of the text of an event, where a record is too large as it is. */
-const BRIEF_CHARACTERS = 100;
+/** Maximum text of an event in a record that is too large. */
+const MAX_BRIEF_CHARACTERS = 100;
 
 /**
- * What the engine stores of a record: all of it, or, where that is more than may be stored, what is needed of it. A lease has to get on, and to its end, whatever its
- * record weighs: first its request id and long texts of its history go, then the history that is not on its stream.
+ * Shrinks a record that exceeds `maxBytes`, so that every lease can reach its end. First drops the request id and shortens long event texts, then drops the
+ * unpublished history.
  */
 export function buildStorable(
   record: LeaseRecord,
   bytesOf: (record: LeaseRecord) => number,
-  bytesMax: number,
+  maxBytes: number,
 ): LeaseRecord {
-  if (bytesOf(record) <= bytesMax) return record;
-  const brief = { ...record, requestId: "", outbox: record.outbox.map(inBrief) };
-  return bytesOf(brief) <= bytesMax ? brief : { ...brief, outbox: [] };
+  if (bytesOf(record) <= maxBytes) return record;
+  const brief = { ...record, requestId: "", outbox: record.outbox.map(shortenEvent) };
+  return bytesOf(brief) <= maxBytes ? brief : { ...brief, outbox: [] };
 }
 
-function inBrief(event: LeaseEvent): LeaseEvent {
-  return { ...event, message: event.message.slice(0, BRIEF_CHARACTERS) };
+function shortenEvent(event: LeaseEvent): LeaseEvent {
+  return { ...event, message: event.message.slice(0, MAX_BRIEF_CHARACTERS) };
 }

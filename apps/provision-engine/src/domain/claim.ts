@@ -1,11 +1,11 @@
 import type { ResourceUnits } from "./resource-units.ts";
 
-/** What a workload takes and needs, read from its data. */
+/** The resources and dependencies of a workload, read from its data. */
 export type Claim = {
   readonly units: ResourceUnits;
-  /** Name of the network that it is; undefined: it is none. */
+  /** Name of the network that this workload creates; undefined for other types. */
   readonly network: string | undefined;
-  /** What has to be there before, of the same user: networks by name, volumes by the ids of their leases. */
+  /** Required leases of the same user: networks by name, volumes by lease id. */
   readonly needs: { readonly networks: readonly string[]; readonly volumes: readonly string[] };
 };
 
@@ -13,10 +13,10 @@ export type Problem = { readonly field: string; readonly reason: string };
 
 export type Read<Value> =
   | { readonly ok: true; readonly value: Value }
-  /** At least one. */
+  /** At least one problem. */
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-/** One line with all that is wrong. */
+/** Joins all problems in one line. */
 export function describeProblems(problems: readonly Problem[]): string {
   return problems.map(({ field, reason }) => `${field} ${reason}`).join("; ");
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { countExits, describeCrashes, EXITS_MAX, readExits, type CrashWindow, type PodExits } from "./count-exits.ts";
+import { countExits, describeCrashes, MAX_EXITS, readExits, type CrashWindow, type PodExits } from "./count-exits.ts";
 
 const WINDOW_NS = 100n;
 const policy = { windowNs: WINDOW_NS };
@@ -13,18 +13,18 @@ const pod = (exits: number, lastNs: bigint, changes: Partial<PodExits> = {}): Po
   ...changes,
 });
 
-/** What comes of looks at pods, one after the other. */
+/** The results of consecutive observations of pods. */
 function looks(...each: readonly (readonly PodExits[])[]) {
   let crashes: CrashWindow | undefined;
   for (const pods of each) {
     const verdict = countExits(crashes, pods, policy);
-    if (verdict.do === "give-up") return verdict.because;
-    if (verdict.do === "count") crashes = verdict.crashes;
+    if (verdict.kind === "give-up") return verdict.because;
+    if (verdict.kind === "count") crashes = verdict.crashes;
   }
   return crashes?.exits ?? 0;
 }
 
-describe("a container that ends and is started again", () => {
+describe("a container that exits and restarts", () => {
   it.each([
     ["has never ended", [[pod(0, 0n)], [pod(0, 0n)]], 0],
     ["ended once, seen twice", [[pod(1, 5n)], [pod(1, 5n)]], 1],
@@ -36,15 +36,15 @@ describe("a container that ends and is started again", () => {
     ["ended unseen after an end that was seen", [[pod(1, 50n)], [pod(4, 140n)]], "4"],
     ["lost its first pod", [[pod(3, 5n)], [], [pod(1, 9n, { pod: "q", startedNs: 6n })]], "4"],
     ["lost its first pod long ago", [[pod(3, 5n)], [pod(1, 900n, { pod: "q", startedNs: 800n })]], 1],
-    ["is told of by a look that is late", [[pod(2, 6n)], [pod(1, 5n)], [pod(2, 6n)]], 2],
+    ["is reported by a late observation", [[pod(2, 6n)], [pod(1, 5n)], [pod(2, 6n)]], 2],
     ["has two pods at once", [[pod(2, 6n), pod(2, 7n, { pod: "q" })]], "4"],
   ] as const)("that %s", (_what, seen, counted) => {
-    const told = looks(...seen);
-    expect(typeof told === "string" ? String(EXITS_MAX) : told).toBe(counted);
-    if (typeof told === "string") expect(told).toBe("exited 4 times, last with exit code 1 (Error)");
+    const reported = looks(...seen);
+    expect(typeof reported === "string" ? String(MAX_EXITS) : reported).toBe(counted);
+    if (typeof reported === "string") expect(reported).toBe("exited 4 times, last with exit code 1 (Error)");
   });
 
-  it("counts each pod once, however many have ended long ago and stay", () => {
+  it("counts each pod once, however many have ended long ago and remain", () => {
     const times = fc.uniqueArray(fc.bigInt({ min: 1n, max: 60n * WINDOW_NS }), { minLength: 20, maxLength: 40 });
     fc.assert(
       fc.property(times, (unsorted) => {
@@ -52,23 +52,23 @@ describe("a container that ends and is started again", () => {
         const pods = ends.map((lastNs) => pod(1, lastNs, { pod: `p${lastNs}`, startedNs: lastNs }));
         let crashes: CrashWindow | undefined;
         for (const [at, lastNs] of ends.entries()) {
-          // Whatever came of a look, the next one has nothing new.
+          // Whatever the result, a repeated observation has nothing new.
           for (let look = 0; look < 2; look += 1) {
             const verdict = countExits(crashes, pods.slice(0, at + 1), policy);
             const inReach = ends.filter((each) => each <= lastNs && lastNs - each <= WINDOW_NS).length;
-            if (verdict.do === "give-up") {
-              expect(inReach).toBeGreaterThanOrEqual(EXITS_MAX);
+            if (verdict.kind === "give-up") {
+              expect(inReach).toBeGreaterThanOrEqual(MAX_EXITS);
               return;
             }
-            expect(verdict.do).toBe(look === 0 ? "count" : "nothing");
-            if (verdict.do === "count") crashes = verdict.crashes;
+            expect(verdict.kind).toBe(look === 0 ? "count" : "nothing");
+            if (verdict.kind === "count") crashes = verdict.crashes;
           }
         }
       }),
     );
   });
 
-  it("counts the same exits whatever looks an engine that was away has missed, and none twice", () => {
+  it("counts the same exits whichever observations an engine has missed, and none twice", () => {
     const times = fc.uniqueArray(fc.bigInt({ min: 1n, max: 3n * WINDOW_NS }), { maxLength: 12 });
     fc.assert(
       fc.property(times, fc.infiniteStream(fc.boolean()), (unsorted, seen) => {
@@ -79,14 +79,14 @@ describe("a container that ends and is started again", () => {
           if (!isSeen) continue;
           const verdict = countExits(crashes, [pod(at + 1, lastNs)], policy);
           const inReach = ends.filter((each) => each <= lastNs && lastNs - each <= WINDOW_NS).length;
-          if (verdict.do === "give-up") {
-            // Never for a container that has not ended so often in so short a time.
-            expect(inReach).toBeGreaterThanOrEqual(EXITS_MAX);
+          if (verdict.kind === "give-up") {
+            // Never for a container with fewer exits in such a short time.
+            expect(inReach).toBeGreaterThanOrEqual(MAX_EXITS);
             return;
           }
-          expect(verdict.do).toBe("count");
-          if (verdict.do === "count") crashes = verdict.crashes;
-          expect(countExits(crashes, [pod(at + 1, lastNs)], policy)).toMatchObject({ do: "nothing" });
+          expect(verdict.kind).toBe("count");
+          if (verdict.kind === "count") crashes = verdict.crashes;
+          expect(countExits(crashes, [pod(at + 1, lastNs)], policy)).toMatchObject({ kind: "nothing" });
         }
       }),
     );
@@ -112,22 +112,22 @@ it.each([
     1,
     FIRST,
   ],
-])("sees how often a container ended that %s", (_what, metadata, container, exits, last) => {
+])("counts the exits of a container that %s", (_what, metadata, container, exits, last) => {
   const status = { containerStatuses: [container] };
   const read = readExits({ metadata: { uid: "p", ...metadata }, status } as Parameters<typeof readExits>[0]);
   expect(read).toMatchObject({ pod: "p", exits, lastNs: last === undefined ? 0n : at(last) });
   if (last !== undefined) expect(read.how).toBe("exit code 137 (OOMKilled)");
 });
 
-it("does not blame a container for a pod that was evicted", () => {
+it("does not count the eviction of a pod as an exit of its container", () => {
   const status = { phase: "Failed", containerStatuses: [{ restartCount: 1, state: exited(SECOND) }] };
   expect(readExits({ metadata: { uid: "p" }, status }).exits).toBe(1);
 });
 
 it.each([
   ["none", [], undefined],
-  ["too few", [pod(EXITS_MAX - 1, 1n)], undefined],
-  ["many", [pod(0, 1n), pod(EXITS_MAX, 1n)], "is not available, and has exited 4 times, last with exit code 1 (Error)"],
-])("says of a container with %s exits what hinders it, and not that it was never available", (_what, pods, said) => {
+  ["too few", [pod(MAX_EXITS - 1, 1n)], undefined],
+  ["many", [pod(0, 1n), pod(MAX_EXITS, 1n)], "is not available and has exited 4 times, last with exit code 1 (Error)"],
+])("explains why a container with %s exits is unavailable", (_what, pods, said) => {
   expect(describeCrashes(pods)).toBe(said);
 });

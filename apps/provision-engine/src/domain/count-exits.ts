@@ -1,4 +1,4 @@
-/** What a pod says of its containers' ends: how many there were, and of the last one when it was, and how. */
+/** The container exits that a pod reports: their number, and the time and cause of the last one. */
 export type PodExits = {
   readonly pod: string;
   readonly startedNs: bigint;
@@ -8,7 +8,7 @@ export type PodExits = {
   readonly how: string;
 };
 
-/** The part of a pod that exits are read from; times as the API server writes them. */
+/** The fields of a pod that exits are read from. Times are in the format of the API server. */
 export type PodStatus = {
   readonly metadata?: {
     readonly uid?: string;
@@ -29,31 +29,31 @@ type ContainerStatus = {
 
 type Terminated = { readonly exitCode: number; readonly reason?: string; readonly finishedAt?: unknown };
 
-/** Exits that were counted, in a window that begins with the first of them. */
+/** Counted exits, in a window that begins with the first of them. */
 export type CrashWindow = {
   readonly sinceNs: bigint;
   readonly exits: number;
-  /** What is counted already, the pod that was seen last at the end. */
+  /** The exits already counted, by pod; the most recently seen pod is last. */
   readonly pods: readonly { readonly pod: string; readonly exits: number; readonly lastNs: bigint }[];
 };
 
 export type CrashPolicy = { readonly windowNs: bigint };
 
 export type CrashVerdict =
-  | { readonly do: "nothing"; readonly because: string }
-  | { readonly do: "count"; readonly crashes: CrashWindow; readonly because: string }
-  | { readonly do: "give-up"; readonly because: string };
+  | { readonly kind: "nothing"; readonly because: string }
+  | { readonly kind: "count"; readonly crashes: CrashWindow; readonly because: string }
+  | { readonly kind: "give-up"; readonly because: string };
 
-/** So many exits within the window are too many. */
-export const EXITS_MAX = 4;
+/** Exits within one window after which the lease ends. */
+export const MAX_EXITS = 4;
 
-/** More than can have ended within one window. */
-const PODS_REMEMBERED = 20;
+/** More pods than can end within one window. */
+const MAX_COUNTED_PODS = 20;
 const NS_PER_MS = 1_000_000n;
 
 /**
- * Exits of a pod whose container is started again and again. A pod that is being deleted, or that has failed as a whole, was ended by somebody: its last end is none of the container's own.
- * A container that waits after an end has ended once more than it was restarted.
+ * Reads the exits of a pod whose container restarts. The last exit of a pod that is being deleted or has failed does not count: Kubernetes ended it. A
+ * container that has exited and not restarted yet has one more exit than restarts.
  */
 export function readExits({ metadata, status }: PodStatus): PodExits {
   const wasEnded = metadata?.deletionTimestamp !== undefined || status?.phase === "Failed";
@@ -77,15 +77,15 @@ export function readExits({ metadata, status }: PodStatus): PodExits {
   };
 }
 
-/** What hinders a container that is not available, be it new or one that was for months: exits are those of the whole life of its pod. Undefined: nothing of that kind. */
+/** Explains why a container is unavailable if it crashes repeatedly. Counts the exits of the whole life of the pod; undefined if there are too few. */
 export function describeCrashes(pods: readonly PodExits[]): string | undefined {
-  const crashing = pods.find(({ exits }) => exits >= EXITS_MAX);
-  return crashing && `is not available, and has exited ${crashing.exits} times, last with ${crashing.how}`;
+  const crashing = pods.find(({ exits }) => exits >= MAX_EXITS);
+  return crashing && `is not available and has exited ${crashing.exits} times, last with ${crashing.how}`;
 }
 
 /**
- * Counts the exits that pods tell of and that were not counted before. Only how many there were and when the last one was can be seen, so of those that came and went unseen only as many
- * count as are sure to lie within one window. The times are those of the nodes; the engine's own does not matter.
+ * Counts exits that were not counted before. A pod reports only its number of exits and the time of the last one, so several unseen exits count only if all of
+ * them must lie within one window. All times come from the clocks of the nodes, not from the engine.
  */
 export function countExits(
   crashes: CrashWindow | undefined,
@@ -93,18 +93,19 @@ export function countExits(
   { windowNs }: CrashPolicy,
 ): CrashVerdict {
   const fresh = pods
-    // What is older than the window was counted before it, also where that is not remembered any more: pods that have failed may stay for long.
+    // An exit before the window was counted earlier, even if its pod is no longer in the list: failed pods can stay for a long time.
     .filter(({ lastNs }) => crashes === undefined || lastNs >= crashes.sinceNs)
     .filter(({ pod, exits }) => exits > (crashes?.pods.find((each) => each.pod === pod)?.exits ?? 0))
     .toSorted((a, b) => Number(a.lastNs - b.lastNs));
   let next = crashes;
   for (const each of fresh) {
     next = addExits(next, each, windowNs);
-    if (next.exits >= EXITS_MAX) return { do: "give-up", because: `exited ${next.exits} times, last with ${each.how}` };
+    if (next.exits >= MAX_EXITS)
+      return { kind: "give-up", because: `exited ${next.exits} times, last with ${each.how}` };
   }
   if (next === undefined || next === crashes)
-    return { do: "nothing", because: "no container has exited that was not counted" };
-  return { do: "count", crashes: next, because: `its container has exited, ${fresh.at(-1)?.how ?? ""}` };
+    return { kind: "nothing", because: "no container has exited that was not counted" };
+  return { kind: "count", crashes: next, because: `its container has exited, ${fresh.at(-1)?.how ?? ""}` };
 }
 
 function addExits(before: CrashWindow | undefined, seen: PodExits, windowNs: bigint): CrashWindow {
@@ -114,7 +115,7 @@ function addExits(before: CrashWindow | undefined, seen: PodExits, windowNs: big
   const count = seen.lastNs - earliestNs <= windowNs ? missed : 1;
   const { pod, exits, lastNs } = seen;
   const others = (before?.pods ?? []).filter((each) => each.pod !== pod);
-  const pods = [...others, { pod, exits, lastNs }].slice(-PODS_REMEMBERED);
+  const pods = [...others, { pod, exits, lastNs }].slice(-MAX_COUNTED_PODS);
   if (before !== undefined && lastNs - before.sinceNs <= windowNs)
     return { sinceNs: before.sinceNs, exits: before.exits + count, pods };
   return { sinceNs: count > 1 ? earliestNs : lastNs, exits: count, pods };

@@ -19,26 +19,26 @@ const other = (phase: Phase, changes: Partial<Neighbour>): Neighbour => {
 const volume = (phase: Phase, changes: Partial<Neighbour> = {}) => other(phase, changes);
 const network = (phase: Phase, name = "net") => other(phase, { id: `1-3.${phase}`, type: "network", network: name });
 
-it("gives exactly what is free, and no byte more", () => {
+it("grants exactly the free capacity, and no byte more", () => {
   const holdings = { held: { ...NO_UNITS, mru: 3n }, capacity: { mru: 5n } };
-  expect(decide(claim({ mru: 2n }), holdings)).toEqual({ admit: "yes", because: "what it takes is free" });
+  expect(decide(claim({ mru: 2n }), holdings)).toEqual({ kind: "yes", because: "the capacity suffices" });
   expect(decide(claim({ mru: 3n }), holdings)).toEqual({
-    admit: "no",
+    kind: "no",
     because: "not enough free resources to support this memory size: 3 of MRU needed, 2 free",
   });
 });
 
-it("counts what the engine's configuration gives the type beside what is ordered", () => {
+it("counts the configured overhead of the type in addition to the order", () => {
   expect(decide(claim(), { capacity: { cru: 1n }, overhead: { ...NO_UNITS, cru: 2n } })).toMatchObject({
-    admit: "no",
+    kind: "no",
     because: expect.stringContaining("2 of CRU") as unknown,
   });
 });
 
-it("gives what takes nothing also where nothing is free, and anything where there is no limit", () => {
+it("grants zero units without free capacity, and any units without a limit", () => {
   const held = { cru: 9n, mru: 9n, hru: 9n, sru: 9n };
-  expect(decide(claim(), { held, capacity: NO_UNITS }).admit).toBe("yes");
-  expect(decide(claim({ sru: 2n ** 60n }), { held, capacity: { mru: 0n } }).admit).toBe("yes");
+  expect(decide(claim(), { held, capacity: NO_UNITS }).kind).toBe("yes");
+  expect(decide(claim({ sru: 2n ** 60n }), { held, capacity: { mru: 0n } }).kind).toBe("yes");
 });
 
 it.each([
@@ -52,22 +52,22 @@ it.each([
   );
 });
 
-const LATER = { admit: "later", leases: ["1-2"] } as const;
+const LATER = { kind: "later", leases: ["1-2"] } as const;
 
 it.each<[string, Neighbour[], Admission]>([
-  ["a volume that is there", [volume("ACTIVE")], { admit: "yes", because: "what it takes is free" }],
+  ["a volume that is there", [volume("ACTIVE")], { kind: "yes", because: "the capacity suffices" }],
   ["a volume on its way", [volume("ORDERED")], { ...LATER, because: "volume 1-2 is being provisioned" }],
   ["a volume on its way", [volume("PROVISIONING")], { ...LATER, because: "volume 1-2 is being provisioned" }],
   [
     "a volume that goes",
     [volume("DECOMMISSIONING")],
-    { admit: "no", because: "this user has no active volume 1-2; order it first" },
+    { kind: "no", because: "this user has no active volume 1-2; order it first" },
   ],
-  ["no volume", [], { admit: "no", because: "this user has no active volume 1-2; order it first" }],
+  ["no volume", [], { kind: "no", because: "this user has no active volume 1-2; order it first" }],
   [
     "what is none",
     [volume("ACTIVE", { type: "zdb" })],
-    { admit: "no", because: "this user has no active volume 1-2; order it first" },
+    { kind: "no", because: "this user has no active volume 1-2; order it first" },
   ],
 ])("%s is enough for a mount: %o", (_what, named, admission) => {
   expect(decide(claim({}, { volumes: ["1-2"] }), { named })).toEqual(admission);
@@ -77,17 +77,17 @@ it.each<[string, Neighbour[], Admission]>([
   [
     "a network that is there",
     [network("ACTIVE"), network("ORDERED")],
-    { admit: "yes", because: "what it takes is free" },
+    { kind: "yes", because: "the capacity suffices" },
   ],
   [
     "a network on its way",
     [network("PROVISIONING"), network("ORDERED"), network("DECOMMISSIONING")],
-    { admit: "later", leases: ["1-3.PROVISIONING", "1-3.ORDERED"], because: "network net is being provisioned" },
+    { kind: "later", leases: ["1-3.PROVISIONING", "1-3.ORDERED"], because: "network net is being provisioned" },
   ],
   [
     "another network",
     [network("ACTIVE", "n")],
-    { admit: "no", because: "this user has no active network net; order it first" },
+    { kind: "no", because: "this user has no active network net; order it first" },
   ],
 ])("%s is enough to join it: %o", (_what, named, admission) => {
   expect(decide(claim({}, { networks: ["net"] }), { named })).toEqual(admission);
@@ -100,23 +100,23 @@ it.each([
   ["that is there", [network("DECOMMISSIONING"), network("ACTIVE")], "no"],
   ["that goes", [network("DECOMMISSIONING")], "later"],
 ] as const)("makes a network beside one %s: %o", (_what, named, admit) => {
-  expect(decide({ ...claim(), network: "net" }, { named }).admit).toBe(admit);
+  expect(decide({ ...claim(), network: "net" }, { named }).kind).toBe(admit);
 });
 
 it("mounts a volume only in its own network, or where neither has one", () => {
   const named = (within?: string) => ({ named: [network("ACTIVE"), volume("ACTIVE", { within })] });
   const mount = (...networks: string[]) => claim({}, { networks, volumes: ["1-2"] });
-  expect(decide(mount("net"), named("net")).admit).toBe("yes");
+  expect(decide(mount("net"), named("net")).kind).toBe("yes");
   expect(decide(mount(), named("net")).because).toBe("volume 1-2 is in network net");
   expect(decide(mount("net"), named()).because).toBe("volume 1-2 is in no network");
 });
 
-it("refuses rather than waits where something is missing for good", () => {
+it("refuses instead of waiting if something is missing for good", () => {
   const wanted = claim({}, { networks: ["net"], volumes: ["1-2"] });
-  expect(decide(wanted, { named: [volume("ORDERED")] }).admit).toBe("no");
+  expect(decide(wanted, { named: [volume("ORDERED")] }).kind).toBe("no");
 });
 
-it("never lets what is held exceed the capacity, and never refuses what fits", () => {
+it("never lets the held units exceed the capacity, and never refuses an order that fits", () => {
   const units = fc.record({
     cru: fc.bigInt({ min: 0n, max: 5n }),
     mru: fc.bigInt({ min: 0n, max: 5n }),
@@ -128,7 +128,7 @@ it("never lets what is held exceed the capacity, and never refuses what fits", (
       const fits = (["cru", "mru", "hru", "sru"] as const).every(
         (unit) => wanted[unit] === 0n || held[unit] + wanted[unit] <= capacity[unit],
       );
-      expect(decide(claim(wanted), { held, capacity }).admit).toBe(fits ? "yes" : "no");
+      expect(decide(claim(wanted), { held, capacity }).kind).toBe(fits ? "yes" : "no");
     }),
   );
 });

@@ -1,15 +1,15 @@
-import { mayHold } from "./lease.ts";
+import { mayHoldResources } from "./lease.ts";
 import { addUnits, type ResourceUnits } from "./resource-units.ts";
 import type { Neighbour, Surroundings } from "./surroundings.ts";
 import type { Claim } from "./claim.ts";
 
 export type Admission =
-  | { readonly admit: "yes"; readonly because: string }
-  /** For something that is on its way: until one of these leases changes. */
-  | { readonly admit: "later"; readonly leases: readonly string[]; readonly because: string }
-  | { readonly admit: "no"; readonly because: string };
+  | { readonly kind: "yes"; readonly because: string }
+  /** Waits for leases that are being provisioned or removed, until one of them changes. */
+  | { readonly kind: "later"; readonly leases: readonly string[]; readonly because: string }
+  | { readonly kind: "no"; readonly because: string };
 
-const WHAT = {
+const RESOURCE_NAMES = {
   cru: "processors",
   mru: "memory",
   hru: "HDD storage",
@@ -18,10 +18,12 @@ const WHAT = {
 
 const UNITS = ["mru", "cru", "sru", "hru"] as const;
 
-/** Whether a lease may be provisioned now: what it mounts and joins is there and belongs to its user, and what it takes is free. Exactly what is free is given. */
+/**
+ * Decides whether a lease may be provisioned now: its dependencies are active and belong to its user, and the capacity suffices. It may use the last free unit.
+ */
 export function decideAdmission(claim: Claim, around: Surroundings): Admission {
   const need = decideNeeds(claim, around);
-  return need.admit === "yes" ? decideCapacity(addUnits(claim.units, around.overhead), around) : need;
+  return need.kind === "yes" ? decideCapacity(addUnits(claim.units, around.overhead), around) : need;
 }
 
 function decideNeeds({ needs, network }: Claim, { named }: Surroundings): Admission {
@@ -36,34 +38,35 @@ function decideNeeds({ needs, network }: Claim, { named }: Surroundings): Admiss
     ),
   );
   const all = [...volumes, ...networks, ...(network === undefined ? [] : [decideNetwork(network, named)])];
-  const hindrance = all.find(({ admit }) => admit === "no") ?? all.find(({ admit }) => admit === "later");
-  return hindrance ?? { admit: "yes", because: all.length === 0 ? "it needs nothing" : "what it needs is there" };
+  const hindrance = all.find(({ kind }) => kind === "no") ?? all.find(({ kind }) => kind === "later");
+  return hindrance ?? { kind: "yes", because: all.length === 0 ? "it needs nothing" : "everything it needs is active" };
 }
 
-/** A network is one lease's: whoever has it already renews that. */
+/** A network belongs to one lease: its user renews that lease instead. */
 function decideNetwork(name: string, named: readonly Neighbour[]): Admission {
-  const others = named.filter((each) => mayHold(each.phase) && each.network === name);
+  const others = named.filter((each) => mayHoldResources(each.phase) && each.network === name);
   const [other] = others;
-  if (other === undefined) return { admit: "yes", because: `there is no network ${name} yet` };
-  const there = others.find(({ phase }) => phase !== "DECOMMISSIONING");
-  if (there !== undefined) return { admit: "no", because: `this user has network ${name} by lease ${there.id}` };
-  return { admit: "later", leases: idsOf(others), because: `network ${name} of lease ${other.id} is being taken down` };
+  if (other === undefined) return { kind: "yes", because: `network ${name} is free` };
+  const existing = others.find(({ phase }) => phase !== "DECOMMISSIONING");
+  if (existing !== undefined)
+    return { kind: "no", because: `lease ${existing.id} of this user already has network ${name}` };
+  return { kind: "later", leases: idsOf(others), because: `network ${name} of lease ${other.id} is being taken down` };
 }
 
-/** A volume is mounted in its own network, or where neither has one. */
+/** A volume can be mounted only in its own network, or outside of networks if it has none. */
 function decideReach(id: string, found: readonly Neighbour[], networks: readonly string[]): Admission | undefined {
   const [network] = networks;
   const elsewhere = found.find(({ within }) => within !== network);
   if (elsewhere === undefined) return undefined;
   const { within } = elsewhere;
-  return { admit: "no", because: `volume ${id} is ${within === undefined ? "in no network" : `in network ${within}`}` };
+  return { kind: "no", because: `volume ${id} is ${within === undefined ? "in no network" : `in network ${within}`}` };
 }
 
 function decideNeed(what: string, found: readonly Neighbour[]): Admission {
-  if (found.some(({ phase }) => phase === "ACTIVE")) return { admit: "yes", because: `${what} is there` };
+  if (found.some(({ phase }) => phase === "ACTIVE")) return { kind: "yes", because: `${what} is active` };
   const coming = found.filter(({ phase }) => phase === "ORDERED" || phase === "PROVISIONING");
-  if (coming.length > 0) return { admit: "later", leases: idsOf(coming), because: `${what} is being provisioned` };
-  return { admit: "no", because: `this user has no active ${what}; order it first` };
+  if (coming.length > 0) return { kind: "later", leases: idsOf(coming), because: `${what} is being provisioned` };
+  return { kind: "no", because: `this user has no active ${what}; order it first` };
 }
 
 function idsOf(leases: readonly Neighbour[]): string[] {
@@ -72,14 +75,14 @@ function idsOf(leases: readonly Neighbour[]): string[] {
 
 function decideCapacity(units: ResourceUnits, { capacity, held }: Surroundings): Admission {
   for (const unit of UNITS) {
-    const most = capacity[unit];
-    if (most === undefined || units[unit] === 0n) continue;
-    if (held[unit] + units[unit] <= most) continue;
-    const free = most > held[unit] ? most - held[unit] : 0n;
+    const limit = capacity[unit];
+    if (limit === undefined || units[unit] === 0n) continue;
+    if (held[unit] + units[unit] <= limit) continue;
+    const free = limit > held[unit] ? limit - held[unit] : 0n;
     return {
-      admit: "no",
-      because: `not enough free resources to support this ${WHAT[unit]} size: ${String(units[unit])} of ${unit.toUpperCase()} needed, ${String(free)} free`,
+      kind: "no",
+      because: `not enough free resources to support this ${RESOURCE_NAMES[unit]} size: ${String(units[unit])} of ${unit.toUpperCase()} needed, ${String(free)} free`,
     };
   }
-  return { admit: "yes", because: "what it takes is free" };
+  return { kind: "yes", because: "the capacity suffices" };
 }

@@ -5,24 +5,24 @@ import { decideBrake, type Census } from "./decide-brake.ts";
 import type { CleanupStep, LeaseTruth } from "./plan-cleanup.ts";
 
 const POLICY = { mostObjects: 50, mostPercent: 50 };
-const CENSUS: Census = { records: 3, bucketMadeMs: 1_000_000 };
-const steps = (keep: number, left: number, madeMs = 2_000_000): CleanupStep[] =>
+const CENSUS: Census = { records: 3, bucketCreatedMs: 1_000_000 };
+const steps = (keep: number, left: number, createdMs = 2_000_000): CleanupStep[] =>
   Array.from({ length: keep + left }, (_, at) => ({
-    do: at < keep ? "keep" : at % 2 === 0 ? "suspect" : "remove",
+    kind: at < keep ? "keep" : at % 2 === 0 ? "suspect" : "remove",
     object: {
       kind: "Secret",
       namespace: "default",
       name: `lease-1-${at}`,
       uid: `u-${at}`,
-      madeMs,
+      createdMs,
       lease: { id: `1-${at}`, run: 1 },
       otherInstallation: undefined,
-      isGoing: false,
+      isTerminating: false,
     },
     because: "",
   }));
 const gone = (found: readonly CleanupStep[]) =>
-  new Map<string, LeaseTruth>(found.map(({ object }) => [object.lease?.id ?? "", { is: "none" }]));
+  new Map<string, LeaseTruth>(found.map(({ object }) => [object.lease?.id ?? "", { kind: "none" }]));
 const brake = (found: readonly CleanupStep[], census = CENSUS, confirmed = 0) =>
   decideBrake(found, { truth: gone(found) }, census, confirmed, POLICY);
 
@@ -35,7 +35,7 @@ it.each<[string, readonly CleanupStep[], Census, number, string | undefined]>([
   ["nor what is older than the bucket of its record", steps(5, 1, 939_999), CENSUS, 0, "older than the bucket"],
   ["clocks may differ a little", steps(5, 1, 940_000), CENSUS, 0, undefined],
   ["nothing is held up where nothing is left over", steps(5, 0), { ...CENSUS, records: 0 }, 0, undefined],
-  ["what somebody has seen and confirmed goes", steps(0, 51), { ...CENSUS, records: 0 }, 51, undefined],
+  ["confirmed leftovers are removed", steps(0, 51), { ...CENSUS, records: 0 }, 51, undefined],
   ["and no more than that", steps(0, 52), CENSUS, 51, "more than 50"],
 ])("%s", (_title, found, census, confirmed, because) => {
   const verdict = brake(found, census, confirmed);
@@ -43,14 +43,14 @@ it.each<[string, readonly CleanupStep[], Census, number, string | undefined]>([
   else expect(verdict?.because).toContain(because);
 });
 
-it("looks at the age only of what has no record at all", () => {
+it("considers the age only of objects without any record", () => {
   const found = steps(5, 1, 0);
-  const truth: LeaseTruth = { is: "unknown", because: "?" };
+  const truth: LeaseTruth = { kind: "unknown", because: "?" };
   const known = new Map(found.map(({ object }) => [object.lease?.id ?? "", truth]));
   expect(decideBrake(found, { truth: known }, CENSUS, 0, POLICY)).toBeUndefined();
 });
 
-it("never lets more go than is allowed or confirmed, and never holds up less while more goes", () => {
+it("never removes more than is allowed or confirmed, and a removal of more never holds up less", () => {
   const counts = fc.record({
     keep: fc.nat({ max: 120 }),
     left: fc.nat({ max: 120 }),

@@ -1,29 +1,29 @@
 import { decideBrake as decideSweepBrake, type Brake, type BrakePolicy } from "@muster/ledger-client/plan-sweep";
 import type { CleanupSnapshot, CleanupStep } from "./plan-cleanup.ts";
 
-/** What is known of the records that clean-up believes. */
+/** Facts about the lease records that clean-up relies on. */
 export type Census = {
-  /** Leases of this engine that have one. */
+  /** Number of leases of this engine that have a record. */
   readonly records: number;
-  /** When their bucket was made, by the clock of NATS. */
-  readonly bucketMadeMs: number;
+  /** When the bucket of records was created, by the clock of NATS. */
+  readonly bucketCreatedMs: number;
 };
 
-/** Clocks that differ by less are taken for one. */
-const TOLERANCE_MS = 60_000;
+/** Tolerated difference between the clocks of Kubernetes and NATS. */
+const MAX_CLOCK_SKEW_MS = 60_000;
 
-/** Whether clean-up has to ask first; undefined: it may continue. `confirmed`: a user has confirmed that so many objects are left over. */
+/** Decides whether clean-up needs confirmation; undefined if it may continue. `confirmed` is the number of leftover objects that a user has confirmed. */
 export function decideBrake(
   steps: readonly CleanupStep[],
   { truth }: Pick<CleanupSnapshot, "truth">,
-  { records, bucketMadeMs }: Census,
+  { records, bucketCreatedMs: bucketMadeMs }: Census,
   confirmed: number,
   policy: BrakePolicy,
 ): Brake | undefined {
-  const leftOver = steps.filter((step) => step.do !== "keep");
+  const leftOver = steps.filter((step) => step.kind !== "keep");
   const older = leftOver.filter(
-    ({ object: { lease, madeMs } }) =>
-      truth.get(lease?.id ?? "")?.is === "none" && madeMs !== undefined && madeMs + TOLERANCE_MS < bucketMadeMs,
+    ({ object: { lease, createdMs: madeMs } }) =>
+      truth.get(lease?.id ?? "")?.kind === "none" && madeMs !== undefined && madeMs + MAX_CLOCK_SKEW_MS < bucketMadeMs,
   );
   const counts = { left: leftOver.length, olderThanStore: older.length, found: steps.length };
   return decideSweepBrake({ ...counts, owners: records, owner: "lease", confirmed }, policy);

@@ -2,37 +2,37 @@ import { describeFault, faultOf, formatDuration, type Fault } from "@muster/faul
 import {
   buildLegacyOrderBytes,
   buildOrderBytes,
-  DURATION_NS_MAX,
+  MAX_DURATION_NS,
   endOf,
   findUnsealed,
   isOver,
   type Order,
   splitId,
 } from "@muster/leases";
-import { DATA_BYTES_MAX } from "@muster/leases/data";
-import { type LeaseRecord, listsAgain } from "./lease.ts";
+import { MAX_DATA_BYTES } from "@muster/leases/data";
+import { type LeaseRecord, relistsOrders } from "./lease.ts";
 import { isOrderOf, type Digest } from "./order-hash.ts";
 import { withEvent, type LeaseChange } from "./transition-lease.ts";
 import { verifySigned, wrong, type Verify } from "./verify-signed.ts";
 
-/** How far the clock of whoever signs may be ahead of ours: 5 minutes. */
-export const FUTURE_TOLERANCE_NS = 300_000_000_000n;
+/** The clock of a signer may be this far ahead of ours: 5 minutes. */
+export const MAX_CLOCK_SKEW_NS = 300_000_000_000n;
 
 const TYPE = /^[a-z][a-z0-9_]{0,62}$/;
-const REFERENCE_CHARACTERS_MAX = 64;
+const MAX_REFERENCE_CHARACTERS = 64;
 
 export type OrderPolicy = {
   /** Id of this engine. */
   readonly engine: string;
-  /** Off: whoever reaches the engine may order for anybody. */
+  /** If false, any client that reaches the engine may order for any user. */
   readonly verifySignatures: boolean;
-  /** Takes also signatures of the original's form, which leave id, times, reference and version open to anybody. */
+  /** Accepts legacy signatures too, which do not cover id, times, reference and version. */
   readonly legacySignatures: boolean;
-  /** How old an order may be that nobody has seen before. */
-  readonly orderAgeMaxNs: bigint;
-  /** The same of one that a controller lists. */
-  readonly listedAgeMaxNs: bigint;
-  /** Takes also orders whose secrets everybody can read who may ask. */
+  /** Maximum age of an order that is not known yet. */
+  readonly maxOrderAgeNs: bigint;
+  /** Maximum age of an unknown order that a controller lists. */
+  readonly maxListedAgeNs: bigint;
+  /** Accepts orders with plain secrets too, which any client that may get leases can read. */
   readonly unsealedSecrets: boolean;
 };
 
@@ -48,20 +48,23 @@ export type OrderContext = {
 type RefusalAnswer = "nothing" | "error" | "deleted";
 
 export type OrderVerdict =
-  | { readonly do: "create"; readonly record: LeaseRecord; readonly because: string }
-  /** Its lease is there. */
-  | { readonly do: "change"; readonly change: LeaseChange; readonly because: string }
-  /** What its source is told, so that it asks no more: `deleted`, that there is no such lease; `error`, why not, too; nothing, where it is not known who sent it, or there is another lease of its id. */
+  | { readonly kind: "create"; readonly record: LeaseRecord; readonly because: string }
+  /** The lease exists. */
+  | { readonly kind: "change"; readonly change: LeaseChange; readonly because: string }
+  /**
+   * The answer to the source, which stops its retries. `deleted`: no such lease; `error`: also the reason; `nothing`: the sender is unproven, or the id belongs
+   * to another lease.
+   */
   | {
-      readonly do: "refuse";
+      readonly kind: "refuse";
       readonly fault: Fault;
       readonly answer: RefusalAnswer;
       readonly because: string;
     };
 
 /**
- * What becomes of an order that came from somewhere, with the record of its id. Nothing is done and nothing told for one that its user did not sign. An order whose
- * lease is there only has its answer sent again, however often it comes. Of its type and data it is only seen to that no secret is open: what cannot be served gets that as its result.
+ * Decides about an incoming order, given the record of its id. An order without its user's signature changes nothing and gets no answer. An order whose lease
+ * exists only has its answer sent again. Type and data are checked only for plain secrets: an order that cannot be served fails with a result.
  */
 export function decideOrder(
   order: Order,
@@ -71,25 +74,25 @@ export function decideOrder(
 ): OrderVerdict {
   const fault = checkFields(order, policy) ?? checkSignature(order, context, policy);
   if (fault !== undefined) return refuseOrder(fault);
-  if (stored !== undefined) return decideAgain(order, stored, context);
+  if (stored !== undefined) return decideResent(order, stored, context);
   const untimely = checkTimes(order, context, policy);
   if (untimely !== undefined) return refuseOrder(untimely.fault, untimely.answer);
   const unsealed = policy.unsealedSecrets ? undefined : findUnsealed("order", order);
   if (unsealed !== undefined) return refuseOrder(wrong(`data.${unsealed}`, UNSEALED), "error");
-  return { do: "create", record: newRecord(order, context), because: "it is new" };
+  return { kind: "create", record: newRecord(order, context), because: "it is new" };
 }
 
-const UNSEALED = "is not sealed to this engine, so that whoever may ask for leases could read it";
+const UNSEALED = "is not sealed to this engine: any client that may get leases could read it";
 
-function decideAgain(order: Order, stored: LeaseRecord, { digest }: OrderContext): OrderVerdict {
+function decideResent(order: Order, stored: LeaseRecord, { digest }: OrderContext): OrderVerdict {
   if (isOrderOf(order, stored, digest))
-    return { do: "change", change: { kind: "resent", data: order.data }, because: "its lease is there" };
+    return { kind: "change", change: { kind: "resent", data: order.data }, because: "its lease exists" };
   return refuseOrder({ code: "already_exists", kind: "lease", id: order.id });
 }
 
-/** An order that is not taken, for the reason that whoever sent it is told. */
-export function refuseOrder(fault: Fault, answer: RefusalAnswer = "nothing"): OrderVerdict & { do: "refuse" } {
-  return { do: "refuse", fault, answer, because: describeFault(fault) };
+/** Refuses an order with the reason that its sender gets. */
+export function refuseOrder(fault: Fault, answer: RefusalAnswer = "nothing"): OrderVerdict & { kind: "refuse" } {
+  return { kind: "refuse", fault, answer, because: describeFault(fault) };
 }
 
 function checkFields(order: Order, { engine }: OrderPolicy): Fault | undefined {
@@ -99,14 +102,14 @@ function checkFields(order: Order, { engine }: OrderPolicy): Fault | undefined {
     return faultOf(error);
   }
   if (order.engine !== engine) return wrong("engine", `"${order.engine}" is not this one, which is "${engine}"`);
-  if (!TYPE.test(order.type)) return wrong("type", `"${order.type.slice(0, 64)}" is no name of a type`);
-  if (new TextEncoder().encode(order.data).length > DATA_BYTES_MAX)
-    return wrong("data", `is larger than ${DATA_BYTES_MAX} bytes`);
-  if ((order.reference?.length ?? 0) > REFERENCE_CHARACTERS_MAX)
-    return wrong("reference", `is longer than ${REFERENCE_CHARACTERS_MAX} characters`);
-  if (order.reference === order.id) return wrong("reference", "is the lease itself; it names an older one");
+  if (!TYPE.test(order.type)) return wrong("type", `"${order.type.slice(0, 64)}" is not the name of a type`);
+  if (new TextEncoder().encode(order.data).length > MAX_DATA_BYTES)
+    return wrong("data", `is larger than ${MAX_DATA_BYTES} bytes`);
+  if ((order.reference?.length ?? 0) > MAX_REFERENCE_CHARACTERS)
+    return wrong("reference", `is longer than ${MAX_REFERENCE_CHARACTERS} characters`);
+  if (order.reference === order.id) return wrong("reference", "is the lease itself; it must name an older one");
   if (order.durationNs <= 0n) return wrong("duration", "is not above zero");
-  if (order.durationNs > DURATION_NS_MAX) return wrong("duration", "is above 2^63 - 1 ns, which never end");
+  if (order.durationNs > MAX_DURATION_NS) return wrong("duration", "is above the maximum of 2^63 - 1 ns");
   if (order.createdNs <= 0n) return wrong("created", "is missing");
   return undefined;
 }
@@ -115,47 +118,47 @@ function checkSignature(order: Order, { verify }: OrderContext, policy: OrderPol
   if (!policy.verifySignatures) return undefined;
   if (order.signatureFormat === "muster-lease-v1") return verifySigned(order, buildOrderBytes(order), verify);
   if (policy.legacySignatures) return verifySigned(order, buildLegacyOrderBytes(order), verify);
-  return wrong("signature_format", "legacy is not taken here: it does not cover id, time and duration");
+  return wrong("signature_format", "legacy is not accepted here: it does not cover id, time and duration");
 }
 
-/** How old an order may be that nobody has seen before. */
-export type OrderAges = Pick<OrderPolicy, "orderAgeMaxNs" | "listedAgeMaxNs">;
+/** Maximum ages of orders that are not known yet. */
+export type OrderAges = Pick<OrderPolicy, "maxOrderAgeNs" | "maxListedAgeNs">;
 
-/** After this time an order is refused unless its lease is known: its lease need not be remembered against its coming again. */
-export function takenUntilNs({ order, source }: Pick<LeaseRecord, "order" | "source">, ages: OrderAges): bigint {
+/** After this time an unknown order is refused, so its lease record may be removed. */
+export function acceptedUntilNs({ order, source }: Pick<LeaseRecord, "order" | "source">, ages: OrderAges): bigint {
   const endsAtNs = endOf(order);
   const oldAtNs = order.createdNs + ageOf(source, ages).maxNs;
   return endsAtNs < oldAtNs ? endsAtNs : oldAtNs;
 }
 
-function ageOf(source: string, { orderAgeMaxNs, listedAgeMaxNs }: OrderAges) {
-  return listsAgain(source)
-    ? { maxNs: listedAgeMaxNs, setting: "PROVISION_LISTED_AGE_MS" }
-    : { maxNs: orderAgeMaxNs, setting: "PROVISION_ORDER_AGE_MS" };
+function ageOf(source: string, { maxOrderAgeNs, maxListedAgeNs }: OrderAges) {
+  return relistsOrders(source)
+    ? { maxNs: maxListedAgeNs, setting: "PROVISION_LISTED_AGE_MS" }
+    : { maxNs: maxOrderAgeNs, setting: "PROVISION_ORDER_AGE_MS" };
 }
 
 function checkTimes(
   order: Order,
   { nowNs, source }: OrderContext,
   policy: OrderPolicy,
-): Pick<OrderVerdict & { do: "refuse" }, "fault" | "answer"> | undefined {
+): Pick<OrderVerdict & { kind: "refuse" }, "fault" | "answer"> | undefined {
   const endsAtNs = endOf(order);
   if (isOver(endsAtNs, nowNs))
-    return { fault: wrong("duration", `is over since ${shown(nowNs - endsAtNs)}`), answer: "deleted" };
-  if (isOver(takenUntilNs({ order, source }, policy), nowNs)) {
+    return { fault: wrong("duration", `ended ${formatNs(nowNs - endsAtNs)} ago`), answer: "deleted" };
+  if (isOver(acceptedUntilNs({ order, source }, policy), nowNs)) {
     const { maxNs, setting } = ageOf(source, policy);
-    const age = `is ${shown(nowNs - order.createdNs)} ago, and orders older than ${shown(maxNs)} are not taken`;
+    const age = `is ${formatNs(nowNs - order.createdNs)} ago, and orders older than ${formatNs(maxNs)} are not accepted`;
     return { fault: wrong("created", `${age} (${setting}); sign a new one`), answer: "deleted" };
   }
   const aheadNs = order.createdNs - nowNs;
-  if (aheadNs > FUTURE_TOLERANCE_NS) {
-    const fault = wrong("created", `is ${shown(aheadNs)} ahead; ${shown(FUTURE_TOLERANCE_NS)} are tolerated`);
+  if (aheadNs > MAX_CLOCK_SKEW_NS) {
+    const fault = wrong("created", `is ${formatNs(aheadNs)} ahead; ${formatNs(MAX_CLOCK_SKEW_NS)} are tolerated`);
     return { fault, answer: "error" };
   }
   return undefined;
 }
 
-function shown(ns: bigint): string {
+function formatNs(ns: bigint): string {
   return formatDuration(Number(ns / 1_000_000n));
 }
 

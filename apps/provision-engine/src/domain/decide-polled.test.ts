@@ -12,15 +12,15 @@ const withdrawn = { ...listed, withdrawn: true };
 it.each<[string, typeof listed, LeaseRecord | undefined, string]>([
   ["a new order is taken", listed, undefined, "order"],
   ["one that an engine of before has answered is taken, too", answered, undefined, "order"],
-  ["what is withdrawn and not there is told to be gone", withdrawn, undefined, "tell-deleted"],
+  ["a withdrawn order without a lease is reported deleted", withdrawn, undefined, "report-deleted"],
   ["what the controller has a result of is left alone", answered, lease(), "nothing"],
   ["one that failed, and that it knows of, does not run again", answered, lease({ phase: "FAILED" }), "nothing"],
   ["what it has no result of is answered again", listed, lease(), "order"],
-  ["what it is about to be told is not told beside that", listed, lease(pending({ result: true })), "nothing"],
+  ["a pending answer is not sent twice", listed, lease(pending({ result: true })), "nothing"],
   ["nor an end", withdrawn, lease({ phase: "ENDED", ...pending({ deleted: true }) }), "nothing"],
-  ["what is withdrawn ends, whatever is still to be told", withdrawn, lease(pending({ result: true })), "withdraw"],
+  ["a withdrawn lease ends, even with pending feedback", withdrawn, lease(pending({ result: true })), "withdraw"],
   ["also one that failed", withdrawn, lease({ phase: "FAILED", ...pending({ result: true }) }), "withdraw"],
-  ["what is withdrawn and over is told again", withdrawn, lease({ phase: "ENDED" }), "withdraw"],
+  ["a withdrawn lease that is over is reported again", withdrawn, lease({ phase: "ENDED" }), "withdraw"],
   ["a lease of another source is not withdrawn", withdrawn, lease({ source: "nats" }), "nothing"],
   [
     "an order whose lease came from another source is decided on as any order",
@@ -29,5 +29,5 @@ it.each<[string, typeof listed, LeaseRecord | undefined, string]>([
     "order",
   ],
 ])("%s", (_title, news, stored, verdict) => {
-  expect(decidePolled(news, stored).do).toBe(verdict);
+  expect(decidePolled(news, stored).kind).toBe(verdict);
 });

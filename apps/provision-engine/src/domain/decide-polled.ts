@@ -1,36 +1,36 @@
 import type { LeaseRecord } from "./lease.ts";
 
-/** What a controller says of an order beside the order itself. */
-export type PolledNews = {
+/** The state that a controller lists with an order. */
+export type PolledState = {
   readonly source: string;
   readonly withdrawn: boolean;
-  /** The controller has a result of it. */
+  /** The controller has a result of this order. */
   readonly isAnswered: boolean;
 };
 
 export type PolledVerdict = {
-  readonly do: "nothing" | "order" | "withdraw" | "tell-deleted";
+  readonly kind: "nothing" | "order" | "withdraw" | "report-deleted";
   readonly because: string;
 };
 
 /**
- * What an order that a controller lists asks for. A controller lists all of its orders again at every start, and those without a result in every page: what it knows, or is
- * about to be told, is not told again.
+ * Decides what a listed order asks for. A controller lists all of its orders at every start, and unanswered ones in every page; answers that the controller
+ * has, or that are pending, are not sent again.
  */
-export function decidePolled(news: PolledNews, stored: LeaseRecord | undefined): PolledVerdict {
+export function decidePolled(news: PolledState, stored: LeaseRecord | undefined): PolledVerdict {
   if (stored === undefined) {
     return news.withdrawn
-      ? { do: "tell-deleted", because: "there is no such lease" }
-      : { do: "order", because: "it is new" };
+      ? { kind: "report-deleted", because: "there is no such lease" }
+      : { kind: "order", because: "it is new" };
   }
   const { phase, source, feedback } = stored;
-  // Which lease that is, and whose, is decided where orders are.
+  // The decision about orders checks which lease this is, and whose.
   if (source !== news.source)
-    return { do: news.withdrawn ? "nothing" : "order", because: `its lease came from ${source}` };
-  // Of one that failed the order could be sent again, and would run.
-  if (news.withdrawn && phase !== "ENDED") return { do: "withdraw", because: "its controller withdraws it" };
-  if (feedback.result || feedback.deleted) return { do: "nothing", because: "it is about to be told" };
-  if (news.withdrawn) return { do: "withdraw", because: "it is over, and that is told again" };
-  if (news.isAnswered) return { do: "nothing", because: "the controller knows what it came to" };
-  return { do: "order", because: "the controller does not know what it came to" };
+    return { kind: news.withdrawn ? "nothing" : "order", because: `its lease came from ${source}` };
+  // The order of a failed lease could otherwise be sent again and run.
+  if (news.withdrawn && phase !== "ENDED") return { kind: "withdraw", because: "its controller withdraws it" };
+  if (feedback.result || feedback.deleted) return { kind: "nothing", because: "its answer is already pending" };
+  if (news.withdrawn) return { kind: "withdraw", because: "it is over, and its end is sent again" };
+  if (news.isAnswered) return { kind: "nothing", because: "the controller has its result" };
+  return { kind: "order", because: "the controller has no result of it" };
 }

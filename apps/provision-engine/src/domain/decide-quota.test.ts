@@ -6,7 +6,7 @@ import { decideQuota, isAlive, promisedBytes, recordBytes, regainedBytes } from 
 import type { Phase } from "./lease.ts";
 
 const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
-const POLICY = { leasesMax: 3, bytesMax: 1000 };
+const POLICY = { maxLeases: 3, maxBytes: 1000 };
 
 it.each([
   ["the last lease and the last byte", { leases: 2, bytes: 900 }, undefined],
@@ -25,12 +25,12 @@ it.each([
   expect(fault && describeFault(fault)).toBe(text);
 });
 
-it("promises nothing for an order that is larger than all that its user may have", () => {
+it("gives no retry time for an order that exceeds the whole quota of its user", () => {
   const fault = decideQuota("u", { leases: 1, bytes: 1001 }, { leases: 0, bytes: 0 }, POLICY);
   expect(fault).toMatchObject({ code: "limit_exceeded", limit: 1000, retryAfterMs: 0 });
 });
 
-it("weighs records by their texts, and not below what is stored of them", () => {
+it("estimates the size of records by their texts, and not below their stored size", () => {
   const small = aLease();
   const large = aLease({ order: { data: "ü".repeat(30_000) }, trouble: "t".repeat(2000) });
   expect(recordBytes(large) - recordBytes(small)).toBeGreaterThanOrEqual(62_000 - small.order.data.length);
@@ -41,7 +41,7 @@ it("weighs records by their texts, and not below what is stored of them", () => 
   }
 });
 
-it("counts as alive what is not over, and promises a result where there is none yet", () => {
+it("counts leases that are not over, and reserves room for results that do not exist yet", () => {
   expect(PHASES.filter((phase) => isAlive({ phase }))).toEqual([
     "ORDERED",
     "PROVISIONING",
@@ -52,7 +52,7 @@ it("counts as alive what is not over, and promises a result where there is none 
   expect(promising).toEqual(["ORDERED", "PROVISIONING"]);
 });
 
-it("counts data that come back with an order that is begun anew", () => {
+it("counts the data that a repeated order restores", () => {
   const order = { data: "ü2345" };
   expect(regainedBytes(aLease({ order, phase: "FAILED" }), order)).toBe(0);
   expect(regainedBytes(aLease({ order: { data: "" }, phase: "FAILED", orderHash: new Uint8Array(32) }), order)).toBe(6);

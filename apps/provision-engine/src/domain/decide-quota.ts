@@ -2,63 +2,63 @@ import type { Fault } from "@muster/faults";
 import type { Order } from "@muster/leases";
 import type { LeaseEvent, LeaseRecord } from "./lease.ts";
 
-/** What one user may have at once. */
+/** Limits of one user. */
 export type QuotaPolicy = {
-  /** Leases that are not over. */
-  readonly leasesMax: number;
-  /** About, of records; those of leases that are over are among them until they go. */
-  readonly bytesMax: number;
+  /** Unfinished leases. */
+  readonly maxLeases: number;
+  /** Approximate size of all records of the user, finished leases included until they are removed. */
+  readonly maxBytes: number;
 };
 
-/** What a user has. */
+/** Current usage of a user. */
 export type Usage = { readonly leases: number; readonly bytes: number };
 
-/** What a record weighs beside its texts, and what an event of it does: from above, for what is usual. */
+/** Upper estimates of a record without its texts, and of an event without its message. */
 const RECORD_BYTES = 700;
 const EVENT_BYTES = 200;
-/** Leases end meanwhile. */
+/** By then other leases may have ended. */
 const RETRY_MS = 60_000;
 
-/** Why a user that has so much may not have that much more; undefined: it may. */
-export function decideQuota(user: string, wanted: Usage, usage: Usage, policy: QuotaPolicy): Fault | undefined {
-  const { leasesMax, bytesMax } = policy;
-  // No end of others would ever make room for what is too large by itself.
-  const retryAfterMs = wanted.leases > leasesMax || wanted.bytes > bytesMax ? 0 : RETRY_MS;
+/** Returns the fault of a user who would exceed a limit; undefined if the addition fits. */
+export function decideQuota(user: string, added: Usage, usage: Usage, policy: QuotaPolicy): Fault | undefined {
+  const { maxLeases, maxBytes } = policy;
+  // A request that exceeds the limit alone can never succeed.
+  const retryAfterMs = added.leases > maxLeases || added.bytes > maxBytes ? 0 : RETRY_MS;
   const refuse = (what: string, limit: number): Fault => ({
     code: "limit_exceeded",
     what: `${what} of user ${user}`,
     limit,
     retryAfterMs,
   });
-  if (usage.leases + wanted.leases > leasesMax) return refuse("number of leases (PROVISION_USER_LEASES)", leasesMax);
-  const bytes = usage.bytes + wanted.bytes;
-  if (bytes > bytesMax) return refuse(`size of ${bytes} bytes of records of leases (PROVISION_USER_BYTES)`, bytesMax);
+  if (usage.leases + added.leases > maxLeases) return refuse("number of leases (PROVISION_USER_LEASES)", maxLeases);
+  const bytes = usage.bytes + added.bytes;
+  if (bytes > maxBytes) return refuse(`size of ${bytes} bytes of records of leases (PROVISION_USER_BYTES)`, maxBytes);
   return undefined;
 }
 
-/** Whether it counts as one lease of its user. */
+/** Whether the lease counts toward its user's number of leases. */
 export function isAlive({ phase }: Pick<LeaseRecord, "phase">): boolean {
   return phase !== "ENDED" && phase !== "FAILED";
 }
 
-/** About what a record weighs. */
+/** Approximate size of a record. */
 export function recordBytes({ order, result, trouble, ending, outbox }: LeaseRecord): number {
   const texts = [order.data, result?.data ?? "", result?.message ?? "", ending?.message ?? "", trouble];
   const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), RECORD_BYTES);
   return bytes + eventBytes(outbox);
 }
 
-/** About what events weigh. */
+/** Approximate size of events. */
 export function eventBytes(events: readonly Pick<LeaseEvent, "message">[]): number {
   return events.reduce((sum, { message }) => sum + EVENT_BYTES + Buffer.byteLength(message), 0);
 }
 
-/** What the record of a lease that has no result yet may still grow by: a result may have all that its order has. */
+/** Maximum growth of a record without a result: a result may be as large as the data of its order. */
 export function promisedBytes({ order, phase }: Pick<LeaseRecord, "order" | "phase">): number {
   return phase === "ORDERED" || phase === "PROVISIONING" ? Buffer.byteLength(order.data) : 0;
 }
 
-/** What the record of a lease grows by when it is begun anew: data that it does not keep come back with its order. */
+/** Growth of a compacted record that runs again: its order brings its data back. */
 export function regainedBytes({ orderHash }: Pick<LeaseRecord, "orderHash">, { data }: Pick<Order, "data">): number {
   return orderHash === undefined ? 0 : Buffer.byteLength(data);
 }

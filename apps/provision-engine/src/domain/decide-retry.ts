@@ -1,8 +1,8 @@
 import { nsFromMs } from "@muster/leases";
 
-export type RetryPolicy = { readonly firstMs: number; readonly mostMs: number };
+export type RetryPolicy = { readonly firstMs: number; readonly maxMs: number };
 
-/** When what has failed so often is tried again: the pause doubles from the first to the longest. */
-export function decideRetry(failures: number, nowNs: bigint, { firstMs, mostMs }: RetryPolicy): bigint {
-  return nowNs + nsFromMs(Math.round(Math.min(mostMs, firstMs * 2 ** Math.min(Math.max(failures - 1, 0), 40))));
+/** Returns the time of the next attempt: the pause doubles up to `maxMs`. */
+export function decideRetry(failures: number, nowNs: bigint, { firstMs, maxMs }: RetryPolicy): bigint {
+  return nowNs + nsFromMs(Math.round(Math.min(maxMs, firstMs * 2 ** Math.min(Math.max(failures - 1, 0), 40))));
 }

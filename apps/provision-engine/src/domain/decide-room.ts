@@ -1,17 +1,18 @@
-/** How full a store is. */
+/** Fill level of a store. */
 export type Fill = {
   readonly bytes: number;
-  /** Undefined: there is no limit. */ readonly bytesMax: number | undefined;
+  /** Undefined: no limit. */
+  readonly bytesMax: number | undefined;
 };
 
-/** Part of the store that is kept for what has to be written whatever is asked for: that leases are there, and that they end. */
-const KEPT = 0.1;
+/** Share of the store that is reserved for the engine's own writes: leases must be able to become active and to end. */
+const RESERVED_SHARE = 0.1;
 
-export type RoomVerdict = { readonly has: "room" } | { readonly has: "none"; readonly limit: number };
+export type RoomVerdict = { readonly kind: "room" } | { readonly kind: "none"; readonly limit: number };
 
-/** Whether what somebody asks for may be written, beside what was promised to be. */
-export function decideRoom({ bytes, bytesMax }: Fill, promised: number, wanted: number): RoomVerdict {
-  if (bytesMax === undefined) return { has: "room" };
-  const limit = Math.floor(bytesMax * (1 - KEPT));
-  return bytes + promised + wanted <= limit ? { has: "room" } : { has: "none", limit };
+/** Decides whether a write that a client asks for fits beside the bytes already promised. */
+export function decideRoom({ bytes, bytesMax }: Fill, promised: number, added: number): RoomVerdict {
+  if (bytesMax === undefined) return { kind: "room" };
+  const limit = Math.floor(bytesMax * (1 - RESERVED_SHARE));
+  return bytes + promised + added <= limit ? { kind: "room" } : { kind: "none", limit };
 }

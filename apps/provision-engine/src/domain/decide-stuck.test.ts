@@ -3,7 +3,7 @@ import { decideAlert, isOverdue, isStuck } from "./decide-stuck.ts";
 
 const SECOND = 1_000_000_000n;
 
-it("a lease is stuck when it was tried to take it down ten times, and in no other phase", () => {
+it("a lease is stuck after ten failed attempts to remove it, and in no other phase", () => {
   expect(isStuck({ phase: "DECOMMISSIONING", attempts: 9, expiresAtNs: 0n }, SECOND)).toBe(false);
   expect(isStuck({ phase: "DECOMMISSIONING", attempts: 10, expiresAtNs: 0n }, SECOND)).toBe(true);
   expect(isStuck({ phase: "PROVISIONING", attempts: 10, expiresAtNs: 0n }, SECOND)).toBe(false);
@@ -23,11 +23,11 @@ it.each([
   expect(isStuck(lease, 307n * SECOND + 1n)).toBe(overdue);
 });
 
-it("tells of it at once, and again each hour", () => {
+it("alerts immediately, and again each hour", () => {
   const stuck = { phase: "DECOMMISSIONING", attempts: 12, expiresAtNs: 0n } as const;
-  const told = 5n * SECOND;
-  expect(decideAlert(stuck, undefined, told)).toBe(true);
-  expect(decideAlert(stuck, told, 3605n * SECOND - 1n)).toBe(false);
-  expect(decideAlert(stuck, told, 3605n * SECOND)).toBe(true);
-  expect(decideAlert({ ...stuck, phase: "ENDED" }, undefined, told)).toBe(false);
+  const reported = 5n * SECOND;
+  expect(decideAlert(stuck, undefined, reported)).toBe(true);
+  expect(decideAlert(stuck, reported, 3605n * SECOND - 1n)).toBe(false);
+  expect(decideAlert(stuck, reported, 3605n * SECOND)).toBe(true);
+  expect(decideAlert({ ...stuck, phase: "ENDED" }, undefined, reported)).toBe(false);
 });

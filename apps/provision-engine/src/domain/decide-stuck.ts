@@ -1,36 +1,36 @@
-import { goesOn, type LeaseRecord } from "./lease.ts";
+import { isOngoing, type LeaseRecord } from "./lease.ts";
 
-/** Failures after which a lease that is to be taken down is somebody's business; with the default pauses that is after some five minutes. */
-const FAILURES = 10;
-/** An end is begun within a second; one that was not for so long never may be. */
-const OVERDUE_NS = 300_000_000_000n;
-/** It is told again after this. */
-const REPEAT_NS = 3_600_000_000_000n;
+/** Failed attempts of a decommission after which the operator is alerted: about five minutes with the default pauses. */
+const STUCK_AFTER_FAILURES = 10;
+/** An expired lease begins to end within a second; after this time it is overdue. */
+const OVERDUE_AFTER_NS = 300_000_000_000n;
+/** Pause between two alerts about one lease. */
+const ALERT_INTERVAL_NS = 3_600_000_000_000n;
 
-type Lasting = Pick<LeaseRecord, "phase" | "attempts" | "expiresAtNs">;
+type LeaseProgress = Pick<LeaseRecord, "phase" | "attempts" | "expiresAtNs">;
 
-/** Whether a lease goes on though it is over: for minutes nobody could write down that it ends. */
-export function isOverdue(lease: Pick<Lasting, "phase" | "expiresAtNs">, nowNs: bigint): boolean {
+/** Whether a lease is still in force minutes after its expiry, because its end could not be written. */
+export function isOverdue(lease: Pick<LeaseProgress, "phase" | "expiresAtNs">, nowNs: bigint): boolean {
   const afterNs = overdueAfterNs(lease);
   return afterNs !== undefined && nowNs > afterNs;
 }
 
-/** Strictly after this time it goes on though it is over; undefined: never, it ends or has ended. */
-export function overdueAfterNs(lease: Pick<Lasting, "phase" | "expiresAtNs">): bigint | undefined {
-  return goesOn(lease) ? lease.expiresAtNs + OVERDUE_NS : undefined;
+/** Strictly after this time the lease is overdue; undefined if it ends or has ended. */
+export function overdueAfterNs(lease: Pick<LeaseProgress, "phase" | "expiresAtNs">): bigint | undefined {
+  return isOngoing(lease) ? lease.expiresAtNs + OVERDUE_AFTER_NS : undefined;
 }
 
-/** Whether it was tried in vain to take it down so often that it is somebody's business. */
-export function cannotGo({ phase, attempts }: Pick<Lasting, "phase" | "attempts">): boolean {
-  return phase === "DECOMMISSIONING" && attempts >= FAILURES;
+/** Whether the decommission has failed so often that the operator is alerted. */
+export function isDecommissionStuck({ phase, attempts }: Pick<LeaseProgress, "phase" | "attempts">): boolean {
+  return phase === "DECOMMISSIONING" && attempts >= STUCK_AFTER_FAILURES;
 }
 
-/** Whether something of a lease is still there because it cannot be taken down. It is tried on. */
-export function isStuck(lease: Lasting, nowNs: bigint): boolean {
-  return cannotGo(lease) || isOverdue(lease, nowNs);
+/** Whether resources of a lease remain because they cannot be removed. Attempts continue. */
+export function isStuck(lease: LeaseProgress, nowNs: bigint): boolean {
+  return isDecommissionStuck(lease) || isOverdue(lease, nowNs);
 }
 
-/** Whether people are told of a lease now; undefined: they were not yet. */
-export function decideAlert(lease: Lasting, toldAtNs: bigint | undefined, nowNs: bigint): boolean {
-  return isStuck(lease, nowNs) && (toldAtNs === undefined || nowNs - toldAtNs >= REPEAT_NS);
+/** Whether the operator is alerted about a lease now; `alertedAtNs` is undefined before the first alert. */
+export function decideAlert(lease: LeaseProgress, alertedAtNs: bigint | undefined, nowNs: bigint): boolean {
+  return isStuck(lease, nowNs) && (alertedAtNs === undefined || nowNs - alertedAtNs >= ALERT_INTERVAL_NS);
 }

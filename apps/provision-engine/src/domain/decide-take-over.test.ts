@@ -14,7 +14,7 @@ function decide(older: LeaseRecord, isSame = true, wanted = order): Admission | 
 }
 
 describe("an order that refers to a lease", () => {
-  it.each<[Phase, Admission["admit"]]>([
+  it.each<[Phase, Admission["kind"]]>([
     ["ORDERED", "later"],
     ["PROVISIONING", "later"],
     ["ACTIVE", "yes"],
@@ -22,7 +22,7 @@ describe("an order that refers to a lease", () => {
     ["ENDED", "no"],
     ["FAILED", "no"],
   ])("which is %s is admitted: %s", (phase, admit) => {
-    expect(decide(aLease({ phase }))?.admit).toBe(admit);
+    expect(decide(aLease({ phase }))?.kind).toBe(admit);
   });
 
   it.each<[string, Admission | undefined, string]>([
@@ -34,50 +34,50 @@ describe("an order that refers to a lease", () => {
     ["the past", decide(aLease({ expiresAtNs: NOW - 1n })), "is over"],
     ["a lease that is over", decide(aLease({ phase: "ENDED" })), "is ENDED"],
     ["an earlier heir", decide(aLease({ phase: "ENDED", heir: "3-1" })), "was taken over by lease 3-1"],
-    ["what nobody can read", decideReference(order, { is: "unreadable", id: "1-1" }, NOW), "cannot be read"],
+    ["an unreadable lease", decideReference(order, { kind: "unreadable", id: "1-1" }, NOW), "cannot be read"],
   ])("of %s is refused, and says so", (_what, verdict, because) => {
-    expect(verdict).toMatchObject({ admit: "no", because: expect.stringContaining(because) as string });
+    expect(verdict).toMatchObject({ kind: "no", because: expect.stringContaining(because) as string });
     expect(verdict?.because).toMatch(/^upgrade refused: lease 1-1 /);
   });
 
-  it("which nobody knows is decided about as if it did not", () => {
+  it("that is unknown is decided as if it had no reference", () => {
     expect(decideReference(order, undefined, NOW)).toBeUndefined();
   });
 });
 
-describe("a lease that is to have the workload of another one", () => {
+describe("a lease that takes over the workload of another one", () => {
   const heir = (phase: Phase) => aLease({ order, phase, takesOver: "1-1" });
   const step = (phase: Phase, older: LeaseRecord | undefined, isSame = true) =>
     decideTakeOver(heir(phase), older && { record: older, isSame }, FENCE, NOW);
   const handed = transitionLease(aLease({ run: 3 }), { kind: "migrated", heir: "2-1" }, NOW).next;
 
-  it("has it handed over first, takes it then, and takes it also when it ends meanwhile", () => {
-    expect(step("PROVISIONING", aLease()).do).toBe("hand-over");
+  it("has it handed over first and takes it then, even if it ends in the meantime", () => {
+    expect(step("PROVISIONING", aLease()).kind).toBe("hand-over");
     for (const phase of ["PROVISIONING", "DECOMMISSIONING"] as const)
-      expect(step(phase, handed)).toMatchObject({ do: "take", change: { madeFor: { id: "1-1", run: 3 } } });
+      expect(step(phase, handed)).toMatchObject({ kind: "take", change: { madeFor: { id: "1-1", run: 3 } } });
   });
 
-  it("has the names that the first of several leases gave", () => {
+  it("keeps the names of the first of several leases", () => {
     const second = aLease({ heir: "2-1", phase: "ENDED", madeFor: { id: "0-1", run: 2 } });
     expect(step("PROVISIONING", second)).toMatchObject({ change: { madeFor: { id: "0-1", run: 2 } } });
   });
 
-  it("is refused what has ended, was handed to another, or has gone meanwhile", () => {
+  it("is refused a workload that has ended, has another heir, or is missing", () => {
     for (const older of [undefined, aLease({ phase: "DECOMMISSIONING" }), aLease({ phase: "ENDED", heir: "3-1" })])
-      expect(step("PROVISIONING", older).do).toBe("refuse");
+      expect(step("PROVISIONING", older).kind).toBe("refuse");
   });
 
-  it("that ends without it leaves it alone, once nobody who led before can hand it over any more", () => {
-    expect(step("DECOMMISSIONING", aLease({ fence: FENCE - 1 })).do).toBe("fence");
-    expect(step("DECOMMISSIONING", aLease({ fence: FENCE })).do).toBe("leave");
-    expect(step("DECOMMISSIONING", undefined).do).toBe("leave");
+  it("that ends without the workload leaves it, once no previous leader can hand it over", () => {
+    expect(step("DECOMMISSIONING", aLease({ fence: FENCE - 1 })).kind).toBe("fence");
+    expect(step("DECOMMISSIONING", aLease({ fence: FENCE })).kind).toBe("leave");
+    expect(step("DECOMMISSIONING", undefined).kind).toBe("leave");
   });
 
-  it("goes on counting the exits that were counted of it", () => {
+  it("continues the count of exits", () => {
     const crashes = { sinceNs: 1n, exits: 2, pods: [{ pod: "p", exits: 2, lastNs: 1n }] };
     const older = transitionLease(aLease({ crashes }), { kind: "migrated", heir: "2-1" }, NOW).next;
     const taken = step("PROVISIONING", older);
-    expect(taken.do === "take" && transitionLease(heir("PROVISIONING"), taken.change, NOW).next).toMatchObject({
+    expect(taken.kind === "take" && transitionLease(heir("PROVISIONING"), taken.change, NOW).next).toMatchObject({
       crashes,
       takesOver: undefined,
       outbox: [{ eventType: "MIGRATED", message: "from lease 1-1" }],
@@ -85,7 +85,7 @@ describe("a lease that is to have the workload of another one", () => {
   });
 });
 
-it("ends the older lease without anything to tell of its workload but that it has it no more", () => {
+it("ends the older lease with no feedback but its end", () => {
   const { next } = transitionLease(aLease(), { kind: "migrated", heir: "2-1" }, NOW);
   expect(next).toMatchObject({
     phase: "ENDED",

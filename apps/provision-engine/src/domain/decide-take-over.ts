@@ -5,7 +5,7 @@ import type { LeaseFacts } from "./lease-snapshot.ts";
 import type { Referenced } from "./surroundings.ts";
 import type { LeaseChange } from "./transition-lease.ts";
 
-/** `isSame`: the data of both orders, whose secrets are sealed apart. */
+/** `isSame`: whether both orders have equal data once their secrets are opened. */
 export function toReferenced(
   order: Order,
   { order: older, phase, expiresAtNs, heir }: LeaseRecord,
@@ -13,12 +13,12 @@ export function toReferenced(
 ): Referenced {
   const { id, type, user, engine } = older;
   const [isOfUser, isOfEngine] = [user === order.user, engine === order.engine];
-  return { is: "lease", id, type, phase, expiresAtNs, isOfUser, isOfEngine, isSame, heir };
+  return { kind: "lease", id, type, phase, expiresAtNs, isOfUser, isOfEngine, isSame, heir };
 }
 
 /**
- * Whether the order may take over the workload of the lease that it refers to: all of it, as it is, and only of the same user. Undefined: it refers to none, or to one that
- * nobody knows of, and is decided about as if it did not.
+ * Decides whether an order may take over the workload of the lease that it refers to: unchanged, and of the same user. Undefined if it refers to no lease, or
+ * to an unknown one; it is then decided as an order without a reference.
  */
 export function decideReference(
   { id, type }: Pick<LeaseFacts, "id" | "type">,
@@ -27,10 +27,10 @@ export function decideReference(
 ): Admission | undefined {
   if (referenced === undefined) return undefined;
   const refused = (why: string): Admission => ({
-    admit: "no",
+    kind: "no",
     because: `upgrade refused: lease ${referenced.id} ${why}`,
   });
-  if (referenced.is === "unreadable") return refused("has a record that cannot be read");
+  if (referenced.kind === "unreadable") return refused("has a record that cannot be read");
   if (!referenced.isOfUser) return refused("is of another user");
   if (!referenced.isOfEngine) return refused("is served by another engine; order from that one");
   if (referenced.type !== type) return refused(`is of type ${referenced.type}, and this order of type ${type}`);
@@ -40,23 +40,23 @@ export function decideReference(
     return refused(`is ${phase}; order without a reference`);
   if (isOver(referenced.expiresAtNs, nowNs)) return refused("is over; order without a reference");
   if (!referenced.isSame) return refused("was ordered with other data; order with the same");
-  if (phase === "ACTIVE") return { admit: "yes", because: `lease ${referenced.id} hands over its workload` };
-  return { admit: "later", leases: [referenced.id], because: `lease ${referenced.id} is being provisioned` };
+  if (phase === "ACTIVE") return { kind: "yes", because: `lease ${referenced.id} hands over its workload` };
+  return { kind: "later", leases: [referenced.id], because: `lease ${referenced.id} is being provisioned` };
 }
 
-/** The next step of a lease that is to have the workload of another one. The write of the older record is what hands it over. */
+/** The next step of a take-over. The write to the older record hands the workload over. */
 export type TakeOverStep =
-  | { readonly do: "hand-over"; readonly change: LeaseChange; readonly because: string }
-  | { readonly do: "take"; readonly change: LeaseChange; readonly because: string }
-  /** Whoever led before may be about to hand it over: after a write of the older record he cannot. */
-  | { readonly do: "fence"; readonly because: string }
-  | { readonly do: "refuse"; readonly because: string }
-  /** It never had anything. */
-  | { readonly do: "leave"; readonly because: string };
+  | { readonly kind: "hand-over"; readonly change: LeaseChange; readonly because: string }
+  | { readonly kind: "take"; readonly change: LeaseChange; readonly because: string }
+  /** A previous leader may still hand it over; a write to the older record prevents that. */
+  | { readonly kind: "fence"; readonly because: string }
+  | { readonly kind: "refuse"; readonly because: string }
+  /** The lease never had a workload. */
+  | { readonly kind: "leave"; readonly because: string };
 
 /**
- * From both records as they are stored: whatever was interrupted goes on from there. At each moment one of the two has the workload: the older one until its record says
- * who its heir is, and from then on the heir, which takes it down should it end.
+ * Decides from both stored records, so that an interrupted take-over continues. Exactly one of the two leases has the workload: the older one until its record
+ * names its heir, and then the heir, which removes it at its own end.
  */
 export function decideTakeOver(
   { order, phase }: LeaseRecord,
@@ -68,16 +68,16 @@ export function decideTakeOver(
   if (older?.record.heir === id) {
     const { crashes } = older.record;
     const change = { kind: "taken-over", madeFor: originOf(older.record), crashes } as const;
-    return { do: "take", change, because: `lease ${older.record.order.id} has handed it over` };
+    return { kind: "take", change, because: `lease ${older.record.order.id} has handed over its workload` };
   }
   if (phase === "PROVISIONING") {
     const referenced = older && toReferenced(order, older.record, older.isSame);
     const verdict = decideReference(order, referenced, nowNs);
-    if (verdict?.admit === "yes")
-      return { do: "hand-over", change: { kind: "migrated", heir: id }, because: verdict.because };
-    return { do: "refuse", because: verdict?.because ?? "upgrade refused: the lease is not there any more" };
+    if (verdict?.kind === "yes")
+      return { kind: "hand-over", change: { kind: "migrated", heir: id }, because: verdict.because };
+    return { kind: "refuse", because: verdict?.because ?? "upgrade refused: the lease no longer exists" };
   }
   return older !== undefined && older.record.fence < fence
-    ? { do: "fence", because: "who led before may be about to hand it over" }
-    : { do: "leave", because: "it never had anything" };
+    ? { kind: "fence", because: "a previous leader may be about to hand it over" }
+    : { kind: "leave", because: "it never had a workload" };
 }

@@ -7,8 +7,8 @@ import { aLease, anOrder } from "../../test/a-lease.ts";
 import { decideOrder } from "./decide-order.ts";
 import { decidePolled, type PolledVerdict } from "./decide-polled.ts";
 import { decideRelease } from "./decide-release.ts";
-import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "./decide-wish.ts";
-import { mayHold, type LeaseRecord, type Phase } from "./lease.ts";
+import { decideEnd, decideRenewal, decideWithdrawal, type RequestVerdict } from "./decide-request.ts";
+import { mayHoldResources, type LeaseRecord, type Phase } from "./lease.ts";
 import { transitionLease } from "./transition-lease.ts";
 
 const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
@@ -17,8 +17,8 @@ const POLICY = {
   verifySignatures: true,
   legacySignatures: false,
   unsealedSecrets: true,
-  orderAgeMaxNs: 5_000n,
-  listedAgeMaxNs: 5_000n,
+  maxOrderAgeNs: 5_000n,
+  maxListedAgeNs: 5_000n,
 };
 const signature = new Uint8Array(64);
 const USER = readSigner("user", "01".repeat(32)).userId;
@@ -46,7 +46,11 @@ const aRecord = fc
 
 type Wish = typeof aWish extends fc.Arbitrary<infer Value> ? Value : never;
 
-function decide(wish: Wish, stored: LeaseRecord | undefined, nowNs: bigint): WishVerdict | { readonly do: "create" } {
+function decide(
+  wish: Wish,
+  stored: LeaseRecord | undefined,
+  nowNs: bigint,
+): RequestVerdict | { readonly kind: "create" } {
   const { kind, user, isSigned, source, sequence, expiresAtNs } = wish;
   const own = { id: "1-1", engine: "main", user, signature };
   const verify = (): boolean => isSigned;
@@ -64,23 +68,23 @@ function decide(wish: Wish, stored: LeaseRecord | undefined, nowNs: bigint): Wis
   }
 }
 
-it("changes a lease only for its own user or source, never takes time from it, and nothing that has ended runs again", () => {
+it("changes a lease only for its own user or source, never shortens its time, and never restarts an ended one", () => {
   fc.assert(
     fc.property(aRecord, fc.array(aWish, { maxLength: 8 }), (first, wishes) => {
       let record = first;
       for (const wish of wishes) {
         const verdict = decide(wish, record, 500n);
-        expect(verdict.do).not.toBe("create");
-        if (verdict.do !== "change") continue;
+        expect(verdict.kind).not.toBe("create");
+        if (verdict.kind !== "change") continue;
         if (wish.kind === "withdrawal") expect(wish.source).toBe(record.source);
         else expect([wish.isSigned, wish.user]).toEqual([true, record.order.user]);
         const next = transitionLease(record, verdict.change, 500n).next ?? record;
         expect(next.expiresAtNs).toBeGreaterThanOrEqual(record.expiresAtNs);
         expect(next.renewal?.sequence ?? 0).toBeGreaterThanOrEqual(record.renewal?.sequence ?? 0);
         if (record.phase === "ENDED") expect(next.phase).toBe("ENDED");
-        // The same wish once more makes nothing of it that it was not before.
+        // The same request once more has no further effect.
         const again = decide(wish, next, 500n);
-        const twice = again.do === "change" ? transitionLease(next, again.change, 500n).next : undefined;
+        const twice = again.kind === "change" ? transitionLease(next, again.change, 500n).next : undefined;
         expect((twice ?? next).phase).toBe(next.phase);
         expect((twice ?? next).expiresAtNs).toBe(next.expiresAtNs);
         record = next;
@@ -89,39 +93,39 @@ it("changes a lease only for its own user or source, never takes time from it, a
   );
 });
 
-it("makes a lease only of an order that is signed and not over", () => {
+it("creates a lease only from an order that is signed and not over", () => {
   fc.assert(
     fc.property(aWish, fc.bigInt({ min: 0n, max: 2_000n }), (wish, nowNs) => {
       const verdict = decide(wish, undefined, nowNs);
       const isTaken = wish.kind === "order" && wish.isSigned && nowNs <= 1_000n;
-      expect(verdict.do).toBe(isTaken ? "create" : "refuse");
+      expect(verdict.kind).toBe(isTaken ? "create" : "refuse");
     }),
   );
 });
 
-it("is asked by a controller for nothing any more once the controller knows what came of it", () => {
+it("has nothing to do for a controller that has the result", () => {
   const news = fc.record({ source: fc.constant("nats"), withdrawn: fc.boolean(), isAnswered: fc.boolean() });
   fc.assert(
     fc.property(fc.option(aRecord, { nil: undefined }), news, (stored, listed) => {
       let record = stored;
-      const asked: PolledVerdict["do"][] = [];
+      const asked: PolledVerdict["kind"][] = [];
       for (let polls = 0; polls < 4; polls += 1) {
         const verdict = decidePolled({ ...listed, isAnswered: listed.isAnswered || polls > 0 }, record);
-        asked.push(verdict.do);
-        if (verdict.do === "withdraw" && record !== undefined) {
+        asked.push(verdict.kind);
+        if (verdict.kind === "withdraw" && record !== undefined) {
           const wished = decideWithdrawal("1-1", listed.source, record);
-          if (wished.do === "change") record = transitionLease(record, wished.change, 500n).next ?? record;
+          if (wished.kind === "change") record = transitionLease(record, wished.change, 500n).next ?? record;
         }
-        if (verdict.do === "order") record ??= aLease({ phase: "ORDERED" });
-        expect(verdict.do === "order" && listed.withdrawn).toBe(false);
-        expect(verdict.do === "tell-deleted" && record !== undefined).toBe(false);
+        if (verdict.kind === "order") record ??= aLease({ phase: "ORDERED" });
+        expect(verdict.kind === "order" && listed.withdrawn).toBe(false);
+        expect(verdict.kind === "report-deleted" && record !== undefined).toBe(false);
       }
       if (!listed.withdrawn) expect(asked.slice(1)).toEqual(["nothing", "nothing", "nothing"]);
     }),
   );
 });
 
-it("keeps a network or a volume for exactly those leases of its user that may be there and name it", () => {
+it("keeps a network or a volume for exactly those leases of its user that may use it", () => {
   const other = fc.record({
     id: fc.constantFrom("2-1", "2-2", "2-3"),
     user: fc.constantFrom("user", "other"),
@@ -155,15 +159,15 @@ it("keeps a network or a volume for exactly those leases of its user that may be
   fc.assert(
     fc.property(fc.uniqueArray(other, { selector: ({ id }) => id }), (others) => {
       const leases = others.map(asLease);
-      const there = others.filter(({ user, phase }) => user === "user" && mayHold(phase));
+      const there = others.filter(({ user, phase }) => user === "user" && mayHoldResources(phase));
       const expected = (held: boolean): string => (held ? "later" : "yes");
       for (const all of [leases, leases.toReversed()]) {
         const holdings = openHoldings({}, {});
         for (const record of all) holdings.learn({ record, revision: 1 });
-        expect(decideRelease(holdings.around(volume)).release).toBe(
+        expect(decideRelease(holdings.around(volume)).kind).toBe(
           expected(there.some(({ mounts }) => mounts.includes("1-1"))),
         );
-        expect(decideRelease(holdings.around(network)).release).toBe(
+        expect(decideRelease(holdings.around(network)).kind).toBe(
           expected(there.some((each) => each.network === "net")),
         );
       }

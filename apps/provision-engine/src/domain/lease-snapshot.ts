@@ -1,24 +1,24 @@
 import type { PodExits } from "./count-exits.ts";
-import { takenUntilNs, type OrderAges } from "./decide-order.ts";
+import { acceptedUntilNs, type OrderAges } from "./decide-order.ts";
 import type { Referenced, Surroundings } from "./surroundings.ts";
 import { isSettled, type EndingCause, type LeaseRecord } from "./lease.ts";
 import type { Claim, Read } from "./claim.ts";
 
-/** What the next step of a lease depends on: plain data without what its user ordered or was given, so that it can be written into a log and decided about again elsewhere. */
+/** The inputs of the next step of a lease. Plain data without what its user ordered or received, so that a log can hold it and a decision can be replayed. */
 export type LeaseSnapshot = {
   readonly lease: LeaseFacts;
-  /** What its order takes and needs, or what is wrong with it. */
+  /** The resources and dependencies of its order, or the problems of its data. */
   readonly claim: Read<Claim>;
-  /** Whether this engine has what makes its type. */
+  /** Whether this engine serves its type. */
   readonly isServed: boolean;
-  /** The lease that its order refers to; undefined: nobody knows of one. */
+  /** The lease that its order refers to; undefined if it is unknown. */
   readonly reference: Referenced | undefined;
   readonly around: Surroundings;
-  /** What is seen of its pods. */
+  /** Exits of its pods, as observed. */
   readonly exits: readonly PodExits[];
 };
 
-/** The part of a record that decides. */
+/** The fields of a record that decisions depend on. */
 export type LeaseFacts = Pick<
   LeaseRecord,
   "phase" | "expiresAtNs" | "notBeforeNs" | "trouble" | "endedAtNs" | "crashes" | "takesOver"
@@ -26,14 +26,14 @@ export type LeaseFacts = Pick<
   readonly id: string;
   readonly type: string;
   readonly reference: string | undefined;
-  /** So long its order would be taken, should it come again and nobody know of it. */
+  /** Until this time its order would be accepted again if its record were removed. */
   readonly takenUntilNs: bigint;
   readonly endsBecause: EndingCause | undefined;
   /** The lease that has its workload, or handed it on. */
   readonly keptFor: string | undefined;
-  /** Events that are not on their stream. */
+  /** Number of events that are not on the stream yet. */
   readonly unpublished: number;
-  /** It is over, that is told, and its data are in its record still. */
+  /** The lease is over and its end is reported, but its record still has its data. */
   readonly isCompactable: boolean;
 };
 
@@ -50,7 +50,7 @@ export function takeSnapshot(
       type,
       reference,
       phase,
-      takenUntilNs: takenUntilNs(record, ages),
+      takenUntilNs: acceptedUntilNs(record, ages),
       expiresAtNs,
       notBeforeNs,
       trouble,

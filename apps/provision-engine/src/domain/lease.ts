@@ -2,16 +2,16 @@ import type { EndRequest, Order, Renewal, Result } from "@muster/leases";
 import type { CrashWindow } from "./count-exits.ts";
 
 /**
- * ORDERED -> PROVISIONING -> ACTIVE -> DECOMMISSIONING -> ENDED, or FAILED where provisioning did not succeed. PROVISIONING and DECOMMISSIONING say that something of
- * the lease may be there; ORDERED, ENDED and FAILED that nothing is. ENDED never runs again, FAILED does when its order is sent again.
+ * ORDERED -> PROVISIONING -> ACTIVE -> DECOMMISSIONING -> ENDED, or FAILED if provisioning fails. In PROVISIONING and DECOMMISSIONING resources of the lease
+ * may exist; in ORDERED, ENDED and FAILED none do. ENDED never runs again; FAILED runs again when its order is sent again.
  */
 export type Phase = "ORDERED" | "PROVISIONING" | "ACTIVE" | "DECOMMISSIONING" | "ENDED" | "FAILED";
 
 /**
  * Why a lease ends, and the function that sets it.
  * - EXPIRED, its time is over: `expire` (`plan-lease.ts`)
- * - REQUESTED, by its user: `decideEnd` (`decide-wish.ts`)
- * - WITHDRAWN, by the source of its order: `decideWithdrawal` (`decide-wish.ts`)
+ * - REQUESTED, by its user: `decideEnd` (`decide-request.ts`)
+ * - WITHDRAWN, by the source of its order: `decideWithdrawal` (`decide-request.ts`)
  * - CRASHED, its containers exit too often: `planActive` (`plan-lease.ts`) decides, `execute` (`lead/pass.ts`) sets
  * - PROVISION_FAILED: `transitionFailed` (`transition-lease.ts`)
  * - MIGRATED, another lease has its workload: `transitionMigrated` (`transition-lease.ts`)
@@ -26,25 +26,28 @@ export type Ending = {
   readonly request: EndRequest | undefined;
 };
 
-/** What has still to be told to the source of the order. */
+/** Feedback that the source of the order has not received yet. */
 export type FeedbackPending = {
   readonly result: boolean;
   readonly deleted: boolean;
-  /** Raised by each thing to tell: what was sent counts only for the number that it was sent for. */
+  /** Increases with each new feedback: an acknowledgement counts only for its own number. */
   readonly number: number;
-  /** That failed, without those that were refused. */
+  /** Failed attempts, without refusals. */
   readonly attempts: number;
-  /** How often its source has refused it. */
+  /** Number of refusals by the source. */
   readonly refusals: number;
-  /** How often it was to be told once more because its order came again. */
+  /** Number of repetitions that a repeated order has caused. */
   readonly repeats: number;
   readonly notBeforeNs: bigint;
 };
 
 /**
- * DELAYED: the first attempt of a phase that failed; those that follow are in the trouble of the record. Also a machine that was lost before the lease became active. STUCK: it cannot be taken down for long. ANSWER_REFUSED: by the
- * source that is told what the lease came to. TROUBLED: what is there of an active lease is not as it should be; RESTORED: it is again, what was missing was made again, or its result is another one. MIGRATED: its workload is
- * another lease's from here on, or it has that of another one.
+ * - DELAYED: the first failed attempt of a phase (later ones update only the trouble of the record), or a machine lost before the lease became active
+ * - STUCK: the lease cannot be removed for a long time
+ * - ANSWER_REFUSED: the source refuses the feedback
+ * - TROUBLED: resources of an active lease are missing or broken
+ * - RESTORED: they are restored, or the result has changed
+ * - MIGRATED: the workload passes to another lease, or comes from one
  */
 export type LeaseEventType =
   | "ORDERED"
@@ -61,85 +64,85 @@ export type LeaseEventType =
   | "ANSWER_REFUSED"
   | "MIGRATED";
 
-/** One thing that happened to a lease, written together with what happened. */
+/** One event in the history of a lease, written in the same write as the change itself. */
 export type LeaseEvent = {
   readonly id: string;
   readonly lease: string;
-  /** A LeaseEventType, or what another version tells: nothing is decided by it. */
+  /** A LeaseEventType, or one of another version: no decision depends on it. */
   readonly eventType: string;
   readonly message: string;
   readonly atNs: bigint;
   readonly traceparent: string;
 };
 
-/** A lease as it is stored: the truth. */
+/** A lease as stored: the source of truth. */
 export type LeaseRecord = {
   readonly order: Order;
-  /** Name of the source that is told what becomes of it. */
+  /** Name of the source that receives the feedback. */
   readonly source: string;
   readonly phase: Phase;
-  /** How often the order was begun, from 1. What is made for the lease carries it, so that what still undoes an earlier run cannot undo a later one. */
+  /** Number of the current run, from 1. Objects carry it, so that the late removal of an earlier run cannot remove those of a later one. */
   readonly run: number;
   readonly result: Result | undefined;
   readonly expiresAtNs: bigint;
-  /** The one that holds. */
+  /** The renewal in force. */
   readonly renewal: Renewal | undefined;
   readonly ending: Ending | undefined;
-  /** Attempts of the present phase that failed. */
+  /** Failed attempts of the present phase. */
   readonly attempts: number;
   readonly notBeforeNs: bigint;
-  /** Text of the last of them. */
+  /** Text of the last failure. */
   readonly trouble: string;
   readonly feedback: FeedbackPending;
-  /** What happened and is not yet on the audit stream. */
+  /** Events that are not on the audit stream yet. */
   readonly outbox: readonly LeaseEvent[];
-  /** Things that happened so far; ids of events are made from it. */
+  /** Number of events so far, part of event ids. */
   readonly events: number;
-  /** Since nothing of it is there any more. */
+  /** When the last resource was removed. */
   readonly endedAtNs: bigint | undefined;
   readonly fence: number;
   readonly requestId: string;
   readonly traceparent: string;
-  /** Undefined: nothing of it has exited. */
+  /** Undefined: no container of it has exited. */
   readonly crashes: CrashWindow | undefined;
-  /** The lease whose workload it is to take over, and has not yet. */
+  /** The lease whose workload this one is about to take over. */
   readonly takesOver: string | undefined;
-  /** Undefined: what is there of it was made for itself. */
+  /** Undefined: its objects were created for this lease itself. */
   readonly madeFor: Origin | undefined;
   /** The lease that has taken over its workload. */
   readonly heir: string | undefined;
-  /** Of what its user signed. Undefined: the record has all; else it is over, that is told, and the data of its order and of a result that is no error are gone. */
+  /** Hash of the signed order. Undefined: the record is complete. Otherwise it is compacted: the data of the order and of a successful result are removed. */
   readonly orderHash: Uint8Array | undefined;
 };
 
-/** The lease that a workload was made for first, and which run of it: its names and labels say so, whichever lease has it. */
+/** The lease, and its run, that a workload was first created for: its names and labels keep both after a take-over. */
 export type Origin = { readonly id: string; readonly run: number };
 
-/** By which names and labels what is there of a lease is found. */
+/** Identifies the objects of a lease by their names and labels. */
 export function originOf({ order, run, madeFor }: Pick<LeaseRecord, "order" | "run" | "madeFor">): Origin {
   return madeFor ?? { id: order.id, run };
 }
 
-/** Nothing of it is there, and all that is to be told of it is: nobody asks for its data any more. */
+/** Whether the lease is over and everything about it is reported and published: its data are no longer needed. */
 export function isSettled({ phase, feedback, outbox }: Pick<LeaseRecord, "phase" | "feedback" | "outbox">): boolean {
   const isOver = phase === "ENDED" || phase === "FAILED";
   return isOver && !feedback.result && !feedback.deleted && outbox.length === 0;
 }
 
-/** Whether it is neither over nor on its way to its end. */
-export function goesOn({ phase }: Pick<LeaseRecord, "phase">): boolean {
+/** Whether the lease is neither over nor ending. */
+export function isOngoing({ phase }: Pick<LeaseRecord, "phase">): boolean {
   return phase === "ORDERED" || phase === "PROVISIONING" || phase === "ACTIVE";
 }
 
-/** Whether something of the lease is there, or may be. */
-export function mayHold(phase: Phase): boolean {
+/** Whether resources of the lease may exist. */
+export function mayHoldResources(phase: Phase): boolean {
   return phase === "PROVISIONING" || phase === "ACTIVE" || phase === "DECOMMISSIONING";
 }
 
-/** Names of where orders come from, as records have them. */
+/** Names of the sources of orders, as stored in records. */
 export const SOURCES = { service: "api", stream: "nats", controller: "http" } as const;
 
-/** Whether a source shows its orders again, long after they were made: a controller lists all that it has at each start, and queues what nobody has taken for as long as it likes. */
-export function listsAgain(source: string): boolean {
+/** Whether a source repeats old orders: a controller lists all of its orders at each start, and keeps unaccepted ones for any time. */
+export function relistsOrders(source: string): boolean {
   return source === SOURCES.controller;
 }

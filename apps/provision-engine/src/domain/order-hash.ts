@@ -4,12 +4,12 @@ import type { LeaseRecord } from "./lease.ts";
 /** SHA-256. */
 export type Digest = (content: Uint8Array) => Uint8Array;
 
-/** By which an order is known again whose data are not kept. */
+/** Identifies an order whose data are not kept. */
 export function hashOrder(order: Order, digest: Digest): Uint8Array {
   return digest(buildOrderBytes(order));
 }
 
-/** Whether an order is the one of a lease, to the last byte of what is signed. */
+/** Whether an order equals the order of a lease in every signed byte. */
 export function isOrderOf(order: Order, { order: own, orderHash }: LeaseRecord, digest: Digest): boolean {
   if (orderHash !== undefined) return isSame(hashOrder(order, digest), orderHash);
   return isSame(buildOrderBytes(order), buildOrderBytes(own));

@@ -10,17 +10,17 @@ const object = (changes: Partial<FoundObject> = {}): FoundObject => ({
   namespace: "muster-n",
   name: "lease-1-1",
   uid: "u-1",
-  madeMs: undefined,
+  createdMs: undefined,
   lease: { id: "1-1", run: 2 },
   otherInstallation: undefined,
-  isGoing: false,
+  isTerminating: false,
   ...changes,
 });
 const lease = (changes: Partial<LeaseRecord> = {}): LeaseTruth => ({
-  is: "record",
+  kind: "record",
   record: aLease({ run: 2, ...changes }),
 });
-const NONE: LeaseTruth = { is: "none" };
+const NONE: LeaseTruth = { kind: "none" };
 const snapshot = (changes: Partial<CleanupSnapshot> = {}): CleanupSnapshot => ({
   objects: [object()],
   unlisted: [],
@@ -30,7 +30,7 @@ const snapshot = (changes: Partial<CleanupSnapshot> = {}): CleanupSnapshot => ({
   nowMs: 1000,
   ...changes,
 });
-const plan = (changes: Partial<CleanupSnapshot>) => planCleanup(snapshot(changes), POLICY).map((step) => step.do);
+const plan = (changes: Partial<CleanupSnapshot>) => planCleanup(snapshot(changes), POLICY).map((step) => step.kind);
 const ofTruth = (truth: LeaseTruth): Partial<CleanupSnapshot> => ({ truth: new Map([["1-1", truth]]) });
 const mounted = new Set([useKey("PersistentVolumeClaim", "muster-n", "lease-1-1")]);
 
@@ -62,18 +62,18 @@ it.each<[string, Partial<CleanupSnapshot>, string]>([
     ofTruth(lease({ phase: "ENDED", order: aLease({ order: { engine: "west" } }).order })),
     "keep",
   ],
-  ["on a record that cannot be read it stays", ofTruth({ is: "unknown", because: "?" }), "keep"],
-  ["and on one that nobody looked at", { truth: new Map() }, "keep"],
+  ["on a record that cannot be read it stays", ofTruth({ kind: "unknown", because: "?" }), "keep"],
+  ["and on one that was not read", { truth: new Map() }, "keep"],
   ["what is mounted stays", { inUse: mounted }, "keep"],
-  ["and where nobody knows what is mounted", { inUse: undefined }, "keep"],
+  ["and if the mounted claims are unknown", { inUse: undefined }, "keep"],
   ["what only says that it is Muster's stays", { objects: [object({ lease: undefined })] }, "keep"],
-  ["what goes already is left alone", { objects: [object({ isGoing: true })] }, "keep"],
+  ["what goes already is left alone", { objects: [object({ isTerminating: true })] }, "keep"],
   ["a secret cannot be mounted alone", { objects: [object({ kind: "Secret" })], inUse: undefined }, "remove"],
 ])("%s", (_title, changes, step) => {
   expect(plan(changes)).toEqual([step]);
 });
 
-it("keeps a namespace while anything of a lease stays in it, or a pod runs there", () => {
+it("keeps a namespace while it contains an object of a lease, or a running pod", () => {
   const namespace = object({ kind: "Namespace", namespace: "", name: "muster-n", uid: "u-2" });
   const leftSince = new Map([
     ["u-1", 0],
@@ -93,7 +93,7 @@ it("keeps a namespace while anything of a lease stays in it, or a pod runs there
 });
 
 const arbitraryTruth: fc.Arbitrary<LeaseTruth | undefined> = fc.oneof(
-  fc.constantFrom<LeaseTruth | undefined>(NONE, undefined, { is: "unknown", because: "?" }),
+  fc.constantFrom<LeaseTruth | undefined>(NONE, undefined, { kind: "unknown", because: "?" }),
   fc
     .record({
       phase: fc.constantFrom<LeaseRecord["phase"]>(
@@ -137,23 +137,23 @@ const arbitrarySnapshot = fc
     });
   });
 
-it("says one thing of each object in whatever order, and removes only what nobody doubts or uses, after the grace", () => {
+it("plans one step for each object in any order, and removes only undoubted, unused ones after the grace period", () => {
   fc.assert(
     fc.property(arbitrarySnapshot, (world) => {
       const steps = planCleanup(world, POLICY);
       expect(steps.map((step) => step.object)).toEqual(world.objects);
       const backwards = planCleanup({ ...world, objects: world.objects.toReversed() }, POLICY);
       expect(backwards.toReversed()).toEqual(steps);
-      for (const { do: what, object: found } of steps) {
+      for (const { kind: what, object: found } of steps) {
         if (what !== "remove") continue;
         const truth = world.truth.get(found.lease?.id ?? "");
-        expect(truth?.is === "none" || truth?.is === "record").toBe(true);
-        if (truth?.is === "record") expect(["ACTIVE", "ENDED", "FAILED"]).toContain(truth.record.phase);
+        expect(truth?.kind === "none" || truth?.kind === "record").toBe(true);
+        if (truth?.kind === "record") expect(["ACTIVE", "ENDED", "FAILED"]).toContain(truth.record.phase);
         expect(world.nowMs - (world.leftSince.get(found.uid) ?? Infinity)).toBeGreaterThanOrEqual(POLICY.graceMs);
         if (found.kind === "Namespace") {
           expect(world.unlisted).not.toContain("Secret");
           const inside = steps.filter((step) => step.object.namespace === found.name);
-          expect(inside.every((step) => step.do === "remove")).toBe(true);
+          expect(inside.every((step) => step.kind === "remove")).toBe(true);
         }
         if (found.kind === "Namespace" || found.kind === "PersistentVolumeClaim") expect(world.inUse?.size).toBe(0);
       }

@@ -1,48 +1,48 @@
 import { planSweep, type OwnedObject, type Standing, type SweepStep } from "@muster/ledger-client/plan-sweep";
 import { originOf, type LeaseRecord, type Origin } from "./lease.ts";
 
-/** An object in the cluster, or a reservation in the ledger, that says that it is a lease's. */
+/** An object in the cluster, or a reservation in the ledger, that claims to belong to a lease. */
 export type FoundObject = OwnedObject & {
   readonly kind: string;
-  /** Empty: it lives in none. */
+  /** Empty for objects outside of namespaces. */
   readonly namespace: string;
   readonly name: string;
-  /** Undefined: it does not say. */
-  readonly madeMs: number | undefined;
-  /** Of the labels; undefined: they are not those of a lease. */
+  /** Undefined: unknown. */
+  readonly createdMs: number | undefined;
+  /** From its labels; undefined if those are not the labels of a lease. */
   readonly lease: { readonly id: string; readonly run: number } | undefined;
-  /** It is being removed already. */
-  readonly isGoing: boolean;
+  /** It is already being deleted. */
+  readonly isTerminating: boolean;
 };
 
 export type Found = {
   readonly objects: readonly FoundObject[];
-  /** Kinds that could not be listed: of these there may be more. */
+  /** Kinds that could not be listed, so that `objects` may be incomplete. */
   readonly unlisted: readonly string[];
 };
 
-/** What the record of a lease says, of one that was taken over that of the lease that has its workload now. Unknown: it cannot be read, or asked for. */
+/** The record of a lease; after a take-over, the record of the lease that has the workload now. Unknown: it could not be read. */
 export type LeaseTruth =
-  | { readonly is: "record"; readonly record: Pick<LeaseRecord, "order" | "phase" | "run" | "takesOver" | "madeFor"> }
-  | { readonly is: "none" }
-  | { readonly is: "unknown"; readonly because: string };
+  | { readonly kind: "record"; readonly record: Pick<LeaseRecord, "order" | "phase" | "run" | "takesOver" | "madeFor"> }
+  | { readonly kind: "none" }
+  | { readonly kind: "unknown"; readonly because: string };
 
-/** Claims of volumes and namespaces that hold what is needed. Undefined: nobody could say. */
+/** Volume claims and namespaces that are in use. Undefined: unknown. */
 export type InUse = ReadonlySet<string> | undefined;
 
 export type CleanupSnapshot = Found & {
   readonly truth: ReadonlyMap<string, LeaseTruth>;
-  /** Of `useKey`. */
+  /** Keys of `useKey`. */
   readonly inUse: InUse;
-  /** By uid, since when it has looked left over at every look. */
+  /** By uid: since when every sweep has found the object left over. */
   readonly leftSince: ReadonlyMap<string, number>;
   readonly nowMs: number;
 };
 
 export type CleanupPolicy = {
-  /** Id of the engine that cleans up. */
+  /** Id of the engine that runs the sweep. */
   readonly engine: string;
-  /** What is left over has to look so for this long, at two looks at least. */
+  /** An object is removed only if it is left over for this long, and in at least two sweeps. */
   readonly graceMs: number;
 };
 
@@ -50,19 +50,19 @@ export type CleanupStep = SweepStep<FoundObject>;
 
 const VOLUME_CLAIM = "PersistentVolumeClaim";
 const NAMESPACE = "Namespace";
-/** Of machines, in the ledger. */
+/** Kind of machines held in the ledger. */
 export const RESERVATION = "Reservation";
 
 export function isNamespace({ kind }: FoundObject): boolean {
   return kind === NAMESPACE;
 }
 
-/** Of such objects it has to be known whether something uses them. */
+/** Whether the use of such an object must be known before it is removed. */
 export function mayBeUsed(object: FoundObject): boolean {
   return object.kind === VOLUME_CLAIM || isNamespace(object);
 }
 
-/** Name of the namespace that it lives in, or is. */
+/** Name of its namespace; for a namespace, its own name. */
 export function placeOf(object: FoundObject): string {
   return isNamespace(object) ? object.name : object.namespace;
 }
@@ -72,53 +72,56 @@ export function useKey(kind: string, namespace: string, name: string): string {
 }
 
 /**
- * Whether nothing can be lost by removing it: machines, in the ledger, that are held for a lease whose record is there and says that they are not its own. It is
- * given back whether or not clean-up removes anything else.
+ * Whether a step is always safe: it releases machines in the ledger that are held for a lease whose record exists and no longer needs them. Such machines are
+ * released even in a dry run.
  */
-export function isGivenBack({ do: what, object }: CleanupStep, { truth }: Pick<CleanupSnapshot, "truth">): boolean {
-  return what === "remove" && object.kind === RESERVATION && truth.get(object.lease?.id ?? "")?.is === "record";
+export function isStaleReservation(
+  { kind: what, object }: CleanupStep,
+  { truth }: Pick<CleanupSnapshot, "truth">,
+): boolean {
+  return what === "remove" && object.kind === RESERVATION && truth.get(object.lease?.id ?? "")?.kind === "record";
 }
 
 /**
- * What is left of leases that are over, and may go: of every object one step. It stays on any doubt: while its record cannot be read, as long as something mounts it or lives
- * in it, or nobody knows all that does, and as long as it has not looked left over for some time.
+ * Plans one step for each object that claims to belong to a lease. An object stays on any doubt: its record cannot be read, it is in use or its use is unknown,
+ * or the grace period since it was first found left over is not over.
  */
 export function planCleanup(snapshot: CleanupSnapshot, { engine, graceMs }: CleanupPolicy): CleanupStep[] {
   const { objects, leftSince, nowMs } = snapshot;
-  return keepOccupied(planSweep(objects, standingIn(snapshot, engine), { leftSince, nowMs, graceMs }));
+  return keepOccupied(planSweep(objects, standingOf(snapshot, engine), { leftSince, nowMs, graceMs }));
 }
 
-/** A namespace goes after everything of a lease that lives in it. */
+/** A namespace is removed after all lease objects in it. */
 export function keepOccupied(steps: readonly CleanupStep[]): CleanupStep[] {
-  const staying = new Set(steps.filter((step) => step.do !== "remove").map(({ object }) => object.namespace));
+  const staying = new Set(steps.filter((step) => step.kind !== "remove").map(({ object }) => object.namespace));
   return steps.map((step) =>
-    step.do === "remove" && isNamespace(step.object) && staying.has(step.object.name)
-      ? { ...step, do: "suspect", because: "something of a lease is still in it" }
+    step.kind === "remove" && isNamespace(step.object) && staying.has(step.object.name)
+      ? { ...step, kind: "suspect", because: "it still contains objects of a lease" }
       : step,
   );
 }
 
-/** Whether an object is left over, by what the snapshot has. */
-export function standingIn(
+/** Returns the function that decides whether an object is left over, by the snapshot. */
+export function standingOf(
   { truth, inUse, unlisted }: Pick<CleanupSnapshot, "truth" | "inUse" | "unlisted">,
   engine: string,
 ): (object: FoundObject) => Standing {
-  const owned = (because: string): Standing => ({ is: "owned", because });
+  const owned = (because: string): Standing => ({ kind: "owned", because });
   return (object) => {
     const { lease, kind, namespace, name } = object;
-    // Ids of leases are those of users: the lease that is stored here under the same id may be another one.
-    if (object.otherInstallation !== undefined) return { is: "left", because: "its lease is stored elsewhere" };
+    // Users choose lease ids: a lease of the same id in this installation may be another one.
+    if (object.otherInstallation !== undefined) return { kind: "left", because: "its lease is stored elsewhere" };
     if (lease === undefined) return owned("its labels are not those of a lease");
-    if (object.isGoing) return owned("it is being removed");
+    if (object.isTerminating) return owned("it is being removed");
     const left = decideLeftOver(lease, truth.get(lease.id), engine);
-    if (!left.is) return owned(left.because);
+    if (!left.isLeftOver) return owned(left.because);
     if (mayBeUsed(object)) {
-      if (inUse === undefined) return owned("nobody knows whether it is used");
-      if (inUse.has(useKey(kind, namespace, name))) return owned(`${left.because}, but it is used`);
+      if (inUse === undefined) return owned("its use is unknown");
+      if (inUse.has(useKey(kind, namespace, name))) return owned(`${left.because}, but it is in use`);
     }
     const unseen = isNamespace(object) ? unlisted.filter((each) => each !== RESERVATION) : [];
-    if (unseen.length > 0) return owned(`nobody knows all that is in it: ${unseen.join(", ")} could not be listed`);
-    return { is: "left", because: left.because };
+    if (unseen.length > 0) return owned(`its content is unknown: ${unseen.join(", ")} could not be listed`);
+    return { kind: "left", because: left.because };
   };
 }
 
@@ -126,25 +129,27 @@ function decideLeftOver(
   { id, run }: Origin,
   truth: LeaseTruth | undefined,
   engine: string,
-): { readonly is: boolean; readonly because: string } {
-  if (truth === undefined) return { is: false, because: "its record was not looked at" };
-  switch (truth.is) {
+): { readonly isLeftOver: boolean; readonly because: string } {
+  if (truth === undefined) return { isLeftOver: false, because: "its record was not read" };
+  switch (truth.kind) {
     case "unknown":
-      return { is: false, because: truth.because };
+      return { isLeftOver: false, because: truth.because };
     case "none":
-      return { is: true, because: "there is no such lease" };
+      return { isLeftOver: true, because: "there is no such lease" };
     case "record": {
       const { order, phase, takesOver } = truth.record;
-      if (order.engine !== engine) return { is: false, because: `its lease is served by engine ${order.engine}` };
-      if (takesOver !== undefined) return { is: false, because: `lease ${order.id} takes it over` };
+      if (order.engine !== engine)
+        return { isLeftOver: false, because: `its lease is served by engine ${order.engine}` };
+      if (takesOver !== undefined) return { isLeftOver: false, because: `lease ${order.id} takes it over` };
       const { id: origin, run: current } = originOf(truth.record);
       if (origin !== id && phase === "ACTIVE")
-        return { is: true, because: `its lease has what was made for lease ${origin}` };
-      if (run > current) return { is: false, because: `its lease is at run ${current}, before that of the object` };
-      if (phase === "ENDED" || phase === "FAILED") return { is: true, because: `its lease is ${phase}` };
+        return { isLeftOver: true, because: `its lease has the workload of lease ${origin}` };
+      if (run > current)
+        return { isLeftOver: false, because: `its lease is at run ${current}, before that of the object` };
+      if (phase === "ENDED" || phase === "FAILED") return { isLeftOver: true, because: `its lease is ${phase}` };
       if (run < current && phase === "ACTIVE")
-        return { is: true, because: `its lease is at run ${current}, and this is of run ${run}` };
-      return { is: false, because: `its lease is ${phase}` };
+        return { isLeftOver: true, because: `its lease is at run ${current}, and this is of run ${run}` };
+      return { isLeftOver: false, because: `its lease is ${phase}` };
     }
   }
 }

@@ -2,52 +2,52 @@ import { isOver, type Result } from "@muster/leases";
 import type { LeaseRecord } from "./lease.ts";
 
 export type FeedbackPlan =
-  | { readonly tell: "nothing"; readonly because: string }
-  | { readonly tell: "later"; readonly untilNs: bigint; readonly because: string }
+  | { readonly kind: "nothing"; readonly because: string }
+  | { readonly kind: "later"; readonly untilNs: bigint; readonly because: string }
   | {
-      readonly tell: "now";
-      /** Goes with what was told, or could not be. */
+      readonly kind: "now";
+      /** Identifies the feedback in its acknowledgement. */
       readonly number: number;
       readonly result: Result | undefined;
       readonly deleted: boolean;
       readonly because: string;
     };
 
-/** What the source of a lease has to be told now. It changes nothing of the lease, and waits for nothing else. */
+/** Decides which feedback is due for the source of a lease. It changes nothing of the lease. */
 export function planFeedback({ feedback, result }: LeaseRecord, nowNs: bigint): FeedbackPlan {
   const { number, deleted, notBeforeNs } = feedback;
-  const toTell = feedback.result ? result : undefined;
-  if (toTell === undefined && !deleted) return { tell: "nothing", because: "its source knows what it came to" };
+  const unreported = feedback.result ? result : undefined;
+  if (unreported === undefined && !deleted) return { kind: "nothing", because: "its source has the answer" };
   if (!isOver(notBeforeNs, nowNs))
-    return { tell: "later", untilNs: notBeforeNs, because: "its source could not be told, or refused it" };
-  const because = deleted ? "nothing of it is there any more" : "its source does not know its result";
-  return { tell: "now", number, result: toTell, deleted, because };
+    return { kind: "later", untilNs: notBeforeNs, because: "its source did not receive or refused the answer" };
+  const because = deleted ? "its end is not reported yet" : "its result is not reported yet";
+  return { kind: "now", number, result: unreported, deleted, because };
 }
 
-/** How long what happened may wait for what happens next: of a lease that is being made, that it was ordered. */
-export const GATHER_NS = 2_000_000_000n;
+/** Maximum time that an event waits to be published together with the next one. */
+export const MAX_GATHER_NS = 2_000_000_000n;
 
 /**
- * When what there is to tell of a lease, to its source and to its history, is told. Each telling is a write of the record, so what is about to change again is told with
- * what it changes to, unless that takes long.
+ * Decides when to send feedback and publish history of a lease. Each report is a write of the record, so a report waits for an imminent change, but no longer
+ * than MAX_GATHER_NS.
  */
-export function planTelling(
+export function planReport(
   record: LeaseRecord,
   isChanging: boolean,
   nowNs: bigint,
 ): { readonly because: string } & (
-  { readonly tell: "nothing" | "now" } | { readonly tell: "later"; readonly untilNs: bigint }
+  { readonly kind: "nothing" | "now" } | { readonly kind: "later"; readonly untilNs: bigint }
 ) {
   const feedback = planFeedback(record, nowNs);
   const [oldest] = record.outbox;
-  if (feedback.tell === "now") return { tell: "now", because: feedback.because };
+  if (feedback.kind === "now") return { kind: "now", because: feedback.because };
   if (oldest === undefined) return feedback;
-  // What another replica wrote may be of a clock that is ahead.
-  const untilNs = (oldest.atNs < nowNs ? oldest.atNs : nowNs) + GATHER_NS;
-  if (!isChanging || isOver(untilNs, nowNs)) return { tell: "now", because: "its history is not on the stream" };
+  // Another replica may have written the event with a clock that is ahead.
+  const untilNs = (oldest.atNs < nowNs ? oldest.atNs : nowNs) + MAX_GATHER_NS;
+  if (!isChanging || isOver(untilNs, nowNs)) return { kind: "now", because: "its history is not on the stream" };
   return {
-    tell: "later",
-    because: "it is told with what is about to happen",
-    untilNs: feedback.tell === "later" && feedback.untilNs < untilNs ? feedback.untilNs : untilNs,
+    kind: "later",
+    because: "it is published with the imminent change",
+    untilNs: feedback.kind === "later" && feedback.untilNs < untilNs ? feedback.untilNs : untilNs,
   };
 }

@@ -1,4 +1,4 @@
-import { DURATION_NS_MAX } from "@muster/leases";
+import { MAX_DURATION_NS } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aLease, anOrder } from "../../test/a-lease.ts";
@@ -15,7 +15,7 @@ import { withEvent } from "./transition-lease.ts";
 
 const TOMBSTONE = 100n;
 const END = aLease().expiresAtNs;
-const AGE = { orderAgeMaxNs: END, listedAgeMaxNs: 5n * END };
+const AGE = { maxOrderAgeNs: END, maxListedAgeNs: 5n * END };
 const orderHash = new Uint8Array(32);
 const POLICY: LeasePolicy = { tombstoneNs: TOMBSTONE, crash: { windowNs: 100n } };
 const AROUND = { ...ALONE, held: NO_UNITS, capacity: {} };
@@ -41,7 +41,7 @@ function plan(
   );
 }
 
-/** What is planned from a snapshot, and no other from its file. */
+/** The plan for a snapshot, and the same one from its stored form. */
 function planTwice(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
   const planned = planLease(snapshot, POLICY, nowNs);
   const stored = readDecision(writeDecision({ snapshot, policy: POLICY, nowNs }, planned));
@@ -62,7 +62,7 @@ const mounting = {
   data: '{"image":"i","capacity":{"cpu":1,"memory":1024},"mounts":[{"volume_id":"1-2","mountpoint":"/m"}]}',
 };
 const expire = {
-  do: "change",
+  kind: "change",
   change: { kind: "ending", ending: { cause: "EXPIRED", message: "", request: undefined } },
   because: "its time is over",
 };
@@ -72,9 +72,9 @@ describe("an order", () => {
 
   it("is begun once it is admitted", () => {
     expect(plan(ordered, END)).toEqual({
-      do: "change",
+      kind: "change",
       change: { kind: "provisioning" },
-      because: "what it takes is free",
+      because: "the capacity suffices",
     });
   });
 
@@ -83,23 +83,23 @@ describe("an order", () => {
     const named = [volume("PROVISIONING")];
     const waitsFor = { leases: ["1-2"], until: "changed" };
     const because = "volume 1-2 is being provisioned";
-    expect(plan(mounts, END, { named })).toEqual({ do: "wait", untilNs: END, waitsFor, because });
+    expect(plan(mounts, END, { named })).toEqual({ kind: "wait", untilNs: END, waitsFor, because });
     const ending = { ...expire.change.ending, message: `it was not ACTIVE yet: ${because}` };
     expect(plan(mounts, END + 1n, { named })).toEqual({ ...expire, change: { kind: "ending", ending } });
   });
 
-  it("fails when it is not admitted, is of no known type or none that is served, or its data are wrong", () => {
+  it("fails if it is not admitted, its type is unknown or not served, or its data are wrong", () => {
     const failed = (order: Partial<LeaseRecord["order"]>, seen: Seen = {}) =>
       plan(aLease({ phase: "ORDERED", order }), END, seen);
     const message = "failed to apply provision: this user has no active volume 1-2; order it first";
-    expect(failed(mounting)).toMatchObject({ do: "fail", message });
+    expect(failed(mounting)).toMatchObject({ kind: "fail", message });
     expect(failed({}, { isServed: false })).toMatchObject({
-      do: "fail",
+      kind: "fail",
       message: "failed to apply provision: type of reservation not served: debug",
     });
-    expect(failed({ type: "x" })).toMatchObject({ do: "fail", message: "type of reservation not supported: x" });
+    expect(failed({ type: "x" })).toMatchObject({ kind: "fail", message: "type of reservation not supported: x" });
     const wrong = failed({ type: "kubernetes", data: '{"size":19}' });
-    expect(wrong).toMatchObject({ do: "fail", message: "data.size only size 1 to 18" });
+    expect(wrong).toMatchObject({ kind: "fail", message: "data.size only size 1 to 18" });
   });
 });
 
@@ -112,52 +112,52 @@ describe("a lease", () => {
     expect(plan(record, END)).not.toEqual(expire);
   });
 
-  it("that is ACTIVE waits for its end, also for one that never comes", () => {
-    expect(plan(aLease(), 5n)).toMatchObject({ do: "wait", untilNs: END });
-    const endless = aLease({ order: { durationNs: DURATION_NS_MAX } });
-    expect(plan(endless, DURATION_NS_MAX)).toMatchObject({ do: "wait", untilNs: DURATION_NS_MAX + 1_000n });
+  it("that is ACTIVE waits for its end, even for one that never comes", () => {
+    expect(plan(aLease(), 5n)).toMatchObject({ kind: "wait", untilNs: END });
+    const endless = aLease({ order: { durationNs: MAX_DURATION_NS } });
+    expect(plan(endless, MAX_DURATION_NS)).toMatchObject({ kind: "wait", untilNs: MAX_DURATION_NS + 1_000n });
   });
 
   it("that is ACTIVE has its exits counted, and is given up after four within their window", () => {
     const pod = { pod: "p", startedNs: 0n, exits: 1, lastNs: 5n, how: "exit code 1 (Error)" };
     const once = plan(aLease(), 5n, { exits: [pod] });
-    expect(once).toMatchObject({ do: "change", change: { kind: "exited", crashes: { sinceNs: 5n, exits: 1 } } });
-    if (once.do !== "change" || once.change.kind !== "exited") throw new Error("it is not counted");
+    expect(once).toMatchObject({ kind: "change", change: { kind: "exited", crashes: { sinceNs: 5n, exits: 1 } } });
+    if (once.kind !== "change" || once.change.kind !== "exited") throw new Error("it is not counted");
     const { crashes } = once.change;
-    expect(plan(aLease({ crashes }), 5n, { exits: [pod] })).toMatchObject({ do: "wait" });
+    expect(plan(aLease({ crashes }), 5n, { exits: [pod] })).toMatchObject({ kind: "wait" });
     expect(plan(aLease({ crashes }), 5n, { exits: [{ ...pod, exits: 4, lastNs: 90n }] })).toMatchObject({
-      do: "give-up",
+      kind: "give-up",
       message: "exited 4 times, last with exit code 1 (Error)",
     });
     expect(plan(aLease({ crashes }), END + 1n, { exits: [{ ...pod, exits: 4 }] })).toEqual(expire);
   });
 
-  it("that is PROVISIONING is gone on with, and after a failure later, at its end at the latest", () => {
-    expect(plan(aLease({ phase: "PROVISIONING" }), 5n)).toMatchObject({ do: "provision" });
+  it("that is PROVISIONING continues, after a failure later, but not beyond its end", () => {
+    expect(plan(aLease({ phase: "PROVISIONING" }), 5n)).toMatchObject({ kind: "provision" });
     const failed = aLease({ phase: "PROVISIONING", notBeforeNs: 10n, trouble: "boom" });
-    expect(plan(failed, 10n)).toEqual({ do: "wait", untilNs: 10n, waitsFor: undefined, because: "boom" });
-    expect(plan(failed, 11n)).toMatchObject({ do: "provision" });
+    expect(plan(failed, 10n)).toEqual({ kind: "wait", untilNs: 10n, waitsFor: undefined, because: "boom" });
+    expect(plan(failed, 11n)).toMatchObject({ kind: "provision" });
     expect(plan({ ...failed, notBeforeNs: END + 5n }, 10n)).toMatchObject({ untilNs: END });
   });
 
-  it("that is DECOMMISSIONING is taken down, and after a failure later", () => {
+  it("that is DECOMMISSIONING is removed, and after a failure later", () => {
     const ending = { cause: "EXPIRED", message: "", atNs: 1n, request: undefined } as const;
     const record = aLease({ phase: "DECOMMISSIONING", ending });
-    expect(plan(record, 5n)).toEqual({ do: "decommission", because: "EXPIRED" });
+    expect(plan(record, 5n)).toEqual({ kind: "decommission", because: "EXPIRED" });
     const failed = { ...record, notBeforeNs: END + 5n, trouble: "boom" };
     expect(plan(failed, END + 5n)).toEqual({
-      do: "wait",
+      kind: "wait",
       untilNs: END + 5n,
       waitsFor: undefined,
       because: "boom",
     });
   });
 
-  it("that others need is not taken down, however long it is over", () => {
+  it("that others need is not removed, however long it is over", () => {
     const users = { some: ["1-3"], count: 1 };
     const record = aLease({ phase: "DECOMMISSIONING" });
     expect(plan(record, END + 5n, { users })).toEqual({
-      do: "wait",
+      kind: "wait",
       untilNs: undefined,
       waitsFor: { leases: ["1-3"], until: "over" },
       because: "it is in use by 1-3",
@@ -169,45 +169,45 @@ describe("a lease", () => {
     "that is %s is remembered as long as its order would run, and a while longer",
     (phase) => {
       const record = aLease({ phase, endedAtNs: 10n, orderHash });
-      expect(plan(record, END + TOMBSTONE)).toMatchObject({ do: "wait", untilNs: END + TOMBSTONE });
-      expect(plan(record, END + TOMBSTONE + 1n)).toMatchObject({ do: "remove" });
+      expect(plan(record, END + TOMBSTONE)).toMatchObject({ kind: "wait", untilNs: END + TOMBSTONE });
+      expect(plan(record, END + TOMBSTONE + 1n)).toMatchObject({ kind: "remove" });
       const late = { ...record, endedAtNs: END + 70n };
-      expect(plan(late, END + 70n + TOMBSTONE)).toMatchObject({ do: "wait" });
+      expect(plan(late, END + 70n + TOMBSTONE)).toMatchObject({ kind: "wait" });
       const unpublished = withEvent(late, "DECOMMISSIONED", "", 1n);
-      expect(plan(unpublished, END + 71n + TOMBSTONE)).toMatchObject({ do: "wait", untilNs: undefined });
+      expect(plan(unpublished, END + 71n + TOMBSTONE)).toMatchObject({ kind: "wait", untilNs: undefined });
     },
   );
 });
 
 describe("the record of a lease that is over", () => {
   const over = aLease({ phase: "ENDED", endedAtNs: 10n });
-  const told = over.feedback;
+  const reported = over.feedback;
 
-  it.each<[title: string, record: LeaseRecord, plan: LeasePlan["do"]]>([
-    ["loses its data once all is told", over, "compact"],
+  it.each<[title: string, record: LeaseRecord, plan: LeasePlan["kind"]]>([
+    ["loses its data once everything is reported", over, "compact"],
     ["also where it failed", { ...over, phase: "FAILED" }, "compact"],
     ["once only", { ...over, orderHash }, "wait"],
     ["also where another lease has its workload", { ...over, heir: "2-1" }, "compact"],
-    ["not before its result is told", { ...over, feedback: { ...told, result: true } }, "wait"],
-    ["not before its end is told", { ...over, feedback: { ...told, deleted: true } }, "wait"],
+    ["not before its result is reported", { ...over, feedback: { ...reported, result: true } }, "wait"],
+    ["not before its end is reported", { ...over, feedback: { ...reported, deleted: true } }, "wait"],
     ["not before its history is on the stream", withEvent(over, "DECOMMISSIONED", "", 1n), "wait"],
     ["not while something of it may be there", { ...over, phase: "DECOMMISSIONING" }, "decommission"],
   ])("%s", (_title, record, what) => {
-    expect(plan(record, END).do).toBe(what);
+    expect(plan(record, END).kind).toBe(what);
   });
 
-  it("goes as it is once it is not needed", () => {
-    expect(plan(over, END + TOMBSTONE + 1n).do).toBe("remove");
+  it("is removed uncompacted once it is not needed", () => {
+    expect(plan(over, END + TOMBSTONE + 1n).kind).toBe("remove");
   });
 });
 
 it.each([
   ["api", END + aLease().order.createdNs],
   ["http", 5n * END + aLease().order.createdNs],
-])("a lease for ever from %s is remembered as long as its order would be taken again", (source, untilNs) => {
-  const record = aLease({ source, phase: "ENDED", endedAtNs: 10n, orderHash, order: { durationNs: DURATION_NS_MAX } });
-  expect(plan(record, untilNs + TOMBSTONE)).toMatchObject({ do: "wait", untilNs: untilNs + TOMBSTONE });
-  expect(plan(record, untilNs + TOMBSTONE + 1n)).toMatchObject({ do: "remove" });
+])("an endless lease from %s is remembered as long as its order would be accepted again", (source, untilNs) => {
+  const record = aLease({ source, phase: "ENDED", endedAtNs: 10n, orderHash, order: { durationNs: MAX_DURATION_NS } });
+  expect(plan(record, untilNs + TOMBSTONE)).toMatchObject({ kind: "wait", untilNs: untilNs + TOMBSTONE });
+  expect(plan(record, untilNs + TOMBSTONE + 1n)).toMatchObject({ kind: "remove" });
 });
 
 it("plans nothing before the time until which it waits", () => {
@@ -218,7 +218,7 @@ it("plans nothing before the time until which it waits", () => {
     fc.property(phase, ns, ns, ns, (inPhase, nowNs, notBeforeNs, endedAtNs) => {
       const record = aLease({ phase: inPhase, order: mounting, notBeforeNs, endedAtNs });
       const waiting = plan(record, nowNs, later);
-      if (waiting.do !== "wait" || waiting.untilNs === undefined) return;
+      if (waiting.kind !== "wait" || waiting.untilNs === undefined) return;
       expect(waiting.untilNs).toBeGreaterThanOrEqual(nowNs);
       expect(plan(record, waiting.untilNs, later)).toEqual(waiting);
       expect(plan(record, waiting.untilNs + 1n, later)).not.toEqual(waiting);
@@ -226,7 +226,7 @@ it("plans nothing before the time until which it waits", () => {
   );
 });
 
-it("plans the same from a file as from the snapshot that was written into it", () => {
+it("plans the same from a stored decision as from its snapshot", () => {
   const phase = fc.constantFrom<Phase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
   const ns = fc.bigInt({ min: 0n, max: 2n ** 63n });
   const maybe = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
@@ -259,15 +259,15 @@ it("plans the same from a file as from the snapshot that was written into it", (
     })
     .chain((changes) => fc.constantFrom({}, mounting, { type: "x" }).map((order) => aLease({ ...changes, order })));
   const reference = fc.oneof(
-    fc.record({ is: fc.constant("unreadable" as const), id: text }),
+    fc.record({ kind: fc.constant("unreadable" as const), id: text }),
     fc.record({
-      ...{ is: fc.constant("lease" as const), id: text, type: text, phase, expiresAtNs: ns, heir: maybe(text) },
+      ...{ kind: fc.constant("lease" as const), id: text, type: text, phase, expiresAtNs: ns, heir: maybe(text) },
       ...{ isOfUser: fc.boolean(), isOfEngine: fc.boolean(), isSame: fc.boolean() },
     }),
   );
   const pods = fc.array(pod, { maxLength: 3 });
-  const told = { reference: maybe(reference), keptFor: maybe(text) };
-  const seen = fc.record({ isServed: fc.boolean(), around, exits: pods, ...told });
+  const reported = { reference: maybe(reference), keptFor: maybe(text) };
+  const seen = fc.record({ isServed: fc.boolean(), around, exits: pods, ...reported });
   fc.assert(
     fc.property(
       record,
@@ -279,18 +279,18 @@ it("plans the same from a file as from the snapshot that was written into it", (
   );
 });
 
-it("begins nothing for an order that takes over, and looks first at what has become of the older lease while it ends", () => {
+it("begins nothing for an order that takes over, and at its end first checks the older lease", () => {
   const order = { id: "2-1", reference: "1-1" };
   const older = aLease();
   const reference = toReferenced(anOrder(order), older, true);
   expect(plan(aLease({ phase: "ORDERED", order }), 1n, { reference })).toMatchObject({
-    do: "change",
+    kind: "change",
     change: { kind: "provisioning", takesOver: "1-1" },
   });
   for (const phase of ["PROVISIONING", "DECOMMISSIONING"] as const)
-    expect(plan(aLease({ phase, order, takesOver: "1-1" }), 1n).do).toBe("take-over");
+    expect(plan(aLease({ phase, order, takesOver: "1-1" }), 1n).kind).toBe("take-over");
   const taken = aLease({ phase: "PROVISIONING", order, madeFor: { id: "1-1", run: 1 } });
-  expect(plan(taken, 1n).do).toBe("provision");
+  expect(plan(taken, 1n).kind).toBe("provision");
   expect(plan(aLease({ phase: "PROVISIONING", order, takesOver: "1-1" }), END + 1n)).toMatchObject({
     change: { kind: "ending" },
   });
@@ -300,14 +300,14 @@ it("keeps the record of a lease as long as another one has its workload", () => 
   const record = aLease({ phase: "ENDED", endedAtNs: 1n, heir: "2-1", orderHash });
   const later = END + TOMBSTONE + 1n;
   expect(plan(record, later, { keptFor: "2-1" })).toMatchObject({
-    do: "wait",
+    kind: "wait",
     waitsFor: { leases: ["2-1"], until: "over" },
   });
-  expect(plan(record, later).do).toBe("remove");
+  expect(plan(record, later).kind).toBe("remove");
 });
 
 it("doubles the pause after each failure, up to the longest", () => {
-  const policy = { firstMs: 500, mostMs: 30_000 };
+  const policy = { firstMs: 500, maxMs: 30_000 };
   const pauses = [1, 2, 3, 7, 1000].map((failures) => (decideRetry(failures, 5n, policy) - 5n) / 1_000_000n);
   expect(pauses).toEqual([500n, 1000n, 2000n, 30_000n, 30_000n]);
 });

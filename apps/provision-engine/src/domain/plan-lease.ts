@@ -8,38 +8,38 @@ import { describeWait, type LeaseChange } from "./transition-lease.ts";
 import { describeProblems } from "./claim.ts";
 
 export type LeasePolicy = {
-  /** How long the record of a lease stays after it has ended and its order is over. */
+  /** How long a record is kept after the lease has ended and its order would no longer be accepted. */
   readonly tombstoneNs: bigint;
   readonly crash: CrashPolicy;
 };
 
-/** What is to be done for a lease next. */
+/** The next step of a lease. */
 export type LeasePlan =
-  | { readonly do: "change"; readonly change: LeaseChange; readonly because: string }
-  /** Its order can never be served: that is its result. */
-  | { readonly do: "fail"; readonly message: string; readonly because: string }
-  /** What has become of the lease whose workload it is to have is looked at, and acted upon (`decide-take-over.ts`). */
-  | { readonly do: "take-over"; readonly because: string }
-  | { readonly do: "provision"; readonly because: string }
-  /** It is beyond repair: it ends, and that is its result. */
-  | { readonly do: "give-up"; readonly message: string; readonly because: string }
-  | { readonly do: "decommission"; readonly because: string }
-  /** Its data go from the record. */
-  | { readonly do: "compact"; readonly because: string }
-  /** The record goes. */
-  | { readonly do: "remove"; readonly because: string }
-  /** Until strictly after this time, or until something changes of it, or of those that it waits for. */
+  | { readonly kind: "change"; readonly change: LeaseChange; readonly because: string }
+  /** Its order can never be served; it fails with this result. */
+  | { readonly kind: "fail"; readonly message: string; readonly because: string }
+  /** Checks the lease whose workload it takes over, and acts on it (`decide-take-over.ts`). */
+  | { readonly kind: "take-over"; readonly because: string }
+  | { readonly kind: "provision"; readonly because: string }
+  /** The workload is beyond repair: the lease ends with this result. */
+  | { readonly kind: "give-up"; readonly message: string; readonly because: string }
+  | { readonly kind: "decommission"; readonly because: string }
+  /** Removes its data from the record. */
+  | { readonly kind: "compact"; readonly because: string }
+  /** Removes the record. */
+  | { readonly kind: "remove"; readonly because: string }
+  /** Waits until strictly after this time, or until the lease or one that it waits for changes. */
   | {
-      readonly do: "wait";
+      readonly kind: "wait";
       readonly untilNs: bigint | undefined;
       readonly waitsFor: Wait | undefined;
       readonly because: string;
     };
 
-/** For any of these leases, to change or to be over. */
+/** A wait for one of these leases to change, or to be over. */
 export type Wait = { readonly leases: readonly string[]; readonly until: "changed" | "over" };
 
-/** What a lease needs next, from what is stored and seen alone: whatever was interrupted goes on from there. Nothing is begun for a lease that is over. */
+/** Plans the next step of a lease from stored and observed facts alone, so that interrupted work continues. A lease that is over begins nothing. */
 export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: bigint): LeasePlan {
   const { lease } = snapshot;
   switch (lease.phase) {
@@ -50,81 +50,80 @@ export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: b
     case "PROVISIONING":
       if (isOver(lease.expiresAtNs, nowNs)) return expire();
       return (
-        notBefore(lease, nowNs) ??
-        takeOver(lease, "it is to have the workload of") ?? { do: "provision", because: "it is to be there" }
+        planPause(lease, nowNs) ??
+        takeOver(lease, "it takes over the workload of") ?? { kind: "provision", because: "it is not active yet" }
       );
     case "ACTIVE":
       return isOver(lease.expiresAtNs, nowNs) ? expire() : planActive(snapshot, policy);
     case "DECOMMISSIONING":
-      return notBefore(lease, nowNs) ?? takeOver(lease, "it may have the workload of") ?? planDown(snapshot);
+      return planPause(lease, nowNs) ?? takeOver(lease, "it may have the workload of") ?? planDecommission(snapshot);
     case "ENDED":
     case "FAILED":
       return planTombstone(lease, policy, nowNs);
   }
 }
 
-/** Of one that has only waited its end says for what: nothing else would tell any more. */
+/** An order that expires while it waits records the reason of its wait in its end. */
 function expire(otherwise?: LeasePlan): LeasePlan {
-  const message = otherwise?.do === "wait" ? describeWait(otherwise.because) : "";
+  const message = otherwise?.kind === "wait" ? describeWait(otherwise.because) : "";
   const ending = { cause: "EXPIRED", message, request: undefined } as const;
-  return { do: "change", change: { kind: "ending", ending }, because: "its time is over" };
+  return { kind: "change", change: { kind: "ending", ending }, because: "its time is over" };
 }
 
 function takeOver({ takesOver }: LeaseFacts, why: string): LeasePlan | undefined {
-  return takesOver === undefined ? undefined : { do: "take-over", because: `${why} lease ${takesOver}` };
+  return takesOver === undefined ? undefined : { kind: "take-over", because: `${why} lease ${takesOver}` };
 }
 
 function planOrdered(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
   const { lease, claim, isServed, around } = snapshot;
-  if (!claim.ok)
-    return { do: "fail", message: describeProblems(claim.problems), because: "its order cannot be understood" };
-  // Refused before anything of it can be there: nobody could take it down.
+  if (!claim.ok) return { kind: "fail", message: describeProblems(claim.problems), because: "its order is invalid" };
+  // Refused before any resource can exist that this engine could not remove.
   const reference = decideReference(lease, snapshot.reference, nowNs);
   const admission = isServed ? (reference ?? decideAdmission(claim.value, around)) : notServed(lease);
-  switch (admission.admit) {
+  switch (admission.kind) {
     case "yes": {
       const takesOver = snapshot.reference && { takesOver: snapshot.reference.id };
-      return { do: "change", change: { kind: "provisioning", ...takesOver }, because: admission.because };
+      return { kind: "change", change: { kind: "provisioning", ...takesOver }, because: admission.because };
     }
     case "later": {
       const { leases, because } = admission;
-      return { do: "wait", untilNs: lease.expiresAtNs, waitsFor: { leases, until: "changed" }, because };
+      return { kind: "wait", untilNs: lease.expiresAtNs, waitsFor: { leases, until: "changed" }, because };
     }
     case "no":
-      return { do: "fail", message: `failed to apply provision: ${admission.because}`, because: admission.because };
+      return { kind: "fail", message: `failed to apply provision: ${admission.because}`, because: admission.because };
   }
 }
 
 function notServed({ type }: LeaseFacts): Admission {
-  return { admit: "no", because: `type of reservation not served: ${type}` };
+  return { kind: "no", because: `type of reservation not served: ${type}` };
 }
 
 function planActive({ lease, exits }: LeaseSnapshot, { crash }: LeasePolicy): LeasePlan {
   const verdict = countExits(lease.crashes, exits, crash);
-  switch (verdict.do) {
+  switch (verdict.kind) {
     case "nothing":
-      return waitUntil(lease.expiresAtNs, "it is as it should be");
+      return waitUntil(lease.expiresAtNs, "it is healthy");
     case "count":
-      return { do: "change", change: { kind: "exited", crashes: verdict.crashes }, because: verdict.because };
+      return { kind: "change", change: { kind: "exited", crashes: verdict.crashes }, because: verdict.because };
     case "give-up":
-      return { do: "give-up", message: verdict.because, because: verdict.because };
+      return { kind: "give-up", message: verdict.because, because: verdict.because };
   }
 }
 
-function planDown({ lease, around }: LeaseSnapshot): LeasePlan {
+function planDecommission({ lease, around }: LeaseSnapshot): LeasePlan {
   const verdict = decideRelease(around);
-  if (verdict.release === "yes") return { do: "decommission", because: lease.endsBecause ?? "it ends" };
+  if (verdict.kind === "yes") return { kind: "decommission", because: lease.endsBecause ?? "it ends" };
   const waitsFor = { leases: [verdict.lease], until: "over" } as const;
-  return { do: "wait", untilNs: undefined, waitsFor, because: verdict.because };
+  return { kind: "wait", untilNs: undefined, waitsFor, because: verdict.because };
 }
 
-function notBefore({ notBeforeNs, expiresAtNs, phase, trouble }: LeaseFacts, nowNs: bigint): LeasePlan | undefined {
+function planPause({ notBeforeNs, expiresAtNs, phase, trouble }: LeaseFacts, nowNs: bigint): LeasePlan | undefined {
   if (isOver(notBeforeNs, nowNs)) return undefined;
   const endsFirst = phase === "PROVISIONING" && expiresAtNs < notBeforeNs;
   return waitUntil(endsFirst ? expiresAtNs : notBeforeNs, trouble);
 }
 
-/** As long as its order would be taken if nobody knew of it, its record has to say that it has ended. */
+/** A record must say that its lease has ended for as long as its order would be accepted again. */
 function planTombstone(
   { takenUntilNs, endedAtNs, unpublished, isCompactable, keptFor }: LeaseFacts,
   policy: LeasePolicy,
@@ -133,17 +132,18 @@ function planTombstone(
   const overNs = endedAtNs !== undefined && endedAtNs > takenUntilNs ? endedAtNs : takenUntilNs;
   const goesAfterNs = overNs + policy.tombstoneNs;
   const isKept = keptFor !== undefined || !isOver(goesAfterNs, nowNs);
-  if (isKept && isCompactable) return { do: "compact", because: "it is over, and nobody asks for its data any more" };
-  // Its id is not to be another order's, nor what bears its names nobody's, as long as its workload is there.
+  if (isKept && isCompactable)
+    return { kind: "compact", because: "it is over and reported, and its data are not needed" };
+  // While the workload exists, its id must not be reused and its objects must have an owner.
   if (keptFor !== undefined) {
     const waitsFor = { leases: [keptFor], until: "over" } as const;
-    return { do: "wait", untilNs: undefined, waitsFor, because: `lease ${keptFor} has its workload` };
+    return { kind: "wait", untilNs: undefined, waitsFor, because: `lease ${keptFor} has its workload` };
   }
-  if (isKept) return waitUntil(goesAfterNs, "its order is answered, should it come again");
+  if (isKept) return waitUntil(goesAfterNs, "its order may come again and must be answered");
   if (unpublished > 0) return waitUntil(undefined, "its history is not on the stream");
-  return { do: "remove", because: "its order would be refused" };
+  return { kind: "remove", because: "its order would be refused" };
 }
 
 function waitUntil(untilNs: bigint | undefined, because: string): LeasePlan {
-  return { do: "wait", untilNs, waitsFor: undefined, because };
+  return { kind: "wait", untilNs, waitsFor: undefined, because };
 }

@@ -1,4 +1,4 @@
-/** What a workload takes: processors as a count, the rest in bytes. They are bigint, so that no sum loses a byte. */
+/** Resources of a workload: processors as a count, the rest in bytes. They are bigint, so that sums stay exact. */
 export type ResourceUnits = {
   readonly cru: bigint;
   readonly mru: bigint;
@@ -21,7 +21,7 @@ export function subtractUnits(a: ResourceUnits, b: ResourceUnits): ResourceUnits
 
 export type DiskType = "ssd" | "hdd";
 
-/** Space on a disk, which counts as SRU or HRU. */
+/** Disk space, counted as SRU or HRU. */
 export function diskUnits(type: DiskType, bytes: bigint): ResourceUnits {
   return type === "ssd" ? { ...NO_UNITS, sru: bytes } : { ...NO_UNITS, hru: bytes };
 }

@@ -3,33 +3,47 @@ import { z } from "zod";
 import type { LeaseSnapshot } from "./lease-snapshot.ts";
 import type { LeasePlan, LeasePolicy } from "./plan-lease.ts";
 
-/** One decision about a lease with all that it was made from, so that it can be made again anywhere. */
+/** One decision about a lease with all of its inputs, so that it can be replayed anywhere. */
 export type StoredDecision = {
   readonly nowNs: bigint;
   readonly policy: LeasePolicy;
   readonly snapshot: LeaseSnapshot;
 };
 
-/** What each line begins by saying that it is. */
+/** Format and version, at the beginning of each line. */
 export const FORMAT = "muster-lease-decision/1";
 
-/** One line of JSON; integers beyond 2^53 are text, what is missing is null. */
+/** One line of JSON. Integers beyond 2^53 are text; missing values are null. */
 export function writeDecision({ nowNs, policy, snapshot }: StoredDecision, plan: LeasePlan): string {
   const { tombstoneNs, crash } = policy;
-  return JSON.stringify({ format: FORMAT, nowNs, policy: { tombstoneNs, crash }, snapshot, plan }, toJson);
+  const stored = { policy: { tombstoneNs, crash }, snapshot: toStoredSnapshot(snapshot), plan: toStoredPlan(plan) };
+  return JSON.stringify({ format: FORMAT, nowNs, ...stored }, toJson);
 }
 
-/** `plan`: as JSON has it, to be compared with what `asJson` says of another. Rejects with invalid_request what is none. */
+/** `plan` is plain JSON, comparable with `asJson`. Throws FaultError invalid_request for any other text. */
 export function readDecision(text: string): StoredDecision & { readonly plan: unknown } {
   const read = stored.safeParse(parse(text));
   if (read.success) return read.data;
   const [issue] = read.error.issues;
-  const reason = `is no ${FORMAT}: ${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`;
+  const reason = `is not ${FORMAT}: ${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`;
   return throwFault({ code: "invalid_request", field: "decision", reason });
 }
 
+/** A plan in its stored form. */
 export function asJson(plan: LeasePlan): unknown {
-  return JSON.parse(JSON.stringify(plan, toJson));
+  return JSON.parse(JSON.stringify(toStoredPlan(plan), toJson));
+}
+
+/** In the stored format the discriminant of a plan is called `do`. */
+function toStoredPlan({ kind, ...rest }: LeasePlan): object {
+  return { do: kind, ...rest };
+}
+
+/** In the stored format the discriminant of a reference is called `is`. */
+function toStoredSnapshot({ reference, ...rest }: LeaseSnapshot): object {
+  if (reference === undefined) return rest;
+  const { kind, ...fields } = reference;
+  return { ...rest, reference: { is: kind, ...fields } };
 }
 
 function parse(text: string): unknown {
@@ -50,7 +64,7 @@ const bigint = z
   .transform(BigInt);
 const text = z.string();
 const maybe = <Schema extends z.ZodType>(schema: Schema) => schema.nullable().transform((value) => value ?? undefined);
-/** Decisions of earlier versions do not have it. */
+/** Missing in decisions of earlier versions. */
 const maybeLater = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().transform((value) => value ?? undefined);
 const phase = z.enum(["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"]);
@@ -74,26 +88,28 @@ const lease = z.object({
   endedAtNs: maybe(bigint),
   endsBecause: maybe(cause),
   unpublished: z.int(),
-  // Lines of before there was such a thing do not have it.
+  // Missing in decisions of earlier versions.
   isCompactable: z.boolean().default(false),
   crashes: maybe(crashes),
   takesOver: maybeLater(text),
   keptFor: maybeLater(text),
 });
 
-const reference = z.discriminatedUnion("is", [
-  z.object({ is: z.literal("unreadable"), id: text }),
-  z.object({
-    is: z.literal("lease"),
-    id: text,
-    type: text,
-    phase,
-    expiresAtNs: bigint,
-    isOfUser: z.boolean(),
-    isOfEngine: z.boolean(),
-    isSame: z.boolean(),
-    heir: maybe(text),
-  }),
+const reference = z.union([
+  z.object({ is: z.literal("unreadable"), id: text }).transform(({ is: kind, ...rest }) => ({ kind, ...rest })),
+  z
+    .object({
+      is: z.literal("lease"),
+      id: text,
+      type: text,
+      phase,
+      expiresAtNs: bigint,
+      isOfUser: z.boolean(),
+      isOfEngine: z.boolean(),
+      isSame: z.boolean(),
+      heir: maybe(text),
+    })
+    .transform(({ is: kind, ...rest }) => ({ kind, ...rest })),
 ]);
 
 const claim = z.discriminatedUnion("ok", [

@@ -1,48 +1,48 @@
 import type { Phase } from "./lease.ts";
 import { NO_UNITS, type ResourceUnits } from "./resource-units.ts";
 
-/** What there is to give; a unit without a number has no limit. */
+/** Total capacity; a unit that is missing is unlimited. */
 export type Capacity = { readonly [Unit in keyof ResourceUnits]?: bigint };
 
-/** Another lease of the same user, as far as a decision needs it. */
+/** The fields of another lease of the same user that a decision needs. */
 export type Neighbour = {
   readonly id: string;
   readonly type: string;
   readonly phase: Phase;
-  /** Name of the network that it is; undefined: it is none. */
+  /** Name of the network that it creates; undefined for other types. */
   readonly network: string | undefined;
-  /** Name of the network that it lives in. */
+  /** Name of the network that it belongs to. */
   readonly within: string | undefined;
 };
 
-/** The lease that an order refers to, as far as whether it may be taken over depends on it. */
+/** The fields of a referenced lease that decide whether it may be taken over. */
 export type Referenced =
   | {
-      readonly is: "lease";
+      readonly kind: "lease";
       readonly id: string;
       readonly type: string;
       readonly phase: Phase;
       readonly expiresAtNs: bigint;
-      /** Both are of one user. */
+      /** Both leases belong to one user. */
       readonly isOfUser: boolean;
       readonly isOfEngine: boolean;
-      /** Both orders ask for the same. */
+      /** Both orders have equal data. */
       readonly isSame: boolean;
       readonly heir: string | undefined;
     }
-  /** Its record is none that can be read. */
-  | { readonly is: "unreadable"; readonly id: string };
+  /** Its record cannot be read. */
+  | { readonly kind: "unreadable"; readonly id: string };
 
-/** What there is beside a lease: what is decided of it goes by this alone, whatever else its user has. */
+/** Everything around a lease that decisions about it depend on. */
 export type Surroundings = {
-  /** What is taken or may be, without the lease itself. */
+  /** Resources that other leases hold or may hold. */
   readonly held: ResourceUnits;
   readonly capacity: Capacity;
-  /** What one of its type takes beside what its order says. */
+  /** Resources of each lease of its type beyond those in its order. */
   readonly overhead: ResourceUnits;
-  /** Those that its order needs, by id or by network, and the networks of its own name: of a name and a phase no more than one. */
+  /** The leases that its order needs, by id or network, and networks of its own name: at most one per name and phase. */
   readonly named: readonly Neighbour[];
-  /** Those that live in it or may mount it: ids of some of them, and how many there are. */
+  /** Leases that use it or may mount it: some ids, and the total number. */
   readonly users: { readonly some: readonly string[]; readonly count: number };
 };
 

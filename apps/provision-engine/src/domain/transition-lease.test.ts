@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import type { EndingCause, FeedbackPending, LeaseRecord, Phase } from "./lease.ts";
 import { planFeedback } from "./plan-feedback.ts";
-import { HISTORY_MAX, transitionLease, withEvent, type LeaseChange } from "./transition-lease.ts";
+import { MAX_EVENTS, transitionLease, withEvent, type LeaseChange } from "./transition-lease.ts";
 
 const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
 const NOW = 5_000n;
@@ -24,7 +24,7 @@ const ending = (cause: EndingCause): LeaseChange => ({
 });
 const renewal: Renewal = { id: "1-1", engine: "main", user: "user", expiresAtNs: 2_000_000n, sequence: 1, signature };
 
-/** A lease in a phase, with what it has got there. */
+/** A lease in a phase, with the fields that it has there. */
 function inPhase(phase: Phase): LeaseRecord {
   const over = phase === "ENDED" || phase === "FAILED";
   const had = phase === "ACTIVE" || phase === "DECOMMISSIONING" || phase === "ENDED";
@@ -74,21 +74,25 @@ const TABLE: readonly Row[] = [
     { kind: "provision-failed", result: result("error") },
     { ORDERED: "FAILED", PROVISIONING: "DECOMMISSIONING" },
   ],
-  ["nothing of it is there", { kind: "decommissioned" }, { DECOMMISSIONING: "ENDED" }],
+  ["all of it is removed", { kind: "decommissioned" }, { DECOMMISSIONING: "ENDED" }],
   [
     "an attempt failed",
     { kind: "delayed", message: "x", notBeforeNs: 9n },
     { PROVISIONING: "PROVISIONING", DECOMMISSIONING: "DECOMMISSIONING" },
   ],
-  ["it waits for something", { kind: "waits", message: "no machine is free" }, { PROVISIONING: "PROVISIONING" }],
+  ["it waits for something", { kind: "waiting", message: "no machine is free" }, { PROVISIONING: "PROVISIONING" }],
   ["a machine of it is lost", { kind: "lost", message: "node n is LOST" }, { PROVISIONING: "PROVISIONING" }],
-  ["it waits for what it has waited for", { kind: "waits", message: inPhase("PROVISIONING").trouble }, {}],
-  ["it waits for nothing that is told", { kind: "waits", message: "" }, {}],
+  ["it still waits for the same", { kind: "waiting", message: inPhase("PROVISIONING").trouble }, {}],
+  ["it waits for nothing new", { kind: "waiting", message: "" }, {}],
   ["it was found troubled", { kind: "checked", trouble: "gone", result: undefined }, { ACTIVE: "ACTIVE" }],
   ["it was found well", { kind: "checked", trouble: "", result: undefined }, { ACTIVE: "ACTIVE" }],
   ["it was found with another result", { kind: "checked", trouble: "", result: result("ok") }, { ACTIVE: "ACTIVE" }],
-  ["its source was told", { kind: "told", number: 7 }, Object.fromEntries(PHASES.map((phase) => [phase, phase]))],
-  ["its source was told something else", { kind: "told", number: 6 }, {}],
+  [
+    "its source has the feedback",
+    { kind: "feedback-sent", number: 7 },
+    Object.fromEntries(PHASES.map((phase) => [phase, phase])),
+  ],
+  ["its source has older feedback", { kind: "feedback-sent", number: 6 }, {}],
   ["a history that is none of its was published", { kind: "published", upTo: "1-1.9" }, {}],
 ];
 
@@ -97,7 +101,7 @@ describe.each(TABLE)("when %s", (_title, change, phases) => {
     expect(transitionLease(inPhase(phase), change, NOW).next?.phase).toBe(phases[phase]);
   });
 
-  it.each(PHASES)("a lease that was %s tells of each change once", (phase) => {
+  it.each(PHASES)("a lease that was %s records each change once", (phase) => {
     const before = inPhase(phase);
     const { next } = transitionLease(before, change, NOW);
     if (next === undefined) return;
@@ -108,26 +112,26 @@ describe.each(TABLE)("when %s", (_title, change, phases) => {
     );
     expect(next.order).toBe(before.order);
     const isLate = (feedback: FeedbackPending) => feedback.attempts > 0;
-    // What is new to be told is told at once, under a number of its own.
+    // New feedback is sent immediately, under a new number.
     if (next.feedback.number !== before.feedback.number) expect(isLate(next.feedback)).toBe(false);
   });
 });
 
-it.each<[from: Phase, LeaseChange, tells: { result: string | undefined; deleted: boolean }]>([
+it.each<[from: Phase, LeaseChange, reports: { result: string | undefined; deleted: boolean }]>([
   ["PROVISIONING", { kind: "provisioned", result: result("ok") }, { result: "ok", deleted: false }],
   ["ORDERED", { kind: "provision-failed", result: result("error") }, { result: "error", deleted: true }],
   ["DECOMMISSIONING", { kind: "decommissioned" }, { result: undefined, deleted: true }],
   ["ORDERED", ending("EXPIRED"), { result: undefined, deleted: true }],
   ["ACTIVE", { kind: "resent" }, { result: "ok", deleted: false }],
   ["ENDED", { kind: "resent" }, { result: undefined, deleted: true }],
-])("tells the source of a lease that was %s after %o: %o", (from, change, tells) => {
+])("reports for a lease that was %s after %o: %o", (from, change, reports) => {
   const { next } = transitionLease(inPhase(from), change, NOW);
   const plan = planFeedback(next!, NOW);
-  expect(plan.tell).toBe("now");
-  if (plan.tell === "now") expect({ result: plan.result?.state, deleted: plan.deleted }).toEqual(tells);
+  expect(plan.kind).toBe("now");
+  if (plan.kind === "now") expect({ result: plan.result?.state, deleted: plan.deleted }).toEqual(reports);
 });
 
-it("keeps of one that ends before it was there what it has waited for", () => {
+it("keeps the reason of the wait of a lease that ends before it is active", () => {
   const waiting = aLease({ phase: "PROVISIONING", trouble: "0/8 nodes are available" });
   const { next } = transitionLease(waiting, ending("EXPIRED"), NOW);
   expect(next).toMatchObject({
@@ -138,16 +142,16 @@ it("keeps of one that ends before it was there what it has waited for", () => {
   expect(next?.outbox.at(-1)?.message).toBe("EXPIRED: it was not ACTIVE yet: 0/8 nodes are available");
 });
 
-it("tells nothing of an earlier run once the order runs again", () => {
+it("reports nothing of an earlier run once the order runs again", () => {
   const { next } = transitionLease(inPhase("FAILED"), { kind: "resent" }, NOW);
   expect(next).toMatchObject({ run: 2, result: undefined, ending: undefined, endedAtNs: undefined, attempts: 0 });
-  expect(planFeedback(next!, 10_000n)).toMatchObject({ tell: "nothing" });
-  expect(transitionLease(next!, { kind: "told", number: 7 }, NOW).next).toBeUndefined();
+  expect(planFeedback(next!, 10_000n)).toMatchObject({ kind: "nothing" });
+  expect(transitionLease(next!, { kind: "feedback-sent", number: 7 }, NOW).next).toBeUndefined();
 });
 
 describe("a lease that is over, without its data", () => {
   const orderHash = new Uint8Array(32).fill(7);
-  const told = (phase: Phase): LeaseRecord => {
+  const reported = (phase: Phase): LeaseRecord => {
     const record = inPhase(phase);
     const data = '{"say":"hello"}';
     const known = record.result && { ...record.result, data: record.result.state === "ok" ? data : "null" };
@@ -155,45 +159,47 @@ describe("a lease that is over, without its data", () => {
     return { ...record, order: { ...record.order, data }, result: known, feedback };
   };
   const compact = (phase: Phase): LeaseRecord =>
-    transitionLease(told(phase), { kind: "compacted", orderHash }, NOW).next ?? expect.fail(`${phase} keeps its data`);
+    transitionLease(reported(phase), { kind: "compacted", orderHash }, NOW).next ??
+    expect.fail(`${phase} keeps its data`);
 
   it.each(PHASES.filter((phase) => phase !== "ENDED" && phase !== "FAILED"))("is none that is %s", (phase) => {
-    expect(transitionLease(told(phase), { kind: "compacted", orderHash }, NOW).next).toBeUndefined();
+    expect(transitionLease(reported(phase), { kind: "compacted", orderHash }, NOW).next).toBeUndefined();
   });
 
-  it("keeps all but its data, and an error whole", () => {
-    const before = told("ENDED");
+  it("keeps all but its data, and an error completely", () => {
+    const before = reported("ENDED");
     const { order, result: had } = before;
     const expected = { ...before, order: { ...order, data: "" }, result: { ...had, data: "" }, orderHash };
     expect(compact("ENDED")).toEqual(expected);
-    expect(compact("FAILED").result).toEqual(told("FAILED").result);
+    expect(compact("FAILED").result).toEqual(reported("FAILED").result);
     expect(transitionLease(compact("ENDED"), { kind: "compacted", orderHash }, NOW).next).toBeUndefined();
   });
 
-  it("keeps the exits that were counted of it for its heir, which may not have read them", () => {
+  it("keeps the counted exits for its heir, which may not have read them", () => {
     const crashes = { sinceNs: 1n, exits: 2, pods: [] };
     const compacted = (changes: Partial<LeaseRecord>) =>
-      transitionLease({ ...told("ENDED"), crashes, ...changes }, { kind: "compacted", orderHash }, NOW).next?.crashes;
+      transitionLease({ ...reported("ENDED"), crashes, ...changes }, { kind: "compacted", orderHash }, NOW).next
+        ?.crashes;
     expect(compacted({ heir: "2-1" })).toEqual(crashes);
     expect(compacted({})).toBeUndefined();
   });
 
-  it.each(["ENDED", "FAILED"] as const)("is told the same again as with them (%s)", (phase) => {
+  it.each(["ENDED", "FAILED"] as const)("gets the same answer again as with them (%s)", (phase) => {
     const after = inPhase(phase).expiresAtNs + 1n;
-    const [with_, without] = [told(phase), compact(phase)].map((record) => {
-      const { next } = transitionLease(record, { kind: "resent", data: told(phase).order.data }, after);
+    const [with_, without] = [reported(phase), compact(phase)].map((record) => {
+      const { next } = transitionLease(record, { kind: "resent", data: reported(phase).order.data }, after);
       return planFeedback(next!, after);
     });
     expect(without).toEqual(with_);
-    expect(without?.tell).toBe("now");
+    expect(without?.kind).toBe("now");
   });
 
-  it("runs again, where it failed, with the data that its order brings", () => {
-    const { data } = told("FAILED").order;
-    const again = transitionLease(told("FAILED"), { kind: "resent", data }, NOW).next;
+  it("runs again, if it failed, with the data that its order brings", () => {
+    const { data } = reported("FAILED").order;
+    const again = transitionLease(reported("FAILED"), { kind: "resent", data }, NOW).next;
     expect(transitionLease(compact("FAILED"), { kind: "resent", data }, NOW).next).toEqual(again);
     expect(again).toMatchObject({ phase: "ORDERED", order: { data }, orderHash: undefined });
-    // Who only asks for the answer brings none.
+    // A source that only asks for the answer brings no data.
     expect(transitionLease(compact("FAILED"), { kind: "resent" }, NOW).next).toMatchObject({
       phase: "FAILED",
       feedback: { result: true, deleted: true },
@@ -207,7 +213,7 @@ it("does not run an order again that has failed and is over, but answers it", ()
   expect(next).toMatchObject({ phase: "FAILED", feedback: { result: true, deleted: true } });
 });
 
-it("takes back what is there of a lease that failed, tells it then, and lets it run again only unless it was ended", () => {
+it("removes a lease that failed and reports it then, and lets it run again only unless it was ended", () => {
   const failing = transitionLease(
     inPhase("PROVISIONING"),
     { kind: "provision-failed", result: result("error") },
@@ -220,11 +226,11 @@ it("takes back what is there of a lease that failed, tells it then, and lets it 
   expect(transitionLease(ended, { kind: "decommissioned" }, NOW).next?.phase).toBe("ENDED");
 });
 
-it("keeps the error of a lease that crashed to be seen", () => {
+it("keeps the error of a lease that crashed", () => {
   const crashed = transitionLease(inPhase("ACTIVE"), ending("CRASHED"), NOW).next!;
   const ended = transitionLease(crashed, { kind: "decommissioned" }, NOW).next!;
   expect(ended).toMatchObject({ phase: "ENDED", result: { state: "error", message: "boom" } });
-  expect(planFeedback(ended, NOW)).toMatchObject({ tell: "now", deleted: true, result: { state: "error" } });
+  expect(planFeedback(ended, NOW)).toMatchObject({ kind: "now", deleted: true, result: { state: "error" } });
 });
 
 it.each<[string, Partial<Renewal>, bigint]>([
@@ -232,21 +238,25 @@ it.each<[string, Partial<Renewal>, bigint]>([
   ["of an older sequence", { sequence: 0 }, NOW],
   ["that makes it no longer", { sequence: 2, expiresAtNs: 2_000_000n }, NOW],
   ["that comes after the end", { sequence: 2, expiresAtNs: 3_000_000n }, 2_000_001n],
-])("takes no renewal %s", (_title, changes, nowNs) => {
+])("refuses a renewal %s", (_title, changes, nowNs) => {
   const renewed = transitionLease(inPhase("ACTIVE"), { kind: "renewed", renewal }, NOW).next!;
   expect(renewed.expiresAtNs).toBe(2_000_000n);
   const again = transitionLease(renewed, { kind: "renewed", renewal: { ...renewal, ...changes } }, nowNs);
   expect(again.next).toBeUndefined();
 });
 
-it("takes from the outbox what is on the stream, and what came before it", () => {
+it("removes the published event and the ones before it from the outbox", () => {
   const record = withEvent(withEvent(withEvent(aLease(), "ORDERED", "", 1n), "PROVISIONED", "", 2n), "ENDING", "", 3n);
   const { next } = transitionLease(record, { kind: "published", upTo: record.outbox[1]!.id }, NOW);
   expect(next?.outbox.map(({ id }) => id)).toEqual([record.outbox[2]?.id]);
 });
 
-it("tries feedback that could not be sent again later", () => {
-  const { next } = transitionLease(inPhase("ACTIVE"), { kind: "telling-delayed", number: 7, notBeforeNs: 8_000n }, NOW);
+it("retries feedback that could not be sent", () => {
+  const { next } = transitionLease(
+    inPhase("ACTIVE"),
+    { kind: "feedback-delayed", number: 7, notBeforeNs: 8_000n },
+    NOW,
+  );
   expect(next?.feedback).toEqual({
     result: true,
     deleted: false,
@@ -256,11 +266,11 @@ it("tries feedback that could not be sent again later", () => {
     repeats: 0,
     notBeforeNs: 8_000n,
   });
-  expect(planFeedback(next!, 8_000n)).toMatchObject({ tell: "later", untilNs: 8_000n });
-  expect(planFeedback(next!, 8_001n).tell).toBe("now");
+  expect(planFeedback(next!, 8_000n)).toMatchObject({ kind: "later", untilNs: 8_000n });
+  expect(planFeedback(next!, 8_001n).kind).toBe("now");
 });
 
-it("tells in its history of the first attempt of a phase that failed, and once that it is stuck", () => {
+it("records the first failed attempt of a phase, and once that it is stuck", () => {
   const failed = (record: LeaseRecord, times: number): LeaseRecord => {
     let last = record;
     for (let time = 1; time <= times; time += 1)
@@ -274,9 +284,9 @@ it("tells in its history of the first attempt of a phase that failed, and once t
   expect(lines(failed(aLease({ phase: "DECOMMISSIONING", ...begun }), 30))).toEqual(["DELAYED 1", "STUCK 10"]);
 });
 
-it("tells again what it came to at once, then after a growing pause, with one line of history, however often its order comes", () => {
+it("repeats its answer immediately, then after a growing pause, with one event, however often its order comes", () => {
   let record = aLease({ result: result("ok") });
-  const toldAtMs: number[] = [];
+  const reportedAtMs: number[] = [];
   let writes = 0;
   const untilMs = 24 * 3_600_000;
   for (let nowMs = 0; nowMs < untilMs; nowMs += 10_000) {
@@ -285,39 +295,39 @@ it("tells again what it came to at once, then after a growing pause, with one li
     if (next !== undefined) writes += 1;
     record = next ?? record;
     const plan = planFeedback(record, nowNs);
-    if (plan.tell !== "now") continue;
-    toldAtMs.push(nowMs);
-    record = transitionLease(record, { kind: "told", number: plan.number }, nowNs).next!;
+    if (plan.kind !== "now") continue;
+    reportedAtMs.push(nowMs);
+    record = transitionLease(record, { kind: "feedback-sent", number: plan.number }, nowNs).next!;
   }
-  const pauses = toldAtMs.slice(1).map((atMs, at) => atMs - toldAtMs[at]!);
+  const pauses = reportedAtMs.slice(1).map((atMs, at) => atMs - reportedAtMs[at]!);
   expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
   expect(pauses[0]).toBeGreaterThanOrEqual(60_000);
   expect(pauses.at(-1)).toBeGreaterThanOrEqual(3_600_000);
-  expect(writes - toldAtMs.length).toBeLessThanOrEqual(1);
+  expect(writes - reportedAtMs.length).toBeLessThanOrEqual(1);
   expect(record.outbox.map(({ eventType }) => eventType)).toEqual(["RESENT"]);
   const other = transitionLease(record, ending("REQUESTED"), NOW).next!;
   const ended = transitionLease(other, { kind: "decommissioned" }, NOW).next!;
-  expect(planFeedback(ended, NOW)).toMatchObject({ tell: "now", deleted: true });
+  expect(planFeedback(ended, NOW)).toMatchObject({ kind: "now", deleted: true });
 });
 
-it("has so many lines of history at most, whatever is repeated, and its end is among them", () => {
+it("limits the number of events, whatever is repeated, and records its end", () => {
   const repeat = (change: LeaseChange, record: LeaseRecord): LeaseRecord =>
     transitionLease(record, change, NOW).next ?? record;
   let record = aLease({ result: result("ok") });
-  for (let time = 0; time < 2 * HISTORY_MAX; time += 1)
+  for (let time = 0; time < 2 * MAX_EVENTS; time += 1)
     record = repeat({ kind: "checked", trouble: time % 2 === 0 ? "gone" : "", result: undefined }, record);
   record = repeat(ending("REQUESTED"), record);
   record = repeat({ kind: "decommissioned" }, record);
   expect(record.outbox.slice(-2).map(({ eventType }) => eventType)).toEqual(["ENDING", "DECOMMISSIONED"]);
-  expect(record.outbox.length).toBeLessThan(HISTORY_MAX + 20);
+  expect(record.outbox.length).toBeLessThan(MAX_EVENTS + 20);
   for (let run = 1; run <= 2000; run += 1) {
     record = repeat({ kind: "provision-failed", result: result("error") }, { ...record, phase: "ORDERED", run });
   }
-  expect(record.outbox.length).toBeLessThan(HISTORY_MAX + 20 + 100 + 2000 / 50);
+  expect(record.outbox.length).toBeLessThan(MAX_EVENTS + 20 + 100 + 2000 / 50);
   expect(new Set(record.outbox.map(({ id }) => id)).size).toBe(record.outbox.length);
 });
 
-it("tells of a lease that is renewed each hour also what came last", () => {
+it("also records the last renewal of a lease that is renewed each hour", () => {
   let record = aLease();
   for (let sequence = 1; sequence <= 600; sequence += 1) {
     const renewed = { ...renewal, sequence, expiresAtNs: record.expiresAtNs + 1n };
@@ -328,10 +338,10 @@ it("tells of a lease that is renewed each hour also what came last", () => {
     eventType: "RENEWED",
     message: "sequence 600; one line of 50: the history is long",
   });
-  expect(record.outbox).toHaveLength(HISTORY_MAX + 3);
+  expect(record.outbox).toHaveLength(MAX_EVENTS + 3);
 });
 
-it("gives the events of two orders of one id other ids", () => {
+it("gives the events of two orders of one id different ids", () => {
   const idOf = (createdNs: bigint) => withEvent(aLease({ order: { createdNs } }), "ORDERED", "", 1n).outbox[0]?.id;
   expect(idOf(1n)).not.toBe(idOf(2n));
 });

@@ -3,19 +3,19 @@ import { expect, it } from "vitest";
 import { POLL_START, transitionPoll, type PollEvent, type PollState } from "./transition-poll.ts";
 
 const page = (lastId: bigint): PollEvent => ({ kind: "page", lastId, isLast: false });
-const at = (from: bigint, lastId: bigint, historyRead = false, hasGap = false): PollState => ({
+const at = (from: bigint, lastId: bigint, isHistoryRead = false, hasGap = false): PollState => ({
   from,
   lastId,
-  historyRead,
+  isHistoryRead: isHistoryRead,
   hasGap,
 });
 
-it.each<[string, PollState, PollEvent, PollState, tells: boolean]>([
+it.each<[string, PollState, PollEvent, PollState, reports: boolean]>([
   ["an empty controller has no history", POLL_START, page(0n), at(1n, 0n, true), true],
   ["a first page may not be all", POLL_START, page(7n), at(8n, 7n), false],
   ["nothing newer after it is all", at(8n, 7n), page(7n), at(8n, 7n, true), true],
   ["the last page is all", at(8n, 7n), { kind: "page", lastId: 9n, isLast: true }, at(10n, 9n, true), true],
-  ["that is told once", at(8n, 7n, true), page(7n), at(8n, 7n, true), false],
+  ["that is reported once", at(8n, 7n, true), page(7n), at(8n, 7n, true), false],
   ["older ones that come again do not turn the cursor back", at(8n, 7n), page(3n), at(8n, 7n, true), true],
   ["an answer without a last id is no answer from the beginning", at(8n, 7n, true), page(0n), at(8n, 7n, true), false],
   ["newer ones move it", at(8n, 7n, true), page(2n ** 60n), at(2n ** 60n + 1n, 2n ** 60n, true), false],
@@ -29,7 +29,7 @@ it.each<[string, PollState, PollEvent, PollState, tells: boolean]>([
   ],
   ["after it nothing says that all was seen", at(10n, 9n, false, true), page(9n), at(10n, 9n, false, true), false],
   [
-    "one of which nothing can be read is asked for again",
+    "an unreadable one without a last id is polled again",
     at(8n, 7n),
     { kind: "unreadable", lastId: undefined },
     at(8n, 7n),
@@ -42,11 +42,11 @@ it.each<[string, PollState, PollEvent, PollState, tells: boolean]>([
     at(8n, 7n),
     false,
   ],
-])("%s", (_title, state, event, next, tells) => {
-  expect(transitionPoll(state, event)).toMatchObject({ state: next, tellHistoryRead: tells });
+])("%s", (_title, state, event, next, reports) => {
+  expect(transitionPoll(state, event)).toMatchObject({ state: next, isHistoryReadNow: reports });
 });
 
-it("never goes back, never passes over what it was not told of, and tells of the history once", () => {
+it("never goes back, never skips unreported ids, and reports the history once", () => {
   const id = fc.bigInt({ min: 0n, max: 30n });
   const event = fc.oneof<fc.Arbitrary<PollEvent>[]>(
     id.map(page),
@@ -57,7 +57,7 @@ it("never goes back, never passes over what it was not told of, and tells of the
   fc.assert(
     fc.property(fc.array(event), (events) => {
       let state = POLL_START;
-      let told = 0;
+      let reported = 0;
       let highest = 0n;
       let passedOver = false;
       for (const each of events) {
@@ -66,11 +66,11 @@ it("never goes back, never passes over what it was not told of, and tells of the
         if (each.kind !== "failed" && each.lastId !== undefined && each.lastId > highest) highest = each.lastId;
         expect(transition.state.from).toBeLessThanOrEqual(highest + 1n);
         passedOver ||= each.kind === "unreadable" && transition.state.from > state.from;
-        expect(transition.tellHistoryRead && passedOver).toBe(false);
-        told += transition.tellHistoryRead ? 1 : 0;
+        expect(transition.isHistoryReadNow && passedOver).toBe(false);
+        reported += transition.isHistoryReadNow ? 1 : 0;
         state = transition.state;
       }
-      expect(told).toBe(state.historyRead ? 1 : 0);
+      expect(reported).toBe(state.isHistoryRead ? 1 : 0);
     }),
   );
 });

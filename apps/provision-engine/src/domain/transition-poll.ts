@@ -1,46 +1,45 @@
-/** Where a source that is polled stands. */
+/** The cursor of a polled source. */
 export type PollState = {
-  /** Id from which on orders are asked for. It never goes back. */
+  /** The first id of the next poll. It never decreases. */
   readonly from: bigint;
-  /** Last id of the poll before. */
+  /** The last id of the previous poll. */
   readonly lastId: bigint;
-  /** A poll has once brought nothing newer, or the last there is: all that was there at the start was seen. */
-  readonly historyRead: boolean;
-  /** A page was passed over: what stood in it is not known, and the history is never all read. */
+  /** A poll has returned nothing newer, or the last page: everything that existed at the start was read. */
+  readonly isHistoryRead: boolean;
+  /** A page was skipped, so the history can never be read completely. */
   readonly hasGap: boolean;
 };
 
 export type PollEvent =
-  /** `lastId` as the server says: not above the one before where it had nothing newer. `isLast`: there never is anything after it. */
+  /** `lastId` comes from the server and does not grow if there is nothing newer. `isLast`: the source has ended. */
   | { readonly kind: "page"; readonly lastId: bigint; readonly isLast: boolean }
-  /** An answer that cannot be read; undefined: not even its last id. */
+  /** A page that cannot be read; `lastId` undefined if even that is missing. */
   | { readonly kind: "unreadable"; readonly lastId: bigint | undefined }
-  /** No answer, or one that says that it failed. */
+  /** No answer, or an error. */
   | { readonly kind: "failed" };
 
 export type PollTransition = {
   readonly state: PollState;
-  /** That all history was read is told now, and only once. */
-  readonly tellHistoryRead: boolean;
+  /** True once: the whole history has just been read. */
+  readonly isHistoryReadNow: boolean;
   readonly because: string;
 };
 
-export const POLL_START: PollState = { from: 0n, lastId: 0n, historyRead: false, hasGap: false };
+export const POLL_START: PollState = { from: 0n, lastId: 0n, isHistoryRead: false, hasGap: false };
 
-/** What one poll does to the cursor. A failure leaves it; a page that cannot be read is passed over, so that it cannot stop those behind it. */
+/** Moves the cursor by one poll. A failure does not move it; an unreadable page is skipped, so that it cannot block later ones. */
 export function transitionPoll(state: PollState, event: PollEvent): PollTransition {
-  if (event.kind === "failed") return { state, tellHistoryRead: false, because: "the same is asked for again" };
-  if (event.lastId === undefined)
-    return { state, tellHistoryRead: false, because: "it is not known what would come next" };
+  if (event.kind === "failed") return { state, isHistoryReadNow: false, because: "the same page is polled again" };
+  if (event.lastId === undefined) return { state, isHistoryReadNow: false, because: "the next id is unknown" };
   const isNewer = event.lastId > state.lastId;
   const lastId = isNewer ? event.lastId : state.lastId;
   const from = lastId + 1n > state.from ? lastId + 1n : state.from;
   const hasGap = state.hasGap || (event.kind === "unreadable" && from > state.from);
   const isAll = event.kind === "page" && (event.isLast || !isNewer) && !hasGap;
-  const tellHistoryRead = isAll && !state.historyRead;
+  const isHistoryReadNow = isAll && !state.isHistoryRead;
   return {
-    state: { from, lastId, historyRead: state.historyRead || tellHistoryRead, hasGap },
-    tellHistoryRead,
-    because: isNewer ? "there was something newer" : "there is nothing newer",
+    state: { from, lastId, isHistoryRead: state.isHistoryRead || isHistoryReadNow, hasGap },
+    isHistoryReadNow,
+    because: isNewer ? "there were newer orders" : "there were no newer orders",
   };
 }

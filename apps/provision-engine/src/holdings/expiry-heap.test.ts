@@ -2,14 +2,14 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { ExpiryHeap } from "./expiry-heap.ts";
 
-/** The same, slowly: what is over, the earliest first. */
+/** A slow model: what is over, the earliest first. */
 function takeOver(times: Map<string, bigint>, nowNs: bigint): bigint[] {
   const over = [...times].filter(([, atNs]) => nowNs > atNs);
   for (const [id] of over) times.delete(id);
   return over.map(([, atNs]) => atNs).toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
 }
 
-it("holds what a sorted list of the same ids and times would", () => {
+it("holds the same as a sorted list of the ids and times", () => {
   const id = fc.nat({ max: 30 }).map(String);
   const ns = fc.bigInt({ min: 0n, max: 20n });
   const change = fc.oneof(
@@ -30,7 +30,7 @@ it("holds what a sorted list of the same ids and times would", () => {
           times.delete(each.id);
         } else {
           const before = new Map(times);
-          const taken = heap.takeOver(each.ns);
+          const taken = heap.takeExpired(each.ns);
           expect(taken.map((taking) => before.get(taking))).toEqual(takeOver(times, each.ns));
           expect(new Set(taken).size).toBe(taken.length);
         }
@@ -43,13 +43,13 @@ it("holds what a sorted list of the same ids and times would", () => {
   );
 });
 
-it("gives 100000 leases in the order of their times", () => {
+it("returns 100000 leases in the order of their times", () => {
   const heap = new ExpiryHeap();
   const count = 100_000;
-  // 7919 is a prime that does not divide the count, so each time is there once.
+  // 7919 is a prime that does not divide the count, so that each time occurs once.
   for (let at = 0; at < count; at++) heap.set(String(at), BigInt((at * 7919) % count));
   for (let at = 0; at < count; at += 2) heap.set(String(at), BigInt(count + at));
-  const taken = heap.takeOver(BigInt(3 * count));
+  const taken = heap.takeExpired(BigInt(3 * count));
   const timeOf = (id: string): number => (Number(id) % 2 === 0 ? count + Number(id) : (Number(id) * 7919) % count);
   const times = taken.map(timeOf);
   expect(taken).toHaveLength(count);
@@ -57,9 +57,9 @@ it("gives 100000 leases in the order of their times", () => {
   expect(heap.next).toBeUndefined();
 });
 
-it("takes out only what is strictly over", () => {
+it("removes only times that are strictly over", () => {
   const heap = new ExpiryHeap();
   heap.set("a", 5n);
-  expect(heap.takeOver(5n)).toEqual([]);
-  expect(heap.takeOver(6n)).toEqual(["a"]);
+  expect(heap.takeExpired(5n)).toEqual([]);
+  expect(heap.takeExpired(6n)).toEqual(["a"]);
 });

@@ -1,6 +1,6 @@
 type Entry = { readonly id: string; atNs: bigint; place: number };
 
-/** Which lease is to be looked at next: each id has one time. Every change takes steps by the logarithm of how many there are. */
+/** Leases ordered by their next time, one time per id. Every change takes logarithmic time. */
 export class ExpiryHeap {
   readonly #entries: Entry[] = [];
   readonly #byId = new Map<string, Entry>();
@@ -9,12 +9,12 @@ export class ExpiryHeap {
     return this.#entries.length;
   }
 
-  /** The earliest time; undefined: there is none. */
+  /** The earliest time; undefined if the heap is empty. */
   get next(): bigint | undefined {
     return this.#entries[0]?.atNs;
   }
 
-  /** Gives the id this time instead of the one that it has. */
+  /** Sets or replaces the time of the id. */
   set(id: string, atNs: bigint): void {
     let entry = this.#byId.get(id);
     if (entry === undefined) {
@@ -37,8 +37,8 @@ export class ExpiryHeap {
     this.#settle(place);
   }
 
-  /** Takes out the ids whose time is over, strictly, the earliest first. */
-  takeOver(nowNs: bigint): string[] {
+  /** Removes and returns the ids whose time is strictly over, earliest first. */
+  takeExpired(nowNs: bigint): string[] {
     const taken: string[] = [];
     for (let first = this.#entries[0]; first !== undefined && nowNs > first.atNs; first = this.#entries[0]) {
       taken.push(first.id);

@@ -6,7 +6,7 @@ import { countedAs, sumHeldUnits } from "../types/count-leases.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
 import { isAlive, promisedBytes, recordBytes } from "../domain/decide-quota.ts";
 import { isOverdue, isStuck } from "../domain/decide-stuck.ts";
-import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
+import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
 import { readClaim } from "../types/workload-types.ts";
 import { openHoldings } from "./holdings.ts";
 
@@ -24,7 +24,7 @@ const dataOf = {
 };
 const volume = (id: string) => aLease({ phase: "ORDERED", order: { id, type: "volume", data: dataOf.volume(1) } });
 
-it("counts what is begun before its record says so, and until the record says otherwise", () => {
+it("counts a begun lease before its record says so, and until the record says otherwise", () => {
   const holdings = openHoldings({ sru: GIB }, {});
   const [first, second] = [volume("1-1"), volume("1-2")];
   const heldBeside = ({ order }: LeaseRecord): bigint => holdings.around(order).held.sru;
@@ -34,7 +34,7 @@ it("counts what is begun before its record says so, and until the record says ot
   holdings.begin("1-1");
   expect([heldBeside(second), heldBeside(first)]).toEqual([GIB, 0n]);
   holdings.learn({ record: { ...first, phase: "ACTIVE" }, revision: 3 });
-  // What is told late is known already.
+  // A late record is already known.
   holdings.learn({ record: first, revision: 1 });
   expect(heldBeside(second)).toBe(GIB);
   expect(holdings.counters()).toMatchObject({ counters: { volume: 1 }, used: { sru: GIB } });
@@ -49,7 +49,7 @@ it("counts what is begun before its record says so, and until the record says ot
   expect(heldBeside(first)).toBe(0n);
 });
 
-it("counts what is being written until its record is known or its write has ended, and each lease once", () => {
+it("counts a write in flight until its record is known or the write has ended, and each lease once", () => {
   const holdings = openHoldings({}, {});
   const leases = (besides = ""): number => holdings.usageOf("user", besides).leases;
   const reserve = (id: string, revision: number) =>
@@ -71,14 +71,14 @@ it("counts what is being written until its record is known or its write has ende
   expect(leases()).toBe(1);
 });
 
-it("keeps apart two orders that had one id, one after the other", () => {
+it("separates two orders that had the same id, one after the other", () => {
   const holdings = openHoldings({}, {});
   holdings.learn({ record: aLease({ order: { createdNs: 5n }, phase: "ENDED" }), revision: 5 });
   holdings.learn({ record: aLease({ order: { createdNs: 9n } }), revision: 9 });
   expect(holdings.seen("1-1")?.record.order.createdNs).toBe(9n);
 });
 
-it("knows at every moment what a look at all leases would find: the sum, who is named, and who lives in what", () => {
+it("always equals a scan of all leases: the sum, the named leases, and the users of each", () => {
   const id = fc.constantFrom("1-1", "1-2", "1-3", "1-4", "1-5");
   const name = fc.constantFrom("net", "other");
   const order = fc.oneof(
@@ -155,13 +155,13 @@ function checkAround(holdings: ReturnType<typeof openHoldings>, model: ReadonlyM
       const named = own.filter((each) => isNetwork(each, name) && found.named.some(({ id }) => id === each.order.id));
       expect(new Set(named.map((each) => each.phase))).toEqual(new Set(phases));
     }
-    const users = own.filter((each) => mayHold(each.phase) && usesIt(each, order, network));
+    const users = own.filter((each) => mayHoldResources(each.phase) && usesIt(each, order, network));
     expect(found.users.count).toBe(users.length);
     expect([...found.users.some].sort()).toEqual(users.map((each) => each.order.id).sort());
   }
 }
 
-/** From all records at once, where the holdings keep what each of them adds. */
+/** Computed from all records, while the holdings keep the share of each. */
 function countLeases(records: readonly LeaseRecord[]): ProvisionCounters {
   const counted = records.map((record) => countedAs(record)).filter((each) => each !== undefined);
   const of = (counter: keyof ProvisionCounters): number => counted.filter((each) => each.counter === counter).length;
@@ -203,7 +203,7 @@ function usesIt({ order }: LeaseRecord, used: Order, network: string | undefined
   return network === undefined ? volumes.includes(used.id) : networks.includes(network);
 }
 
-it("looks at no more leases of a user when many of them end than when few do", () => {
+it("reads no more leases of a user when many of them end than when few do", () => {
   const looksPerLease = (count: number): number => {
     let looks = 0;
     const counted = (order: Order): Order =>
@@ -248,7 +248,7 @@ describe("while one lease takes over what another one has", () => {
   const taken = aLease({ order, madeFor: { id: "1-1", run: 1 } });
   const other = anOrder({ id: "9-9" });
 
-  it("counts what it takes once at each moment, whatever is learnt first", () => {
+  it("counts its resources once at any moment, whatever is learnt first", () => {
     const holdings = openHoldings({}, {});
     const moments = [older, claiming, handed, taken, { ...taken, phase: "ENDED" as const }];
     const held = moments.map((record, at) => {
@@ -262,7 +262,7 @@ describe("while one lease takes over what another one has", () => {
     expect(late.around(other).held.sru).toBe(GIB);
   });
 
-  it("protects a volume from going while it is mounted by any id that it has had", () => {
+  it("protects a volume while it is mounted by any id that it has had", () => {
     const holdings = openHoldings({}, {});
     const last = { id: "3-1", type: "volume", data, reference: "2-1" };
     const mounting = (id: string, mounted: string) =>
@@ -279,7 +279,7 @@ describe("while one lease takes over what another one has", () => {
   });
 });
 
-it("tells counters and phases of many leases without a look at any", () => {
+it("returns counters and phases of many leases without reading any", () => {
   let looks = 0;
   const holdings = openHoldings({}, {});
   for (let at = 0; at < 100; at++) {

@@ -3,8 +3,8 @@ import { networkOf, sumHeldUnits, type Overheads } from "../types/count-leases.t
 import type { ProvisionCounters } from "../types/workload-type.ts";
 import type { Capacity, Neighbour, Surroundings } from "../domain/surroundings.ts";
 import type { Usage } from "../domain/decide-quota.ts";
-import { NAMED_MOST } from "../domain/decide-release.ts";
-import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
+import { MAX_NAMED_USERS } from "../domain/decide-release.ts";
+import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
 import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits } from "../domain/resource-units.ts";
 import type { Claim } from "../domain/claim.ts";
 import { readClaim } from "../types/workload-types.ts";
@@ -13,26 +13,26 @@ import { leaseSums, type LeaseSums } from "./lease-sums.ts";
 import { reservedUsage, type UsageReservation } from "./reserved-usage.ts";
 import type { Stored } from "../lead/pass.ts";
 
-/** What all leases of an engine hold, as far as this process knows. */
+/** The leases of an engine and their resources, as far as this process knows. */
 export type Holdings = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {
-  /** Active leases by what they are, and what leases hold or may hold: admission goes by the same sum. */
+  /** Active leases by type, and the resources that leases hold or may hold, as admission counts them. */
   counters(): { readonly counters: ProvisionCounters; readonly used: ResourceUnits };
-  /** What a user has, and what writes under way will add to it, except those of this lease. */
+  /** Usage of a user, including writes in flight except those of this lease. */
   usageOf(user: string, besides: string): Usage;
-  /** Counts what a write under way adds to the usage of its user, until it is disposed of or a later record of the lease is known. */
+  /** Adds a write in flight to the usage of its user, until it is disposed or a later record of the lease is known. */
   reserveUsage(reservation: UsageReservation): Disposable;
-  /** A record as it was read or written; an older one than is known says nothing. */
+  /** Stores a record that was read or written; an older one has no effect. */
   learn(stored: Stored): void;
-  /** A record as it is known here; it may be behind. */
+  /** The known record, which may be outdated. */
   seen(id: string): Stored | undefined;
   forget(id: string): void;
-  /** Counts a lease as begun until a later record of it says what has become of it: others are decided about before that is written. */
+  /** Counts a lease as begun before its record says so, because other leases are decided before that write ends. */
   begin(id: string): void;
-  /** As it is known. */
+  /** The known record. */
   find(id: string): LeaseRecord | undefined;
-  /** The lease that what this one has was made for first. */
+  /** Id of the lease that the workload of this one was first created for. */
   nameOf(id: string): string;
-  /** What there is beside a lease. However many leases its user has, no more of them are looked at than are named. */
+  /** The surroundings of a lease. Reads only the leases that the order names, however many its user has. */
   around(order: Order): Surroundings;
 };
 
@@ -41,16 +41,16 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
   const index = leaseIndex();
   const { set: setSums, ...sums } = leaseSums();
   const reserved = reservedUsage();
-  /** Begun, and not known to have been written; each with the revision that it was begun at. */
+  /** Begun leases whose write is not known yet, each with the revision that it was begun at. */
   const begun = new Map<string, number>();
-  /** What each lease is held to take, and the sum of it. */
+  /** The counted resources of each lease, and their sum. */
   const shares = new Map<string, ResourceUnits>();
   let held = NO_UNITS;
   const seen = ({ record: { order, phase } }: Stored): Pick<LeaseRecord, "order" | "phase"> => ({
     order,
     phase: begun.has(order.id) ? "PROVISIONING" : phase,
   });
-  /** After whatever has changed of a lease: where it is found and its share follow from what is known of it, and the sum from the shares. */
+  /** Recounts a lease after a change: its index keys and share follow from its record, and the sum from the shares. */
   const count = (id: string): void => {
     const stored = known.get(id);
     setSums(id, stored?.record);
@@ -77,7 +77,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
     learn: (stored) => {
       const { id } = stored.record.order;
       const before = known.get(id);
-      // The same once more would only be kept twice: here, and by whoever else follows the leases.
+      // The known object is kept: the view holds the same one, and a second copy would cost memory.
       if (before !== undefined && stored.revision <= before.revision) return;
       known.set(id, before === undefined ? stored : withOrderOf(before, stored));
       reserved.settle(id, stored.revision);
@@ -106,7 +106,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
         held: subtractUnits(held, shares.get(order.id) ?? NO_UNITS),
         named: claim.ok ? namesOf(index, order, claim.value).flatMap((each) => neighbour(each, order.user)) : [],
         users: {
-          some: [...new Set(users.flatMap((key) => index.some(key, NAMED_MOST)))].slice(0, NAMED_MOST),
+          some: [...new Set(users.flatMap((key) => index.first(key, MAX_NAMED_USERS)))].slice(0, MAX_NAMED_USERS),
           count: users.reduce((sum, key) => sum + index.count(key), 0),
         },
       };
@@ -114,28 +114,28 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
   };
 }
 
-/** The leases that an order names, or that are the networks it names, beside itself. */
+/** Other leases that an order names, or that are networks it names. */
 function namesOf(index: ReturnType<typeof leaseIndex>, { id, user }: Order, { needs, network }: Claim): string[] {
   const names = network === undefined ? needs.networks : [...needs.networks, network];
   const networks = names.flatMap((name) => networksOf(index, user, name, id));
   return [...new Set([...networks, ...needs.volumes])].filter((each) => each !== id);
 }
 
-/** Of each phase one lease that is the network, beside this one, which may be the first of them. */
+/** For each phase, one other lease that is this network. */
 function networksOf(index: ReturnType<typeof leaseIndex>, user: string, name: string, id: string): string[] {
   const others = (found: readonly string[]) => found.filter((each) => each !== id);
-  return LIVE.flatMap((phase) => others(index.some(networkKey(user, name, phase), 2)).slice(0, 1));
+  return LIVE.flatMap((phase) => others(index.first(networkKey(user, name, phase), 2)).slice(0, 1));
 }
 
 type Known = ReadonlyMap<string, Stored>;
 
-/** What it is to take over is still the other lease's share. */
+/** Whether the workload that it takes over still counts for the other lease. */
 function isAwaiting(known: Known, id: string): boolean {
   const takesOver = known.get(id)?.record.takesOver;
   return takesOver !== undefined && known.get(takesOver)?.record.heir !== id;
 }
 
-/** A lease and those whose workload it has, one after the other: others may know that by any of their ids. */
+/** A lease and those whose workload it has taken over: others may refer to any of their ids. */
 function lineOf(known: Known, id: string): string[] {
   const line = new Set([id]);
   for (let at = known.get(id)?.record; at?.madeFor !== undefined;) {
@@ -147,14 +147,14 @@ function lineOf(known: Known, id: string): string[] {
   return [...line];
 }
 
-/** In which a network may be there, or be on its way. */
+/** Phases in which a network exists or may exist soon. */
 const LIVE = ["ACTIVE", "PROVISIONING", "ORDERED", "DECOMMISSIONING"] as const satisfies readonly Phase[];
 
 function networkKey(user: string, name: string, phase: Phase): string {
   return JSON.stringify(["network", user, name, phase]);
 }
 
-/** What those have that live in a network, or may mount a volume by any of the ids that it has had. */
+/** Index keys of the leases that use a network, or mount a volume by any id that it has had. */
 function usersKeys({ user, ...order }: Order, line: readonly string[]): string[] {
   const network = networkOf({ user, ...order });
   return network === undefined ? line.map((id) => mountKey(user, id)) : [withinKey(user, network)];
@@ -174,9 +174,9 @@ function keysOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): string[
   const { network, needs } = claim.value;
   const { id, user } = order;
   const own = network === undefined ? [] : [networkKey(user, network, phase)];
-  if (!mayHold(phase)) return own;
+  if (!mayHoldResources(phase)) return own;
   const within = needs.networks.map((name) => withinKey(user, name));
-  // Whoever orders to mount itself is refused, and never in its own way.
+  // An order that mounts itself is refused, and must not block its own removal.
   const mounts = needs.volumes.flatMap((each) => (each === id ? [] : mountKey(user, each)));
   return [...own, ...within, ...mounts];
 }
@@ -188,7 +188,7 @@ function neighbourOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): Ne
   return { id, type, phase, network: claim.value.network, within: claim.value.needs.networks[0] };
 }
 
-/** Hardly ever is it another order under the same id, whose record was gone before: the object that is known already has been read. */
+/** Shares the order object that is already known and parsed. The order differs only if an id is reused after its record was removed. */
 function withOrderOf({ record: { order } }: Stored, { record, revision }: Stored): Stored {
   return isSameOrder(order, record.order) ? { record: { ...record, order }, revision } : { record, revision };
 }

@@ -1,9 +1,9 @@
-/** Leases by what is said of them, as many keys as each has. */
+/** An index of leases by any number of keys. */
 export type LeaseIndex = {
-  /** Instead of the keys that it had. */
+  /** Replaces the keys of the lease. */
   set(id: string, keys: readonly string[]): void;
-  /** The first of those that have the key, in the order in which they came by it. */
-  some(key: string, most: number): string[];
+  /** The first leases with the key, at most `max`, in the order of their arrival. */
+  first(key: string, max: number): string[];
   count(key: string): number;
 };
 
@@ -23,10 +23,10 @@ export function leaseIndex(): LeaseIndex {
       if (keys.length === 0) keysOf.delete(id);
       else keysOf.set(id, keys);
     },
-    some: (key, most) => {
+    first: (key, max) => {
       const found: string[] = [];
       for (const id of idsOf.get(key) ?? []) {
-        if (found.length >= most) break;
+        if (found.length >= max) break;
         found.push(id);
       }
       return found;

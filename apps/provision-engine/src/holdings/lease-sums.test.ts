@@ -14,7 +14,7 @@ function countersOf(leases: readonly Lease[]) {
   return sums.counters();
 }
 
-it("counts active leases by what they are", () => {
+it("counts active leases by type", () => {
   const leases = Object.keys(DATA_BY_TYPE).map((type) => ({ type }));
   const one = { container: 1, volume: 1, network: 1, zdb: 1, vm: 1, debug: 1, machine: 1 };
   expect(countersOf(leases)).toEqual(one);

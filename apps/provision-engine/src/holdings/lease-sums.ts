@@ -1,24 +1,24 @@
 import { countedAs } from "../types/count-leases.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
 import { isAlive, promisedBytes, recordBytes, type Usage } from "../domain/decide-quota.ts";
-import { cannotGo, overdueAfterNs } from "../domain/decide-stuck.ts";
+import { isDecommissionStuck, overdueAfterNs } from "../domain/decide-stuck.ts";
 import type { LeaseRecord, Phase } from "../domain/lease.ts";
 import { ExpiryHeap } from "./expiry-heap.ts";
 
-/** What all leases come to. Of each lease is kept what it adds, so that a change costs as much as one lease does, and an answer nothing. */
+/** Totals over all leases. Each lease's share is kept, so that a change costs the work of one lease, and a query none. */
 export type LeaseSums = {
-  /** Instead of what it was; undefined: it is gone. */
+  /** Replaces the share of the lease; undefined: it is removed. */
   set(id: string, record: LeaseRecord | undefined): void;
   counters(): ProvisionCounters;
   phases(nowNs: bigint): PhaseSums;
   usageOf(user: string): Usage;
-  /** Bytes by which records may still grow that have no result yet. */
+  /** Maximum growth of all records that have no result yet, in bytes. */
   promised(): number;
 };
 
 export type PhaseSums = {
   readonly phases: ReadonlyMap<Phase, number>;
-  /** That cannot be taken down, the overdue among them. */
+  /** Leases that cannot be removed, overdue ones included. */
   readonly stuck: number;
   readonly overdue: number;
 };
@@ -28,7 +28,7 @@ type Part = {
   readonly user: string;
   readonly usage: Usage;
   readonly promised: number;
-  readonly cannotGo: boolean;
+  readonly isDecommissionStuck: boolean;
   readonly counted: ReturnType<typeof countedAs>;
 };
 
@@ -42,7 +42,7 @@ export function leaseSums(): LeaseSums {
   const usages = new Map<string, Usage>();
   const ends = new ExpiryHeap();
   const overdue = new Set<string>();
-  let [promised, immovable] = [0, 0];
+  let [promised, stuckDecommissions] = [0, 0];
   const add = (part: Part, by: 1 | -1): void => {
     const { phase, user, usage, counted } = part;
     count(phases, phase, by);
@@ -53,7 +53,7 @@ export function leaseSums(): LeaseSums {
     if (now.bytes === 0) usages.delete(user);
     else usages.set(user, now);
     promised += by * part.promised;
-    if (part.cannotGo) immovable += by;
+    if (part.isDecommissionStuck) stuckDecommissions += by;
   };
   return {
     set: (id, record) => {
@@ -78,8 +78,8 @@ export function leaseSums(): LeaseSums {
       return { container, volume, network: size, zdb, vm, debug: of("debug"), machine: of("machine") };
     },
     phases: (nowNs) => {
-      for (const id of ends.takeOver(nowNs)) overdue.add(id);
-      return { phases: new Map(phases), stuck: immovable + overdue.size, overdue: overdue.size };
+      for (const id of ends.takeExpired(nowNs)) overdue.add(id);
+      return { phases: new Map(phases), stuck: stuckDecommissions + overdue.size, overdue: overdue.size };
     },
     usageOf: (user) => usages.get(user) ?? NONE,
     promised: () => promised,
@@ -93,7 +93,7 @@ function partOf(record: LeaseRecord): Part {
     user: record.order.user,
     usage: { leases: isAlive(record) ? 1 : 0, bytes: recordBytes(record) + promised },
     promised,
-    cannotGo: cannotGo(record),
+    isDecommissionStuck: isDecommissionStuck(record),
     counted: countedAs(record),
   };
 }

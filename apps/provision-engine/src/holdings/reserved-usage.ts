@@ -3,18 +3,18 @@ import type { Usage } from "../domain/decide-quota.ts";
 export type UsageReservation = {
   readonly id: string;
   readonly user: string;
-  /** Of the record that is being replaced; 0: the lease has none. */
+  /** Revision of the record that is being replaced; 0 for a new lease. */
   readonly revision: number;
   readonly added: Usage;
 };
 
-/** What writes under way add to the usage of their users, so that concurrent orders of one user do not count on the same room. */
+/** The usage that writes in flight add, so that concurrent orders of one user do not use the same free quota. */
 export type ReservedUsage = {
-  /** Counts until it is disposed of or settled. Concurrent writes of one lease by one user count once, since at most one of them succeeds. */
+  /** Counts until disposed or settled. Concurrent writes of one lease by one user count once, because at most one of them succeeds. */
   reserve(reservation: UsageReservation): Disposable;
-  /** Of a user, without what is reserved for this lease. */
+  /** Reserved usage of a user, without that of this lease. */
   of(user: string, besides: string): Usage;
-  /** Drops what is reserved for writes of the lease over earlier revisions than this one, which is known by now. */
+  /** Drops the reservations of the lease over revisions before this one, which is now known. */
   settle(id: string, revision: number): void;
 };
 

@@ -20,8 +20,8 @@ function aStore(
   createdNs = 1n,
 ): LeaseRecord {
   const type = "zdb";
-  const data = mapSecrets({ of: "order", type, data: '{"size":1,"password":"hush"}' }, (secret, field) =>
-    sealText(user, key, String(secret), { of: "order", id, user: user.userId, field }),
+  const data = mapSecrets({ kind: "order", type, data: '{"size":1,"password":"hush"}' }, (secret, field) =>
+    sealText(user, key, String(secret), { kind: "order", id, user: user.userId, field }),
   );
   return aLease({ order: { id, type, user: user.userId, engine: "main", createdNs, data }, ...changes });
 }
@@ -43,7 +43,7 @@ function world(...records: readonly LeaseRecord[]) {
       return () => listeners.delete(listener);
     },
   };
-  const told: string[] = [];
+  const reported: string[] = [];
   const opened: string[] = [];
   const secrets = orderSecrets(now, { unsealed: false });
   const open: typeof secrets.open = (order) => {
@@ -51,23 +51,23 @@ function world(...records: readonly LeaseRecord[]) {
     return secrets.open(order);
   };
   const watch = watchUnopened(view, { engine: "main", secrets: { open } }, (found, because) =>
-    told.push(`${found}: ${because}`),
+    reported.push(`${found}: ${because}`),
   );
-  return { put, told, opened, count: watch.count };
+  return { put, reported, opened, count: watch.count };
 }
 
-it("counts leases that go on whose secrets were sealed to another key, and tells of them once", () => {
-  const { put, told, count } = world(
+it("counts ongoing leases whose secrets were sealed to another key, and reports them once", () => {
+  const { put, reported, count } = world(
     aStore("1-1", before.userId),
     aStore("1-2", now.userId),
     aStore("1-3", before.userId),
   );
   expect(count()).toBe(2);
   put(aStore("1-1", before.userId, { attempts: 1 }));
-  expect(told).toEqual([expect.stringMatching(/^2: lease 1-1: data\.password: cannot be opened/)]);
+  expect(reported).toEqual([expect.stringMatching(/^2: lease 1-1: data\.password: cannot be opened/)]);
 });
 
-it("counts none that has ended, ends, has no secrets, or is of another engine", () => {
+it("does not count leases that have ended, end, have no secrets, or belong to another engine", () => {
   const other = aStore("1-1", before.userId);
   const { count } = world(
     { ...other, order: { ...other.order, engine: "other" } },
@@ -78,11 +78,11 @@ it("counts none that has ended, ends, has no secrets, or is of another engine", 
   expect(count()).toBe(0);
 });
 
-it("looks at the hundred oldest, and at the next once these have ended", () => {
+it("checks the hundred oldest, and the next ones after these have ended", () => {
   const all = Array.from({ length: 150 }, (_, n) => aStore(`1-${n}`, before.userId, {}, BigInt(n)));
-  const { put, told, opened, count } = world(...all.toReversed());
+  const { put, reported, opened, count } = world(...all.toReversed());
   expect([count(), opened.length]).toEqual([100, 100]);
   for (const record of all.slice(0, 100)) put({ ...record, phase: "ENDED" });
   expect([count(), opened.length]).toEqual([50, 150]);
-  expect(told).toEqual([expect.stringMatching(/^100: lease 1-0: /), expect.stringMatching(/^50: lease 1-100: /)]);
+  expect(reported).toEqual([expect.stringMatching(/^100: lease 1-0: /), expect.stringMatching(/^50: lease 1-100: /)]);
 });

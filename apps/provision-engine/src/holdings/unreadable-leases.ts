@@ -1,10 +1,10 @@
 import type { View } from "@muster/store";
 import type { Readable } from "../lead/records.ts";
 
-/** A record that this version cannot read: nothing is done for its lease, nor at its end, and it counts nowhere. */
+/** A record that this version cannot read. Its lease is not served, does not end, and counts nowhere. */
 export type UnreadableLease = { readonly id: string; readonly because: string };
 
-/** Those that are there now, in the order of their ids. */
+/** The present unreadable records, ordered by id. */
 export function unreadableLeases(view: Pick<View<Readable>, "entries">): UnreadableLease[] {
   return view
     .entries()
@@ -13,16 +13,16 @@ export function unreadableLeases(view: Pick<View<Readable>, "entries">): Unreada
 
 export type UnreadableWatch = Disposable & { readonly count: () => number };
 
-/** Tells of each that is there or comes, once, and again when there is another reason. */
+/** Reports each unreadable record once, and again if its reason changes. */
 export function watchUnreadable(
   view: Pick<View<Readable>, "get" | "entries" | "onChange">,
-  tell: (lease: UnreadableLease) => void,
+  report: (lease: UnreadableLease) => void,
 ): UnreadableWatch {
   const known = new Map<string, string>();
   const found = (lease: UnreadableLease): void => {
     if (known.get(lease.id) === lease.because) return;
     known.set(lease.id, lease.because);
-    tell(lease);
+    report(lease);
   };
   for (const lease of unreadableLeases(view)) found(lease);
   const stop = view.onChange((id) => {

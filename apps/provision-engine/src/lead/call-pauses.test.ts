@@ -4,44 +4,44 @@ import { aLease } from "../../test/a-lease.ts";
 
 const SECOND_NS = 1_000_000_000n;
 const waiting = aLease({ phase: "PROVISIONING", notBeforeNs: 0n });
-const open = () => callPauses({ firstMs: 1000, mostMs: 60_000 });
+const open = () => callPauses({ firstMs: 1000, maxMs: 60_000 });
 const secondsOf = (pauses: ReturnType<typeof open>, record = waiting): number =>
-  Number(pauses.heldBack(record).notBeforeNs / SECOND_NS);
+  Number(pauses.withPause(record).notBeforeNs / SECOND_NS);
 
-it("asks ever more seldom for what waits, up to the longest pause, and anew where it may be there", () => {
+it("grows the pauses up to the longest, and starts again after a grant", () => {
   const pauses = open();
   const seconds = Array.from({ length: 7 }, () => {
-    pauses.waits(waiting, 0n);
+    pauses.noteWait(waiting, 0n);
     return secondsOf(pauses);
   });
   expect(seconds).toEqual([4, 8, 16, 32, 60, 60, 60]);
-  pauses.end(waiting.order.id);
-  expect(pauses.heldBack(waiting)).toBe(waiting);
-  pauses.waits(waiting, 0n);
+  pauses.clear(waiting.order.id);
+  expect(pauses.withPause(waiting)).toBe(waiting);
+  pauses.noteWait(waiting, 0n);
   expect(secondsOf(pauses)).toBe(4);
 });
 
-it("asks once more at once where a grant was heard before it was known to wait", () => {
+it("calls again immediately if a grant was heard before the wait was known", () => {
   const pauses = open();
-  pauses.granted(waiting.order.id);
-  pauses.waits(waiting, 0n);
-  expect(pauses.heldBack(waiting)).toBe(waiting);
-  pauses.waits(waiting, 0n);
+  pauses.noteGrant(waiting.order.id);
+  pauses.noteWait(waiting, 0n);
+  expect(pauses.withPause(waiting)).toBe(waiting);
+  pauses.noteWait(waiting, 0n);
   expect(secondsOf(pauses)).toBe(4);
-  pauses.granted(waiting.order.id);
-  expect(pauses.heldBack(waiting)).toBe(waiting);
-  pauses.end(waiting.order.id);
-  pauses.waits(waiting, 0n);
+  pauses.noteGrant(waiting.order.id);
+  expect(pauses.withPause(waiting)).toBe(waiting);
+  pauses.clear(waiting.order.id);
+  pauses.noteWait(waiting, 0n);
   expect(secondsOf(pauses)).toBe(4);
 });
 
-it("holds nothing back but the run and the phase that waited, nor shortens a pause of the record", () => {
+it("delays only the run and the phase that waited, and never shortens a pause of the record", () => {
   const pauses = open();
-  pauses.waits(waiting, 0n);
+  pauses.noteWait(waiting, 0n);
   for (const other of [
     { ...waiting, run: 2 },
     { ...waiting, phase: "DECOMMISSIONING" as const },
   ])
-    expect(pauses.heldBack(other)).toBe(other);
+    expect(pauses.withPause(other)).toBe(other);
   expect(secondsOf(pauses, { ...waiting, notBeforeNs: 9n * SECOND_NS })).toBe(9);
 });

@@ -4,51 +4,51 @@ import type { LeaseRecord } from "../domain/lease.ts";
 type Called = Pick<LeaseRecord, "order" | "run" | "phase">;
 
 /**
- * When what waits without having failed, as in the queue of a pool, is asked for again. Known only to who leads, so that a lease that waits for days costs no writes: a
- * new leader asks once, and begins anew with short pauses.
+ * Pauses between calls that wait without having failed, for example in the queue of a pool. Only the leader keeps them, so that a lease that waits for days
+ * costs no writes; a new leader calls once and starts with short pauses.
  */
 export type CallPauses = {
-  /** It was asked for and waits: the pause until it is asked again grows. */
-  waits(lease: Called, nowNs: bigint): void;
-  /** The record as it is to be decided about: not before its pause is over. */
-  heldBack(record: LeaseRecord): LeaseRecord;
-  /** What it waits for may be there. That may be heard before the answer that it waits, which then counts for nothing. */
-  granted(id: string): void;
-  /** It is not asked for any more, or may be there by now. */
-  end(id: string): void;
+  /** The call waits: the pause before its next attempt grows. */
+  noteWait(lease: Called, nowNs: bigint): void;
+  /** The record with its pause as the earliest time of the next step. */
+  withPause(record: LeaseRecord): LeaseRecord;
+  /** The lease's wait may be over. If the grant arrives before the answer of a pending call, that answer starts no pause. */
+  noteGrant(id: string): void;
+  /** The lease makes no more such calls, or is active. */
+  clear(id: string): void;
 };
 
-/** What waits is asked for again first after the pause that so many failures have. */
-const FIRST = 3;
+/** The first pause is as long as that after this number of failures. */
+const FIRST_FAILURES = 3;
 
 export function callPauses(retry: RetryPolicy): CallPauses {
   const pauses = new Map<
     string,
     Pick<Called, "run" | "phase"> & { readonly times: number; readonly untilNs: bigint }
   >();
-  const granted = new Set<string>();
+  const grants = new Set<string>();
   const pauseOf = ({ order, run, phase }: Called) => {
     const found = pauses.get(order.id);
     return found?.run === run && found.phase === phase ? found : undefined;
   };
   return {
-    waits: (lease, nowNs) => {
+    noteWait: (lease, nowNs) => {
       const { order, run, phase } = lease;
-      if (granted.delete(order.id)) return;
+      if (grants.delete(order.id)) return;
       const times = (pauseOf(lease)?.times ?? 0) + 1;
-      pauses.set(order.id, { run, phase, times, untilNs: decideRetry(FIRST - 1 + times, nowNs, retry) });
+      pauses.set(order.id, { run, phase, times, untilNs: decideRetry(FIRST_FAILURES - 1 + times, nowNs, retry) });
     },
-    heldBack: (record) => {
+    withPause: (record) => {
       const notBeforeNs = pauseOf(record)?.untilNs ?? 0n;
       return notBeforeNs > record.notBeforeNs ? { ...record, notBeforeNs } : record;
     },
-    granted: (id) => {
+    noteGrant: (id) => {
       pauses.delete(id);
-      granted.add(id);
+      grants.add(id);
     },
-    end: (id) => {
+    clear: (id) => {
       pauses.delete(id);
-      granted.delete(id);
+      grants.delete(id);
     },
   };
 }

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { FaultError } from "@muster/faults";
-import { DURATION_NS_MAX, nsFromMs } from "@muster/leases";
+import { MAX_DURATION_NS, nsFromMs } from "@muster/leases";
 import { expect, it } from "vitest";
 import { callWorkloads } from "./call-workload.ts";
 import { aLease } from "../../test/a-lease.ts";
@@ -10,7 +10,7 @@ import type { Workload } from "../types/workload.ts";
 
 const LONG_MS = 600_000;
 const hanging = (): Promise<never> => new Promise(() => undefined);
-const forEver = aLease({ order: { durationNs: DURATION_NS_MAX }, phase: "PROVISIONING" });
+const forEver = aLease({ order: { durationNs: MAX_DURATION_NS }, phase: "PROVISIONING" });
 
 function calling(
   provision: Workload["provision"],
@@ -40,11 +40,11 @@ function calling(
       return Promise.resolve(record && { record });
     },
     seen: () => undefined,
-    waits: (_record, because) => {
+    recordWait: (_record, because) => {
       waited.push(because);
       return Promise.resolve();
     },
-    lost: () => Promise.resolve(),
+    recordLoss: () => Promise.resolve(),
     isHeld: () => true,
     signal: new AbortController().signal,
     defect: (_id, error) => defects.push(error),
@@ -64,17 +64,17 @@ circular.self = circular;
 
 it.each<[string, Workload["provision"], object]>([
   ["gives JSON has made it", given('{"a":1}'), { ok: true, data: '{"a":1}' }],
-  ["gives what is no JSON has failed", given("{a:1}"), { ok: false, retryable: false }],
-  ["gives nothing has failed", given(undefined), { ok: false, retryable: false }],
-  ["gives an object has failed", given({ a: 1 }), { ok: false, retryable: false }],
-  ["gives more than a record holds has failed", given(`"${"x".repeat(300_000)}"`), { ok: false, retryable: false }],
-  ["cannot write what it gives is tried again", () => Promise.resolve(JSON.stringify(circular)), { retryable: true }],
-  ["throws before it waits is tried again", () => boom(), { ok: false, retryable: true }],
-  ["rejects with no fault is tried again", () => Promise.reject(new Error("boom")), { ok: false, retryable: true }],
+  ["gives what is no JSON has failed", given("{a:1}"), { ok: false, isRetryable: false }],
+  ["gives nothing has failed", given(undefined), { ok: false, isRetryable: false }],
+  ["gives an object has failed", given({ a: 1 }), { ok: false, isRetryable: false }],
+  ["gives more than a record holds has failed", given(`"${"x".repeat(300_000)}"`), { ok: false, isRetryable: false }],
+  ["cannot write what it gives is tried again", () => Promise.resolve(JSON.stringify(circular)), { isRetryable: true }],
+  ["throws before it waits is tried again", () => boom(), { ok: false, isRetryable: true }],
+  ["rejects with no fault is tried again", () => Promise.reject(new Error("boom")), { ok: false, isRetryable: true }],
   [
     "refuses has failed",
     () => Promise.reject(new FaultError({ code: "invalid_request", field: "data", reason: "no" })),
-    { ok: false, retryable: false, message: "data: no" },
+    { ok: false, isRetryable: false, message: "data: no" },
   ],
 ])("a provisioner that %s", async (_what, provision, outcome) => {
   expect(await outcomeOf(provision)).toMatchObject(outcome);
@@ -84,10 +84,10 @@ function boom(): never {
   throw new Error("boom");
 }
 
-it("tells at once what a provisioner waits for, the same once, and not what is known already", async () => {
+it("records the wait of a provisioner immediately, once for each reason, and not a known one", async () => {
   const seen = ["no node", "no node", "no image", "no image"];
-  const waiting: Workload["provision"] = async ({ waits }) => {
-    for (const each of seen) await waits?.(each);
+  const waiting: Workload["provision"] = async ({ onWait }) => {
+    for (const each of seen) await onWait?.(each);
     return "null";
   };
   const { provision, waited } = calling(waiting);
@@ -96,72 +96,76 @@ it("tells at once what a provisioner waits for, the same once, and not what is k
   expect(waited).toEqual(["no node", "no image", "no image"]);
 });
 
-it("tells of what is no fault, and not of faults", async () => {
+it("reports errors that are not faults, and no faults", async () => {
   const { provision, defects } = calling(() => Promise.reject(new Error("boom")));
   await provision(forEver);
   expect(defects).toEqual([new Error("boom")]);
 });
 
-it("waits for a provisioner no longer than its deadline, nor than its lease lasts, and leaves none beside it waiting", async () => {
+it("waits for a provisioner until its deadline or the end of its lease, and leaves no queued call waiting", async () => {
   const late = calling(hanging, { deadlineMs: 1 });
-  expect(await late.provision(forEver)).toMatchObject({ ok: false, retryable: true, message: "no answer within 1ms" });
+  expect(await late.provision(forEver)).toMatchObject({
+    ok: false,
+    isRetryable: true,
+    message: "no answer within 1ms",
+  });
   const record = aLease({ order: { createdNs: 0n, durationNs: nsFromMs(20) }, phase: "PROVISIONING" });
   const short = calling(hanging, { nowNs: () => nsFromMs(19) });
   const [ended, next] = await Promise.all([short.provision(record), short.provision(record)]);
   expect([ended, next]).toMatchObject([
-    { ok: false, waits: true },
-    { ok: false, waits: true },
+    { ok: false, isWaiting: true },
+    { ok: false, isWaiting: true },
   ]);
 });
 
-it("takes down nothing of a type that it does not serve, so that this is tried again", async () => {
+it("fails retryably to remove a lease of a type that it does not serve", async () => {
   const { provision, decommission } = calling(hanging);
   const record = aLease({
-    order: { type: "volume", createdNs: 0n, durationNs: DURATION_NS_MAX },
+    order: { type: "volume", createdNs: 0n, durationNs: MAX_DURATION_NS },
     phase: "PROVISIONING",
   });
-  const outcome = { ok: false, retryable: true, message: "type of reservation not served: volume" };
+  const outcome = { ok: false, isRetryable: true, message: "type of reservation not served: volume" };
   expect(await decommission(record)).toMatchObject(outcome);
   expect(await provision(record)).toMatchObject(outcome);
 });
 
-it("gives up a provisioner whose lease ends, but not for an earlier run of it, and begins none for one that ended in the queue", async () => {
+it("cancels a provisioner whose lease ends, but not for an earlier run, and starts none for one that ended in the queue", async () => {
   const begun: string[] = [];
-  const { provision, cut, stored } = calling(({ order }) => {
+  const { provision, cancel, stored } = calling(({ order }) => {
     begun.push(order.id);
     return hanging();
   });
-  const order = { createdNs: 0n, durationNs: DURATION_NS_MAX };
+  const order = { createdNs: 0n, durationNs: MAX_DURATION_NS };
   const lease = (id: string) => aLease({ order: { ...order, id }, phase: "PROVISIONING", run: 2 });
   const ending = (id: string): LeaseRecord => ({ ...lease(id), phase: "DECOMMISSIONING" });
   const outcomes = ["1-1", "1-2", "1-3"].map((id) => provision(lease(id)));
-  cut({ ...ending("1-1"), run: 1, phase: "FAILED" });
-  cut(ending("1-3"));
-  const unwanted = { ok: false, message: "", waits: true };
+  cancel({ ...ending("1-1"), run: 1, phase: "FAILED" });
+  cancel(ending("1-3"));
+  const unwanted = { ok: false, message: "", isWaiting: true };
   expect(await outcomes[2]).toMatchObject(unwanted);
-  // What tells of it is late here; its record is read when its turn comes.
+  // The event is late here; the record is read when the turn comes.
   stored.set("1-2", ending("1-2"));
   await new Promise(setImmediate);
   expect(begun).toEqual(["1-1"]);
-  cut(ending("1-1"));
+  cancel(ending("1-1"));
   expect(await Promise.all(outcomes)).toMatchObject([unwanted, unwanted, unwanted]);
   expect(begun).toEqual(["1-1"]);
 });
 
 it("does not wait for the turn of a lease that is over by then", async () => {
-  const { provision, cut } = calling(hanging);
+  const { provision, cancel } = calling(hanging);
   const first = provision(forEver);
   const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
   expect(await provision(short)).toMatchObject({
     ok: false,
     message: "",
-    waits: true,
+    isWaiting: true,
   });
-  cut({ ...forEver, phase: "ENDED" });
+  cancel({ ...forEver, phase: "ENDED" });
   await first;
 });
 
-it("begins user by user, however many leases of one of them wait, to make them as to take them down", async () => {
+it("starts calls round-robin by user, however many leases of one user wait, to provision and to decommission", async () => {
   const made: string[] = [];
   const down: string[] = [];
   const { provision, decommission } = calling(
@@ -177,63 +181,66 @@ it("begins user by user, however many leases of one of them wait, to make them a
     },
   );
   const lease = (id: string, user: string) =>
-    aLease({ order: { id, user, createdNs: 0n, durationNs: DURATION_NS_MAX }, phase: "PROVISIONING" });
+    aLease({ order: { id, user, createdNs: 0n, durationNs: MAX_DURATION_NS }, phase: "PROVISIONING" });
   const all = [...["1-1", "1-2", "1-3", "1-4"].map((id) => lease(id, "a")), lease("2-1", "b"), lease("3-1", "c")];
   await Promise.all(all.flatMap((each) => [provision(each), decommission({ ...each, phase: "DECOMMISSIONING" })]));
   const inRounds = ["1-1", "1-2", "2-1", "3-1", "1-3", "1-4"];
   expect({ made, down }).toEqual({ made: inRounds, down: inRounds });
 });
 
-it("goes on waiting for its turn where its lease is renewed meanwhile", async () => {
+it("keeps waiting for its turn if its lease is renewed in the meantime", async () => {
   const read = Promise.withResolvers<undefined>();
-  const { provision, cut, stored } = calling(({ order }) => (order.id === "1-1" ? hanging() : Promise.resolve("1")), {
-    onRead: (id) => id === "1-2" && read.resolve(undefined),
-  });
+  const { provision, cancel, stored } = calling(
+    ({ order }) => (order.id === "1-1" ? hanging() : Promise.resolve("1")),
+    {
+      onRead: (id) => id === "1-2" && read.resolve(undefined),
+    },
+  );
   const first = provision(forEver);
   const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
   const second = provision(short);
   stored.set("1-2", { ...short, expiresAtNs: nsFromMs(LONG_MS) });
-  // The time that it was to end at before has come.
+  // Its earlier end has passed.
   await read.promise;
-  cut({ ...forEver, phase: "ENDED" });
+  cancel({ ...forEver, phase: "ENDED" });
   await first;
   expect(await second).toEqual({ ok: true, data: "1" });
 });
 
-it("has not looked at what nobody answers for, or nobody serves here", async () => {
+it("reports a wait if a dependency is unavailable, or the type is not served here", async () => {
   const { check, stored } = calling(hanging, { deadlineMs: 1 });
-  const active = aLease({ order: { createdNs: 0n, durationNs: DURATION_NS_MAX } });
+  const active = aLease({ order: { createdNs: 0n, durationNs: MAX_DURATION_NS } });
   stored.set("1-1", active);
-  expect(await check(active)).toMatchObject({ ok: false, waits: true });
+  expect(await check(active)).toMatchObject({ ok: false, isWaiting: true });
   stored.set("1-1", { ...active, order: { ...active.order, type: "volume" } });
-  expect(await check(active)).toMatchObject({ ok: false, waits: true });
+  expect(await check(active)).toMatchObject({ ok: false, isWaiting: true });
 });
 
-it("takes what an active lease has lost for its trouble, though it may wait in a queue for it again", async () => {
+it("treats the losses of an active lease as trouble, even if it queues for a replacement", async () => {
   const lost = new FaultError({ code: "pool_availability", pool: "a", requested: 2, available: 1 });
   const { check, stored } = calling(() => Promise.reject(lost));
   stored.set("1-1", aLease());
   const outcome = await check(aLease());
-  expect(outcome).toMatchObject({ ok: false, waits: false });
+  expect(outcome).toMatchObject({ ok: false, isWaiting: false });
 });
 
-it("tells of a look what it has made again, and nothing of what was made for the first time", async () => {
+it("reports the objects that a check recreated, and not those created first", async () => {
   const { check, provision, stored } = calling((lease) => {
-    lease.made?.("Deployment lease-1-1");
+    lease.onCreated?.("Deployment lease-1-1");
     return Promise.resolve("1");
   });
   expect(await provision(forEver)).toEqual({ ok: true, data: "1" });
-  const active = aLease({ order: { durationNs: DURATION_NS_MAX } });
+  const active = aLease({ order: { durationNs: MAX_DURATION_NS } });
   stored.set("1-1", active);
-  expect(await check(active)).toEqual({ ok: true, data: "1", remade: ["Deployment lease-1-1"] });
+  expect(await check(active)).toEqual({ ok: true, data: "1", recreated: ["Deployment lease-1-1"] });
 });
 
-it("leaves nothing in memory of the calls that it has made", async () => {
+it("keeps nothing in memory of finished calls", async () => {
   setFlagsFromString("--expose-gc");
   const gc: unknown = runInNewContext("gc");
   if (typeof gc !== "function") throw new Error("the heap cannot be collected");
   const { check, stored } = calling(() => Promise.resolve("1"));
-  const active = aLease({ order: { durationNs: DURATION_NS_MAX } });
+  const active = aLease({ order: { durationNs: MAX_DURATION_NS } });
   stored.set("1-1", active);
   const kibAfter = async (calls: number): Promise<number> => {
     for (let call = 0; call < calls; call += 1) await check(active);
@@ -244,6 +251,6 @@ it("leaves nothing in memory of the calls that it has made", async () => {
     return process.memoryUsage().heapUsed / 1024;
   };
   const before = await kibAfter(3000);
-  // What stays of a call, if anything, is more than half a KiB.
+  // Anything that a call left would be more than half a KiB.
   expect((await kibAfter(6000)) - before).toBeLessThan(1500);
 });

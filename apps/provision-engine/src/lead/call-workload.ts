@@ -1,7 +1,7 @@
 import { deadline, TIMER_MS_MAX } from "@muster/backoff";
 import { describeFault, faultOf, formatDuration, isRetryable } from "@muster/faults";
 import { isOver, waitMsUntil } from "@muster/leases";
-import { goesOn, type LeaseRecord } from "../domain/lease.ts";
+import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
 import { inLeaseTrace } from "../lease-trace.ts";
 import type { OrderSecrets } from "../orders/order-secrets.ts";
 import type { Outcome, PassDeps, Stored } from "./pass.ts";
@@ -12,90 +12,90 @@ export type CallOptions = {
   readonly workloads: ReadonlyMap<string, Workload>;
   readonly secrets: OrderSecrets;
   readonly nowNs: () => bigint;
-  /** Of each kind of call at once. */
+  /** Maximum concurrent calls of each kind. */
   readonly parallel: number;
   readonly deadlineMs: number;
   readonly read: (id: string) => Promise<Pick<Stored, "record"> | undefined>;
-  /** The record as this process knows it: what is to be made may have ended while its call stood in the queue. One that ends at that very moment is cut off. */
+  /** The record as this process knows it: a lease may have ended while its call was queued. Later ends cancel the call. */
   readonly seen: (id: string) => Pick<Stored, "record"> | undefined;
-  /** Writes down what a provisioner waits for. Rejects with nothing but AbortError. */
-  readonly waits: (record: LeaseRecord, because: string) => Promise<void>;
-  /** Writes down what was lost before the lease became active. Rejects with nothing but AbortError. */
-  readonly lost: (record: LeaseRecord, what: string) => Promise<void>;
-  /** Asked before each call. */
+  /** Records what a provisioner waits for. Rejects only with AbortError. */
+  readonly recordWait: (record: LeaseRecord, because: string) => Promise<void>;
+  /** Records a loss before the lease became active. Rejects only with AbortError. */
+  readonly recordLoss: (record: LeaseRecord, what: string) => Promise<void>;
+  /** Checked before each call. */
   readonly isHeld: () => boolean;
   readonly signal: AbortSignal;
-  /** Told of what is no fault. */
+  /** Called with errors that are not faults. */
   readonly defect: (id: string, error: unknown) => void;
 };
 
-/** Text of an error in a record. */
-const MESSAGE_CHARACTERS_MAX = 2000;
-/** Of a result: its record stays below the largest value of a bucket. */
-const RESULT_BYTES_MAX = 262_144;
+/** Maximum error text in a record. */
+const MAX_MESSAGE_CHARACTERS = 2000;
+/** Maximum size of a result, so that its record stays below the maximum value of a bucket. */
+const MAX_RESULT_BYTES = 262_144;
 
-type Doing = "provision" | "check";
-type Calling = Doing | "decommission";
+type MakingCall = "provision" | "check";
+type CallName = MakingCall | "decommission";
 
 export type WorkloadCalls = Pick<PassDeps, "provision" | "decommission"> & {
-  /** Undefined: it was ended, or its time was over, before that was done. */
+  /** Undefined: the lease ended or expired before the check was done. */
   check(record: LeaseRecord): Promise<Outcome | undefined>;
-  /** Once this run of the lease is not wanted any more, its provisioner is waited for no longer, whether it has begun or stands in the queue. */
-  cut(record: LeaseRecord): void;
+  /** If this run of the lease is ending, stops waiting for its provisioner, whether queued or in flight. */
+  cancel(record: LeaseRecord): void;
 };
 
 /**
- * Calls of workloads, so many at once and user by user, each no longer than its deadline, nor a provisioner than its lease. One that goes on beyond it is left alone: the next call finds what it has made. Rejects with
- * AbortError once the lead is lost.
+ * Calls workloads with limited concurrency, fair between users. A call ends at its deadline, and a provisioner call also when its lease expires. Work that
+ * continues beyond that is abandoned: the next call finds its objects. Rejects with AbortError once the lead is lost.
  */
 export function callWorkloads(options: CallOptions): WorkloadCalls {
   const { workloads, nowNs, parallel, read } = options;
   const provisioning = userTurns(parallel);
   const decommissioning = userTurns(parallel);
   const checking = userTurns(parallel);
-  const wanted = new Map<string, { readonly run: number; readonly cut: AbortController }>();
-  const untilOver = async (doing: Doing, record: LeaseRecord, cut: AbortSignal): Promise<Outcome> => {
+  const inFlight = new Map<string, { readonly run: number; readonly cancel: AbortController }>();
+  const makeUntilExpiry = async (name: MakingCall, record: LeaseRecord, cut: AbortSignal): Promise<Outcome> => {
     const { order, run, expiresAtNs } = record;
     using queued = deadline(waitMsUntil(expiresAtNs, nowNs(), TIMER_MS_MAX), [cut]);
-    const turns = doing === "check" ? checking : provisioning;
+    const turns = name === "check" ? checking : provisioning;
     try {
-      return await turns(order.user, () => begin(options, doing, { id: order.id, run }, cut), queued.signal);
+      return await turns(order.user, () => makeInTurn(options, name, { id: order.id, run }, cut), queued.signal);
     } catch (error) {
       if (!queued.signal.aborted || error !== queued.signal.reason) throw error;
-      return cut.aborted ? UNWANTED : TOO_LATE;
+      return cut.aborted ? CANCELLED : EXPIRED;
     }
   };
-  const inTurn = async (doing: Doing, asked: LeaseRecord): Promise<Outcome> => {
+  const make = async (name: MakingCall, asked: LeaseRecord): Promise<Outcome> => {
     const { id } = asked.order;
     const { run } = asked;
-    const cut = new AbortController();
-    wanted.set(id, { run, cut });
+    const cancel = new AbortController();
+    inFlight.set(id, { run, cancel });
     try {
       for (let record = asked; ;) {
-        const outcome = await untilOver(doing, record, cut.signal);
-        if (outcome !== TOO_LATE) return outcome;
+        const outcome = await makeUntilExpiry(name, record, cancel.signal);
+        if (outcome !== EXPIRED) return outcome;
         const renewed = (await read(id))?.record;
         if (renewed?.run !== run || renewed.expiresAtNs <= record.expiresAtNs) return outcome;
         record = renewed;
       }
     } finally {
-      wanted.delete(id);
+      inFlight.delete(id);
     }
   };
   return {
-    provision: (record) => inTurn("provision", record),
+    provision: (record) => make("provision", record),
     check: async (record) => {
-      const outcome = await inTurn("check", record);
-      return outcome === UNWANTED || outcome === TOO_LATE ? undefined : outcome;
+      const outcome = await make("check", record);
+      return outcome === CANCELLED || outcome === EXPIRED ? undefined : outcome;
     },
-    cut: (record) => {
-      const found = wanted.get(record.order.id);
-      if (found?.run === record.run && !goesOn(record)) found.cut.abort();
+    cancel: (record) => {
+      const found = inFlight.get(record.order.id);
+      if (found?.run === record.run && !isOngoing(record)) found.cancel.abort();
     },
     decommission: (record) =>
       decommissioning(record.order.user, async () => {
         const workload = workloads.get(record.order.type);
-        // Who served the type before may have left something, which is taken down once it is served again.
+        // An earlier configuration may have served the type: its objects are removed once it is served again.
         if (workload === undefined) return failed(`type of reservation not served: ${record.order.type}`, true);
         return call(options, record, "decommission", async (signal) => {
           await workload.decommission(record, signal);
@@ -105,99 +105,99 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
   };
 }
 
-/** At its turn, for which it may have waited for long. */
-async function begin(
+/** Starts a queued call, possibly long after it was requested. */
+async function makeInTurn(
   options: CallOptions,
-  doing: Doing,
+  name: MakingCall,
   { id, run }: { readonly id: string; readonly run: number },
   cut: AbortSignal,
 ): Promise<Outcome> {
   const { workloads, nowNs, read, seen } = options;
-  if (options.signal.aborted) throw lost();
+  if (options.signal.aborted) throw leadLost();
   const record = (seen(id) ?? (await read(id)))?.record;
-  if (record?.phase !== (doing === "check" ? "ACTIVE" : "PROVISIONING") || record.run !== run || cut.aborted)
-    return UNWANTED;
-  if (isOver(record.expiresAtNs, nowNs())) return TOO_LATE;
+  if (record?.phase !== (name === "check" ? "ACTIVE" : "PROVISIONING") || record.run !== run || cut.aborted)
+    return CANCELLED;
+  if (isOver(record.expiresAtNs, nowNs())) return EXPIRED;
   const workload = workloads.get(record.order.type);
   if (workload === undefined)
-    return { ...failed(`type of reservation not served: ${record.order.type}`, true), waits: doing === "check" };
-  const remade: string[] = [];
-  const work = making(options, workload, record, doing, remade);
-  const outcome = await call(options, record, doing, work, cut);
-  return outcome.ok && doing === "check" ? { ...outcome, remade } : outcome;
+    return { ...failed(`type of reservation not served: ${record.order.type}`, true), isWaiting: name === "check" };
+  const recreated: string[] = [];
+  const work = workOf(options, workload, record, name, recreated);
+  const outcome = await call(options, record, name, work, cut);
+  return outcome.ok && name === "check" ? { ...outcome, recreated } : outcome;
 }
 
-/** What makes the lease, or looks after it, and seals what came of it. */
-function making(
-  { secrets, waits, lost }: CallOptions,
+/** Returns the work that provisions or checks a lease and seals its result. */
+function workOf(
+  { secrets, recordWait, recordLoss }: CallOptions,
   workload: Workload,
   record: LeaseRecord,
-  doing: Doing,
-  remade: string[],
+  name: MakingCall,
+  recreated: string[],
 ): (signal: AbortSignal) => Promise<string> {
-  let told = record.trouble;
-  const asked = {
-    made: (what: string) => void remade.push(what),
-    waits: async (because: string): Promise<void> => {
-      if (doing === "check" || told.includes(because)) return;
-      told = because;
-      await waits(record, because.slice(0, MESSAGE_CHARACTERS_MAX));
+  let recorded = record.trouble;
+  const callbacks = {
+    onCreated: (what: string) => void recreated.push(what),
+    onWait: async (because: string): Promise<void> => {
+      if (name === "check" || recorded.includes(because)) return;
+      recorded = because;
+      await recordWait(record, because.slice(0, MAX_MESSAGE_CHARACTERS));
     },
-    lost: async (what: string): Promise<void> => {
-      if (doing === "provision") await lost(record, what.slice(0, MESSAGE_CHARACTERS_MAX));
+    onLost: async (what: string): Promise<void> => {
+      if (name === "provision") await recordLoss(record, what.slice(0, MAX_MESSAGE_CHARACTERS));
     },
   };
   return async (signal) => {
     const { order } = record;
-    const opened = { ...record, order: secrets.open(order), ...asked };
-    if (doing === "provision" || workload.check === undefined) {
-      // What was on the disk of what it takes over is not to be made anew, and empty.
-      if (doing === "provision" && record.madeFor !== undefined) await workload.check?.(opened, signal);
+    const opened = { ...record, order: secrets.open(order), ...callbacks };
+    if (name === "provision" || workload.check === undefined) {
+      // A lost disk of a workload that is taken over must not be recreated empty.
+      if (name === "provision" && record.madeFor !== undefined) await workload.check?.(opened, signal);
       return secrets.seal(order, await workload.provision(opened, signal));
     }
     const changed = await workload.check(opened, signal);
-    // What stands in the record is sealed already.
+    // The stored result is sealed already.
     return changed === undefined ? (record.result?.data ?? "null") : secrets.seal(order, changed);
   };
 }
 
 async function call(
-  { deadlineMs: longestMs, nowNs, isHeld, signal, defect }: CallOptions,
+  { deadlineMs: maxDeadlineMs, nowNs, isHeld, signal, defect }: CallOptions,
   record: LeaseRecord,
-  doing: Calling,
+  name: CallName,
   work: (signal: AbortSignal) => Promise<string>,
   cut?: AbortSignal,
 ): Promise<Outcome> {
-  // A process that was frozen may come here before it knows that it leads no more.
+  // A process that was frozen may get here before it learns that it no longer leads.
   const isLost = (): boolean => signal.aborted;
-  if (isLost() || !isHeld()) throw lost();
-  // What is made for a lease that is over by then would only be taken down.
-  const deadlineMs = doing !== "decommission" ? waitMsUntil(record.expiresAtNs, nowNs(), longestMs) : longestMs;
-  using late = deadline(deadlineMs, cut === undefined ? [signal] : [signal, cut]);
-  const ended = late.signal;
-  const gaveUp = Promise.withResolvers<Outcome>();
-  const giveUp = (): void => {
-    if (cut?.aborted === true) gaveUp.resolve(UNWANTED);
-    else if (deadlineMs < longestMs) gaveUp.resolve(TOO_LATE);
+  if (isLost() || !isHeld()) throw leadLost();
+  // Objects of a lease that is over by then would be removed immediately.
+  const deadlineMs = name !== "decommission" ? waitMsUntil(record.expiresAtNs, nowNs(), maxDeadlineMs) : maxDeadlineMs;
+  using timeout = deadline(deadlineMs, cut === undefined ? [signal] : [signal, cut]);
+  const ended = timeout.signal;
+  const early = Promise.withResolvers<Outcome>();
+  const resolveEarly = (): void => {
+    if (cut?.aborted === true) early.resolve(CANCELLED);
+    else if (deadlineMs < maxDeadlineMs) early.resolve(EXPIRED);
     else
-      gaveUp.resolve({ ...failed(`no answer within ${formatDuration(deadlineMs)}`, true), waits: doing === "check" });
+      early.resolve({ ...failed(`no answer within ${formatDuration(deadlineMs)}`, true), isWaiting: name === "check" });
   };
-  ended.addEventListener("abort", giveUp);
+  ended.addEventListener("abort", resolveEarly);
   try {
-    const begin = () => settled(record.order.id, doing, () => work(ended), defect);
-    const traced = inLeaseTrace(record, { name: `${doing} ${record.order.type}` }, begin, failureOf);
-    const outcome = await Promise.race([traced, gaveUp.promise]);
-    // What was cut off by the end of the lead has not failed.
-    if (isLost() && !outcome.ok) throw lost();
+    const makeInTurn = () => outcomeOf(record.order.id, name, () => work(ended), defect);
+    const traced = inLeaseTrace(record, { name: `${name} ${record.order.type}` }, makeInTurn, failureOf);
+    const outcome = await Promise.race([traced, early.promise]);
+    // A call cut off by the loss of the lead has not failed.
+    if (isLost() && !outcome.ok) throw leadLost();
     return outcome;
   } finally {
-    ended.removeEventListener("abort", giveUp);
+    ended.removeEventListener("abort", resolveEarly);
   }
 }
 
-async function settled(
+async function outcomeOf(
   id: string,
-  doing: Calling,
+  name: CallName,
   work: () => Promise<string>,
   defect: CallOptions["defect"],
 ): Promise<Outcome> {
@@ -205,22 +205,22 @@ async function settled(
     const data = await work();
     return isJson(data)
       ? { ok: true, data }
-      : failed(`its result is no JSON, or larger than ${RESULT_BYTES_MAX} bytes`, false);
+      : failed(`its result is no JSON, or larger than ${MAX_RESULT_BYTES} bytes`, false);
   } catch (error) {
     const fault = faultOf(error);
-    // That nobody answers says nothing of the order.
+    // An unavailable dependency does not count as a failure of the order.
     const isFull = fault?.code === "pool_availability";
-    // What was there already has been lost where it stands in a queue again.
-    const waits = fault?.code === "unavailable" || (isFull && doing !== "check");
-    if (fault !== undefined) return { ...failed(describeFault(fault), isRetryable(fault)), waits };
+    // An active lease that has to queue again has lost its machines: that is a failure.
+    const isWaiting = fault?.code === "unavailable" || (isFull && name !== "check");
+    if (fault !== undefined) return { ...failed(describeFault(fault), isRetryable(fault)), isWaiting };
     if (!(error instanceof Error && error.name === "AbortError")) defect(id, error);
-    return failed("a defect of the engine, which its log tells", true);
+    return failed("internal error of the engine; see its log", true);
   }
 }
 
-/** Whatever the types say: a result that cannot be written would be tried for ever. */
+/** Rejects results that cannot be stored: writing them would be retried forever. */
 function isJson(data: unknown): boolean {
-  if (typeof data !== "string" || Buffer.byteLength(data) > RESULT_BYTES_MAX) return false;
+  if (typeof data !== "string" || Buffer.byteLength(data) > MAX_RESULT_BYTES) return false;
   try {
     JSON.parse(data);
     return true;
@@ -233,14 +233,14 @@ function failureOf(outcome: Outcome): string | undefined {
   return outcome.ok ? undefined : outcome.message;
 }
 
-function lost(): DOMException {
+function leadLost(): DOMException {
   return new DOMException("the lead is lost", "AbortError");
 }
 
-function failed(message: string, retryable: boolean): Extract<Outcome, { ok: false }> {
-  return { ok: false, message: message.slice(0, MESSAGE_CHARACTERS_MAX), retryable };
+function failed(message: string, isRetryable: boolean): Extract<Outcome, { ok: false }> {
+  return { ok: false, message: message.slice(0, MAX_MESSAGE_CHARACTERS), isRetryable };
 }
 
-/** Nothing failed: it ends, or was renewed in the last moment. What it has waited for is still what there is to tell. */
-const UNWANTED: Outcome = { ...failed("", true), waits: true };
-const TOO_LATE: Outcome = { ...UNWANTED };
+/** The lease ends, or was renewed at the last moment. The recorded reason of its wait stays. */
+const CANCELLED: Outcome = { ...failed("", true), isWaiting: true };
+const EXPIRED: Outcome = { ...CANCELLED };

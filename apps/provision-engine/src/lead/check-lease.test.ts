@@ -9,9 +9,9 @@ import type { Outcome } from "./pass.ts";
 const NOW = 2_000n;
 const signature = new Uint8Array(64);
 const result = { id: "1-1", type: "debug", createdNs: 1n, state: "ok", message: "", data: "1", signature } as const;
-const FAILS: Outcome = { ok: false, message: "its node is away", retryable: true };
+const FAILS: Outcome = { ok: false, message: "its node is away", isRetryable: true };
 
-/** One lease in a bucket, and what is found of it. */
+/** One lease in a bucket, and the outcome of its checks. */
 function world(changes: Parameters<typeof aLease>[0] = {}) {
   let stored = { record: aLease({ result, ...changes }), revision: 1 };
   let races = 0;
@@ -48,7 +48,7 @@ function world(changes: Parameters<typeof aLease>[0] = {}) {
   };
 }
 
-it("writes down what is wrong with an active lease, and once that it is well again", async () => {
+it("records the trouble of an active lease, and its recovery once", async () => {
   const { check, now, lines } = world();
   expect(await check({ ok: true, data: "1" })).toBe(false);
   expect(lines()).toEqual([]);
@@ -59,20 +59,20 @@ it("writes down what is wrong with an active lease, and once that it is well aga
   expect(lines()).toEqual(["TROUBLED", "RESTORED"]);
 });
 
-it("tells what was missing of an active lease, and was made again within one look", async () => {
+it("records the missing objects of an active lease that one check recreated", async () => {
   const { check, now } = world();
-  await check({ ok: true, data: "1", remade: ["Deployment lease-1-1", "Service lease-1-1"] });
+  await check({ ok: true, data: "1", recreated: ["Deployment lease-1-1", "Service lease-1-1"] });
   expect(now()).toMatchObject({ trouble: "", result });
   expect(now().outbox).toMatchObject([
-    { eventType: "RESTORED", message: "made again: Deployment lease-1-1, Service lease-1-1" },
+    { eventType: "RESTORED", message: "recreated: Deployment lease-1-1, Service lease-1-1" },
   ]);
-  await check({ ok: true, data: "2", remade: ["Deployment lease-1-1"] });
-  expect(now().outbox.at(-1)?.message).toBe("made again: Deployment lease-1-1; with another result");
+  await check({ ok: true, data: "2", recreated: ["Deployment lease-1-1"] });
+  expect(now().outbox.at(-1)?.message).toBe("recreated: Deployment lease-1-1; with another result");
 });
 
-it("says nothing of a lease that could not be looked at, as nobody answered", async () => {
+it("changes nothing if the check was not possible", async () => {
   const { check, now, lines } = world();
-  const away: Outcome = { ok: false, message: "kubernetes is unavailable", retryable: true, waits: true };
+  const away: Outcome = { ok: false, message: "kubernetes is unavailable", isRetryable: true, isWaiting: true };
   expect(await check(away)).toBe(false);
   await check(FAILS);
   expect(await check(away)).toBe(false);
@@ -80,7 +80,7 @@ it("says nothing of a lease that could not be looked at, as nobody answered", as
   expect(lines()).toEqual(["TROUBLED"]);
 });
 
-it("tells a result that has changed, signed anew, also beside somebody else's writes", async () => {
+it("records and signs a changed result, even with concurrent writes", async () => {
   const { check, now, race } = world();
   race(3);
   await check({ ok: true, data: "2" });
@@ -88,7 +88,7 @@ it("tells a result that has changed, signed anew, also beside somebody else's wr
   expect(now().requestId).toBe("another");
 });
 
-it("changes nothing of a lease that has ended, or was begun anew, while it was looked at", async () => {
+it("changes nothing of a lease that has ended, or runs again, during the check", async () => {
   const { check, now, put } = world();
   await check(FAILS, () => {
     const ending = { cause: "REQUESTED", message: "", request: undefined } as const;

@@ -6,17 +6,17 @@ import type { Outcome, PassDeps } from "./pass.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 
 export type CheckDeps = Pick<PassDeps, "fence" | "now" | "read" | "write" | "sign"> & {
-  /** Looks at what is there of an active lease, and makes again what is missing. Undefined: the lease was ended meanwhile; an outcome that `waits`: it could not be looked at. */
+  /** Checks an active lease and recreates what is missing. Undefined: the lease has ended; an outcome that `isWaiting`: the check was not possible. */
   readonly check: (record: LeaseRecord) => Promise<Outcome | undefined>;
 };
 
-/** Looks whether all of one active lease is there, and writes down what has changed. Returns whether it was found not to be as it should be. Of one lease, never beside a pass over it. */
+/** Checks one active lease and records changes. Returns whether it is troubled. Must not run concurrently with a pass over the same lease. */
 export async function checkLease(deps: CheckDeps, id: string): Promise<boolean> {
   const found = await activeLease(deps, id);
   if (found === undefined) return false;
   const outcome = await deps.check(found.record);
-  // That nobody answers says nothing of the lease.
-  if (outcome === undefined || (!outcome.ok && outcome.waits === true)) return false;
+  // An unavailable dependency says nothing about the lease.
+  if (outcome === undefined || (!outcome.ok && outcome.isWaiting === true)) return false;
   return retryOnConflict(`lease ${id}`, async () => {
     const stored = await activeLease(deps, id);
     if (stored?.record.run !== found.record.run) return { unchanged: false };
@@ -36,11 +36,11 @@ async function activeLease({ fence, now, read }: CheckDeps, id: string) {
 function changeBy({ sign, now }: CheckDeps, { order, result }: LeaseRecord, outcome: Outcome) {
   if (!outcome.ok) return { kind: "checked", trouble: outcome.message, result: undefined } as const;
   const changed = (): Result => sign(buildResult(order, { data: outcome.data }, now()));
-  const { remade = [] } = outcome;
+  const { recreated = [] } = outcome;
   return {
     kind: "checked",
     trouble: "",
     result: outcome.data === result?.data ? undefined : changed(),
-    remade,
+    recreated,
   } as const;
 }

@@ -1,26 +1,26 @@
 import { isOver, nsFromMs } from "@muster/leases";
 import type { LeaseRecord } from "../domain/lease.ts";
 
-/** When each active lease is looked at next for what is missing of it. Known only to who leads: a new leader spreads them anew. */
+/** The times of the next check of each active lease. Only the leader keeps them; a new leader spreads them again. */
 export type Checks = {
-  /** Strictly after which time; undefined: never, as it is not active. */
+  /** Strictly after this time; undefined if the lease is not active. */
   next(record: LeaseRecord, nowNs: bigint): bigint | undefined;
-  /** As `next`, of one that is known. */
-  of(id: string): bigint | undefined;
+  /** As `next`, for a known lease. */
+  scheduled(id: string): bigint | undefined;
   isDue(id: string, nowNs: bigint): boolean;
-  /** It was looked at just now. */
+  /** The check has just ended. */
   done(id: string, isTroubled: boolean, nowNs: bigint): void;
-  /** Something of it has vanished. */
+  /** An object of the lease has vanished. */
   soon(id: string, nowNs: bigint): void;
   forget(id: string): void;
 };
 
-/** What is not as it should be is looked at again after this. */
-const TROUBLED_MS = 60_000;
-/** Between two looks at one lease, however often something of it vanishes. */
-const LEAST_MS = 10_000;
+/** Interval of the checks of a troubled lease. */
+const TROUBLED_INTERVAL_MS = 60_000;
+/** Minimum interval between two checks of one lease, however often its objects vanish. */
+const MIN_INTERVAL_MS = 10_000;
 
-/** `random`: from 0 up to 1. */
+/** `random` returns a number from 0 (inclusive) to 1. */
 export function openChecks(everyMs: number, random: () => number): Checks {
   const due = new Map<string, bigint>();
   const notBefore = new Map<string, bigint>();
@@ -39,13 +39,13 @@ export function openChecks(everyMs: number, random: () => number): Checks {
       due.set(id, known);
       return known;
     },
-    of: (id) => due.get(id),
+    scheduled: (id) => due.get(id),
     isDue: (id, nowNs) => isOver(due.get(id) ?? nowNs, nowNs),
     done: (id, isTroubled, nowNs) => {
       if (!due.has(id)) return;
-      const pauseMs = isTroubled ? Math.min(everyMs, TROUBLED_MS) : everyMs;
+      const pauseMs = isTroubled ? Math.min(everyMs, TROUBLED_INTERVAL_MS) : everyMs;
       due.set(id, nowNs + inNs(pauseMs * (0.9 + 0.2 * random())));
-      notBefore.set(id, nowNs + inNs(Math.min(everyMs, LEAST_MS)));
+      notBefore.set(id, nowNs + inNs(Math.min(everyMs, MIN_INTERVAL_MS)));
     },
     soon: (id, nowNs) => {
       const known = due.get(id);

@@ -13,10 +13,10 @@ const left = (id: string, kind = "Secret"): FoundObject => ({
   namespace: "default",
   name: `lease-${id}`,
   uid: id,
-  madeMs: undefined,
+  createdMs: undefined,
   lease: { id, run: 1 },
   otherInstallation: undefined,
-  isGoing: false,
+  isTerminating: false,
 });
 
 type Cleaning = {
@@ -59,9 +59,9 @@ function cleaning(
         },
       },
       nowMs: () => nowMs,
-      census: () => Promise.resolve({ records: recorded, bucketMadeMs: 0 }),
+      census: () => Promise.resolve({ records: recorded, bucketCreatedMs: 0 }),
       policy: { engine: "main", graceMs, mode, everyMs: 1000, mostObjects: 100, mostPercent: 100 },
-      tell: { step: () => undefined, brake: () => undefined, leftAlone: () => undefined, failed: () => undefined },
+      report: { step: () => undefined, brake: () => undefined, leftAlone: () => undefined, failed: () => undefined },
     },
     sources,
   );
@@ -78,30 +78,30 @@ function cleaning(
   };
 }
 
-it("looks at nothing before it leads, and before all that was ordered is known", async () => {
+it("does not sweep before it leads and knows all earlier orders", async () => {
   const { cleaner } = cleaning(1);
   const stop = new AbortController();
-  await expect(async () => cleaner.look(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  await expect(async () => cleaner.sweep(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
   expect(() => cleaner.waitsFor()).toThrow("the leader of the engine");
   const running = cleaner.run(stop.signal);
-  await expect(async () => cleaner.look(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
-  expect(cleaner.waitsFor()).toBe("what was ordered before");
+  await expect(async () => cleaner.sweep(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  expect(cleaner.waitsFor()).toBe("the list of earlier orders");
   cleaner.historyTaken();
   expect(cleaner.waitsFor()).toBe("");
-  expect(await cleaner.look(DRY, signal)).toMatchObject({ steps: { length: 3 } });
+  expect(await cleaner.sweep(DRY, signal)).toMatchObject({ steps: { length: 3 } });
   stop.abort();
   await running;
-  await expect(async () => cleaner.look(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
+  await expect(async () => cleaner.sweep(DRY, signal)).rejects.toMatchObject({ fault: { code: "unavailable" } });
 });
 
-it("removes at the second look, some time after the first, what no record wants, and nothing in a dry run", async () => {
+it("removes objects without a record at the second sweep, after the grace period, and nothing in a dry run", async () => {
   const world = cleaning(0);
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
   world.record("1-1", "ACTIVE");
   world.records.set("1-3", "unreadable");
   const look = async (isDryRun: boolean) =>
-    (await world.cleaner.look({ isDryRun, confirmed: 0 }, signal)).steps.map((step) => step.do);
+    (await world.cleaner.sweep({ isDryRun, confirmed: 0 }, signal)).steps.map((step) => step.kind);
   expect(await look(false)).toEqual(["keep", "suspect", "keep"]);
   world.wait(999);
   expect(await look(false)).toEqual(["keep", "suspect", "keep"]);
@@ -110,52 +110,52 @@ it("removes at the second look, some time after the first, what no record wants,
   expect(world.removed).toEqual([]);
   expect(await look(false)).toEqual(["keep", "remove", "keep"]);
   expect(world.removed).toEqual(["1-2"]);
-  // One that is wanted for a while begins anew.
+  // The grace period starts again after a record existed for a while.
   world.record("1-1", "ENDED");
   expect(await look(false)).toEqual(["suspect", "keep"]);
   stop.abort();
   await running;
 });
 
-it("reads the record once more before it removes what is made of it", async () => {
+it("reads the record once more before it removes an object of its lease", async () => {
   const world = cleaning(0);
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
-  await world.cleaner.look(REAL, signal);
+  await world.cleaner.sweep(REAL, signal);
   world.wait(1000);
   let reads = 0;
   world.onAsked((id) => {
-    // It is ordered between the look at its record and the removal.
+    // The order arrives between the read of its record and the removal.
     if (id === "1-2" && ++reads === 2) world.record("1-2", "ACTIVE");
   });
-  await world.cleaner.look(REAL, signal);
+  await world.cleaner.sweep(REAL, signal);
   expect(world.removed).toEqual(["1-1", "1-3"]);
   stop.abort();
   await running;
 });
 
-it("removes nothing once all records are lost, says so, and goes on when somebody confirms what he has seen", async () => {
+it("removes nothing if all records are lost, reports it, and continues after an operator confirms", async () => {
   const world = cleaning(0);
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
   world.census(0);
-  await world.cleaner.look(REAL, signal);
+  await world.cleaner.sweep(REAL, signal);
   world.wait(1000);
-  const held = await world.cleaner.look(REAL, signal);
+  const held = await world.cleaner.sweep(REAL, signal);
   expect(held.brake).toMatchObject({ left: 3 });
-  expect(held.steps.map((step) => step.do)).toEqual(["suspect", "suspect", "suspect"]);
+  expect(held.steps.map((step) => step.kind)).toEqual(["suspect", "suspect", "suspect"]);
   expect(world.cleaner.brake()).toEqual(held.brake);
-  // More are left over now than he has seen.
-  expect((await world.cleaner.look({ isDryRun: false, confirmed: 2 }, signal)).brake).toMatchObject({ left: 3 });
+  // There are more leftovers now than were confirmed.
+  expect((await world.cleaner.sweep({ isDryRun: false, confirmed: 2 }, signal)).brake).toMatchObject({ left: 3 });
   expect(world.removed).toEqual([]);
-  await world.cleaner.look({ isDryRun: false, confirmed: 3 }, signal);
+  await world.cleaner.sweep({ isDryRun: false, confirmed: 3 }, signal);
   expect(world.removed).toEqual(["1-1", "1-2", "1-3"]);
   expect(world.cleaner.brake()).toBeUndefined();
   stop.abort();
   await running;
 });
 
-it("asks for the lease that has taken over what it finds, however often that has changed hands", async () => {
+it("follows take-overs to the present lease of an object, however many there are", async () => {
   const { cleaner, removed, records, wait } = cleaning(0);
   const stop = new AbortController();
   const running = cleaner.run(stop.signal);
@@ -165,9 +165,9 @@ it("asks for the lease that has taken over what it finds, however often that has
   const last = aLease({ order: { id: "3-1" }, madeFor: { id: "1-1", run: 1 } });
   records.set("3-1", { record: last, revision: 3 });
   const look = async (): Promise<string[]> => {
-    await cleaner.look(REAL, signal);
+    await cleaner.sweep(REAL, signal);
     wait(1000);
-    await cleaner.look(REAL, signal);
+    await cleaner.sweep(REAL, signal);
     return [...removed].sort();
   };
   expect(await look()).toEqual(["1-2", "1-3"]);
@@ -177,15 +177,15 @@ it("asks for the lease that has taken over what it finds, however often that has
   await running;
 });
 
-it("removes some of a kind at once, and what holds others after them", async () => {
+it("removes objects of one kind concurrently, and containers after their content", async () => {
   const members = Array.from({ length: 20 }, (_, at) => left(`1-${at}`));
   const holder = { ...left("2-1"), kind: "Holder" };
   const world = cleaning(0, { objects: [...members, holder] });
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
-  await world.cleaner.look(REAL, signal);
+  await world.cleaner.sweep(REAL, signal);
   world.wait(1000);
-  const { steps } = await world.cleaner.look(REAL, signal);
+  const { steps } = await world.cleaner.sweep(REAL, signal);
   expect(steps.map(({ object }) => object.uid)).toEqual([...members, holder].map(({ uid }) => uid));
   expect(world.removed.toSorted()).toEqual([...members, holder].map(({ uid }) => uid).toSorted());
   expect(world.removed.at(-1)).toBe("2-1");
@@ -197,38 +197,38 @@ it("removes some of a kind at once, and what holds others after them", async () 
 it.each([
   { mode: "dry-run", goes: ["1-1"] },
   { mode: "off", goes: [] },
-] as const)("gives back machines of leases whose records say that they are over: $mode", async ({ mode, goes }) => {
+] as const)("releases machines of leases whose records say that they are over: $mode", async ({ mode, goes }) => {
   const objects = [left("1-1", RESERVATION), left("1-2", RESERVATION), left("1-3"), left("1-4", RESERVATION)];
   const world = cleaning(0, { mode, objects, graceMs: 0 });
   world.record("1-1", "ENDED");
   world.record("1-3", "ENDED");
   world.record("1-4", "ACTIVE");
-  // It looks as if records were lost, but not this one.
+  // Records seem to be lost, but not this one.
   world.census(0);
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
   await until("its own looks are over", () => Promise.resolve(world.removed.length === goes.length));
-  // A dry run that is asked for removes nothing.
-  await world.cleaner.look(DRY, signal);
-  await world.cleaner.look(DRY, signal);
+  // A requested dry run removes nothing.
+  await world.cleaner.sweep(DRY, signal);
+  await world.cleaner.sweep(DRY, signal);
   expect(world.removed).toEqual(goes);
   stop.abort();
   await running;
 });
 
-it("removes nothing any more once it has lost the lead, whoever has asked, and tells that it has not", async () => {
+it("removes nothing more once it has lost the lead, even on request, and rejects", async () => {
   const world = cleaning(0);
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
-  await world.cleaner.look(REAL, signal);
+  await world.cleaner.sweep(REAL, signal);
   world.wait(1000);
   let reads = 0;
   world.onAsked(() => {
     // Three were read before the first removal.
     if (++reads === 4) stop.abort();
   });
-  const looking = world.cleaner.look(REAL, signal);
-  const waiting = world.cleaner.look(REAL, signal);
+  const looking = world.cleaner.sweep(REAL, signal);
+  const waiting = world.cleaner.sweep(REAL, signal);
   const fault = { code: "unavailable", dependency: "the leader of the engine" };
   await expect(looking).rejects.toMatchObject({ fault });
   await expect(waiting).rejects.toMatchObject({ fault });
@@ -237,7 +237,7 @@ it("removes nothing any more once it has lost the lead, whoever has asked, and t
   await running;
 });
 
-it("says what it does by itself, and once it has looked when it looks next, as long as it leads", async () => {
+it("shows its mode, and after a sweep the time of the next one, as long as it leads", async () => {
   const { cleaner } = cleaning(0, { mode: "dry-run", graceMs: 600_000 });
   expect(cleaner.schedule()).toEqual({ mode: "dry-run", nextMs: undefined });
   const stop = new AbortController();

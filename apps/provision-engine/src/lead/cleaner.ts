@@ -5,13 +5,13 @@ import type { Brake, BrakePolicy } from "@muster/ledger-client/plan-sweep";
 import type { Records } from "./records.ts";
 import { decideBrake, type Census } from "../domain/decide-brake.ts";
 import {
-  isGivenBack,
+  isStaleReservation,
   isNamespace,
   keepOccupied,
   mayBeUsed,
   placeOf,
   planCleanup,
-  standingIn,
+  standingOf,
   type CleanupPolicy,
   type CleanupSnapshot,
   type CleanupStep,
@@ -22,16 +22,16 @@ import {
 } from "../domain/plan-cleanup.ts";
 import { ended } from "./ended.ts";
 
-/** What says that it is made for leases, by whomever, in a cluster or in the ledger. `within`: only what lives in this namespace. */
+/** Objects in the cluster and the ledger that claim to belong to leases. `within` selects one namespace. */
 export type Leftovers = {
   find(signal: AbortSignal, within?: string): Promise<Found>;
-  /** What pods use, and namespaces with claims that are no lease's. */
+  /** Objects that pods use, and namespaces with claims that belong to no lease. */
   inUse(signal: AbortSignal, within?: string): Promise<InUse>;
-  /** Removes this very object, and no later one of its name. */
+  /** Removes exactly this object, and no later one of the same name. */
   remove(object: FoundObject, signal: AbortSignal): Promise<void>;
 };
 
-/** What clean-up does by itself: nothing, tell what it would remove, and give back the machines of leases that are over, or remove it all. */
+/** What periodic clean-up does: nothing, report and release machines of leases that are over, or remove everything left over. */
 export type CleanupMode = (typeof CLEANUP_MODES)[number];
 
 export const CLEANUP_MODES = ["off", "dry-run", "on"] as const;
@@ -40,95 +40,95 @@ export type CleanerDeps = {
   readonly leftovers: Leftovers;
   readonly records: Pick<Records, "get">;
   readonly nowMs: () => number;
-  /** Of the records, as they are stored now. */
+  /** Facts about the stored records, read now. */
   readonly census: () => Promise<Census>;
   readonly policy: CleanupPolicy & BrakePolicy & { readonly mode: CleanupMode; readonly everyMs: number };
-  readonly tell: {
+  readonly report: {
     step(step: CleanupStep, isDryRun: boolean): void;
-    /** After each look; undefined: nothing is held up. */
+    /** Called after each sweep; undefined: nothing is held up. */
     brake(brake: Brake | undefined): void;
-    /** After each look, the installation of each object that another one has made. */
+    /** Called after each sweep with the installation of each object that another installation has created. */
     leftAlone(installations: readonly string[]): void;
     failed(error: unknown): void;
   };
 };
 
-/** What came of one look. */
+/** The outcome of one sweep. */
 export type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: Brake | undefined };
 
-/** CleanupResources: looks for what leases have left behind, one look after the other. */
+/** CleanupResources: finds leftovers of leases, one sweep at a time. */
 export type Cleaner = {
   /**
-   * Steps for all that was found; removes what may go, unless it is a dry run, which counts as a look too. Rejects with unavailable while this replica does not lead, or all
-   * that was ordered before is not known yet. `confirmed`: so many objects may go even if that looks as if records were lost. `givesBack`: also in a dry run machines go
-   * that are held for leases whose records say that they are over.
+   * Returns a step for every object; removes leftovers unless it is a dry run, which also counts as a sweep. Rejects with unavailable while this replica does
+   * not lead, or earlier orders are not all known. `confirmed` is the number of objects that may be removed even if records seem to be lost. With
+   * `releasesMachines`, even a dry run releases machines of leases whose records say that they are over.
    */
-  look(
-    options: { readonly isDryRun: boolean; readonly confirmed: number; readonly givesBack?: boolean },
+  sweep(
+    options: { readonly isDryRun: boolean; readonly confirmed: number; readonly releasesMachines?: boolean },
     signal: AbortSignal,
   ): Promise<Cleanup>;
-  /** What has to come before the first look; empty: nothing. Throws unavailable while this replica does not lead. */
+  /** What must happen before the first sweep; empty: nothing. Throws unavailable while this replica does not lead. */
   waitsFor(): string;
-  /** What the last look of this replica, while it leads, was held up by. Throws unavailable as `look` does. */
+  /** The brake of the last sweep of this leader. Throws unavailable as `sweep` does. */
   brake(): Brake | undefined;
-  /** What is done without being asked, and when next; undefined: never, not before all is known, or now. */
+  /** The mode and time of the next periodic sweep; undefined: never, waiting for earlier orders, or running now. */
   schedule(): { readonly mode: CleanupMode; readonly nextMs: number | undefined };
-  /** Looks once all is known, again after the grace, and so each day, until the signal: this replica leads. */
+  /** Sweeps as the leader until the signal: once all orders are known, again after the grace period, and then at the configured interval. */
   run(signal: AbortSignal): Promise<void>;
-  /** A source has brought all that it had at the start. */
+  /** A source has delivered all orders that it had at the start. */
   historyTaken(): void;
 };
 
-const READS_AT_ONCE = 32;
-/** Leases that may have had a workload, one after the other. */
-const HANDED_MOST = 1000;
+const MAX_CONCURRENT_READS = 32;
+/** Maximum number of take-overs of one workload that a sweep follows. */
+const MAX_HANDOVERS = 1000;
 const RETRY_MS = 1000;
 
-/** What one leadership knows: the next leader looks, too, and remembers what it has seen by itself. */
-type Leading = {
+/** State of one leadership: the next leader starts with its own sweeps. */
+type Leadership = {
   readonly signal: AbortSignal;
-  readonly looks: Pick<Cleaner, "look" | "brake">;
-  /** Sources that have not brought their history yet. */
+  readonly sweeps: Pick<Cleaner, "sweep" | "brake">;
+  /** Number of sources whose earlier orders are not all known yet. */
   missing: number;
   readonly known: PromiseWithResolvers<undefined>;
 };
 
-/** `sources`: how many have to have brought their history first. */
+/** `sources` is the number of sources that must deliver their earlier orders first. */
 export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
   /** Undefined: this replica does not lead. */
-  let leading: Leading | undefined;
+  let leading: Leadership | undefined;
   let nextMs: number | undefined;
   let turn: Promise<unknown> = Promise.resolve();
 
-  const requireLead = (): Leading => {
+  const requireLead = (): Leadership => {
     if (leading === undefined || leading.signal.aborted) return refuse(LEADER);
     return leading;
   };
-  const requireHistory = (): Leading => {
+  const requireHistory = (): Leadership => {
     const own = requireLead();
     return own.missing > 0 ? refuse(HISTORY) : own;
   };
-  /** Whoever has lost the lead removes nothing any more. */
-  const lookAs: Cleaner["look"] = async (options, asked) => {
+  /** A replica that has lost the lead removes nothing more. */
+  const sweepAsLeader: Cleaner["sweep"] = async (options, asked) => {
     const own = requireHistory();
     try {
-      return await own.looks.look(options, AbortSignal.any([asked, own.signal]));
+      return await own.sweeps.sweep(options, AbortSignal.any([asked, own.signal]));
     } finally {
-      // Whatever came of it, its caller asks the next leader.
+      // The caller retries with the next leader, whatever the outcome.
       if (own.signal.aborted) refuse(LEADER);
     }
   };
-  const look: Cleaner["look"] = (options, asked) => {
+  const sweep: Cleaner["sweep"] = (options, asked) => {
     requireHistory();
-    const mine = turn.then(() => lookAs(options, asked));
+    const mine = turn.then(() => sweepAsLeader(options, asked));
     turn = mine.catch(() => undefined);
     return mine;
   };
 
   return {
-    look,
+    sweep,
     waitsFor: () => (requireLead().missing > 0 ? HISTORY : ""),
-    brake: () => requireHistory().looks.brake(),
+    brake: () => requireHistory().sweeps.brake(),
     schedule: () => ({ mode: deps.policy.mode, nextMs }),
     historyTaken: () => {
       if (leading === undefined) return;
@@ -136,11 +136,11 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
       if (leading.missing === 0) leading.known.resolve(undefined);
     },
     run: async (signal) => {
-      leading = { signal, looks: startLooks(deps), missing: sources, known: Promise.withResolvers() };
+      leading = { signal, sweeps: startSweeps(deps), missing: sources, known: Promise.withResolvers() };
       if (sources === 0) leading.known.resolve(undefined);
       try {
         await Promise.race([leading.known.promise, ended(signal)]);
-        await lookAgain(deps, look, (atMs) => (nextMs = atMs), signal);
+        await sweepPeriodically(deps, sweep, (atMs) => (nextMs = atMs), signal);
         await ended(signal);
       } finally {
         leading = undefined;
@@ -151,54 +151,65 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
 }
 
 const LEADER = "the leader of the engine";
-const HISTORY = "what was ordered before";
+const HISTORY = "the list of earlier orders";
 
 function refuse(dependency: string): never {
   return throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS });
 }
 
-/** Looks without being asked, until the signal. The second look, after the grace, is what removes. `next`: told when that is; undefined: it is now. */
-async function lookAgain(
-  { nowMs, policy: { mode, everyMs, graceMs }, tell }: CleanerDeps,
-  look: Cleaner["look"],
-  next: (atMs: number | undefined) => void,
+/**
+ * Sweeps periodically until the signal. The second sweep, after the grace period, can remove objects. `onSchedule` gets the time of the next sweep; undefined:
+ * now.
+ */
+async function sweepPeriodically(
+  { nowMs, policy: { mode, everyMs, graceMs }, report }: CleanerDeps,
+  sweep: Cleaner["sweep"],
+  onSchedule: (atMs: number | undefined) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  for (let looked = 0; mode !== "off" && !signal.aborted; looked += 1) {
-    next(undefined);
-    const options = { isDryRun: mode === "dry-run", confirmed: 0, givesBack: true };
-    await look(options, signal).catch((error: unknown) => signal.aborted || tell.failed(error));
-    const pauseMs = looked % 2 === 0 ? graceMs : everyMs;
-    next(nowMs() + pauseMs);
+  for (let sweeps = 0; mode !== "off" && !signal.aborted; sweeps += 1) {
+    onSchedule(undefined);
+    const options = { isDryRun: mode === "dry-run", confirmed: 0, releasesMachines: true };
+    await sweep(options, signal).catch((error: unknown) => signal.aborted || report.failed(error));
+    const pauseMs = sweeps % 2 === 0 ? graceMs : everyMs;
+    onSchedule(nowMs() + pauseMs);
     await pause(pauseMs, signal);
   }
 }
 
-/** The looks of one leadership, each of which remembers what looked left over at the one before. */
-function startLooks({ leftovers, records, census, nowMs, policy, tell }: CleanerDeps): Pick<Cleaner, "look" | "brake"> {
+/** The sweeps of one leadership, which share the times since when objects are left over. */
+function startSweeps({
+  leftovers,
+  records,
+  census,
+  nowMs,
+  policy,
+  report,
+}: CleanerDeps): Pick<Cleaner, "sweep" | "brake"> {
   const leftSince = new Map<string, number>();
   let brake: Brake | undefined;
   const truthOf = async (id: string): Promise<LeaseTruth> => {
     try {
       let stored = await records.get(id);
-      for (let handed = 1; stored?.record.heir !== undefined; handed += 1) {
-        // What has changed hands so often is left to people.
-        if (handed > HANDED_MOST) return { is: "unknown", because: `it was taken over ${HANDED_MOST} times and more` };
+      for (let handovers = 1; stored?.record.heir !== undefined; handovers += 1) {
+        // A workload with this many take-overs needs the operator.
+        if (handovers > MAX_HANDOVERS)
+          return { kind: "unknown", because: `it was taken over more than ${MAX_HANDOVERS} times` };
         stored = await records.get(stored.record.heir);
       }
-      return stored === undefined ? { is: "none" } : { is: "record", record: stored.record };
+      return stored === undefined ? { kind: "none" } : { kind: "record", record: stored.record };
     } catch (error) {
-      return { is: "unknown", because: error instanceof Error ? error.message : String(error) };
+      return { kind: "unknown", because: error instanceof Error ? error.message : String(error) };
     }
   };
   const remove = async (step: CleanupStep, signal: AbortSignal): Promise<CleanupStep> => {
     const { object } = step;
-    // What is believed of it, of its lease and of what is in it may be some time old by now.
-    const around = await lookAround(leftovers, object, signal);
+    // The observations about the object, its lease and its content may be outdated by now.
+    const dependents = await observeDependents(leftovers, object, signal);
     const truth = new Map([[object.lease?.id ?? "", await truthOf(object.lease?.id ?? "")]]);
-    const [again] = planCleanup({ ...around, truth, leftSince, nowMs: nowMs() }, policy);
-    if (again?.do !== "remove") return again ?? step;
-    if (signal.aborted) return { do: "suspect", object, because: `${step.because}, but the look was ended` };
+    const [again] = planCleanup({ ...dependents, truth, leftSince, nowMs: nowMs() }, policy);
+    if (again?.kind !== "remove") return again ?? step;
+    if (signal.aborted) return { kind: "suspect", object, because: `${step.because}, but the sweep was aborted` };
     await leftovers.remove(object, signal);
     return step;
   };
@@ -209,13 +220,13 @@ function startLooks({ leftovers, records, census, nowMs, policy, tell }: Cleaner
     const truth = new Map<string, LeaseTruth>();
     await forEachSome(
       ids,
-      READS_AT_ONCE,
+      MAX_CONCURRENT_READS,
       async (id) => truth.set(id, await truthOf(id)),
-      (_id, error) => tell.failed(error),
+      (_id, error) => report.failed(error),
     );
-    return { objects, truth, standingOf: standingIn({ truth, inUse, unlisted }, policy.engine) };
+    return { objects, truth, standingOf: standingOf({ truth, inUse, unlisted }, policy.engine) };
   };
-  const look: Cleaner["look"] = async ({ isDryRun, confirmed, givesBack = false }, signal) => {
+  const sweep: Cleaner["sweep"] = async ({ isDryRun, confirmed, releasesMachines = false }, signal) => {
     const observed = await observe(signal);
     return sweepOwners({
       observe: () => Promise.resolve(observed),
@@ -224,18 +235,18 @@ function startLooks({ leftovers, records, census, nowMs, policy, tell }: Cleaner
       nowMs,
       refine: keepOccupied,
       brake: async (steps) => (brake = decideBrake(steps, observed, await census(), confirmed, policy)),
-      isHarmless: (step) => givesBack && isGivenBack(step, observed),
+      isHarmless: (step) => releasesMachines && isStaleReservation(step, observed),
       kindOf: ({ kind }) => kind,
       remove: (step) => remove(step, signal),
-      report: tell,
+      report,
       isDryRun,
     });
   };
-  return { look, brake: () => brake };
+  return { sweep, brake: () => brake };
 }
 
-/** The object with all that lives in it, and what uses them. */
-async function lookAround(
+/** The object with everything in it, and what uses them. */
+async function observeDependents(
   leftovers: Leftovers,
   object: FoundObject,
   signal: AbortSignal,

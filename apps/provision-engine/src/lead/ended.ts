@@ -1,4 +1,4 @@
-/** Resolves once the signal is aborted, or at once where it is. */
+/** Resolves once the signal is aborted, immediately if it already is. */
 export function ended(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));

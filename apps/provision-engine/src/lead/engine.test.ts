@@ -14,19 +14,19 @@ import type { Workload } from "../types/workload.ts";
 
 const CREATED_NS = nsFromMs(Date.now());
 const ORDER = { createdNs: CREATED_NS, durationNs: 3_600_000_000_000n };
-/** What the leader before has written last. */
+/** The last write of the previous leader. */
 const TRUTH: Stored = { record: aLease({ order: ORDER, phase: "ENDED", endedAtNs: CREATED_NS }), revision: 8 };
-/** What the view of this one has come to. */
+/** The state of this replica's view. */
 const LATE: Stored = { record: aLease({ order: ORDER, phase: "PROVISIONING" }), revision: 5 };
 
 it.each(["a change", "a grant"])(
-  "makes nothing for a lease that has ended, however far behind the view is when it tells of %s",
+  "creates nothing for a lease that has ended, however far behind the view is when it reports %s",
   async (what) => {
     const world = worldBehind();
     const stop = new AbortController();
     const running = runEngine(world.ops, { token: 9, signal: stop.signal, isHeld: () => true });
-    // While the records are being read.
-    world.tell(what === "a change" ? "change" : "grant");
+    // During the read of the records.
+    world.notify(what === "a change" ? "change" : "grant");
     world.listed.resolve([TRUTH]);
     await until("the lease is decided about as it is", () => world.planned.includes("ENDED"));
     stop.abort();
@@ -38,28 +38,25 @@ it.each(["a change", "a grant"])(
 it.each<[what: string, listed: Stored[]]>([
   ["nothing", []],
   ["less", [LATE]],
-])(
-  "looks at a lease of which the store tells %s, and the view has known more from the beginning",
-  async (_, listed) => {
-    const world = worldBehind();
-    world.ops.holdings.learn(TRUTH);
-    const known = { key: "1-1", value: { record: TRUTH.record }, revision: TRUTH.revision };
-    const view = { ...world.ops.view, get: () => known, entries: () => [known] };
-    const stop = new AbortController();
-    const running = runEngine({ ...world.ops, view }, { token: 9, signal: stop.signal, isHeld: () => true });
-    world.listed.resolve(listed);
-    await until("it is decided about", () => world.planned.includes("ENDED"));
-    stop.abort();
-    await running;
-  },
-);
+])("processes a lease that the store lists %s, while the view is newer from the beginning", async (_, listed) => {
+  const world = worldBehind();
+  world.ops.holdings.learn(TRUTH);
+  const known = { key: "1-1", value: { record: TRUTH.record }, revision: TRUTH.revision };
+  const view = { ...world.ops.view, get: () => known, entries: () => [known] };
+  const stop = new AbortController();
+  const running = runEngine({ ...world.ops, view }, { token: 9, signal: stop.signal, isHeld: () => true });
+  world.listed.resolve(listed);
+  await until("it is decided about", () => world.planned.includes("ENDED"));
+  stop.abort();
+  await running;
+});
 
-/** A store that knows the truth, a view that is behind it, and a workload that notes what it is asked to make. */
+/** A store with the truth, a view that is behind it, and a workload that records its calls. */
 function worldBehind() {
   const listed = Promise.withResolvers<Stored[]>();
   const made: string[] = [];
   const planned: Phase[] = [];
-  const unasked = () => Promise.reject(new Error("nobody asks for this"));
+  const unasked = () => Promise.reject(new Error("unexpected call"));
   const conflict = {
     code: "conflict",
     id: "1-1",
@@ -80,7 +77,7 @@ function worldBehind() {
     decommission: () => Promise.resolve(),
   };
   const holdings = openHoldings({}, {});
-  // As a replica that does not lead has heard of it.
+  // As heard by a replica that does not lead.
   holdings.learn(LATE);
   const config = readConfig({ PROVISION_KEY: "11".repeat(32) });
   const ops: EngineOps = {
@@ -109,12 +106,12 @@ function worldBehind() {
     digest,
     nowNs: () => nsFromMs(Date.now()),
     policy: config.engine,
-    tell: {
+    report: {
       failed: () => undefined,
       defect: () => undefined,
       planned: ({ lease }) => void planned.push(lease.phase),
       stuck: () => undefined,
     },
   };
-  return { ops, listed, made, planned, tell: (what: "change" | "grant") => listeners.get(what)?.("1-1") };
+  return { ops, listed, made, planned, notify: (what: "change" | "grant") => listeners.get(what)?.("1-1") };
 }

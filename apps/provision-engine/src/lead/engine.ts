@@ -7,12 +7,12 @@ import { callPauses, type CallPauses } from "./call-pauses.ts";
 import { callWorkloads, type WorkloadCalls } from "./call-workload.ts";
 import { checkLease } from "./check-lease.ts";
 import { openChecks, type Checks } from "./checks.ts";
-import { mayHold, type LeaseRecord } from "../domain/lease.ts";
+import { mayHoldResources, type LeaseRecord } from "../domain/lease.ts";
 import { decideAlert, isStuck } from "../domain/decide-stuck.ts";
 import { toReferenced } from "../domain/decide-take-over.ts";
 import type { Referenced } from "../domain/surroundings.ts";
 import type { Digest } from "../domain/order-hash.ts";
-import { planTelling } from "../domain/plan-feedback.ts";
+import { planReport } from "../domain/plan-feedback.ts";
 import { takeSnapshot, type LeaseSnapshot } from "../domain/lease-snapshot.ts";
 import { planLease, type LeasePlan } from "../domain/plan-lease.ts";
 import { readClaim, sortByRank } from "../types/workload-types.ts";
@@ -20,33 +20,33 @@ import { ended } from "./ended.ts";
 import type { Holdings } from "../holdings/holdings.ts";
 import { startLeaseController, type LeaseController } from "./lease-controller.ts";
 import type { OrderSecrets } from "../orders/order-secrets.ts";
-import { noteWhileCalled, passLease, type PassDeps, type Stored, type PassPolicy } from "./pass.ts";
-import { openTelling, type TellDeps } from "./tell-lease.ts";
+import { writeDuringCall, passLease, type PassDeps, type Stored, type PassPolicy } from "./pass.ts";
+import { openReporter, type ReportDeps } from "./report-lease.ts";
 import { waitingLeases, type WaitingLeases } from "./waiting-leases.ts";
 import type { Workload } from "../types/workload.ts";
 import type { OrderAges } from "../domain/decide-order.ts";
-import type { TellPolicy } from "../domain/decide-telling.ts";
+import type { FeedbackPolicy } from "../domain/decide-feedback-retry.ts";
 
-/** `OrderAges`, as for orders: so long a lease that is over is remembered against them. */
+/** `OrderAges` are those of orders: a lease that is over is remembered until its order would be refused. */
 export type EnginePolicy = OrderAges & {
   readonly pass: PassPolicy;
-  readonly tell: TellPolicy;
-  /** Calls of provisioners at once, and as many of decommissioners beside them: what hangs while it is made holds up no end. */
+  readonly feedback: FeedbackPolicy;
+  /** Maximum concurrent calls of provisioners, and separately of decommissioners: hanging provisioners delay no end. */
   readonly parallel: number;
   /** Of one call. */
   readonly deadlineMs: number;
-  /** What is missing of an active lease is looked for about that often. */
+  /** Average interval between checks of an active lease. */
   readonly recheckMs: number;
 };
 
-/** What an engine lives on. */
+/** Dependencies of an engine. */
 export type EngineOps = {
-  /** Its id; leases of others are left alone. */
+  /** Its id; leases of other engines are ignored. */
   readonly engine: string;
   readonly view: Pick<View<Readable>, "get" | "entries" | "onChange">;
   readonly records: Records;
   readonly history: Pick<History, "publish">;
-  readonly feedback: TellDeps["feedback"];
+  readonly feedback: ReportDeps["feedback"];
   readonly holdings: Holdings;
   readonly workloads: ReadonlyMap<string, Workload>;
   readonly secrets: OrderSecrets;
@@ -56,13 +56,13 @@ export type EngineOps = {
   readonly digest: Digest;
   readonly nowNs: () => bigint;
   readonly policy: EnginePolicy;
-  readonly tell: {
-    /** A call or a write that failed and is tried again; `what` is one of a few words. */
+  readonly report: {
+    /** A failed call or write that is retried; `what` is one of a few fixed words. */
     failed(id: string, what: string, error: unknown): void;
     defect(id: string, error: unknown): void;
-    /** What is to be done for a lease, and all that this was decided from. */
+    /** The next step of a lease, with all inputs of the decision. */
     planned(snapshot: LeaseSnapshot, plan: LeasePlan, nowNs: bigint): void;
-    /** Something of the lease is there and cannot be taken down, or it is over and that cannot be written. */
+    /** Resources of the lease cannot be removed, or its end cannot be written. */
     stuck(record: LeaseRecord): void;
   };
 };
@@ -70,107 +70,107 @@ export type EngineOps = {
 /** The lead of an engine id. */
 export type Lead = { readonly token: number; readonly signal: AbortSignal; readonly isHeld: () => boolean };
 
-/** Of requests to the store, so that many leases that end together do not all wait for its answers longer than those take. */
-const STORE_CALLS_AT_ONCE = 128;
-/** So long what is to be written of a lease's history waits for what its source answers. */
-const ANSWER_MS = 1000;
-/** Leases that are looked at before anything else has its turn. */
-const AT_A_TIME = 200;
+/** Maximum concurrent requests to the store, so that many simultaneous ends do not time out together. */
+const MAX_STORE_CALLS = 128;
+/** Maximum time that a write of a lease's history waits for the answer of its source. */
+const MAX_ANSWER_WAIT_MS = 1000;
+/** Leases processed before the event loop runs other work. */
+const BATCH_SIZE = 200;
 
-/** Provisions and decommissions what the records say, and tells of it, for as long as the lead is held. */
+/** Provisions and decommissions leases as their records say, and reports them, while the lead is held. */
 export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
-  const { view, nowNs, policy, tell } = ops;
+  const { view, nowNs, policy, report } = ops;
   const stop = new AbortController();
   const signal = AbortSignal.any([lead.signal, stop.signal]);
-  const led = { ...lead, signal };
+  const own = { ...lead, signal };
   const waiting = waitingLeases();
   const { retry } = policy.pass;
   const pauses = callPauses(retry);
-  const pass = passOf(ops, led, waiting, pauses);
+  const pass = passDepsOf(ops, own, waiting, pauses);
   const checks = openChecks(policy.recheckMs, Math.random);
-  const alerts = alertsOf(ops);
-  const passes = startPasses(ops, pass, checks, led, alerts);
-  const telling = openTelling(tellOf(ops, lead, (id) => tells.add(id)));
-  const tells: LeaseController = startLeaseController({
+  const alerts = openAlerts(ops);
+  const passes = startPasses(ops, pass, checks, own, alerts);
+  const reporter = openReporter(reportDepsOf(ops, lead, (id) => reports.add(id)));
+  const reports: LeaseController = startLeaseController({
     name: "lease-feedback",
-    pass: telling.look,
+    pass: reporter.report,
     nowNs,
     retry,
-    failed: (id, error) => tell.failed(id, "history", error),
-    lead: led,
+    failed: (id, error) => report.failed(id, "history", error),
+    lead: own,
   });
 
-  const { look, forget } = attend(ops, { pass, passes, tells, waiting, checks, alerts, pauses });
-  const heard = heardEarly();
-  const stopLooking = view.onChange((id) =>
-    heard.after(`change of ${id}`, () => {
+  const { observe, forget } = trackLeases(ops, { pass, passes, reports, waiting, checks, alerts, pauses });
+  const events = deferEvents();
+  const stopFollowing = view.onChange((id) =>
+    events.run(`change of ${id}`, () => {
       const entry = view.get(id);
       if (entry === undefined) forget(id);
-      else if (isOwn(ops, entry.value)) look({ record: entry.value.record, revision: entry.revision });
+      else if (isOwn(ops, entry.value)) observe({ record: entry.value.record, revision: entry.revision });
     }),
   );
   const wakeOwn = (id: string): void =>
-    heard.after(`hint of ${id}`, () => {
+    events.run(`hint of ${id}`, () => {
       const entry = view.get(id);
-      // One that is not seen yet is looked at when it is.
+      // A lease that is not in the view yet is processed when it appears.
       if (entry !== undefined && isOwn(ops, entry.value)) passes.add(id);
     });
-  const stopHearing = followHints(ops, { checks, pauses, wake: wakeOwn });
+  const stopHints = followHints(ops, { checks, pauses, wake: wakeOwn });
   try {
-    const all = await learnAll(ops);
-    heard.begin();
-    await lookAtAll(ops, all, look, signal);
+    const all = await loadAll(ops);
+    events.flush();
+    await observeAll(ops, all, observe, signal);
     await ended(signal);
   } finally {
-    stopLooking();
-    stopHearing();
+    stopFollowing();
+    stopHints();
     stop.abort();
-    await Promise.all([passes.done, tells.done]);
-    await telling.settled();
+    await Promise.all([passes.done, reports.done]);
+    await reporter.settled();
   }
 }
 
-type Attention = {
-  readonly pass: Pick<PassDeps, "look"> & Pick<WorkloadCalls, "cut">;
+type TrackDeps = {
+  readonly pass: Pick<PassDeps, "snapshotOf"> & Pick<WorkloadCalls, "cancel">;
   readonly passes: LeaseController;
-  readonly tells: LeaseController;
+  readonly reports: LeaseController;
   readonly waiting: WaitingLeases;
   readonly checks: Checks;
   readonly alerts: Alerts;
   readonly pauses: CallPauses;
 };
 
-/** Notes what a lease has become, and when it has its turn next. */
-function attend(
+/** Tracks changes of leases and schedules their next passes and reports. */
+function trackLeases(
   { holdings, nowNs, policy }: EngineOps,
-  { pass, passes, tells, waiting, checks, alerts, pauses }: Attention,
-): { readonly look: (stored: Stored) => void; readonly forget: (id: string) => void } {
+  { pass, passes, reports, waiting, checks, alerts, pauses }: TrackDeps,
+): { readonly observe: (stored: Stored) => void; readonly forget: (id: string) => void } {
   const wakeAfter = (changed: Parameters<WaitingLeases["helpedBy"]>[0]): void => {
     for (const each of waiting.helpedBy(changed)) passes.add(each);
   };
   return {
-    look: (stored) => {
+    observe: (stored) => {
       const { record } = stored;
-      alerts.look(record);
+      alerts.check(record);
       const { id } = record.order;
       holdings.learn(stored);
-      pass.cut(record);
-      if (record.phase !== "PROVISIONING") pauses.end(id);
-      wakeAfter({ id, isOver: !mayHold(record.phase) });
-      const plan = planLease(pass.look(record), policy.pass, nowNs());
-      if (plan.do === "wait" && plan.waitsFor === undefined) {
+      pass.cancel(record);
+      if (record.phase !== "PROVISIONING") pauses.clear(id);
+      wakeAfter({ id, isOver: !mayHoldResources(record.phase) });
+      const plan = planLease(pass.snapshotOf(record), policy.pass, nowNs());
+      if (plan.kind === "wait" && plan.waitsFor === undefined) {
         waiting.set(id, undefined);
         passes.addAt(id, earliest(plan.untilNs, checks.next(record, nowNs())));
       } else passes.add(id);
-      const telling = planTelling(record, plan.do !== "wait", nowNs());
-      if (telling.tell === "now") tells.add(id);
-      else tells.addAt(id, telling.tell === "later" ? telling.untilNs : undefined);
+      const reporting = planReport(record, plan.kind !== "wait", nowNs());
+      if (reporting.kind === "now") reports.add(id);
+      else reports.addAt(id, reporting.kind === "later" ? reporting.untilNs : undefined);
     },
     forget: (id) => {
       alerts.forget(id);
       holdings.forget(id);
       checks.forget(id);
-      pauses.end(id);
+      pauses.clear(id);
       waiting.set(id, undefined);
       wakeAfter({ id, isOver: true });
     },
@@ -178,53 +178,53 @@ function attend(
 }
 
 /**
- * What is heard before the records of all leases are known here waits until they are: a view that still catches up tells of leases as they were, and what is made for one
- * that has ended since is nobody's.
+ * Defers events until the records of all leases are loaded. A view that is still catching up shows outdated leases, and objects created for a lease that has
+ * ended since would have no owner.
  */
-function heardEarly(): { readonly after: (what: string, act: () => void) => void; readonly begin: () => void } {
+function deferEvents(): { readonly run: (what: string, act: () => void) => void; readonly flush: () => void } {
   let waiting: Map<string, () => void> | undefined = new Map();
   return {
-    after: (what, act) => {
+    run: (what, act) => {
       if (waiting === undefined) act();
       else waiting.set(what, act);
     },
-    begin: () => {
-      const early = waiting ?? [];
+    flush: () => {
+      const deferred = waiting ?? [];
       waiting = undefined;
-      for (const [, act] of early) act();
+      for (const [, act] of deferred) act();
     },
   };
 }
 
-/** The view may be behind what whoever led before has written, and what is done is decided from what is known here. */
-async function learnAll(ops: EngineOps): Promise<Stored[]> {
+/** Loads all records from the store, because the view may be behind the writes of the previous leader. */
+async function loadAll(ops: EngineOps): Promise<Stored[]> {
   const all = (await ops.records.list()).filter(({ record }) => isOwn(ops, { record }));
-  await forEachOf(all, (stored) => ops.holdings.learn(stored));
+  await forEachYielding(all, (stored) => ops.holdings.learn(stored));
   return all;
 }
 
-/** As the store told it or as the view has it, whichever is newer: what the view knew before it was listened to, nobody has looked at. */
-async function lookAtAll(
+/** Observes the newer of the stored and the viewed record of each lease: changes before the view was followed were not observed. */
+async function observeAll(
   ops: EngineOps,
   all: readonly Stored[],
-  look: (stored: Stored) => void,
+  observe: (stored: Stored) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const newest = new Map(all.map((stored) => [stored.record.order.id, stored]));
   for (const { key, value, revision } of ops.view.entries())
     if (isOwn(ops, value) && (newest.get(key)?.revision ?? 0) < revision)
       newest.set(key, { record: value.record, revision });
-  await forEachOf(
+  await forEachYielding(
     sortByRank([...newest.values()], ({ record }) => record.order.type),
     (stored) => {
-      // What has changed meanwhile was looked at then.
-      if (!signal.aborted && (ops.view.get(stored.record.order.id)?.revision ?? 0) <= stored.revision) look(stored);
+      // Changes since then were observed when they arrived.
+      if (!signal.aborted && (ops.view.get(stored.record.order.id)?.revision ?? 0) <= stored.revision) observe(stored);
     },
   );
 }
 
 function startPasses(
-  { view, nowNs, policy, tell }: EngineOps,
+  { view, nowNs, policy, report }: EngineOps,
   pass: PassDeps & Pick<WorkloadCalls, "check">,
   checks: Checks,
   lead: Lead,
@@ -234,34 +234,34 @@ function startPasses(
     name: "lease",
     pass: async (id) => {
       if (checks.isDue(id, nowNs())) checks.done(id, await checkLease(pass, id), nowNs());
-      const { againAfterNs } = await passLease(pass, policy.pass, id, lead.signal);
-      return earliest(againAfterNs, checks.of(id));
+      const { retryAfterNs } = await passLease(pass, policy.pass, id, lead.signal);
+      return earliest(retryAfterNs, checks.scheduled(id));
     },
     nowNs,
     retry: policy.pass.retry,
     failed: (id, error) => {
-      tell.failed(id, "pass", error);
+      report.failed(id, "pass", error);
       const value = view.get(id)?.value;
-      if (value !== undefined && "record" in value) alerts.look(value.record);
+      if (value !== undefined && "record" in value) alerts.check(value.record);
     },
     lead,
   });
 }
 
-type Alerts = { readonly look: (record: LeaseRecord) => void; readonly forget: (id: string) => void };
+type Alerts = { readonly check: (record: LeaseRecord) => void; readonly forget: (id: string) => void };
 
-/** Tells people of leases that cannot be taken down, now and then. */
-function alertsOf({ nowNs, tell }: EngineOps): Alerts {
-  /** Since when they know. */
+/** Alerts the operator repeatedly about leases that cannot be removed. */
+function openAlerts({ nowNs, report }: EngineOps): Alerts {
+  /** Time of the last alert by lease. */
   const alerted = new Map<string, bigint>();
   return {
-    look: (record) => {
+    check: (record) => {
       const { id } = record.order;
       const atNs = nowNs();
       if (!isStuck(record, atNs)) alerted.delete(id);
       if (!decideAlert(record, alerted.get(id), atNs)) return;
       alerted.set(id, atNs);
-      tell.stuck(record);
+      report.stuck(record);
     },
     forget: (id) => {
       alerted.delete(id);
@@ -273,44 +273,57 @@ function isOwn({ engine }: EngineOps, value: Readable): value is { readonly reco
   return "record" in value && value.record.order.engine === engine;
 }
 
-function passOf(
+function passDepsOf(
   ops: EngineOps,
   { token, signal, isHeld }: Lead,
   waiting: WaitingLeases,
   pauses: CallPauses,
-): PassDeps & Pick<WorkloadCalls, "cut" | "check"> {
-  const { records, holdings, nowNs, workloads, secrets, policy, tell, sign, digest } = ops;
-  const store = takeTurns(STORE_CALLS_AT_ONCE);
-  const learnt = (stored: Stored): Stored => {
+): PassDeps & Pick<WorkloadCalls, "cancel" | "check"> {
+  const { records, holdings, nowNs, workloads, secrets, policy, report, sign, digest } = ops;
+  const store = takeTurns(MAX_STORE_CALLS);
+  const learn = (stored: Stored): Stored => {
     holdings.learn(stored);
     return stored;
   };
   const { parallel, deadlineMs } = policy;
-  const { defect } = tell;
+  const { defect } = report;
   const read: PassDeps["read"] = (id) =>
     store(async () => {
       const stored = await records.get(id);
-      return stored && learnt(stored);
+      return stored && learn(stored);
     });
   const write: PassDeps["write"] = (stored, next) =>
     store(async () => {
       if (!isHeld()) throw new DOMException("the lead is lost", "AbortError");
-      return learnt(await records.own(stored, next, token));
+      return learn(await records.own(stored, next, token));
     });
-  const noted = { fence: token, now: nowNs, read, write };
-  const waits = (record: LeaseRecord, message: string): Promise<void> =>
-    noteWhileCalled(noted, record, { kind: "waits", message });
-  const lost = (record: LeaseRecord, message: string): Promise<void> =>
-    noteWhileCalled(noted, record, { kind: "lost", message });
+  const storeDeps = { fence: token, now: nowNs, read, write };
+  const recordWait = (record: LeaseRecord, message: string): Promise<void> =>
+    writeDuringCall(storeDeps, record, { kind: "waiting", message });
+  const recordLoss = (record: LeaseRecord, message: string): Promise<void> =>
+    writeDuringCall(storeDeps, record, { kind: "lost", message });
   const { seen } = holdings;
-  const calls = { workloads, secrets, nowNs, parallel, deadlineMs, read, seen, waits, lost, isHeld, signal, defect };
+  const calls = {
+    workloads,
+    secrets,
+    nowNs,
+    parallel,
+    deadlineMs,
+    read,
+    seen,
+    recordWait,
+    recordLoss,
+    isHeld,
+    signal,
+    defect,
+  };
   return {
-    ...noted,
+    ...storeDeps,
     seen,
     remove: (stored) => store(() => records.remove(stored)),
-    look: (record) =>
+    snapshotOf: (record) =>
       takeSnapshot(
-        pauses.heldBack(record),
+        pauses.withPause(record),
         {
           claim: readClaim(record.order),
           isServed: workloads.has(record.order.type),
@@ -323,11 +336,11 @@ function passOf(
       ),
     planned: (snapshot, plan, nowNs) => {
       const { id } = snapshot.lease;
-      waiting.set(id, plan.do === "wait" ? plan.waitsFor : undefined);
-      // What is taken over is counted already.
-      if (plan.do === "change" && plan.change.kind === "provisioning" && plan.change.takesOver === undefined)
+      waiting.set(id, plan.kind === "wait" ? plan.waitsFor : undefined);
+      // A workload that is taken over is counted already.
+      if (plan.kind === "change" && plan.change.kind === "provisioning" && plan.change.takesOver === undefined)
         holdings.begin(id);
-      tell.planned(snapshot, plan, nowNs);
+      report.planned(snapshot, plan, nowNs);
     },
     ...callWorkloads(calls),
     pauses,
@@ -337,7 +350,7 @@ function passOf(
   };
 }
 
-/** Of an order that is not begun yet, the lease that it refers to. */
+/** The lease that an order refers to, if the order has not begun yet. */
 export function referencedBy(
   { holdings, view, secrets }: Pick<EngineOps, "view" | "secrets"> & { readonly holdings: Pick<Holdings, "find"> },
   { order, phase }: LeaseRecord,
@@ -345,23 +358,23 @@ export function referencedBy(
   const { reference } = order;
   if (reference === undefined || phase !== "ORDERED") return undefined;
   const seen = view.get(reference)?.value;
-  if (seen !== undefined && !("record" in seen)) return { is: "unreadable", id: reference };
-  // What this process has written may not be seen yet; of other engines nothing else is known.
+  if (seen !== undefined && !("record" in seen)) return { kind: "unreadable", id: reference };
+  // The view may lack this process's own writes; for other engines only the view is known.
   const found = holdings.find(reference) ?? seen?.record;
   return found && toReferenced(order, found, secrets.isSame(order, found.order));
 }
 
 function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undefined {
   const found = heir === undefined ? undefined : holdings.find(heir);
-  return found !== undefined && (mayHold(found.phase) || found.heir !== undefined) ? heir : undefined;
+  return found !== undefined && (mayHoldResources(found.phase) || found.heir !== undefined) ? heir : undefined;
 }
 
-function tellOf(
-  { records, holdings, history, feedback, sign, digest, nowNs, policy, tell }: EngineOps,
+function reportDepsOf(
+  { records, holdings, history, feedback, sign, digest, nowNs, policy, report }: EngineOps,
   { token }: Lead,
-  wake: TellDeps["wake"],
-): TellDeps {
-  const store = takeTurns(STORE_CALLS_AT_ONCE);
+  wake: ReportDeps["wake"],
+): ReportDeps {
+  const store = takeTurns(MAX_STORE_CALLS);
   return {
     records: {
       get: (id) => store(() => records.get(id)),
@@ -378,11 +391,11 @@ function tellOf(
     sign,
     digest,
     nowNs,
-    policy: policy.tell,
+    policy: policy.feedback,
     fence: token,
-    isInTime: (answered) => within(ANSWER_MS, answered),
+    isInTime: (answered) => within(MAX_ANSWER_WAIT_MS, answered),
     wake,
-    failed: (id, error) => tell.failed(id, "feedback", error),
+    failed: (id, error) => report.failed(id, "feedback", error),
   };
 }
 
@@ -391,10 +404,10 @@ function earliest(a: bigint | undefined, b: bigint | undefined): bigint | undefi
   return a < b ? a : b;
 }
 
-/** Lets others have their turn now and then: the lead has to be renewed also by who has very many leases. */
-async function forEachOf<Item>(items: readonly Item[], work: (item: Item) => void): Promise<void> {
+/** Yields to the event loop between batches, so that a leader of very many leases can renew its lead. */
+async function forEachYielding<Item>(items: readonly Item[], work: (item: Item) => void): Promise<void> {
   for (const [at, item] of items.entries()) {
-    if (at % AT_A_TIME === AT_A_TIME - 1) await new Promise(setImmediate);
+    if (at % BATCH_SIZE === BATCH_SIZE - 1) await new Promise(setImmediate);
     work(item);
   }
 }

@@ -4,19 +4,19 @@ import type { LeaseRecord } from "../domain/lease.ts";
 import type { PodExits } from "../domain/count-exits.ts";
 import type { Holdings } from "../holdings/holdings.ts";
 
-/** What is seen of the pods of leases; it may be behind, and never goes back. */
+/** The observed pods of leases. It may be behind, but never goes back. */
 export type CrashWatch = {
-  /** Of this run of the lease; none while the API server has not been heard. */
+  /** Exits of this run of the lease; empty until the API server has answered. */
   exitsOf(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): readonly PodExits[];
-  /** Told the id of each lease of whose workload, as it was made first, something has exited. Returns the way to stop. */
+  /** Calls the listener with the origin id of each lease whose container has exited. Returns the function that stops it. */
   onExit(listener: (lease: string) => void): () => void;
-  /** Told likewise of each of which a pod has vanished, for whatever reason. Returns the way to stop. */
+  /** Calls the listener with the origin id of each lease that has lost a pod, for any reason. Returns the function that stops it. */
   onGone(listener: (lease: string) => void): () => void;
 };
 
 export type HintDeps = {
   readonly crashes: Pick<CrashWatch, "onExit" | "onGone">;
-  /** Told the id of each lease, as what is there of it was made first, that the ledger has granted machines. Returns the way to stop. */
+  /** Calls the listener with the origin id of each lease that the ledger has granted machines. Returns the function that stops it. */
   readonly grants: { onGrant(listener: (lease: string) => void): () => void };
   readonly holdings: Pick<Holdings, "find">;
   readonly nowNs: () => bigint;
@@ -24,11 +24,11 @@ export type HintDeps = {
 
 type Hinted = {
   readonly checks: Pick<Checks, "soon">;
-  readonly pauses: Pick<CallPauses, "granted">;
+  readonly pauses: Pick<CallPauses, "noteGrant">;
   readonly wake: (id: string) => void;
 };
 
-/** Looks sooner at a lease of which something is heard, whose workload it was made for first: what is not heard is found in its time. Returns the way to stop. */
+/** Wakes the leases that hints are about; a lost hint is made up for by the next scheduled pass. Returns the function that stops it. */
 export function followHints(ops: HintDeps, { checks, pauses, wake }: Hinted): () => void {
   const { crashes, grants, nowNs } = ops;
   const stops = [
@@ -40,8 +40,8 @@ export function followHints(ops: HintDeps, { checks, pauses, wake }: Hinted): ()
     }),
     grants.onGrant((id) => {
       const holder = holderOf(ops, id);
-      // Of one that is asked for; an active one may have machines again that it had lost.
-      if (ops.holdings.find(holder)?.phase === "PROVISIONING") pauses.granted(holder);
+      // A pending call can be retried now; an active lease may have got machines back.
+      if (ops.holdings.find(holder)?.phase === "PROVISIONING") pauses.noteGrant(holder);
       checks.soon(holder, nowNs());
       wake(holder);
     }),
@@ -51,7 +51,7 @@ export function followHints(ops: HintDeps, { checks, pauses, wake }: Hinted): ()
   };
 }
 
-/** Of what was made for one lease, the one that has it. */
+/** The lease that has the workload that was first created for this one. */
 function holderOf({ holdings }: Pick<HintDeps, "holdings">, id: string): string {
   const passed = new Set([id]);
   for (let holder = id; ;) {

@@ -3,7 +3,7 @@ import { settled, until, virtualClock } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { startLeaseController, type LeaseControllerOptions } from "./lease-controller.ts";
 
-const RETRY = { firstMs: 1, mostMs: 2 };
+const RETRY = { firstMs: 1, maxMs: 2 };
 
 function controllerOf(pass: (id: string) => Promise<bigint | undefined>, more: Partial<LeaseControllerOptions> = {}) {
   const stop = new AbortController();
@@ -14,7 +14,7 @@ function controllerOf(pass: (id: string) => Promise<bigint | undefined>, more: P
   return { controller: startLeaseController(options), stop, failed, nowNs };
 }
 
-it("looks at one lease once at a time, and once more for all that came meanwhile", async () => {
+it("makes one pass at a time for a lease, and one more for all changes in the meantime", async () => {
   const ends: (() => void)[] = [];
   const { controller, stop } = controllerOf(async () => {
     await new Promise<void>((resolve) => ends.push(resolve));
@@ -34,7 +34,7 @@ it("looks at one lease once at a time, and once more for all that came meanwhile
   await controller.done;
 });
 
-it("looks again when it is told to, when what failed is to be tried again, and not after the signal", async () => {
+it("makes a pass when woken and when a failure is retried, and none after the signal", async () => {
   const looks: string[] = [];
   const { controller, stop, failed, nowNs } = controllerOf((id) => {
     looks.push(id);

@@ -3,7 +3,7 @@ import { runController, workQueue, type Lead } from "@muster/controller";
 import type { RetryPolicy } from "../domain/decide-retry.ts";
 
 export type LeaseControllerOptions = {
-  /** Of the controller, for metrics. */
+  /** Name of the controller in metrics. */
   readonly name: string;
   /** One pass over a lease; resolves with the time of the next one, undefined: after a change. */
   readonly pass: (id: string) => Promise<bigint | undefined>;
@@ -25,20 +25,20 @@ export type LeaseController = {
   readonly done: Promise<void>;
 };
 
-/** A wall clock that is set is noticed after this. */
-const ALARM_MS_MAX = 10_000;
+/** A change of the wall clock is noticed after this time. */
+const MAX_ALARM_MS = 10_000;
 
 export function startLeaseController(options: LeaseControllerOptions): LeaseController {
   const { name, pass, nowNs, retry, failed, lead, alarm = systemClock.alarm } = options;
-  // A number holds the nanoseconds since the start, and not those since 1970.
+  // A number holds the nanoseconds since the start exactly, but not those since 1970.
   const startedNs = nowNs();
   const delayMs = (atNs: bigint): number => msOf(atNs + 1n - nowNs());
   const queue = workQueue({
-    // The limits of each lease only: the failures of one delay no other.
-    limits: { ...retry, burst: Infinity },
+    // Only limits per lease: failures of one lease delay no other.
+    limits: { firstMs: retry.firstMs, mostMs: retry.maxMs, burst: Infinity },
     clock: {
       now: () => msOf(nowNs() - startedNs),
-      alarm: (afterMs, ring) => alarm(Math.min(Math.max(1, Math.ceil(afterMs)), ALARM_MS_MAX), ring),
+      alarm: (afterMs, ring) => alarm(Math.min(Math.max(1, Math.ceil(afterMs)), MAX_ALARM_MS), ring),
     },
   });
   const done = runController({

@@ -17,8 +17,8 @@ const common: fc.WeightedArbitrary<Step>[] = [
   { weight: 1, arbitrary: of("renew", (world, lease) => world.renew(lease)) },
   { weight: 1, arbitrary: of("end", (world, lease) => world.end(lease)) },
   { weight: 1, arbitrary: of("crash", (world, lease) => world.crashWorkload(lease)) },
-  { weight: 1, arbitrary: of("tell", (world, lease) => world.tell(lease, true)) },
-  { weight: 1, arbitrary: of("lose feedback of", (world, lease) => world.tell(lease, false)) },
+  { weight: 1, arbitrary: of("report", (world, lease) => world.report(lease, true)) },
+  { weight: 1, arbitrary: of("lose feedback of", (world, lease) => world.report(lease, false)) },
   { weight: 1, arbitrary: of("publish", (world, lease) => world.publish(lease)) },
   { weight: 6, arbitrary: of("hear of", (world, lease) => world.hear(lease)) },
   { weight: 6, arbitrary: of("pass over", (world, lease) => world.pass(lease)) },
@@ -45,10 +45,10 @@ async function play(world: World, made: readonly Step[]): Promise<void> {
   expect(world.broken, made.map(({ name }) => name).join(", ")).toEqual([]);
 }
 
-/** All is well from here on: what is wanted is there, nothing else is, and everybody was told. */
+/** A settled world: everything desired exists, nothing else does, and all sources have their feedback. */
 async function settles(world: World): Promise<void> {
   await world.calm(IDS);
-  // What was told last is known now.
+  // The last feedback is known now.
   for (const lease of IDS) {
     world.hear(lease);
     await world.pass(lease);
@@ -58,14 +58,14 @@ async function settles(world: World): Promise<void> {
   const records = [...world.records.values()].map(({ record }) => record);
   for (const record of records) {
     expect(["ACTIVE", "ENDED", "FAILED"]).toContain(record.phase);
-    expect(planFeedback(record, 2n ** 62n)).toMatchObject({ tell: "nothing" });
+    expect(planFeedback(record, 2n ** 62n)).toMatchObject({ kind: "nothing" });
     expect(record.orderHash === undefined).toBe(record.phase === "ACTIVE");
   }
   expect(records.filter(({ phase }) => phase === "ACTIVE")).toHaveLength(world.copies.size);
   expect(new Set(world.published).size).toBe(world.published.length);
 }
 
-/** Every lease ends by itself, and an order that was recorded brings nothing back. */
+/** Every lease ends by itself, and a recorded order restores nothing. */
 async function ends(world: World): Promise<void> {
   world.wait(Number(DURATION_NS / 1_000_000n) * 90);
   for (const lease of IDS) world.order(lease);
@@ -82,7 +82,7 @@ async function ends(world: World): Promise<void> {
   expect(world.broken).toEqual([]);
 }
 
-it("never has a lease there that is not to be, or none that is, whatever dies between two calls", async () => {
+it("never has an undesired workload, and always a desired one, whatever dies between two calls", async () => {
   await fc.assert(
     fc.asyncProperty(steps(common), async (made) => {
       const world = leaseWorld();
@@ -94,7 +94,7 @@ it("never has a lease there that is not to be, or none that is, whatever dies be
   );
 });
 
-it("keeps what is active, and is left with nothing else after a sweep, also while leaders are deposed unnoticed", async () => {
+it("keeps active leases, and nothing else after a sweep, even while leaders are deposed unnoticed", async () => {
   await fc.assert(
     fc.asyncProperty(steps([...common, depose]), async (made) => {
       const world = leaseWorld();
@@ -106,7 +106,7 @@ it("keeps what is active, and is left with nothing else after a sweep, also whil
   );
 });
 
-/** One lease is there, and a pass over the one that is to take it over has begun; both for long. */
+/** One lease is active, and a pass over the one that takes it over has begun; both last long. */
 async function orderBoth(world: World): Promise<void> {
   for (const [at, lease] of ["1-1", "1-3"].entries()) {
     if (at > 0) await world.calm(["1-1"]);
@@ -116,7 +116,7 @@ async function orderBoth(world: World): Promise<void> {
   await world.pass("1-3");
 }
 
-it("hands a workload over from one lease to the other, whatever call of it an engine dies at, or is deposed at", async () => {
+it("hands a workload over from one lease to the other, at whatever call an engine dies or is deposed", async () => {
   for (const interrupt of ["kill", "depose"] as const)
     for (let calls = 0; calls < 12; calls += 1) {
       const world = leaseWorld();
@@ -131,10 +131,10 @@ it("hands a workload over from one lease to the other, whatever call of it an en
       expect(older).toMatchObject({ phase: "ENDED", heir: "1-3", ending: { cause: "MIGRATED" } });
       expect(heir).toMatchObject({ phase: "ACTIVE", madeFor: { id: "1-1", run: 1 }, result: { id: "1-3" } });
       expect([...world.copies]).toEqual([["1-1", 1]]);
-      const told = world.published.length;
+      const reported = world.published.length;
       world.end("1-1");
       await world.calm(IDS);
-      expect([world.published.length, world.copies.has("1-1")]).toEqual([told, true]);
+      expect([world.published.length, world.copies.has("1-1")]).toEqual([reported, true]);
       world.end("1-3");
       await world.calm(IDS);
       expect(world.copies.size).toBe(0);
@@ -142,14 +142,14 @@ it("hands a workload over from one lease to the other, whatever call of it an en
     }
 });
 
-it("takes down nothing of the older lease when the order that was to take it over ends before", async () => {
+it("removes nothing of the older lease if the order that was to take it over ends before", async () => {
   for (let calls = 0; calls < 12; calls += 1) {
     const world = leaseWorld();
     await orderBoth(world);
     for (let step = 0; step < calls; step += 1) await world.step(0);
     world.depose();
     world.end("1-3");
-    // The successor is through before what the one before still does arrives.
+    // The successor is done before the late call of its predecessor arrives.
     await world.pass("1-3");
     for (let step = 0; step < 20; step += 1) {
       await world.step(9);
@@ -175,7 +175,7 @@ it("hands nothing over to a lease that has been ended, whether the engine has he
   expect(world.copies.has("1-1")).toBe(true);
 });
 
-it("does not let a deposed leader, which still takes down a run that failed, take down the next one", async () => {
+it("a deposed leader that still removes a failed run cannot remove the next one", async () => {
   const world = leaseWorld();
   const steps = async (count: number, choice: number): Promise<void> => {
     for (let step = 0; step < count; step++) await world.step(choice);
@@ -183,18 +183,18 @@ it("does not let a deposed leader, which still takes down a run that failed, tak
   world.weather("half-made");
   world.order("1-1");
   await world.pass("1-1");
-  // Reads, writes PROVISIONING, makes half of it, writes DECOMMISSIONING; the call that takes it down is the oldest one under way from here on.
+  // Reads, writes PROVISIONING, creates half of it, writes DECOMMISSIONING; its removal is the oldest call in flight from here on.
   await steps(4, 0);
   world.depose();
   world.weather("well");
   await world.pass("1-1");
-  // Takes it down, writes FAILED.
+  // Removes it, writes FAILED.
   await steps(2, 1);
   expect(world.records.get("1-1")?.record.phase).toBe("FAILED");
   world.order("1-1");
   world.hear("1-1");
   await world.pass("1-1");
-  // Writes PROVISIONING, makes it, writes ACTIVE.
+  // Writes PROVISIONING, creates it, writes ACTIVE.
   await steps(3, 1);
   expect(world.records.get("1-1")?.record.phase).toBe("ACTIVE");
   await steps(1, 0);
@@ -203,15 +203,15 @@ it("does not let a deposed leader, which still takes down a run that failed, tak
   expect(world.broken).toEqual([]);
 });
 
-it("notes what came of a call although its history was published meanwhile, and does not call again for that", async () => {
+it("records the outcome of a call although its history was published in the meantime, without a second call", async () => {
   const world = leaseWorld();
   world.weather("failing");
   world.order("1-1");
   await world.pass("1-1");
-  // Reads, writes PROVISIONING; then the call is under way.
+  // Reads, writes PROVISIONING; then the call is in flight.
   for (let step = 0; step < 2; step++) await world.step(0);
   world.publish("1-1");
-  // The call fails, and its record is another one; reads and writes that.
+  // The call fails, and its record has changed; reads and writes that.
   for (let step = 0; step < 4; step++) await world.step(0);
   const { attempts, outbox } = world.records.get("1-1")?.record ?? {};
   expect([attempts, outbox?.map(({ eventType }) => eventType)]).toEqual([1, ["DELAYED"]]);

@@ -10,98 +10,101 @@ import type { LeaseSnapshot } from "../domain/lease-snapshot.ts";
 import { hashOrder, type Digest } from "../domain/order-hash.ts";
 import { planLease, type LeasePlan, type LeasePolicy } from "../domain/plan-lease.ts";
 import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
-import { inLeasePass, inLeaseStep, traced } from "../lease-trace.ts";
+import { inLeasePass, inLeaseStep, recordDecision } from "../lease-trace.ts";
 
-/** What came of one call for a workload. `retryable`: the same call may succeed later. `waits`: it has not failed, however often it is asked: it stands in a queue, or its time was over first, of which there is nothing to tell. */
+/**
+ * The outcome of one call of a workload. `isRetryable`: the same call may succeed later. `isWaiting`: the call waits, for example in a queue, or its lease
+ * ended first; it never counts as a failure.
+ */
 export type Outcome =
-  /** `remade`: of a lease that was there, what was not, and has been made again. */
-  | { readonly ok: true; readonly data: string; readonly remade?: readonly string[] }
-  | { readonly ok: false; readonly message: string; readonly retryable: boolean; readonly waits?: boolean };
+  /** `recreated`: objects of an existing lease that were missing. */
+  | { readonly ok: true; readonly data: string; readonly recreated?: readonly string[] }
+  | { readonly ok: false; readonly message: string; readonly isRetryable: boolean; readonly isWaiting?: boolean };
 
 export type Stored = { readonly record: LeaseRecord; readonly revision: number };
 
 export type PassDeps = {
-  /** The engine's own fencing token. */
+  /** The fencing token of this leader. */
   readonly fence: number;
   readonly now: () => bigint;
   readonly read: (id: string) => Promise<Stored | undefined>;
-  /** The record as this process knows it, which may be behind; undefined: it does not. Whatever is written after it is refused where it is. */
+  /** The record as this process knows it; undefined: unknown. It may be outdated, in which case any write based on it is refused. */
   readonly seen: (id: string) => Stored | undefined;
-  /** Replaces this revision. Rejects with FaultError conflict when somebody else was faster, or a later leader has written. */
+  /** Replaces this revision. Rejects with FaultError conflict if another writer was first, or a later leader has written. */
   readonly write: (stored: Stored, next: LeaseRecord) => Promise<Stored>;
   readonly remove: (stored: Stored) => Promise<void>;
-  /** What its next step depends on, as it is now. */
-  readonly look: (record: LeaseRecord) => LeaseSnapshot;
-  /** Told of each plan before anything else is looked at: what is to be begun counts from then on, and not only from the write that follows. */
+  /** The present inputs of the next step. */
+  readonly snapshotOf: (record: LeaseRecord) => LeaseSnapshot;
+  /** Called with each plan immediately: a begun lease counts from then on, not only from the write that follows. */
   readonly planned: (snapshot: LeaseSnapshot, plan: LeasePlan, nowNs: bigint) => void;
-  /** Makes what is missing of the lease, and finds what is there. Resolves also when it fails, and within its deadline. */
+  /** Creates the missing objects of the lease and finds existing ones. Resolves even on failure, and within the deadline. */
   readonly provision: (record: LeaseRecord) => Promise<Outcome>;
-  /** Removes what is there of the lease, of this run or an earlier one; that nothing is there is success. */
+  /** Removes the objects of this and earlier runs; succeeds if there are none. */
   readonly decommission: (record: LeaseRecord) => Promise<Outcome>;
-  readonly pauses: Pick<CallPauses, "waits">;
+  readonly pauses: Pick<CallPauses, "noteWait">;
   readonly sign: (result: Omit<Result, "signature">) => Result;
-  /** Whether both orders have the same data. */
+  /** Whether both orders have equal data. */
   readonly isSame: (a: Order, b: Order) => boolean;
   readonly digest: Digest;
 };
 
-/** What a change of a record is written with. */
-export type NoteDeps = Pick<PassDeps, "fence" | "now" | "read" | "write">;
+/** What writing a change of a record needs. */
+export type WriteDeps = Pick<PassDeps, "fence" | "now" | "read" | "write">;
 
 export type PassPolicy = LeasePolicy & {
   readonly retry: RetryPolicy;
-  /** After so many failures an order that could be tried again has failed. */
-  readonly provisionAttemptsMax: number;
+  /** After this many failures a retryable order fails. */
+  readonly maxProvisionAttempts: number;
 };
 
-/** When the lease is to be looked at again, unless something changes before; undefined: only then. */
-export type PassEnd = { readonly againAfterNs: bigint | undefined; readonly because: string };
+/** The time of the next pass without a change; undefined: only after a change. */
+export type PassEnd = { readonly retryAfterNs: bigint | undefined; readonly because: string };
 
-/** Of one pass; the longest way is from an order to a lease that is over, and to its record's end. */
-const STEPS_MAX = 20;
+/** Steps of one pass; the longest sequence is from an order to the removal of its record. */
+const MAX_STEPS = 20;
 
 /**
- * Does for one lease what there is to do, until it has to wait. Each step is decided from the record as it is stored, so a pass that dies is gone on with by the next
- * one. Of one lease there must be one pass at a time; one of a leader that was deposed changes nothing in the record once its successor has.
+ * Executes the steps of one lease until it has to wait. Each step is planned from the stored record, so that the next pass continues an interrupted one. A
+ * lease must have one pass at a time. A deposed leader cannot change the record once its successor has written it.
  */
 export async function passLease(deps: PassDeps, policy: PassPolicy, id: string, signal: AbortSignal): Promise<PassEnd> {
-  const first = nextOf(deps, policy, deps.seen(id) ?? (await deps.read(id)), signal);
+  const first = planNext(deps, policy, deps.seen(id) ?? (await deps.read(id)), signal);
   if (!("plan" in first)) return first;
   return inLeasePass(first.stored.record, async () => {
     let next = first;
     for (let step = 1; ; step++) {
       const { stored, plan } = next;
       const changed = await inLeaseStep(stored.record, plan, () => takeStep(deps, policy, stored, plan));
-      if (step === STEPS_MAX) return unfinished(deps);
-      const after = nextOf(deps, policy, changed, signal);
+      if (step === MAX_STEPS) return continueNow(deps);
+      const after = planNext(deps, policy, changed, signal);
       if (!("plan" in after)) return after;
       next = after;
     }
   });
 }
 
-type Step = Exclude<LeasePlan, { do: "wait" }>;
+type Step = Exclude<LeasePlan, { kind: "wait" }>;
 
-/** What is to be done next for a lease, or why the pass has come to its end. */
-function nextOf(
+/** Plans the next step of a lease, or explains why the pass ends. */
+function planNext(
   deps: PassDeps,
   policy: PassPolicy,
   stored: Stored | undefined,
   signal: AbortSignal,
 ): PassEnd | { readonly stored: Stored; readonly plan: Step } {
   if (stored === undefined)
-    return { againAfterNs: undefined, because: "there is no such lease, or it is another engine's" };
-  if (signal.aborted) return unfinished(deps);
-  if (stored.record.fence > deps.fence) return { againAfterNs: undefined, because: "another engine leads" };
-  const snapshot = deps.look(stored.record);
+    return { retryAfterNs: undefined, because: "the lease does not exist, or belongs to another engine" };
+  if (signal.aborted) return continueNow(deps);
+  if (stored.record.fence > deps.fence) return { retryAfterNs: undefined, because: "another engine leads" };
+  const snapshot = deps.snapshotOf(stored.record);
   const nowNs = deps.now();
   const plan = planLease(snapshot, policy, nowNs);
   deps.planned(snapshot, plan, nowNs);
-  return plan.do === "wait" ? { againAfterNs: plan.untilNs, because: plan.because } : { stored, plan };
+  return plan.kind === "wait" ? { retryAfterNs: plan.untilNs, because: plan.because } : { stored, plan };
 }
 
-function unfinished({ now }: PassDeps): PassEnd {
-  return { againAfterNs: now(), because: "it is not finished" };
+function continueNow({ now }: PassDeps): PassEnd {
+  return { retryAfterNs: now(), because: "it is not finished" };
 }
 
 async function takeStep(deps: PassDeps, policy: PassPolicy, stored: Stored, plan: Step): Promise<Stored | undefined> {
@@ -109,14 +112,14 @@ async function takeStep(deps: PassDeps, policy: PassPolicy, stored: Stored, plan
     return await execute(deps, policy, stored, plan);
   } catch (error) {
     if (faultOf(error)?.code !== "conflict") throw error;
-    // A user's change came first: what is to be done now may be something else.
+    // A user's change came first: plan again.
     return deps.read(stored.record.order.id);
   }
 }
 
 async function execute(deps: PassDeps, policy: PassPolicy, stored: Stored, plan: Step): Promise<Stored | undefined> {
   const { record } = stored;
-  switch (plan.do) {
+  switch (plan.kind) {
     case "change":
       return apply(deps, stored, plan.change);
     case "fail":
@@ -130,12 +133,12 @@ async function execute(deps: PassDeps, policy: PassPolicy, stored: Stored, plan:
       return takeOver(deps, stored);
     case "provision": {
       const outcome = await deps.provision(record);
-      if (!outcome.ok && outcome.waits === true) deps.pauses.waits(record, deps.now());
-      return note(deps, stored, (current) => changeBy(deps, policy, current, outcome));
+      if (!outcome.ok && outcome.isWaiting === true) deps.pauses.noteWait(record, deps.now());
+      return writeOutcome(deps, stored, (current) => changeFor(deps, policy, current, outcome));
     }
     case "decommission": {
       const outcome = await deps.decommission(record);
-      return note(deps, stored, (current) =>
+      return writeOutcome(deps, stored, (current) =>
         outcome.ok ? { kind: "decommissioned" } : delay(deps, policy, current, outcome.message),
       );
     }
@@ -149,19 +152,19 @@ async function execute(deps: PassDeps, policy: PassPolicy, stored: Stored, plan:
   }
 }
 
-/** One step of handing over a workload, of which each is one write. */
+/** Executes one step of a take-over, which is one write. */
 async function takeOver(deps: PassDeps, stored: Stored): Promise<Stored | undefined> {
   const { record } = stored;
   const { takesOver } = record;
-  // What is handed over is not taken back: a user's end that is not heard of yet counts.
+  // A take-over cannot be undone, so an end by the user that this process has not seen yet must win.
   const current = await deps.read(record.order.id);
   if (current?.revision !== stored.revision) return current;
   const older = takesOver === undefined ? undefined : await deps.read(takesOver);
-  // Another engine leads, and goes on with it.
+  // Another leader has taken over, and continues.
   if (older !== undefined && older.record.fence > deps.fence) return undefined;
   const seen = older && { record: older.record, isSame: deps.isSame(record.order, older.record.order) };
-  const step = traced(decideTakeOver(record, seen, deps.fence, deps.now()));
-  switch (step.do) {
+  const step = recordDecision(decideTakeOver(record, seen, deps.fence, deps.now()));
+  switch (step.kind) {
     case "hand-over":
       if (older !== undefined) await apply(deps, older, step.change);
       return stored;
@@ -181,12 +184,12 @@ async function takeOver(deps: PassDeps, stored: Stored): Promise<Stored | undefi
   }
 }
 
-function changeBy(deps: PassDeps, policy: PassPolicy, record: LeaseRecord, outcome: Outcome): LeaseChange {
+function changeFor(deps: PassDeps, policy: PassPolicy, record: LeaseRecord, outcome: Outcome): LeaseChange {
   if (outcome.ok) return { kind: "provisioned", result: signed(deps, record, { data: outcome.data }) };
-  if (outcome.waits === true) return { kind: "waits", message: outcome.message };
-  // What it has taken over is there, and not taken down for that.
+  if (outcome.isWaiting === true) return { kind: "waiting", message: outcome.message };
+  // An existing workload that was taken over is not removed because of a failed call.
   const isThere = record.madeFor !== undefined;
-  const again = isThere || (outcome.retryable && record.attempts + 1 < policy.provisionAttemptsMax);
+  const again = isThere || (outcome.isRetryable && record.attempts + 1 < policy.maxProvisionAttempts);
   if (again) return delay(deps, policy, record, outcome.message);
   return { kind: "provision-failed", result: signed(deps, record, { error: outcome.message }) };
 }
@@ -200,11 +203,11 @@ function signed({ sign, now }: PassDeps, { order }: LeaseRecord, outcome: Parame
 }
 
 /**
- * Writes down what came of a call. While it was made, the record may well have changed: its history is published, its user renews it. As long as it is still in the
- * phase that the call was made for, what came of it holds, and the call is not made twice.
+ * Records the outcome of a call. The record may have changed during the call, for example by a renewal. The outcome is valid as long as the record is still in
+ * the run and phase of the call.
  */
-async function note(
-  deps: NoteDeps,
+async function writeOutcome(
+  deps: WriteDeps,
   called: Stored,
   changeOf: (current: LeaseRecord) => LeaseChange,
 ): Promise<Stored | undefined> {
@@ -217,22 +220,22 @@ async function note(
   });
 }
 
-/** Writes down what happens while a call is under way. Where that cannot be, only what came of the call is known. */
-export async function noteWhileCalled(
-  deps: NoteDeps,
+/** Records a change during a call. If the write fails, only the outcome of the call is recorded. */
+export async function writeDuringCall(
+  deps: WriteDeps,
   { order, run }: LeaseRecord,
-  change: Extract<LeaseChange, { kind: "waits" | "lost" }>,
+  change: Extract<LeaseChange, { kind: "waiting" | "lost" }>,
 ): Promise<void> {
   try {
     const stored = await deps.read(order.id);
-    if (stored?.record.run === run) await note(deps, stored, () => change);
+    if (stored?.record.run === run) await writeOutcome(deps, stored, () => change);
   } catch (error) {
     if (faultOf(error) === undefined) throw error;
   }
 }
 
-/** A change that no longer fits is none, and the record is looked at anew. */
-async function apply(deps: NoteDeps, stored: Stored, change: LeaseChange): Promise<Stored | undefined> {
+/** Writes a change. If the change no longer fits, returns the present record. */
+async function apply(deps: WriteDeps, stored: Stored, change: LeaseChange): Promise<Stored | undefined> {
   const { next } = transitionLease(stored.record, change, deps.now());
   return next === undefined ? deps.read(stored.record.order.id) : deps.write(stored, next);
 }

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { aside, userTurns } from "./user-turns.ts";
+import { releaseTurnWhile, userTurns } from "./user-turns.ts";
 
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Work that goes on until it is ended, and how often each of the others has begun since it waits. */
+/** Work that runs until it is ended, and for each waiting user, how often the others have begun. */
 function turning(atOnce: number) {
   const turns = userTurns(atOnce);
   const begun: string[] = [];
@@ -21,7 +21,7 @@ function turning(atOnce: number) {
   return { turns, begun, underWay, add };
 }
 
-it("no user waits for more than one round of the others, and nobody is forgotten", async () => {
+it("no user waits for more than one round of the others, and every user gets a turn", async () => {
   const step = fc.oneof(
     fc.record({ add: fc.constantFrom("a", "b", "c", "d"), leaves: fc.boolean() }),
     fc.record({ end: fc.nat() }),
@@ -30,7 +30,7 @@ it("no user waits for more than one round of the others, and nobody is forgotten
     fc.asyncProperty(fc.integer({ min: 1, max: 3 }), fc.array(step, { maxLength: 60 }), async (atOnce, steps) => {
       const { begun, underWay, add } = turning(atOnce);
       const all: Promise<unknown>[] = [];
-      /** Of each user that waits: who has begun since its oldest work is the next of its. */
+      /** For each waiting user: the users that have begun since its oldest work became the next one. */
       const since = new Map<string, string[]>();
       const waiting = new Map<string, number>();
       let seen = 0;
@@ -71,12 +71,12 @@ it("no user waits for more than one round of the others, and nobody is forgotten
   );
 });
 
-it("what only waits gives its turn to others, and goes on in a turn of its own", async () => {
+it("work that only waits releases its turn, and continues in a new turn", async () => {
   const { turns, begun, underWay, add } = turning(1);
   const there = Promise.withResolvers<string>();
   const waits = turns("a", async () => {
-    const seen = await aside(() => there.promise);
-    begun.push("a goes on");
+    const seen = await releaseTurnWhile(() => there.promise);
+    begun.push("a continues");
     return seen;
   });
   const other = add("b");
@@ -88,16 +88,18 @@ it("what only waits gives its turn to others, and goes on in a turn of its own",
   underWay[0]?.();
   expect(await waits).toBe("seen");
   await other;
-  expect(await aside(() => Promise.resolve("without a turn"))).toBe("without a turn");
+  expect(await releaseTurnWhile(() => Promise.resolve("without a turn"))).toBe("without a turn");
 });
 
 it.each([
   ["one after the other ends", false],
   ["both end together", true],
-])("two concurrent waits in one turn take one slot afterwards, where %s", async (_title, together) => {
+])("two concurrent waits in one turn take one slot afterwards, if %s", async (_title, together) => {
   const { turns, begun, underWay, add } = turning(1);
   const [first, second] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
-  const both = turns("a", () => Promise.all([aside(() => first.promise), aside(() => second.promise)]));
+  const both = turns("a", () =>
+    Promise.all([releaseTurnWhile(() => first.promise), releaseTurnWhile(() => second.promise)]),
+  );
   const other = add("b");
   await settle();
   expect(begun).toEqual(["b"]);
@@ -117,12 +119,12 @@ it.each([
   await Promise.all(all);
 });
 
-it("work that nobody waits for any more keeps no turn", async () => {
+it("work whose caller has stopped waiting keeps no turn", async () => {
   const { turns, begun, underWay, add } = turning(1);
   const late = Promise.withResolvers<undefined>();
-  let goesOn: Promise<unknown> = Promise.resolve();
+  let continued: Promise<unknown> = Promise.resolve();
   await turns("a", () => {
-    goesOn = aside(() => late.promise);
+    continued = releaseTurnWhile(() => late.promise);
     return Promise.resolve();
   });
   const all = [add("b")];
@@ -131,7 +133,7 @@ it("work that nobody waits for any more keeps no turn", async () => {
   all.push(add("c"));
   expect(begun).toEqual(["b"]);
   underWay[0]?.();
-  await goesOn;
+  await continued;
   await settle();
   expect(begun).toEqual(["b", "c"]);
   underWay[1]?.();

@@ -1,29 +1,29 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
 /**
- * Runs work, so many at once; what waits begins user by user, each with its oldest, however much the others have waiting. Work whose signal is aborted before its turn
- * comes is not begun, and rejects with the reason.
+ * Runs work with limited concurrency. Queued work starts round-robin by user, oldest first, so that no user can delay the others. Work whose signal is aborted
+ * while it is queued does not start, and rejects with the reason.
  */
 export type UserTurns = <Result>(user: string, work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
 
 type Waiting = { readonly begin: () => void; hasLeft: boolean };
 
-/** Of work that is under way. */
+/** The slot of work in flight. */
 type Turn = {
   isHeld: boolean;
   hasEnded: boolean;
-  readonly give: () => void;
+  readonly release: () => void;
   /** Resolves once the turn is held; concurrent calls take one slot. */
-  readonly takeAgain: () => Promise<void>;
+  readonly reacquire: () => Promise<void>;
 };
 
 const turns = new AsyncLocalStorage<Turn>();
 
-export function userTurns(atOnce: number): UserTurns {
-  /** The first of them is next; who has had a turn comes last. */
+export function userTurns(maxConcurrent: number): UserTurns {
+  /** In the order of the next turns; a user goes to the end after each turn. */
   const users = new Map<string, Waiting[]>();
   let busy = 0;
-  const pass = (): void => {
+  const startNext = (): void => {
     for (const [user, waiting] of users) {
       users.delete(user);
       let next = waiting.shift();
@@ -37,7 +37,7 @@ export function userTurns(atOnce: number): UserTurns {
   };
   const take = async (user: string, signal?: AbortSignal): Promise<void> => {
     signal?.throwIfAborted();
-    if (busy < atOnce) {
+    if (busy < maxConcurrent) {
       busy += 1;
       return;
     }
@@ -55,23 +55,23 @@ export function userTurns(atOnce: number): UserTurns {
   };
   const turnOf = (user: string): Turn => {
     let taking: Promise<void> | undefined;
-    const retake = async (): Promise<void> => {
+    const reacquire = async (): Promise<void> => {
       await take(user);
       taking = undefined;
       turn.isHeld = true;
-      // The work has ended meanwhile.
-      if (turn.hasEnded) turn.give();
+      // The work has ended in the meantime.
+      if (turn.hasEnded) turn.release();
     };
     const turn: Turn = {
       isHeld: true,
       hasEnded: false,
-      give: () => {
+      release: () => {
         if (!turn.isHeld) return;
         turn.isHeld = false;
-        pass();
+        startNext();
       },
-      takeAgain: async () => {
-        if (!turn.isHeld) await (taking ??= retake());
+      reacquire: async () => {
+        if (!turn.isHeld) await (taking ??= reacquire());
       },
     };
     return turn;
@@ -83,7 +83,7 @@ export function userTurns(atOnce: number): UserTurns {
       return await turns.run(turn, work);
     } finally {
       turn.hasEnded = true;
-      turn.give();
+      turn.release();
     }
   };
 }
@@ -92,13 +92,13 @@ export function userTurns(atOnce: number): UserTurns {
  * Releases the turn of the calling work, if it has one, while `wait` is pending, and resolves once it has a turn again.
  * Concurrent calls within one work share its turn.
  */
-export async function aside<Result>(wait: () => Promise<Result>): Promise<Result> {
+export async function releaseTurnWhile<Result>(wait: () => Promise<Result>): Promise<Result> {
   const turn = turns.getStore();
   if (turn === undefined) return wait();
-  turn.give();
+  turn.release();
   try {
     return await wait();
   } finally {
-    await turn.takeAgain();
+    await turn.reacquire();
   }
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { waitingLeases } from "./waiting-leases.ts";
 
-it("looks again at leases that wait for what has changed, and at no others", () => {
+it("wakes the leases that wait for a changed one, and no others", () => {
   const waiting = waitingLeases();
   waiting.set("1-1", { leases: ["1-8", "1-9"], until: "changed" });
   waiting.set("1-2", { leases: ["1-9"], until: "over" });

@@ -1,10 +1,10 @@
 import type { Wait } from "../domain/plan-lease.ts";
 
-/** Leases that wait for others, and are looked at again once one of those has changed. */
+/** Leases that wait for others, and are woken when one of those changes. */
 export type WaitingLeases = {
-  /** Undefined: it waits no more. */
+  /** Undefined: it no longer waits. */
   set(id: string, wait: Wait | undefined): void;
-  /** Those that the change of a lease may help. */
+  /** Leases that may continue after the change of this one. */
   helpedBy(changed: { readonly id: string; readonly isOver: boolean }): string[];
 };
 

@@ -20,7 +20,7 @@ type World = {
   readonly fault?: Fault;
   readonly capacity?: Capacity;
   readonly phase?: Phase;
-  /** Leases that are there. */
+  /** Existing leases. */
   readonly there?: readonly Pick<LeaseRecord, "order" | "phase">[];
 };
 
@@ -28,16 +28,16 @@ function foresee(
   order: Order,
   { before = [], fault, capacity = {}, phase = "ORDERED", there = [] }: World = {},
 ): Promise<string> {
-  const tryOut = () => (fault === undefined ? Promise.resolve() : Promise.reject(new FaultError(fault)));
+  const preflight = () => (fault === undefined ? Promise.resolve() : Promise.reject(new FaultError(fault)));
   const holdings = openHoldings(capacity, {});
   for (const each of there) holdings.learn({ record: aLease(each), revision: 1 });
   const deps: ForeseeDeps = {
-    workloads: new Map(["network", "container", "machine"].map((type) => [type, { tryOut }])),
+    workloads: new Map(["network", "container", "machine"].map((type) => [type, { preflight }])),
     around: holdings.around,
     overheads: {},
     phaseOf: (id) => holdings.find(id)?.phase,
     referencedBy: () => undefined,
-    policy: { tombstoneNs: 1n, crash: { windowNs: 1n }, orderAgeMaxNs: 1_000_000n, listedAgeMaxNs: 1_000_000n },
+    policy: { tombstoneNs: 1n, crash: { windowNs: 1n }, maxOrderAgeNs: 1_000_000n, maxListedAgeNs: 1_000_000n },
     nowNs: () => 2_000n,
   };
   return foreseeOrder(deps, aLease({ order, phase }), before, new AbortController().signal);
@@ -47,7 +47,7 @@ it.each<[string, Order, World, string]>([
   ["data that are none", anOrder({ type: "machine", data: '{"pool":"a"}' }), {}, "data.machines"],
   ["a type that is not served", anOrder({ type: "zdb", data: ZDB }), {}, "not served: zdb"],
   ["a network that is not ordered", container(WITHIN), {}, "no active network net"],
-  ["a network of somebody else's", container(WITHIN), { before: [{ ...network(), user: "other" }] }, "no active"],
+  ["a network of another user", container(WITHIN), { before: [{ ...network(), user: "other" }] }, "no active"],
   ["a volume that is not ordered", mounting, {}, "volume 3-1"],
   ["a volume that had failed", mounting, { there: [{ order: volume, phase: "FAILED" }] }, "volume 3-1"],
   [
@@ -60,7 +60,12 @@ it.each<[string, Order, World, string]>([
     },
     "1 of CRU needed, 0 free",
   ],
-  ["a second network of one name", network("2-2"), { before: [network()] }, "has network net by lease 2-1"],
+  [
+    "a second network of one name",
+    network("2-2"),
+    { before: [network()] },
+    "lease 2-1 of this user already has network net",
+  ],
   ["more than is free", container(), { capacity: { cru: 0n } }, "1 of CRU needed, 0 free"],
   [
     "more than the ones before leave free",
@@ -74,7 +79,7 @@ it.each<[string, Order, World, string]>([
     { fault: { code: "pool_capacity", pool: "a", requested: 7, capacity: 6 } },
     "7",
   ],
-])("tells of %s what an order would fail with", async (_what, order, world, because) => {
+])("predicts of %s why an order would fail", async (_what, order, world, because) => {
   expect(await foresee(order, world)).toContain(because);
 });
 
@@ -110,11 +115,11 @@ it.each<[string, Order, World]>([
     { before: [volume], there: [{ order: volume, phase: "FAILED" }] },
   ],
   ["what waits for machines", container(), { fault: { code: "unavailable", dependency: "ledger", retryAfterMs: 1 } }],
-])("has nothing against %s", async (_what, order, world) => {
+])("predicts no failure of %s", async (_what, order, world) => {
   expect(await foresee(order, world)).toBe("");
 });
 
-it("says nothing of a lease that is there", async () => {
+it("predicts nothing for an existing lease", async () => {
   const none = { capacity: { cru: 0n } };
   expect(await foresee(container(), none)).not.toBe("");
   expect(await foresee(container(), { ...none, phase: "ACTIVE" })).toBe("");

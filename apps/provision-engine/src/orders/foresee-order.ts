@@ -3,7 +3,7 @@ import type { Order } from "@muster/leases";
 import type { Claim } from "../domain/claim.ts";
 import type { OrderAges } from "../domain/decide-order.ts";
 import type { Referenced, Neighbour, Surroundings } from "../domain/surroundings.ts";
-import { mayHold, type LeaseRecord, type Phase } from "../domain/lease.ts";
+import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
 import { takeSnapshot } from "../domain/lease-snapshot.ts";
 import { planLease, type LeasePolicy } from "../domain/plan-lease.ts";
 import { addUnits } from "../domain/resource-units.ts";
@@ -13,22 +13,22 @@ import { readClaim } from "../types/workload-types.ts";
 import type { Workload } from "../types/workload.ts";
 
 export type ForeseeDeps = {
-  readonly workloads: ReadonlyMap<string, Pick<Workload, "tryOut">>;
+  readonly workloads: ReadonlyMap<string, Pick<Workload, "preflight">>;
   readonly around: Holdings["around"];
   readonly overheads: Overheads;
-  /** Undefined: there is no such lease. */
+  /** Undefined: no such lease. */
   readonly phaseOf: (id: string) => Phase | undefined;
   readonly referencedBy: (record: LeaseRecord) => Referenced | undefined;
   readonly policy: LeasePolicy & OrderAges;
   readonly nowNs: () => bigint;
 };
 
-/** Of what a workload asks others before it says that it could be made. */
-const TRY_OUT_MS = 2000;
+/** Maximum time of a workload's own check of an order. */
+const MAX_PREFLIGHT_MS = 2000;
 
 /**
- * Why an order would be FAILED as soon as it is begun, decided from what is known now as its own step would be; empty: nothing is known against it, and it may still fail.
- * `before`: orders that count as begun unless their leases are there already. Nothing is written or made.
+ * Predicts why an order would FAIL as soon as it is begun, by the same decision as the real step. Empty: no reason is known, but it may still fail.
+ * Orders in `before` count as begun unless their leases exist. Writes and creates nothing.
  */
 export async function foreseeOrder(
   deps: ForeseeDeps,
@@ -53,31 +53,31 @@ export async function foreseeOrder(
     deps.policy,
   );
   const plan = planLease(snapshot, deps.policy, deps.nowNs());
-  if (plan.do === "fail") return plan.message;
-  // Of what waits, and of what is there already, nothing is made now.
-  if (plan.do !== "change" || snapshot.reference !== undefined) return "";
+  if (plan.kind === "fail") return plan.message;
+  // A waiting order and a take-over create nothing now.
+  if (plan.kind !== "change" || snapshot.reference !== undefined) return "";
   return refusalOf(workload, record, signal);
 }
 
 async function refusalOf(
-  workload: Pick<Workload, "tryOut"> | undefined,
+  workload: Pick<Workload, "preflight"> | undefined,
   record: LeaseRecord,
   signal: AbortSignal,
 ): Promise<string> {
-  const late = AbortSignal.any([signal, AbortSignal.timeout(TRY_OUT_MS)]);
+  const late = AbortSignal.any([signal, AbortSignal.timeout(MAX_PREFLIGHT_MS)]);
   try {
-    await workload?.tryOut?.(record, late);
+    await workload?.preflight?.(record, late);
     return "";
   } catch (error) {
     const fault = faultOf(error);
-    // That nobody answers, or what may be otherwise later, says nothing of the order.
+    // An unavailable dependency, or a fault that may pass, says nothing about the order.
     if (fault !== undefined) return isRetryable(fault) ? "" : describeFault(fault);
     if (late.aborted) return "";
     throw error;
   }
 }
 
-/** What there would be beside an order, were others of its user sent before, and begun unless they are there already. */
+/** The surroundings of an order if earlier orders of its user had been sent and begun. */
 function withOrders(
   around: Surroundings,
   { order, claim }: { readonly order: Order; readonly claim: Claim },
@@ -90,7 +90,7 @@ function withOrders(
   for (const other of before) {
     const read = other.user === order.user && other.engine === order.engine ? readClaim(other) : undefined;
     if (read?.ok !== true || other.id === order.id || !wouldBegin(phaseOf(other.id))) continue;
-    // What it takes over is counted already.
+    // A workload that is taken over is counted already.
     const takesOver = other.reference !== undefined && phaseOf(other.reference) !== undefined;
     if (!takesOver) held = addUnits(held, unitsOf(other, read.value, overheads));
     const { network } = read.value;
@@ -104,7 +104,7 @@ function withOrders(
   return { ...around, held, named: [...named.values()] };
 }
 
-/** What may be there is counted as it is, and what has ended never runs again. */
+/** A lease that may hold resources is counted as it is, and an ended one never runs again. */
 function wouldBegin(phase: Phase | undefined): boolean {
-  return phase === undefined || (!mayHold(phase) && phase !== "ENDED");
+  return phase === undefined || (!mayHoldResources(phase) && phase !== "ENDED");
 }

@@ -12,8 +12,8 @@ const plain = anOrder({ id: "1-1", user: user.userId, type: "zdb", data: '{"size
 
 function sealed(order: Order): Order {
   const { id, type } = order;
-  const data = mapSecrets({ of: "order", type, data: order.data }, (secret, field) =>
-    sealText(user, engine.userId, String(secret), { of: "order", id, user: order.user, field }),
+  const data = mapSecrets({ kind: "order", type, data: order.data }, (secret, field) =>
+    sealText(user, engine.userId, String(secret), { kind: "order", id, user: order.user, field }),
   );
   return { ...order, data };
 }
@@ -26,13 +26,13 @@ function reasonOf(work: () => unknown): string {
   }
 }
 
-it("opens what was sealed in an order, and leaves what was not", () => {
+it("opens the sealed secrets of an order, and leaves plain ones", () => {
   expect(sealed(plain).data).not.toContain("hush");
   expect(secrets.open(sealed(plain))).toEqual(plain);
   expect(secrets.open(plain)).toBe(plain);
 });
 
-it("opens nothing that was copied from the order of another lease or user", () => {
+it("opens nothing copied from the order of another lease or user", () => {
   for (const changes of [{ id: "1-2" }, { user: makeSigner().signer.userId }])
     expect(reasonOf(() => secrets.open({ ...sealed(plain), ...changes }))).toContain("data.password cannot be opened");
 });
@@ -42,23 +42,23 @@ it("seals the kubeconfig of a result to the user of the order, and nothing of ot
   const result = JSON.stringify({ namespace: "n", kubeconfig: "token" });
   const { namespace, kubeconfig } = JSON.parse(secrets.seal(order, result)) as Record<string, string>;
   expect(namespace).toBe("n");
-  const place = { of: "result", id: "1-1", user: user.userId, field: "kubeconfig" } as const;
+  const place = { kind: "result", id: "1-1", user: user.userId, field: "kubeconfig" } as const;
   expect(openText(user, kubeconfig ?? "", place)).toBe("token");
   expect(secrets.seal({ ...order, type: "debug" }, result)).toBe(result);
 });
 
-it("gives no secret to a user without a key, unless secrets may be open", () => {
+it("returns no secret to a user without a key, unless plain secrets are allowed", () => {
   const order = anOrder({ user: "12", type: "kubernetes" });
   expect(reasonOf(() => secrets.seal(order, '{"kubeconfig":"token"}'))).toContain("data.kubeconfig cannot be sealed");
   expect(orderSecrets(engine, { unsealed: true }).seal(order, '{"kubeconfig":"token"}')).toBe('{"kubeconfig":"token"}');
 });
 
-it("takes two orders for the same by what they say, though each is sealed for itself", () => {
+it("compares two orders by their opened data, though each is sealed separately", () => {
   const other = { ...plain, id: "1-2" };
   const changed = { ...other, data: '{"size":1,"password":"other"}' };
   const pairs = [other, changed].map((each) => secrets.isSame(sealed(plain), sealed(each)));
   expect(sealed(plain).data).not.toBe(sealed(other).data);
   expect([...pairs, secrets.isSame(plain, other), secrets.isSame(plain, changed)]).toEqual([true, false, true, false]);
-  // What cannot be opened is the same as nothing.
+  // Data that cannot be opened equal nothing.
   expect(secrets.isSame(sealed(plain), { ...sealed(plain), data: sealed(other).data })).toBe(false);
 });

@@ -2,22 +2,22 @@ import { faultOf } from "@muster/faults";
 import { isSealed, mapSecrets, publicKeyOf, type Order } from "@muster/leases";
 import { openText, sealText, type Signer } from "@muster/leases/keys";
 
-/** What stands sealed in records, and is open only between the call of a provisioner and its answer. */
+/** Secrets stay sealed in records, and are open only during the call of a provisioner. */
 export type OrderSecrets = {
-  /** The order as its user wrote it. Throws FaultError invalid_request where something was not sealed to this engine for this lease. */
+  /** The order with its secrets opened. Throws FaultError invalid_request if a secret was not sealed to this engine for this lease. */
   readonly open: (order: Order) => Order;
-  /** Whether both orders have the same data, whose secrets are sealed for each of them; what cannot be opened is the same as nothing. */
+  /** Whether both orders have equal data, although their secrets are sealed separately. Data that cannot be opened equal nothing. */
   readonly isSame: (a: Order, b: Order) => boolean;
-  /** What a provisioner gave, with its secrets sealed to the user of the order. Throws FaultError invalid_request where he has no key to seal to. */
+  /** The result of a provisioner with its secrets sealed to the user. Throws FaultError invalid_request if the user id is not a key. */
   readonly seal: (order: Pick<Order, "id" | "user" | "type">, result: string) => string;
 };
 
-/** `unsealed`: what cannot be sealed is told as it is. */
+/** With `unsealed`, results for users without a key stay plain. */
 export function orderSecrets(signer: Signer, { unsealed }: { readonly unsealed: boolean }): OrderSecrets {
   const open = (order: Order): Order => {
     const { id, user, type } = order;
-    const data = mapSecrets({ of: "order", type, data: order.data }, (secret, field) =>
-      isSealed(secret) ? openText(signer, secret, { of: "order", id, user, field }) : secret,
+    const data = mapSecrets({ kind: "order", type, data: order.data }, (secret, field) =>
+      isSealed(secret) ? openText(signer, secret, { kind: "order", id, user, field }) : secret,
     );
     return data === order.data ? order : { ...order, data };
   };
@@ -35,8 +35,8 @@ export function orderSecrets(signer: Signer, { unsealed }: { readonly unsealed: 
     },
     seal: ({ id, user, type }, result) => {
       if (unsealed && publicKeyOf(user) === undefined) return result;
-      return mapSecrets({ of: "result", type, data: result }, (secret, field) =>
-        typeof secret === "string" ? sealText(signer, user, secret, { of: "result", id, user, field }) : secret,
+      return mapSecrets({ kind: "result", type, data: result }, (secret, field) =>
+        typeof secret === "string" ? sealText(signer, user, secret, { kind: "result", id, user, field }) : secret,
       );
     },
   };

@@ -6,39 +6,39 @@ import { toOrder } from "@muster/leases/wire";
 import { refuseOrder } from "../domain/decide-order.ts";
 import { buildResult } from "../domain/build-result.ts";
 import { SOURCES } from "../domain/lease.ts";
-import { laterMessages } from "./later-messages.ts";
+import { deferredMessages } from "./deferred-messages.ts";
 import { takeOrder, type Ordered, type RequestDeps } from "./requests.ts";
-import type { TellDeps } from "../lead/tell-lease.ts";
+import type { ReportDeps } from "../lead/report-lease.ts";
 
 export type OrderStreamDeps = {
   readonly bus: Bus;
   readonly requests: RequestDeps;
-  readonly feedback: TellDeps["feedback"];
-  readonly sign: TellDeps["sign"];
+  readonly feedback: ReportDeps["feedback"];
+  readonly sign: ReportDeps["sign"];
   readonly onRetry: (error: unknown) => void;
   readonly signal: AbortSignal;
 };
 
 const SOURCE = SOURCES.stream;
 const AREA = "lease";
-const IN_FLIGHT = 64;
+const MAX_IN_FLIGHT = 64;
 const ACK_WAIT_MS = 30_000;
-/** Between two attempts of what its user may not have yet. */
-const LATER_MS = 10_000;
-/** Orders that wait for that, of those that this process was given: more of them are refused. */
-const LATER_MOST = 1000;
-/** What its user sent before waits in this process. */
-const BEHIND: Ordered = refuseOrder({
+/** Pause between attempts of an order that exceeds a limit of its user. */
+const DEFER_MS = 10_000;
+/** Maximum number of orders of this process that are deferred; more are refused. */
+const MAX_DEFERRED = 1000;
+/** An earlier order of the same user is deferred in this process. */
+const BEHIND_EARLIER: Ordered = refuseOrder({
   code: "limit_exceeded",
-  what: "orders that wait in the engine",
-  limit: LATER_MOST,
-  retryAfterMs: LATER_MS,
+  what: "number of deferred orders in the engine",
+  limit: MAX_DEFERRED,
+  retryAfterMs: DEFER_MS,
 });
 
 /**
- * Takes orders from their stream, for senders that do not wait for an answer: each stays there until it is written down. What is refused goes to the dead letters, and
- * its sender is told why, where its signature says that he sent it. What its user may not have yet stays until he may, and what he
- * sent after it stays behind it where this process was given both.
+ * Consumes the stream of orders, for senders that do not wait for an answer; an order stays there until its record is written. A refused order becomes a dead
+ * letter, and its sender gets the reason if the signature proves the sender. An order over its user's limits stays until it fits, and later orders of that user
+ * stay behind it if this process has received both.
  */
 export async function consumeOrders({
   bus,
@@ -50,15 +50,15 @@ export async function consumeOrders({
 }: OrderStreamDeps): Promise<AsyncDisposable> {
   const { engine } = requests.policy;
   await bus.ensureStream(streams.leaseOrders);
-  // What comes back does so after one pause; a second one is for the way.
-  const later = laterMessages({ most: LATER_MOST, forMs: 2 * LATER_MS });
+  // A message is redelivered after one pause; a second one covers the delivery.
+  const deferred = deferredMessages({ maxMessages: MAX_DEFERRED, forMs: 2 * DEFER_MS });
   return consumeEvents(
     bus,
     {
       stream: streams.leaseOrders.name,
       durable: `lease-orders-${engine}`,
       subject: subjects.ordersOfEngine(engine),
-      maxInFlight: IN_FLIGHT,
+      maxInFlight: MAX_IN_FLIGHT,
       ackWaitMs: ACK_WAIT_MS,
       area: AREA,
       signal,
@@ -68,32 +68,32 @@ export async function consumeOrders({
     async (sent, delivery) => {
       const order = readOrder(sent);
       if (order === undefined) {
-        delivery.giveUp("the data of the order are no text");
+        delivery.giveUp("the data of the order are not UTF-8 text");
         return;
       }
       const message = { sequence: delivery.sequence, user: order.user };
-      const ordered = later.isBehind(message, Date.now())
-        ? BEHIND
+      const ordered = deferred.isBehind(message, Date.now())
+        ? BEHIND_EARLIER
         : await takeOrder(requests, { order, requestId: "", source: SOURCE, dryRun: false });
       if (!("fault" in ordered)) {
-        later.done(message.sequence);
+        deferred.done(message.sequence);
         return;
       }
-      const wait = isRetryable(ordered.fault) ? later.wait(message, Date.now()) : "refused";
-      if (wait === "begins") onRetry(new FaultError(ordered.fault));
+      const wait = isRetryable(ordered.fault) ? deferred.defer(message, Date.now()) : "refused";
+      if (wait === "deferred") onRetry(new FaultError(ordered.fault));
       if (wait !== "refused") {
-        delivery.retry(LATER_MS);
+        delivery.retry(DEFER_MS);
         return;
       }
-      later.done(message.sequence);
+      deferred.done(message.sequence);
       if (ordered.answer !== "nothing") {
         const { id, createdNs } = order;
         const error = describeFault(ordered.fault);
         const result = ordered.answer === "error" ? sign(buildResult(order, { error }, requests.nowNs())) : undefined;
-        // Nothing was stored of it, so that no later answer can have the number of this one.
+        // Nothing is stored, so no later answer can have the same number.
         await feedback({ id, createdNs, source: SOURCE, number: 0, result, deleted: true });
       }
-      // Whatever it is refused for: dead letters are read by many.
+      // Many can read dead letters, so one must not hold plain secrets.
       const keep = findUnsealed("order", order) === undefined ? "message" : "reason";
       delivery.giveUp(describeFault(ordered.fault), keep);
     },

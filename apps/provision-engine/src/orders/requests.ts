@@ -18,16 +18,16 @@ import {
   type QuotaPolicy,
   type Usage,
 } from "../domain/decide-quota.ts";
-import { decideEnd, decideRenewal, decideWithdrawal, type WishVerdict } from "../domain/decide-wish.ts";
+import { decideEnd, decideRenewal, decideWithdrawal, type RequestVerdict } from "../domain/decide-request.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { Digest } from "../domain/order-hash.ts";
 import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
 import type { Verify } from "../domain/verify-signed.ts";
 import type { Holdings } from "../holdings/holdings.ts";
 import type { Stored } from "../lead/pass.ts";
-import { traced } from "../lease-trace.ts";
+import { recordDecision } from "../lease-trace.ts";
 
-/** What answering users needs; any replica has it. */
+/** Dependencies of user requests, which any replica answers. */
 export type RequestDeps = {
   readonly records: Pick<Records, "get" | "create" | "change">;
   readonly holdings: Pick<Holdings, "usageOf" | "reserveUsage" | "learn" | "seen">;
@@ -42,25 +42,25 @@ export type OrderRequest = {
   readonly order: Order;
   readonly requestId: string;
   readonly source: string;
-  /** Decides, and writes nothing. */
+  /** Decides, but writes nothing. */
   readonly dryRun: boolean;
 };
 
 export type Ordered =
-  | { readonly is: "taken"; readonly stored: Stored; readonly outcome: "ORDERED" | "RESENT" | "RETRIED" }
-  | Extract<OrderVerdict, { readonly do: "refuse" }>;
+  | { readonly kind: "taken"; readonly stored: Stored; readonly outcome: "ORDERED" | "RESENT" | "RETRIED" }
+  | Extract<OrderVerdict, { readonly kind: "refuse" }>;
 
-/** Another writer came first. */
+/** Another writer was first. */
 const RACE: readonly FaultCode[] = ["conflict", "already_exists"];
 
-/** Writes an order down, or has its answer told again. */
+/** Records an order, or sends its answer again. */
 export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promise<Ordered> {
   const { records, holdings } = deps;
   const { order, dryRun } = request;
-  // Most orders are new: what says so for certain is that their record can be made.
+  // Most orders are new: creating the record proves it without a read.
   if (!dryRun && holdings.seen(order.id) === undefined) {
     const verdict = decide(deps, request, undefined);
-    if (verdict.do === "create") {
+    if (verdict.kind === "create") {
       const created = await unlessFault(create(deps, verdict), ...RACE);
       if (created !== undefined) return created;
     }
@@ -68,26 +68,26 @@ export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promi
   const write = async (): Promise<Ordered> => {
     const stored = await records.get(order.id);
     const verdict = decide(deps, request, stored?.record);
-    if (verdict.do === "refuse") return verdict;
-    if (verdict.do === "create") {
-      if (dryRun) return { is: "taken", stored: { record: verdict.record, revision: 0 }, outcome: "ORDERED" };
+    if (verdict.kind === "refuse") return verdict;
+    if (verdict.kind === "create") {
+      if (dryRun) return { kind: "taken", stored: { record: verdict.record, revision: 0 }, outcome: "ORDERED" };
       return create(deps, verdict);
     }
     if (stored === undefined) return throwFault({ code: "not_found", kind: "lease", id: order.id });
     using _reserved = reserve(deps, order, verdict, stored);
     const changed = await change(deps, stored, verdict.change, request);
     const retried = stored.record.phase === "FAILED" && changed.record.phase === "ORDERED";
-    return { is: "taken", stored: changed, outcome: retried ? "RETRIED" : "RESENT" };
+    return { kind: "taken", stored: changed, outcome: retried ? "RETRIED" : "RESENT" };
   };
-  // Decides within the write, so that the verdict is reserved before another order is decided.
+  // Decides within the write, so that the usage is reserved before another order is decided.
   return retryOnConflict(`lease ${order.id}`, () => ({ write }), { codes: RACE });
 }
 
-async function create(deps: RequestDeps, verdict: Extract<OrderVerdict, { do: "create" }>): Promise<Ordered> {
+async function create(deps: RequestDeps, verdict: Extract<OrderVerdict, { kind: "create" }>): Promise<Ordered> {
   using _reserved = reserve(deps, verdict.record.order, verdict, undefined);
   const created = await deps.records.create(verdict.record);
   deps.holdings.learn(created);
-  return { is: "taken", stored: created, outcome: "ORDERED" };
+  return { kind: "taken", stored: created, outcome: "ORDERED" };
 }
 
 function decide(
@@ -97,10 +97,10 @@ function decide(
 ): OrderVerdict {
   const { nowNs, verify, digest, policy } = deps;
   const context: OrderContext = { nowNs: nowNs(), verify, digest, source, requestId, traceparent: traceparentOf() };
-  return traced(withinQuota(deps, order, decideOrder(order, stored, context, policy), stored));
+  return recordDecision(withinQuota(deps, order, decideOrder(order, stored, context, policy), stored));
 }
 
-/** Refuses what would exceed the limits of its user. Writes under way in other replicas are not counted. */
+/** Refuses an order that would exceed the limits of its user. Writes in flight in other replicas are not counted. */
 function withinQuota(
   { holdings, quota }: RequestDeps,
   order: Order,
@@ -113,7 +113,7 @@ function withinQuota(
   return fault === undefined ? verdict : refuseOrder(fault, "error");
 }
 
-/** Counts what the verdict adds while it is being written: call it before anything else is decided. */
+/** Reserves the usage that the verdict adds while it is being written; call it before any other order is decided. */
 function reserve(
   { holdings }: RequestDeps,
   order: Order,
@@ -124,47 +124,48 @@ function reserve(
   return added && holdings.reserveUsage({ id: order.id, user: order.user, revision: stored?.revision ?? 0, added });
 }
 
-/** What the verdict adds to the usage of its user. Of the leases that have a record only a failed one starts another run. */
+/** The usage that the verdict adds. Of existing leases, only a failed one starts another run. */
 function addedUsage({ data }: Order, verdict: OrderVerdict, stored: LeaseRecord | undefined): Usage | undefined {
-  if (verdict.do === "create") return { leases: 1, bytes: recordBytes(verdict.record) + promisedBytes(verdict.record) };
-  if (verdict.do === "change" && stored?.phase === "FAILED")
+  if (verdict.kind === "create")
+    return { leases: 1, bytes: recordBytes(verdict.record) + promisedBytes(verdict.record) };
+  if (verdict.kind === "change" && stored?.phase === "FAILED")
     return { leases: 1, bytes: regainedBytes(stored, { data }) };
   return undefined;
 }
 
 export function renew(deps: RequestDeps, requestId: string, renewal: Renewal): Promise<Stored> {
-  return wish(deps, { id: renewal.id, requestId }, (record) =>
+  return changeBy(deps, { id: renewal.id, requestId }, (record) =>
     decideRenewal(renewal, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
   );
 }
 
 export function end(deps: RequestDeps, requestId: string, request: EndRequest): Promise<Stored> {
-  return wish(deps, { id: request.id, requestId }, (record) =>
+  return changeBy(deps, { id: request.id, requestId }, (record) =>
     decideEnd(request, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
   );
 }
 
-/** Ends a lease because the source that it came from says so. */
+/** Ends a lease on behalf of the source of its order. */
 export function withdraw(deps: RequestDeps, id: string, source: string): Promise<Stored> {
-  return wish(deps, { id, requestId: "" }, (record) => decideWithdrawal(id, source, record));
+  return changeBy(deps, { id, requestId: "" }, (record) => decideWithdrawal(id, source, record));
 }
 
-/** As it is stored now. Rejects with not_found. */
+/** The record stored now. Rejects with not_found. */
 export async function requireLease({ records }: Pick<RequestDeps, "records">, id: string): Promise<Stored> {
   return (await records.get(id)) ?? throwFault({ code: "not_found", kind: "lease", id });
 }
 
-function wish(
+function changeBy(
   deps: RequestDeps,
   { id, requestId }: { readonly id: string; readonly requestId: string },
-  decide: (record: LeaseRecord | undefined) => WishVerdict,
+  decide: (record: LeaseRecord | undefined) => RequestVerdict,
 ): Promise<Stored> {
   return retryOnConflict(`lease ${id}`, async () => {
     const stored = await deps.records.get(id);
-    const verdict = traced(decide(stored?.record));
-    if (verdict.do === "refuse") return throwFault(verdict.fault);
+    const verdict = recordDecision(decide(stored?.record));
+    if (verdict.kind === "refuse") return throwFault(verdict.fault);
     if (stored === undefined) return throwFault({ code: "not_found", kind: "lease", id });
-    if (verdict.do === "nothing") return { unchanged: stored };
+    if (verdict.kind === "nothing") return { unchanged: stored };
     return { write: () => change(deps, stored, verdict.change, { requestId, dryRun: false }) };
   });
 }
@@ -172,13 +173,13 @@ function wish(
 async function change(
   { records, holdings, nowNs }: RequestDeps,
   stored: Stored,
-  wanted: LeaseChange,
+  requested: LeaseChange,
   { requestId, dryRun }: { readonly requestId: string; readonly dryRun: boolean },
 ): Promise<Stored> {
-  // What happens now was caused by this request; what the engine then does is of the trace of the order.
+  // This change belongs to the trace of the request, and later work of the engine to that of the order.
   const trace = stored.record.traceparent || traceparentOf();
   const asked = { ...stored.record, requestId, traceparent: traceparentOf() || trace };
-  const changed = transitionLease(asked, wanted, nowNs()).next;
+  const changed = transitionLease(asked, requested, nowNs()).next;
   if (changed === undefined) return stored;
   const next = { ...changed, traceparent: trace };
   if (dryRun) return { ...stored, record: next };

@@ -7,21 +7,21 @@ import { openHoldings } from "../holdings/holdings.ts";
 import type { RequestDeps } from "./requests.ts";
 import type { LeaseJob, LeaseSource } from "../sources/lease-source.ts";
 import { takePolled, type TakePolledDeps } from "./take-polled.ts";
-import type { Answer } from "../lead/tell-lease.ts";
+import type { Answer } from "../lead/report-lease.ts";
 
 const NS_PER_DAY = 86_400_000_000_000n;
 const policy = {
   engine: "main",
   verifySignatures: false,
   legacySignatures: false,
-  orderAgeMaxNs: NS_PER_DAY,
-  listedAgeMaxNs: NS_PER_DAY,
+  maxOrderAgeNs: NS_PER_DAY,
+  maxListedAgeNs: NS_PER_DAY,
   unsealedSecrets: false,
 };
 const order = anOrder({ id: "1-1", createdNs: 1n, durationNs: NS_PER_DAY });
 
 type Polled = {
-  /** Ends the taking though something waits. */
+  /** Stops although something waits. */
   readonly stop?: AbortSignal;
   readonly get?: RequestDeps["records"]["get"];
   readonly change?: RequestDeps["records"]["change"];
@@ -33,7 +33,7 @@ type Polled = {
   readonly feedback?: TakePolledDeps["feedback"];
 };
 
-/** Takes all that is polled. */
+/** Takes all polled orders. */
 async function takeAll({
   jobs,
   create,
@@ -62,14 +62,14 @@ async function takeAll({
         verify: () => true,
         digest,
         policy,
-        quota: { leasesMax: 1, bytesMax: 65_536 },
+        quota: { maxLeases: 1, maxBytes: 65_536 },
         holdings,
       },
       feedback,
       sign: (result) => ({ ...result, signature: new Uint8Array() }),
       historyTaken,
       failed: (_, what) => failed.push(what),
-      laterMs,
+      retryWaitingMs: laterMs,
     },
     source,
     stop,
@@ -85,10 +85,10 @@ const ordered: Extract<LeaseJob, { kind: "order" }> = {
   isAnswered: false,
 };
 
-/** Takes one order that the store does not take the first time, for this. */
+/** Takes one order that the store refuses the first time with this fault. */
 async function take(fault: Fault) {
   let tries = 0;
-  const told: Answer[] = [];
+  const reported: Answer[] = [];
   const create = (record: LeaseRecord) => {
     tries += 1;
     return tries === 1 ? Promise.reject(new FaultError(fault)) : Promise.resolve({ record, revision: 1 });
@@ -96,26 +96,26 @@ async function take(fault: Fault) {
   const failed = await takeAll({
     jobs: [ordered],
     create,
-    feedback: (answer) => Promise.resolve(void told.push(answer)),
+    feedback: (answer) => Promise.resolve(void reported.push(answer)),
   });
-  return { tries, told, failed };
+  return { tries, reported, failed };
 }
 
-it("tries an order that finds no room until it is written down", async () => {
+it("retries an order without room until it is recorded", async () => {
   const full: Fault = { code: "limit_exceeded", what: "size of bucket leases", limit: 9, retryAfterMs: 1 };
-  expect(await take(full)).toEqual({ tries: 2, told: [], failed: ["retried"] });
+  expect(await take(full)).toEqual({ tries: 2, reported: [], failed: ["retried"] });
 });
 
-it("tells its controller of an order that can never be written down", async () => {
+it("reports an order that can never be recorded to its controller", async () => {
   const large: Fault = { code: "limit_exceeded", what: "value of leases/1-1", limit: 9, retryAfterMs: 0 };
-  const { tries, told, failed } = await take(large);
+  const { tries, reported, failed } = await take(large);
   expect({ tries, failed }).toEqual({ tries: 1, failed: ["refused"] });
   const message = "value of leases/1-1 is over its limit of 9";
-  expect(told).toMatchObject([{ id: "1-1", deleted: true, result: { state: "error", message } }]);
+  expect(reported).toMatchObject([{ id: "1-1", deleted: true, result: { state: "error", message } }]);
 });
 
-it("takes orders while a slow controller is told of entries that are none", async () => {
-  const told: string[] = [];
+it("takes orders while a slow controller gets reports of invalid entries", async () => {
+  const reported: string[] = [];
   const taken = Promise.withResolvers<undefined>();
   const unreadable = ["2-1", "2-2", "2-3"].map(
     (id) => ({ kind: "unreadable", source: "http", id, reason: "no" }) as const,
@@ -128,14 +128,14 @@ it("takes orders while a slow controller is told of entries that are none", asyn
     },
     feedback: async ({ id }) => {
       await taken.promise;
-      told.push(id);
+      reported.push(id);
     },
   });
-  expect(told).toEqual(["2-1", "2-2", "2-3"]);
+  expect(reported).toEqual(["2-1", "2-2", "2-3"]);
   expect(failed).toEqual(["refused", "refused", "refused"]);
 }, 5000);
 
-/** Of a user who may have one lease, and has one. */
+/** A user who may have one lease, and has one. */
 const second = { ...ordered, order: { ...order, id: "1-2" } };
 const over = aLease({ order, phase: "ENDED" });
 const userWith = (first: LeaseRecord) => {
@@ -144,17 +144,17 @@ const userWith = (first: LeaseRecord) => {
   return holdings;
 };
 
-it("takes an order that its user may not have yet once he may, and meanwhile those of others", async () => {
+it("takes an order over its user's limit once it fits, and orders of other users in the meantime", async () => {
   const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
   const others = Array.from({ length: 70 }, (_, at) => ({ ...second, order: { ...order, id: `2-${at}` } }));
-  const stranger = { ...ordered, order: { ...order, id: "3-1", user: "another" } };
+  const foreign = { ...ordered, order: { ...order, id: "3-1", user: "another" } };
   const [beside, all] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
-  const told: Answer[] = [];
+  const reported: Answer[] = [];
   const taken: string[] = [];
   const stop = new AbortController();
   async function* jobs(): AsyncGenerator<LeaseJob> {
     yield* others;
-    yield stranger;
+    yield foreign;
     await beside.promise;
     holdings.learn({ record: over, revision: 2 });
     await all.promise;
@@ -164,7 +164,7 @@ it("takes an order that its user may not have yet once he may, and meanwhile tho
     stop: stop.signal,
     jobs: jobs(),
     holdings,
-    feedback: (answer) => Promise.resolve(void told.push(answer)),
+    feedback: (answer) => Promise.resolve(void reported.push(answer)),
     create: (record) => {
       taken.push(record.order.id);
       if (record.order.user === "another") beside.resolve(undefined);
@@ -174,10 +174,10 @@ it("takes an order that its user may not have yet once he may, and meanwhile tho
   });
   expect(taken).toHaveLength(2);
   expect(taken[0]).toBe("3-1");
-  expect({ told, kinds: new Set(failed) }).toEqual({ told: [], kinds: new Set(["retried"]) });
+  expect({ reported, kinds: new Set(failed) }).toEqual({ reported: [], kinds: new Set(["retried"]) });
 }, 5000);
 
-it("forgets an order that waits once it is listed as withdrawn", async () => {
+it("forgets a waiting order once it is listed as withdrawn", async () => {
   const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
   const withdrawn = Promise.withResolvers<undefined>();
   const taken: string[] = [];
@@ -205,7 +205,7 @@ it("forgets an order that waits once it is listed as withdrawn", async () => {
 
 const full: Fault = { code: "limit_exceeded", what: "size of bucket leases", limit: 9, retryAfterMs: 10_000 };
 
-it("ends what is withdrawn while more orders than it takes at once find no room", async () => {
+it("ends withdrawn leases while more orders than it takes concurrently find no room", async () => {
   const stop = new AbortController();
   const orders = Array.from({ length: 70 }, (_, at) => ({
     ...ordered,
@@ -228,7 +228,7 @@ it("ends what is withdrawn while more orders than it takes at once find no room"
   expect(changed).toEqual(["9-9 DECOMMISSIONING"]);
 }, 5000);
 
-it("takes what a user ordered after an order that waits only after that", async () => {
+it("takes the later orders of a user only after a waiting one", async () => {
   const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
   const taken: string[] = [];
   const volume = { ...order, type: "volume", data: '{"size":1,"type":"ssd"}' };
@@ -237,7 +237,7 @@ it("takes what a user ordered after an order that waits only after that", async 
     jobs: (async function* () {
       await Promise.resolve();
       yield second;
-      // What came before is settled where another type begins, so that the first one waits by now.
+      // Another type starts only after the orders before it are settled, so the first one waits by now.
       yield { ...ordered, order: { ...volume, id: "4-1", user: "another" } };
       holdings.learn({ record: over, revision: 2 });
       yield { ...ordered, order: { ...volume, id: "1-3" } };
@@ -252,7 +252,7 @@ it("takes what a user ordered after an order that waits only after that", async 
   expect(failed).toEqual(["retried", "retried"]);
 }, 5000);
 
-it("goes on with what waits once its controller has nothing more", async () => {
+it("continues with waiting orders after its controller has ended", async () => {
   const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
   const taken: string[] = [];
   await takeAll({
@@ -271,7 +271,7 @@ it("goes on with what waits once its controller has nothing more", async () => {
   expect(taken.toSorted()).toEqual(["1-2", "4-1"]);
 }, 5000);
 
-it("takes history for read only once nothing of it waits", async () => {
+it("reports the history as read only once none of its orders waits", async () => {
   const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
   const seen: string[] = [];
   const written = Promise.withResolvers<undefined>();
@@ -295,10 +295,10 @@ it("takes history for read only once nothing of it waits", async () => {
   expect(seen).toEqual(["listed", "1-2", "history"]);
 }, 5000);
 
-it("refuses an order that finds no room where too many wait already", async () => {
+it("refuses an order without room if too many wait already", async () => {
   const stop = new AbortController();
   const orders = Array.from({ length: 1100 }, (_, at) => ({ ...ordered, order: { ...order, id: `2-${at}` } }));
-  const told: Answer[] = [];
+  const reported: Answer[] = [];
   await takeAll({
     stop: stop.signal,
     jobs: (async function* () {
@@ -307,11 +307,11 @@ it("refuses an order that finds no room where too many wait already", async () =
       stop.abort();
     })(),
     create: () => Promise.reject(new FaultError(full)),
-    feedback: (answer) => Promise.resolve(void told.push(answer)),
+    feedback: (answer) => Promise.resolve(void reported.push(answer)),
   });
-  const message = "orders that wait in the engine is over its limit of 1000";
-  expect(told.length).toBeGreaterThan(0);
-  expect(told.length).toBeLessThanOrEqual(100);
-  expect(told[0]).toMatchObject({ deleted: true, result: { state: "error" } });
-  expect(told[0]?.result?.message).toContain(message);
+  const message = "number of waiting orders in the engine is over its limit of 1000";
+  expect(reported.length).toBeGreaterThan(0);
+  expect(reported.length).toBeLessThanOrEqual(100);
+  expect(reported[0]).toMatchObject({ deleted: true, result: { state: "error" } });
+  expect(reported[0]?.result?.message).toContain(message);
 }, 10_000);

@@ -8,36 +8,36 @@ import { takeOrder, withdraw, type RequestDeps } from "./requests.ts";
 import { waitingOrders, type WaitingOrders } from "./waiting-orders.ts";
 import type { LeaseJob, LeaseSource } from "../sources/lease-source.ts";
 import type { Stored } from "../lead/pass.ts";
-import type { Answer } from "../lead/tell-lease.ts";
+import type { Answer } from "../lead/report-lease.ts";
 
 export type TakePolledDeps = {
   readonly requests: RequestDeps;
   readonly feedback: (answer: Answer) => Promise<void>;
   readonly sign: (result: Omit<Result, "signature">) => Result;
-  /** All that was there at the start has been taken. */
+  /** All orders that existed at the start are taken. */
   readonly historyTaken: (source: string) => void;
-  /** An order that cannot be taken, or one that is tried again. */
-  readonly failed: (id: string, what: "refused" | "retried" | "untold", reason: unknown) => void;
-  /** Between two attempts of what waits: its user may not have it yet, or there is no room. */
-  readonly laterMs: number;
+  /** An order was refused, is retried, or its answer could not be sent. */
+  readonly failed: (id: string, what: "refused" | "retried" | "unreported", reason: unknown) => void;
+  /** Pause between attempts of waiting orders, which exceed a limit of their user or the room of the store. */
+  readonly retryWaitingMs: number;
 };
 
-const AT_ONCE = 64;
+const MAX_IN_FLIGHT = 64;
 const RETRY = { firstMs: 1000, mostMs: 30_000 };
-/** Orders that wait beside the others, so that neither one user's limits nor a full store hold up what others order and withdraw. More of them are refused. */
-const LATER_MOST = 1000;
+/** Maximum number of waiting orders, which delay no other user's orders. More are refused. */
+const MAX_WAITING = 1000;
 
 /**
- * Takes what a source that is polled brings, many orders beside each other, those of one lease in order, and those of a type only once those of the type before are
- * written. What the store does not answer is tried, ever more seldom, until it does; what its user may not have yet, or finds no room, waits, with all that he orders after
- * it; an order that is none, or that is refused, is told to its controller, beside the others, too. Once the source has ended it goes on until nothing waits.
+ * Takes the orders of a polled source, many concurrently, but those of one lease in sequence and those of a type after those of the type before. Faults of the
+ * store are retried with a growing pause. An order over its user's limits or the room of the store waits, with the later orders of its user. Refused and
+ * unreadable orders are reported to the controller. After the source ends, continues until no order waits.
  */
 export async function takePolled(deps: TakePolledDeps, source: LeaseSource, signal: AbortSignal): Promise<void> {
-  const { begin, settled } = sideBySide();
-  const waiting = waitingOrders<OrderJob>(LATER_MOST);
+  const { begin, settled } = concurrentById();
+  const waiting = waitingOrders<OrderJob>(MAX_WAITING);
   const takeOne = (job: OrderJob): Promise<void> => takeOrWait(deps, waiting, job, signal);
   const histories = new Map<string, readonly string[]>();
-  const tellHistories = (): void => {
+  const reportHistories = (): void => {
     for (const [from, listed] of histories) {
       if (listed.some((id) => waiting.has(id))) continue;
       histories.delete(from);
@@ -46,7 +46,7 @@ export async function takePolled(deps: TakePolledDeps, source: LeaseSource, sign
   };
   const ended = new AbortController();
   const retrying = retryWaiting(
-    { waiting, begin, takeOne, afterRound: tellHistories, ended: ended.signal },
+    { waiting, begin, takeOne, afterRound: reportHistories, ended: ended.signal },
     deps,
     signal,
   );
@@ -54,20 +54,20 @@ export async function takePolled(deps: TakePolledDeps, source: LeaseSource, sign
   for await (const job of source(signal)) {
     switch (job.kind) {
       case "order":
-        // What it takes over is there before it.
+        // The lease that it takes over must be recorded first.
         if ((type !== undefined && job.order.type !== type) || job.order.reference !== undefined) await settled();
         ({ type } = job.order);
         await begin(job.order.id, () => takeOne(job));
         break;
       case "unreadable":
         deps.failed(job.id, "refused", job.reason);
-        await begin(job.id, () => tellRefused(deps, job.source, { id: job.id, type: "", reason: job.reason }));
+        await begin(job.id, () => reportRefusal(deps, job.source, { id: job.id, type: "", reason: job.reason }));
         break;
       case "history-read":
         await settled();
-        // What waits may have been made before: nobody may take it for left over.
+        // A waiting order may already have objects, which clean-up must not take for leftovers.
         histories.set(job.source, waiting.ids());
-        tellHistories();
+        reportHistories();
         break;
       default:
         assertNever(job);
@@ -80,21 +80,21 @@ export async function takePolled(deps: TakePolledDeps, source: LeaseSource, sign
 }
 
 type OrderJob = Extract<LeaseJob, { kind: "order" }>;
-/** Resolves once it has begun, with what ends with it. */
+/** Resolves once the work has begun; `done` resolves when it ends. */
 type Begin = (id: string, work: () => Promise<void>) => Promise<{ readonly done: Promise<void> }>;
 
-/** Work of many ids beside each other, and of one id after each other. */
-function sideBySide(): { readonly begin: Begin; settled(): Promise<void> } {
+/** Runs work of different ids concurrently, and of one id in sequence. */
+function concurrentById(): { readonly begin: Begin; settled(): Promise<void> } {
   const begins = takeTurns(1);
-  const underWay = new Map<string, Promise<void>>();
+  const inFlight = new Map<string, Promise<void>>();
   const settled = async (): Promise<void> => {
-    await Promise.all(underWay.values());
+    await Promise.all(inFlight.values());
   };
   const begin: Begin = (id, work) =>
     begins(async () => {
-      if (underWay.size >= AT_ONCE || underWay.has(id)) await settled();
-      const done = work().finally(() => void underWay.delete(id));
-      underWay.set(id, done);
+      if (inFlight.size >= MAX_IN_FLIGHT || inFlight.has(id)) await settled();
+      const done = work().finally(() => void inFlight.delete(id));
+      inFlight.set(id, done);
       return { done };
     });
   return { begin, settled };
@@ -105,17 +105,21 @@ type Retrying = {
   readonly begin: Begin;
   takeOne(job: OrderJob): Promise<void>;
   afterRound(): void;
-  /** Aborted once the source brings nothing any more. */
+  /** Aborted once the source has ended. */
   readonly ended: AbortSignal;
 };
 
-/** Tries what waits, those of a user one after another up to the first that still has to. */
-async function retryWaiting(retrying: Retrying, { laterMs }: TakePolledDeps, signal: AbortSignal): Promise<void> {
+/** Retries waiting orders, in sequence for each user until one still has to wait. */
+async function retryWaiting(
+  retrying: Retrying,
+  { retryWaitingMs: laterMs }: TakePolledDeps,
+  signal: AbortSignal,
+): Promise<void> {
   const { waiting, begin, takeOne, afterRound, ended } = retrying;
   const isEmpty = (): boolean => waiting.ids().length === 0;
   const tryQueue = async (jobs: readonly OrderJob[]): Promise<void> => {
     for (const job of jobs) {
-      // What was listed of it since then stands instead.
+      // A newer listing of the same order replaces this one.
       const { done } = await begin(job.order.id, async () => (waiting.isCurrent(job) ? takeOne(job) : undefined));
       await done;
       if (waiting.has(job.order.id)) return;
@@ -137,17 +141,22 @@ async function takeOrWait(
 ): Promise<void> {
   const { id } = job.order;
   const place = { mayWait: waiting.hasRoom(id), isBehind: () => waiting.isBehind(job) };
-  const because = await insistOn(deps, job, place, signal);
+  const because = await takeRetrying(deps, job, place, signal);
   if (because === undefined) waiting.drop(id);
   else if (waiting.put(job)) deps.failed(id, "retried", because);
 }
 
-/** Where an order stands among those that wait. */
-type Place = { readonly mayWait: boolean; isBehind(): boolean };
-/** Why it cannot be taken yet; undefined: that is not so. */
-type Taken = string | undefined;
+/** The position of an order among the waiting ones. */
+type QueuePlace = { readonly mayWait: boolean; isBehind(): boolean };
+/** Why the order has to wait; undefined if it does not. */
+type WaitReason = string | undefined;
 
-async function insistOn(deps: TakePolledDeps, job: OrderJob, place: Place, signal: AbortSignal): Promise<Taken> {
+async function takeRetrying(
+  deps: TakePolledDeps,
+  job: OrderJob,
+  place: QueuePlace,
+  signal: AbortSignal,
+): Promise<WaitReason> {
   const { id } = job.order;
   for (let failures = 1; !signal.aborted; failures += 1) {
     try {
@@ -155,7 +164,7 @@ async function insistOn(deps: TakePolledDeps, job: OrderJob, place: Place, signa
     } catch (error) {
       const fault = faultOf(error);
       if (fault === undefined || !isRetryable(fault) || (isFull(fault) && !place.mayWait)) {
-        await giveUp(deps, job, error);
+        await refuse(deps, job, error);
         return undefined;
       }
       if (isFull(fault)) return describeFault(fault);
@@ -166,60 +175,60 @@ async function insistOn(deps: TakePolledDeps, job: OrderJob, place: Place, signa
   return undefined;
 }
 
-/** There is no room, and may be later. */
+/** A limit is reached for now. */
 function isFull(fault: Fault): boolean {
   return fault.code === "limit_exceeded" && isRetryable(fault);
 }
 
-/** What is no fault is a defect, of which the log tells alone. */
-async function giveUp(deps: TakePolledDeps, { order, source, isAnswered }: OrderJob, error: unknown): Promise<void> {
+/** Reports the refusal; an error that is not a fault is a defect, and only logged. */
+async function refuse(deps: TakePolledDeps, { order, source, isAnswered }: OrderJob, error: unknown): Promise<void> {
   deps.failed(order.id, "refused", error);
   const fault = faultOf(error);
   if (fault === undefined || isAnswered) return;
-  await tellRefused(deps, source, { id: order.id, type: order.type, reason: describeFault(fault) });
+  await reportRefusal(deps, source, { id: order.id, type: order.type, reason: describeFault(fault) });
 }
 
-async function take(deps: TakePolledDeps, job: OrderJob, place: Place): Promise<Taken> {
+async function take(deps: TakePolledDeps, job: OrderJob, place: QueuePlace): Promise<WaitReason> {
   const { order, source, withdrawn, isAnswered } = job;
   const { requests } = deps;
   const { id } = order;
-  const news = { source, withdrawn, isAnswered };
-  // Most of what is listed again asks for nothing: for that no answer of the store is waited for.
-  if (decidePolled(news, requests.holdings.seen(id)?.record).do === "nothing") return undefined;
+  const polled = { source, withdrawn, isAnswered };
+  // Most listed orders need nothing, which is known without a read of the store.
+  if (decidePolled(polled, requests.holdings.seen(id)?.record).kind === "nothing") return undefined;
   const stored = await storedOf(deps, id);
-  const verdict = decidePolled(news, stored?.record);
-  switch (verdict.do) {
+  const verdict = decidePolled(polled, stored?.record);
+  switch (verdict.kind) {
     case "nothing":
       return undefined;
-    case "tell-deleted":
-      await tell(deps, { id, source, number: 0, result: undefined, deleted: true });
+    case "report-deleted":
+      await report(deps, { id, source, number: 0, result: undefined, deleted: true });
       return undefined;
     case "withdraw":
       await inPolledTrace(order, stored?.record, () => withdraw(requests, id, source));
       return undefined;
     case "order": {
-      // Throws where no lease can have this id.
+      // Throws if the id is invalid.
       splitId(id);
       if (place.isBehind()) {
         if (place.mayWait) return `an earlier order of user ${order.user} waits`;
-        const what = "orders that wait in the engine";
-        return throwFault({ code: "limit_exceeded", what, limit: LATER_MOST, retryAfterMs: deps.laterMs });
+        const what = "number of waiting orders in the engine";
+        return throwFault({ code: "limit_exceeded", what, limit: MAX_WAITING, retryAfterMs: deps.retryWaitingMs });
       }
       const request = { order, requestId: "", source, dryRun: false };
       const ordered = await inPolledTrace(order, stored?.record, () => takeOrder(requests, request));
       if (!("fault" in ordered)) return undefined;
       if (ordered.answer !== "deleted") return throwFault(ordered.fault);
       deps.failed(id, "refused", ordered.because);
-      await tell(deps, { id, source, number: 0, result: undefined, deleted: true });
+      await report(deps, { id, source, number: 0, result: undefined, deleted: true });
       return undefined;
     }
     default:
-      assertNever(verdict.do);
+      assertNever(verdict.kind);
   }
 }
 
-/** Answers with an error, unless the id is that of a lease: the answer would not be about it. */
-async function tellRefused(
+/** Reports an error for an order, unless its id belongs to a lease, which the answer would not be about. */
+async function reportRefusal(
   deps: TakePolledDeps,
   source: string,
   { id, type, reason }: { readonly id: string; readonly type: string; readonly reason: string },
@@ -227,19 +236,19 @@ async function tellRefused(
   try {
     if ((await storedOf(deps, id)) !== undefined) return;
   } catch (error) {
-    deps.failed(id, "untold", error);
+    deps.failed(id, "unreported", error);
     return;
   }
   const result = deps.sign(buildResult({ id, type }, { error: reason }, deps.requests.nowNs()));
-  await tell(deps, { id, source, number: 0, result, deleted: true });
+  await report(deps, { id, source, number: 0, result, deleted: true });
 }
 
-/** The lease of an id as it is stored; undefined also for an id that no lease can have. */
+/** The stored lease of an id; undefined also for an invalid id. */
 async function storedOf({ requests }: TakePolledDeps, id: string): Promise<Stored | undefined> {
   return isLeaseId(id) ? requests.records.get(id) : undefined;
 }
 
-/** Of what nothing is stored: it is told once each time that it is listed. */
-async function tell({ feedback, failed }: TakePolledDeps, answer: Answer): Promise<void> {
-  await feedback(answer).catch((error: unknown) => failed(answer.id, "untold", error));
+/** Sends an answer about an order that is not stored, once for each time it is listed. */
+async function report({ feedback, failed }: TakePolledDeps, answer: Answer): Promise<void> {
+  await feedback(answer).catch((error: unknown) => failed(answer.id, "unreported", error));
 }

@@ -4,7 +4,7 @@ import { waitingOrders } from "./waiting-orders.ts";
 
 const job = (id: string, user = "a") => ({ order: { id, user } });
 
-it("puts an order behind those of its user that came before, and of nobody else", () => {
+it("puts an order behind earlier ones of its user, and of no other user", () => {
   const waiting = waitingOrders(10);
   expect(waiting.isBehind(job("1"))).toBe(false);
   expect([waiting.put(job("1")), waiting.put(job("2")), waiting.put(job("3", "b"))]).toEqual([true, true, true]);
@@ -14,7 +14,7 @@ it("puts an order behind those of its user that came before, and of nobody else"
   expect(waiting.isBehind(job("2"))).toBe(false);
 });
 
-it("keeps the place of an order that is listed again, of which the later one counts", () => {
+it("keeps the place of an order that is listed again, and its later version", () => {
   const waiting = waitingOrders(10);
   const [before, after] = [job("1"), job("1")];
   waiting.put(before);
@@ -24,13 +24,13 @@ it("keeps the place of an order that is listed again, of which the later one cou
   expect(waiting.ids()).toEqual(["1", "2"]);
 });
 
-it("has room for so many, and for those that wait already", () => {
+it("has room up to the maximum, and for orders that wait already", () => {
   const waiting = waitingOrders(1);
   waiting.put(job("1"));
   expect(["1", "2"].map((id) => waiting.hasRoom(id))).toEqual([true, false]);
 });
 
-it("gives each user his orders in the order in which they came, whatever else comes and goes", () => {
+it("returns the orders of each user in the order of their arrival", () => {
   const step = fc.record({ id: fc.constantFrom("1", "2", "3", "4", "5"), isPut: fc.boolean() });
   fc.assert(
     fc.property(fc.array(step), (steps) => {

@@ -1,26 +1,26 @@
-/** An order that its user may not have yet, or for which there is no room. */
+/** An order that exceeds a limit of its user or the room of the store. */
 export type WaitingOrder = { readonly order: { readonly id: string; readonly user: string } };
 
-/** Orders that are tried again later. What a user ordered waits behind what he ordered before, which it may need: a container mounts a volume. */
+/** Orders to retry later. An order waits behind earlier ones of its user, which it may depend on: a container mounts a volume. */
 export type WaitingOrders<Job extends WaitingOrder> = {
   has(id: string): boolean;
-  /** Whether another one of its user waits that was there before it. */
+  /** Whether an earlier order of the same user waits. */
   isBehind(job: Job): boolean;
-  /** One that waits already may go on to. */
+  /** Whether the order may wait; one that already waits may. */
   hasRoom(id: string): boolean;
-  /** Keeps the place of one of the same id. Returns false where that was there. */
+  /** Adds an order, or replaces the one of the same id in its place. Returns whether it is new. */
   put(job: Job): boolean;
-  /** Whether it is still that which waits under its id. */
+  /** Whether this is still the waiting order of its id. */
   isCurrent(job: Job): boolean;
   drop(id: string): void;
-  /** Those of each user in the order in which they came. */
+  /** The orders of each user, in the order of their arrival. */
   byUser(): readonly (readonly Job[])[];
-  /** The ids of all of them. */
+  /** All ids. */
   ids(): readonly string[];
 };
 
-/** Holds at most so many, and a few more that are tried at the same moment. */
-export function waitingOrders<Job extends WaitingOrder>(most: number): WaitingOrders<Job> {
+/** Holds about `maxOrders`; orders being retried at the same moment may exceed it. */
+export function waitingOrders<Job extends WaitingOrder>(maxOrders: number): WaitingOrders<Job> {
   const jobs = new Map<string, Job>();
   return {
     has: (id) => jobs.has(id),
@@ -31,7 +31,7 @@ export function waitingOrders<Job extends WaitingOrder>(most: number): WaitingOr
       }
       return false;
     },
-    hasRoom: (id) => jobs.has(id) || jobs.size < most,
+    hasRoom: (id) => jobs.has(id) || jobs.size < maxOrders,
     put: (job) => {
       const isNew = !jobs.has(job.order.id);
       jobs.set(job.order.id, job);

@@ -7,13 +7,13 @@ export type PolledOrder = {
   readonly isAnswered: boolean;
 };
 
-/** What a source brings. */
+/** A job from a source. */
 export type LeaseJob =
   | ({ readonly kind: "order"; readonly source: string } & PolledOrder)
-  /** What came as an order and is none. */
+  /** An entry that is not a valid order. */
   | { readonly kind: "unreadable"; readonly source: string; readonly id: string; readonly reason: string }
-  /** All that the source had when it was opened has been brought. */
+  /** All orders that existed when the source was opened have been delivered. */
   | { readonly kind: "history-read"; readonly source: string };
 
-/** Brings jobs until the signal, or until it has no more; a job is asked for once the one before was taken. */
+/** Yields jobs until the signal or its end; the next job is requested once the previous one was taken. */
 export type LeaseSource = (signal: AbortSignal) => AsyncIterable<LeaseJob>;

@@ -2,31 +2,31 @@ import { POLL_START, transitionPoll, type PollEvent } from "../domain/transition
 import { sortByRank } from "../types/workload-types.ts";
 import type { LeaseSource, PolledOrder } from "./lease-source.ts";
 
-/** What one poll brought. `isLast`: the controller has ended, and is asked no more; what came with that counts. */
+/** The outcome of one poll. `isLast`: the controller has ended and is not polled again; the orders of this page still count. */
 export type PollAnswer =
   | {
       readonly kind: "page";
       readonly orders: readonly PolledOrder[];
-      /** What came as an order and is none; the id is empty where that cannot be read either. */
+      /** Entries that are not valid orders; the id is empty if it cannot be read. */
       readonly unreadable: readonly { readonly id: string; readonly reason: string }[];
       readonly lastId: bigint;
       readonly isLast: boolean;
     }
   | Extract<PollEvent, { kind: "unreadable" }>
-  /** `retryAfterMs`: as the controller asks. */
+  /** `retryAfterMs`: the pause that the controller asks for. */
   | { readonly kind: "failed"; readonly retryAfterMs?: number };
 
 export type PollSourceDeps = {
   readonly name: string;
-  /** Orders from this id on, with it. Resolves also when it fails, and soon after the signal. */
+  /** Polls the orders from this id (inclusive). Resolves even on failure, and soon after the signal. */
   readonly poll: (from: bigint, signal: AbortSignal) => Promise<PollAnswer>;
   readonly nowMs: () => number;
   readonly pause: (delayMs: number, signal: AbortSignal) => Promise<void>;
-  /** Between the beginnings of two polls, unless the first brought something new: then there may be more. */
+  /** Interval between the starts of two polls; a poll with new orders is followed by another immediately. */
   readonly everyMs: number;
 };
 
-/** Asks a controller for all of its orders, from the first one at each start, then for newer ones. */
+/** Polls a controller for all of its orders at each start, and then for newer ones. */
 export function pollSource({ name, poll, nowMs, pause, everyMs }: PollSourceDeps): LeaseSource {
   return async function* (signal) {
     let state = POLL_START;
@@ -44,7 +44,7 @@ export function pollSource({ name, poll, nowMs, pause, everyMs }: PollSourceDeps
       const transition = transitionPoll(state, answer);
       const mayBeMore = answer.kind === "page" && answer.orders.length > 0 && transition.state.from > state.from;
       state = transition.state;
-      if (transition.tellHistoryRead) yield { kind: "history-read", source: name };
+      if (transition.isHistoryReadNow) yield { kind: "history-read", source: name };
       if (answer.kind === "page" && answer.isLast) return;
       if (mayBeMore) continue;
       const askedMs = answer.kind === "failed" ? (answer.retryAfterMs ?? 0) : 0;
@@ -53,7 +53,7 @@ export function pollSource({ name, poll, nowMs, pause, everyMs }: PollSourceDeps
   };
 }
 
-/** Asked anew after each wait. */
+/** Evaluated again after each wait, which TypeScript cannot know. */
 function isAborted(signal: AbortSignal): boolean {
   return signal.aborted;
 }

@@ -9,7 +9,7 @@ async function all(source: LeaseSource, signal = new AbortController().signal): 
   return jobs;
 }
 
-/** A controller that gives these answers and a clock that the pauses move. */
+/** A controller with these answers, and a clock that the pauses move. */
 function polled(answers: readonly PollAnswer[], pollMs = 0) {
   const asked: bigint[] = [];
   const began: number[] = [];
@@ -43,28 +43,28 @@ const END: PollAnswer = { kind: "page", orders: [], unreadable: [], lastId: 0n, 
 const shown = (jobs: readonly LeaseJob[]): string[] =>
   jobs.map((job) => (job.kind === "order" ? job.order.id : job.kind));
 
-it("polls from the beginning, brings what others need first, and tells once that all was brought", async () => {
+it("polls from the beginning, yields dependencies first, and reports the end of the history once", async () => {
   const first = page(5n, ["4-1", "container"], ["5-1", "network"], ["5-2", "unheard"], ["5-3", "network"]);
   const { source, asked, began } = polled([first, page(5n), page(7n, ["7-1", "debug"]), page(7n)]);
   expect(shown(await all(source))).toEqual(["5-1", "5-3", "4-1", "5-2", "history-read", "7-1"]);
   expect(asked).toEqual([0n, 6n, 6n, 8n, 8n]);
-  // Of what is new there may be more: that is asked for at once.
+  // After new orders there may be more, so the next poll is immediate.
   expect(began).toEqual([0, 0, 10_000, 10_000, 20_000]);
 });
 
-it("asks for the same again after a failure", async () => {
+it("polls the same page again after a failure", async () => {
   const { source, asked } = polled([page(5n), { kind: "failed" }, { kind: "unreadable", lastId: undefined }, page(6n)]);
   await all(source);
   expect(asked).toEqual([0n, 6n, 6n, 6n, 7n]);
 });
 
-it("polls again at once after a poll that took longer than the pause", async () => {
+it("polls immediately after a poll that took longer than the pause", async () => {
   const { source, began } = polled([page(1n), page(2n)], 15_000);
   await all(source);
   expect(began).toEqual([0, 15_000, 30_000]);
 });
 
-it("brings what came with the end, and then ends", async () => {
+it("yields the orders of the last page, and then ends", async () => {
   const last: PollAnswer = {
     kind: "page",
     orders: [{ order: anOrder({ id: "1-1" }), withdrawn: true, isAnswered: false }],
@@ -75,12 +75,12 @@ it("brings what came with the end, and then ends", async () => {
   expect(shown(await all(polled([last]).source))).toEqual(["1-1", "history-read"]);
 });
 
-it("tells that all was brought also where the end comes with newer orders", async () => {
+it("reports the end of the history even if the last page has newer orders", async () => {
   const last: PollAnswer = { ...page(5n, ["5-1", "debug"]), isLast: true };
   expect(shown(await all(polled([last]).source))).toEqual(["5-1", "history-read"]);
 });
 
-it("brings nothing more of a page once it is stopped", async () => {
+it("yields nothing more of a page once it is stopped", async () => {
   const stop = new AbortController();
   const ids: string[] = [];
   for await (const job of polled([page(2n, ["1-1", "debug"], ["2-1", "debug"])]).source(stop.signal)) {

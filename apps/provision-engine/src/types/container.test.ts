@@ -23,13 +23,13 @@ function podOf(order: object) {
   return { ...spec, container: spec.containers[0]! };
 }
 
-it("runs one pod that is found by its labels, and never two that share its volumes", () => {
+it("runs one pod that its labels select, and never two that share its volumes", () => {
   const { spec } = buildDeployment(options({}));
   expect(spec).toMatchObject({ replicas: 1, strategy: { type: "Recreate" }, selector: { matchLabels: labels } });
   expect(spec.template.metadata).toEqual({ labels });
 });
 
-it("gives a container what it ordered and nothing of the cluster's own", () => {
+it("gives a container what it ordered, and no access to the cluster", () => {
   const pod = podOf({ capacity: { ...capacity, disk_size: 512 } });
   const resources = { cpu: "2", memory: "2048Mi", "ephemeral-storage": "512Mi" };
   expect(pod.container.resources).toEqual({ requests: resources, limits: resources });
@@ -40,7 +40,7 @@ it("gives a container what it ordered and nothing of the cluster's own", () => {
     });
 });
 
-it("runs the image as it is where nothing else is ordered, and else exactly what is", () => {
+it("runs the image unchanged by default, and otherwise exactly the order", () => {
   expect(podOf({}).container).not.toHaveProperty("command");
   expect(podOf({}).container).not.toHaveProperty("args");
   const { container } = podOf({ entrypoint: ["sh", "-c"], args: ["echo $(PATH) $$"], env: { A: "$(B)" } });
@@ -58,7 +58,7 @@ it("keeps secrets out of everything but the secret", () => {
   expect(() => options({ env: { A: "1" }, secret_env: { A: "2" } })).toThrow("is in env, too");
 });
 
-it("mounts a volume once, wherever it is mounted to", () => {
+it("mounts a volume once, at any number of mount points", () => {
   const mounts = [
     { volume_id: "2-1", mountpoint: "/a" },
     { volume_id: "2-2", mountpoint: "/b" },
@@ -88,7 +88,7 @@ it("has an address for its ports, and a name in any case", () => {
   expect(buildContainerService(options({})).spec).toEqual({ selector: labels, clusterIP: "None" });
 });
 
-it("claims the size of a volume, of the class of its disk where there is one", () => {
+it("claims the size of a volume, with the configured class of its disk", () => {
   const read = VOLUME.read('{"size":20,"type":"hdd"}');
   if (!read.ok) throw new Error("no volume");
   const { spec } = buildVolumeClaim(place, read.value, "slow");

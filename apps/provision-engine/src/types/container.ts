@@ -8,15 +8,15 @@ import { isOfUser, leaseLabels, leaseName, type Place } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
 import {
   buildPod,
-  describeHopelessStart,
+  describeUnstartable,
   describeNodes,
   describePods,
-  isHindered,
+  isBlocked,
   type LeaseNodes,
   type PodResources,
 } from "./pods.ts";
 import { placeOf, requireData, workloadType } from "./workload-type.ts";
-import type { AskedLease, LeaseCluster, Look, NameOf, Workload } from "./workload.ts";
+import type { AskedLease, LeaseCluster, Observation, NameOf, Workload } from "./workload.ts";
 
 export const CONTAINER = workloadType({
   type: "container",
@@ -38,23 +38,23 @@ export const CONTAINER = workloadType({
 
 export type ContainerOptions = {
   readonly place: Place;
-  /** By which the pod is found, and known to be the lease's. */
+  /** Labels that select the pod and mark it as the lease's own. */
   readonly labels: Readonly<Record<string, string>>;
   readonly data: LeaseData<"container">;
   readonly nodes: LeaseNodes;
-  /** Name of the claim of a volume's lease. */
+  /** Name of the claim of a volume lease. */
   readonly claimOf: (volume: string) => string;
 };
 
-/** Of the one container in the pod. */
+/** Name of the only container in the pod. */
 const CONTAINER_NAME = "main";
 
-/** What the container is to know and nobody is to see; undefined: there is nothing. */
+/** Builds the secret with the container's secret variables; undefined if it has none. */
 export function buildContainerSecret({ place, data }: ContainerOptions) {
   return Object.keys(data.secret_env).length === 0 ? undefined : { metadata: place, stringData: data.secret_env };
 }
 
-/** The address under which the container is reached as long as it lives, wherever its pod is. Without ports it is only a name for the pod. */
+/** The stable address of the container, wherever its pod runs. Without ports it only names the pod. */
 export function buildContainerService({ place, labels, data }: ContainerOptions) {
   const { ports } = data;
   return {
@@ -68,7 +68,7 @@ export function buildContainerService({ place, labels, data }: ContainerOptions)
   };
 }
 
-/** Keeps one pod of the container alive. The old one ends before a new one begins: they would share their volumes. */
+/** Keeps one pod of the container running. The old pod ends before a new one starts, because they share volumes. */
 export function buildDeployment(options: ContainerOptions) {
   const { place, labels, data, nodes } = options;
   const claims = [...new Set(data.mounts.map(({ volume_id }) => volume_id))];
@@ -119,14 +119,14 @@ function resourcesOf({ capacity: { cpu, memory, disk_size } }: LeaseData<"contai
   return { cpu: String(cpu), memory: `${memory}Mi`, "ephemeral-storage": `${disk_size}Mi` };
 }
 
-/** Kubernetes replaces `$(NAME)`, and takes `$$` for `$`: what was ordered runs as it was ordered. */
+/** Escapes `$`, because Kubernetes expands `$(NAME)`: the container runs exactly as ordered. */
 function literal(text: string): string {
   return text.replaceAll("$", () => "$$");
 }
 
-const PARTS = [KINDS.deployment, KINDS.service, KINDS.secret];
+const OBJECT_KINDS = [KINDS.deployment, KINDS.service, KINDS.secret];
 
-/** A container that is kept alive, in one pod. The result says where it is reached. */
+/** A container in one pod that is kept running. The result has its address. */
 export function containerWorkload({ objects, namespace: own, nodes }: LeaseCluster, nameOf: NameOf): Workload {
   const requireVolumes = async (options: ContainerOptions, { order }: LeaseRecord, signal: AbortSignal) => {
     const { namespace } = options.place;
@@ -134,23 +134,23 @@ export function containerWorkload({ objects, namespace: own, nodes }: LeaseClust
       const at = { name: options.claimOf(volume_id), namespace };
       const claim = await objects.find<V1PersistentVolumeClaim>(KINDS.volumeClaim, at, signal);
       const isThere = claim !== undefined && claim.metadata?.deletionTimestamp === undefined;
-      // The record of the volume was asked before; this is what would be mounted.
+      // The volume's lease was checked before; this checks the claim that would be mounted.
       if (!isThere || !isOfUser(claim.metadata?.labels, nameOf(volume_id), order.user))
         throwFault({ code: "not_found", kind: "volume of this user", id: volume_id });
     }
   };
   const untilAvailable = (options: ContainerOptions, lease: AskedLease, signal: AbortSignal): Promise<undefined> =>
-    objects.until(async (): Promise<Look<undefined>> => {
+    objects.untilReady(async (): Promise<Observation<undefined>> => {
       const deployment = await objects.find<V1Deployment>(KINDS.deployment, options.place, signal);
-      if ((deployment?.status?.availableReplicas ?? 0) > 0) return { is: "there", value: undefined };
+      if ((deployment?.status?.availableReplicas ?? 0) > 0) return { kind: "ready", value: undefined };
       const pods = await objects.list<V1Pod>(lease, KINDS.pod, options.place.namespace, signal);
       const crashes = describeCrashes(pods.map(readExits));
       if (crashes !== undefined) throwFault({ code: "invalid_request", field: "container", reason: crashes });
-      const hopeless = describeHopelessStart(pods);
+      const hopeless = describeUnstartable(pods);
       if (hopeless !== undefined) throwFault({ code: "invalid_request", ...hopeless });
       const because = `the start of the container (${describePods(pods, describeNodes(nodes))})`;
-      if (isHindered(pods)) await lease.waits?.(because);
-      return { is: "awaited", because };
+      if (isBlocked(pods)) await lease.onWait?.(because);
+      return { kind: "pending", because };
     }, signal);
 
   return {
@@ -166,14 +166,14 @@ export function containerWorkload({ objects, namespace: own, nodes }: LeaseClust
       };
       await requireVolumes(options, lease, signal);
       const secret = buildContainerSecret(options);
-      if (secret !== undefined) await objects.make(lease, KINDS.secret, secret, signal);
-      const service = await objects.make<V1Service>(lease, KINDS.service, buildContainerService(options), signal);
-      await objects.make(lease, KINDS.deployment, buildDeployment(options), signal);
+      if (secret !== undefined) await objects.ensure(lease, KINDS.secret, secret, signal);
+      const service = await objects.ensure<V1Service>(lease, KINDS.service, buildContainerService(options), signal);
+      await objects.ensure(lease, KINDS.deployment, buildDeployment(options), signal);
       await untilAvailable(options, lease, signal);
       return JSON.stringify(addressOf(service, options));
     },
     decommission: (lease, signal) =>
-      objects.takeDown(lease, { kinds: PARTS, namespace: placeOf(CONTAINER, lease, own).namespace }, signal),
+      objects.remove(lease, { kinds: OBJECT_KINDS, namespace: placeOf(CONTAINER, lease, own).namespace }, signal),
   };
 }
 

@@ -11,7 +11,7 @@ const of = (type: string, changes: { phase?: Phase; user?: string; data?: object
     order: { type, user: changes.user ?? "u", data: JSON.stringify(changes.data ?? DATA_BY_TYPE[type]) },
   });
 
-it("adds up to the byte what leases take that are active, being made or being taken down", () => {
+it("sums exactly the units of leases that are active, being created or being removed", () => {
   const phases: Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
   const records = phases.map((phase) => of("container", { phase }));
   expect(sumHeldUnits(records, {})).toEqual({ cru: 3n, mru: 3n * GIB, hru: 0n, sru: 1536n * MIB });
@@ -20,7 +20,7 @@ it("adds up to the byte what leases take that are active, being made or being ta
   expect(sumHeldUnits([...many, of("volume")], {}).sru).toBe(2n ** 54n + GIB);
 });
 
-it("adds to each lease what its type takes by configuration, and to no other", () => {
+it("adds the configured overhead of its type to each lease, and to no other", () => {
   const overheads = { zdb: { cru: 1n, mru: GIB, hru: 0n, sru: 0n } };
   const records = [of("zdb"), of("zdb", { phase: "PROVISIONING" }), of("volume")];
   expect(sumHeldUnits(records, overheads)).toEqual({ cru: 2n, mru: 2n * GIB, hru: 4n * GIB, sru: GIB });

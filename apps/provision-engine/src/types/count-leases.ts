@@ -1,16 +1,16 @@
 import type { Order } from "@muster/leases";
 import type { Claim } from "../domain/claim.ts";
-import { mayHold, type LeaseRecord } from "../domain/lease.ts";
+import { mayHoldResources, type LeaseRecord } from "../domain/lease.ts";
 import { addUnits, NO_UNITS, type ResourceUnits } from "../domain/resource-units.ts";
 import type { ProvisionCounters } from "./workload-type.ts";
 import { findWorkloadType, readClaim } from "./workload-types.ts";
 
 type Counted = Pick<LeaseRecord, "order" | "phase">;
 
-/** What each lease of a type takes beside what its order says, by how the engine is configured. */
+/** Resources of each lease of a type beyond those in its order, from the configuration. */
 export type Overheads = Readonly<Record<string, ResourceUnits>>;
 
-/** What a lease is counted as; undefined: as nothing. Of those with one `network` only one counts. */
+/** The counter of a lease; undefined if it does not count. Leases with the same `network` count once. */
 export function countedAs({
   order,
   phase,
@@ -21,23 +21,23 @@ export function countedAs({
   return { counter, network };
 }
 
-/** What is taken or may be, also by what is being made or taken down: admission and reports go by it. */
+/** Resources that leases hold or may hold, including leases being created or removed; used by admission and reports. */
 export function sumHeldUnits(records: Iterable<Counted>, overheads: Overheads): ResourceUnits {
   let sum = NO_UNITS;
   for (const { order, phase } of records) {
-    const claim = mayHold(phase) ? readClaim(order) : undefined;
+    const claim = mayHoldResources(phase) ? readClaim(order) : undefined;
     if (claim?.ok === true) sum = addUnits(sum, unitsOf(order, claim.value, overheads));
   }
   return sum;
 }
 
-/** Name of the network that an order is; undefined: it is none. */
+/** Name of the network that an order creates; undefined for other types. */
 export function networkOf(order: Counted["order"]): string | undefined {
   const claim = readClaim(order);
   return claim.ok ? claim.value.network : undefined;
 }
 
-/** All that a lease takes. */
+/** All resources of a lease. */
 export function unitsOf({ type }: Pick<Order, "type">, { units }: Claim, overheads: Overheads): ResourceUnits {
   const overhead = overheads[type];
   return overhead === undefined ? units : addUnits(units, overhead);

@@ -2,7 +2,7 @@ import { NO_UNITS } from "../domain/resource-units.ts";
 import { workloadType } from "./workload-type.ts";
 import type { Workload } from "./workload.ts";
 
-/** Whatever its data are, they are its result. */
+/** Its data, whatever they are, are its result. */
 export const DEBUG = workloadType({
   type: "debug",
   counter: "debug",
@@ -11,7 +11,7 @@ export const DEBUG = workloadType({
   workload: () => DEBUG_WORKLOAD,
 });
 
-/** Gives back its data; nothing of it is anywhere. */
+/** Returns its data and creates nothing. */
 export const DEBUG_WORKLOAD: Workload = {
   type: "debug",
   provision: ({ order }) => Promise.resolve(order.data),

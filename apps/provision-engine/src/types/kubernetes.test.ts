@@ -5,7 +5,7 @@ import { buildKubeconfig, buildSliceQuota, tokenSeconds } from "./kubernetes.ts"
 
 type Rule = { apiGroups: string[]; resources: string[]; verbs: string[] };
 
-/** What `*` stands for. */
+/** The meaning of `*`. */
 const ALL: Readonly<Record<string, readonly string[]>> = {
   autoscaling: ["horizontalpodautoscalers"],
   batch: ["cronjobs", "jobs"],
@@ -23,7 +23,7 @@ function kindsOf({ apiGroups, resources }: Rule): string[] {
   );
 }
 
-it("limits a slice to what its size is, with a share of its disk for its pods", () => {
+it("limits a slice to its size, with a share of its disk for its pods", () => {
   const { hard } = buildSliceQuota("n", 3).spec;
   expect(hard).toMatchObject({
     "requests.cpu": "2",
@@ -40,7 +40,7 @@ it("limits a slice to what its size is, with a share of its disk for its pods", 
   });
 });
 
-it("counts each kind that the role of slices lets their users make", async () => {
+it("counts each kind that the role of slices lets users create", async () => {
   const text = await readFile(new URL("../../../../deploy/kubernetes/slices.yaml", import.meta.url), "utf8");
   const role = parseAllDocuments(text)
     .map((document) => document.toJS() as { kind: string; metadata: { name: string }; rules: Rule[] })
@@ -48,20 +48,20 @@ it("counts each kind that the role of slices lets their users make", async () =>
   const makes = (verbs: readonly string[]) => verbs.includes("*") || verbs.includes("create");
   const made = (role?.rules ?? []).filter(({ verbs }) => makes(verbs)).flatMap(kindsOf);
   const hard = Object.keys(buildSliceQuota("n", 1).spec.hard);
-  // Events go by themselves after an hour.
+  // Events expire after an hour.
   const uncounted = made.filter((kind) => !hard.includes(`count/${kind}`) && !/^events(\.|$)/.test(kind));
   expect(made).toContain("deployments.apps");
   expect(uncounted).toEqual([]);
 });
 
-it("wants a token until the lease ends, within what Kubernetes gives", () => {
+it("requests a token until the lease ends, within the limits of Kubernetes", () => {
   const second = 1_000_000_000n;
   expect(tokenSeconds(1001n * second + 1n, second)).toBe(1001);
   expect(tokenSeconds(1n, second)).toBe(600);
   expect(tokenSeconds(2n ** 63n, 0n)).toBe(2 ** 32);
 });
 
-it("names the slice, its server and the token, and an authority only where there is one", () => {
+it("names the slice, its server and the token, and an authority only if there is one", () => {
   const access = { url: "https://k:6443", ca: "PEM", namespace: "n", token: "t" };
   expect(JSON.parse(buildKubeconfig(access))).toMatchObject({
     clusters: [{ cluster: { server: "https://k:6443", "certificate-authority-data": "UEVN" } }],

@@ -7,7 +7,7 @@ import { GIB, type ResourceUnits } from "../domain/resource-units.ts";
 import { buildNetworkNamespace } from "./network.ts";
 import { KINDS, type ObjectKind } from "./object-kinds.ts";
 import { requireData, workloadType } from "./workload-type.ts";
-import type { LeaseCluster, Look, Workload } from "./workload.ts";
+import type { LeaseCluster, Observation, Workload } from "./workload.ts";
 
 export const KUBERNETES = workloadType({
   type: "kubernetes",
@@ -21,34 +21,34 @@ export const KUBERNETES = workloadType({
   workload: ({ cluster, nowNs }) => cluster && kubernetesWorkload(cluster, nowNs),
 });
 
-/** What a slice of this size takes. Throws RangeError for a size that the data of a lease cannot have. */
+/** Resources of a slice of this size. Throws RangeError for an invalid size. */
 export function kubernetesUnits(size: number): ResourceUnits {
   const { processors, memoryGib, ssdGib } = kubernetesSize(size);
   return { cru: BigInt(processors), mru: BigInt(memoryGib) * GIB, hru: 0n, sru: BigInt(ssdGib) * GIB };
 }
 
-/** Of the account of every slice: tokens of accounts of other names are not the engine's to give. */
+/** Name of the service account of every slice; the engine may request tokens only of accounts of this name. */
 export const SLICE_ACCOUNT = "muster-lease";
 
 const SLICE_PRIORITIES = "muster-lease-priorities";
 
 const NAMESPACES = "muster-lease-";
 
-/** Of a slice; no network of a user is called so. */
+/** Name of a slice's namespace; no network of a user has such a name. */
 export function sliceNamespace(id: string): string {
   return `${NAMESPACES}${id}`;
 }
 
-/** What is in such a namespace is its user's, whatever its labels say. */
+/** The content of such a namespace belongs to its user, whatever its labels are. */
 export function isSliceNamespace(name: string): boolean {
   return name.startsWith(NAMESPACES);
 }
 
 const PODS_PER_CPU = 20;
 const OBJECTS_PER_CPU = 50;
-/** So much of the disk of a slice is for root file systems and logs of its pods, the rest for claims. */
+/** A fifth of a slice's disk is for root file systems and logs of its pods, the rest for claims. */
 const EPHEMERAL_SHARE = 5n;
-/** Of each kind that the role of slices lets their users make, there is a number: whoever may make objects without end fills the store of the cluster. */
+/** Limits the number of objects of each kind that slice users may create: unlimited objects could fill the cluster's store. */
 const COUNTED = [
   "configmaps",
   "persistentvolumeclaims",
@@ -70,7 +70,7 @@ const COUNTED = [
   "roles.rbac.authorization.k8s.io",
 ];
 
-/** What all objects of a slice may take together, and how many there may be. Ports of the nodes and the provider's balancers are nobody's to take. */
+/** Limits the total resources and the number of objects in a slice. Node ports and load balancers are excluded. */
 export function buildSliceQuota(namespace: string, size: number) {
   const { cru, mru, sru } = kubernetesUnits(size);
   const [cpu, memory] = [String(cru), `${mru / GIB}Gi`];
@@ -89,7 +89,7 @@ export function buildSliceQuota(namespace: string, size: number) {
         "requests.storage": `${sru / GIB - ephemeral}Gi`,
         "services.nodeports": "0",
         "services.loadbalancers": "0",
-        // Those that have ended, too: they stay objects.
+        // Counts ended pods, too, which remain objects.
         "count/pods": String(Number(cru) * PODS_PER_CPU),
         ...Object.fromEntries(COUNTED.map((kind) => [`count/${kind}`, objects])),
       },
@@ -97,12 +97,12 @@ export function buildSliceQuota(namespace: string, size: number) {
   };
 }
 
-/** No pod of a slice has a class of priority, and so none takes the place of others' pods. Classes are not the namespace's, so that roles cannot tell who may use them. */
+/** Forbids priority classes in a slice, so that its pods cannot preempt others. Classes are cluster-wide, so roles cannot restrict their use. */
 export function buildSlicePriorities(namespace: string) {
   return { metadata: { name: SLICE_PRIORITIES, namespace }, spec: { scopes: ["PriorityClass"], hard: { pods: "0" } } };
 }
 
-/** What a container takes that does not say what it needs: the quota refuses what cannot be counted. */
+/** Default resources of containers that request none: the quota refuses them otherwise. */
 export function buildSliceLimits(namespace: string) {
   const each = { cpu: "100m", memory: "128Mi", "ephemeral-storage": "256Mi" };
   return {
@@ -111,7 +111,7 @@ export function buildSliceLimits(namespace: string) {
   };
 }
 
-/** Pods do not get its token unless they ask for it: whoever rents the slice gives it to whom he likes. */
+/** Pods get its token only on request: the user of the slice shares it deliberately. */
 export function buildSliceAccount(namespace: string) {
   return { metadata: { name: SLICE_ACCOUNT, namespace }, automountServiceAccountToken: false };
 }
@@ -126,13 +126,13 @@ export function buildSliceBinding(namespace: string, role: string) {
 
 export type SliceAccess = {
   readonly url: string;
-  /** Of the server's certificate, PEM; undefined: one that machines believe anyway. */
+  /** PEM of the authority of the server's certificate; undefined: a public authority. */
   readonly ca: string | undefined;
   readonly namespace: string;
   readonly token: string;
 };
 
-/** A kubeconfig in JSON, which is YAML, too. */
+/** A kubeconfig in JSON, which is valid YAML. */
 export function buildKubeconfig({ url, ca, namespace, token }: SliceAccess): string {
   const name = namespace;
   const authority = ca === undefined ? {} : { "certificate-authority-data": Buffer.from(ca).toString("base64") };
@@ -146,25 +146,25 @@ export function buildKubeconfig({ url, ca, namespace, token }: SliceAccess): str
   });
 }
 
-/** Shortest and longest time that Kubernetes gives a token for. */
-const TOKEN_SECONDS_MIN = 600;
-const TOKEN_SECONDS_MAX = 2 ** 32;
+/** Minimum and maximum lifetime of a token in Kubernetes. */
+const MIN_TOKEN_SECONDS = 600;
+const MAX_TOKEN_SECONDS = 2 ** 32;
 const NS_PER_SECOND = 1_000_000_000n;
 
-/** A token is wanted until the lease ends; one that is given for longer ends with the account, which the end of the lease takes along. */
+/** The token must be valid until the lease ends; a longer one becomes invalid when the end of the lease removes its account. */
 export function tokenSeconds(expiresAtNs: bigint, nowNs: bigint): number {
   const seconds = (expiresAtNs - nowNs) / NS_PER_SECOND + 1n;
-  if (seconds > BigInt(TOKEN_SECONDS_MAX)) return TOKEN_SECONDS_MAX;
-  return Math.max(TOKEN_SECONDS_MIN, Number(seconds));
+  if (seconds > BigInt(MAX_TOKEN_SECONDS)) return MAX_TOKEN_SECONDS;
+  return Math.max(MIN_TOKEN_SECONDS, Number(seconds));
 }
 
-/** What Kubernetes itself gives a pod to end. Its user may have said far more, or have begun to delete it with more: a lease does not go on for as long as he likes. */
+/** The default grace period of Kubernetes. It overrides a longer one of the user, which would keep an ended lease running. */
 const POD_GRACE_SECONDS = 30;
-const GOING: ObjectKind = { ...KINDS.namespace, podGraceSeconds: POD_GRACE_SECONDS };
+const TERMINATING_NAMESPACE: ObjectKind = { ...KINDS.namespace, podGraceSeconds: POD_GRACE_SECONDS };
 
 /**
- * A slice of the cluster: a namespace with a quota and what containers take that do not say it, and an account that may do there what the role of slices says. The result has a kubeconfig with a token, which holds
- * until the lease ends as it stands now: whoever renews it makes himself a new one with it.
+ * A slice of the cluster: a namespace with a quota, default resources, and a service account bound to the role of slices. The result has a kubeconfig with a
+ * token, valid until the present end of the lease; after a renewal the user can create a new token with it.
  */
 export function kubernetesWorkload(
   { objects, slices, accessOf }: Pick<LeaseCluster, "objects" | "slices" | "accessOf">,
@@ -174,23 +174,23 @@ export function kubernetesWorkload(
     const { size } = requireData(KUBERNETES, lease);
     const { role } = slices;
     const namespace = sliceNamespace(originOf(lease).id);
-    // A binding to a role that is not there would be taken, and give nothing.
+    // Kubernetes accepts a binding to a missing role, which would grant nothing.
     if ((await objects.find(KINDS.clusterRole, { name: role }, signal)) === undefined)
       throwFault({ code: "not_found", kind: "ClusterRole", id: role });
-    await objects.make(lease, KINDS.namespace, buildNetworkNamespace(namespace), signal);
+    await objects.ensure(lease, KINDS.namespace, buildNetworkNamespace(namespace), signal);
     const quotas = [buildSliceQuota(namespace, size), buildSlicePriorities(namespace)];
-    for (const quota of quotas) await objects.make<KubeObject>(lease, KINDS.resourceQuota, quota, signal);
-    await objects.make(lease, KINDS.limitRange, buildSliceLimits(namespace), signal);
-    // Until its numbers are counted, nothing is refused.
+    for (const quota of quotas) await objects.ensure<KubeObject>(lease, KINDS.resourceQuota, quota, signal);
+    await objects.ensure(lease, KINDS.limitRange, buildSliceLimits(namespace), signal);
+    // The quota refuses nothing until its controller has counted.
     for (const quota of quotas)
-      await objects.until(async (): Promise<Look<undefined>> => {
+      await objects.untilReady(async (): Promise<Observation<undefined>> => {
         const found = await objects.find<V1ResourceQuota>(KINDS.resourceQuota, quota.metadata, signal);
         const { hard = {} } = found?.status ?? {};
         const isCounted = Object.keys(quota.spec.hard).every((name) => name in hard);
-        return isCounted ? { is: "there", value: undefined } : { is: "awaited", because: "the count of the quota" };
+        return isCounted ? { kind: "ready", value: undefined } : { kind: "pending", because: "the count of the quota" };
       }, signal);
-    await objects.make(lease, KINDS.serviceAccount, buildSliceAccount(namespace), signal);
-    await objects.make(lease, KINDS.roleBinding, buildSliceBinding(namespace, role), signal);
+    await objects.ensure(lease, KINDS.serviceAccount, buildSliceAccount(namespace), signal);
+    await objects.ensure(lease, KINDS.roleBinding, buildSliceBinding(namespace, role), signal);
     return namespace;
   };
   return {
@@ -202,12 +202,12 @@ export function kubernetesWorkload(
       const kubeconfig = buildKubeconfig({ ...access, namespace });
       return JSON.stringify({ namespace, kubeconfig, token_expires_at: expiresAt });
     },
-    // The token that its user has holds on.
+    // The user's token stays valid.
     check: async (lease, signal) => {
       await make(lease, signal);
       return undefined;
     },
-    // All of it lives in the namespace.
-    decommission: (lease, signal) => objects.takeDown(lease, { kinds: [GOING] }, signal),
+    // Everything is in the namespace.
+    decommission: (lease, signal) => objects.remove(lease, { kinds: [TERMINATING_NAMESPACE] }, signal),
   };
 }

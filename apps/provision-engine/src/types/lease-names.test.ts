@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { networkId } from "./lease-names.ts";
 
-it("gives each user and name another id, which fits the name of a namespace", () => {
+it("gives each user and name a different id, valid in the name of a namespace", () => {
   expect(networkId("12", "net")).not.toBe(networkId("1", "2net"));
   const text = fc.string({ unit: fc.constantFrom("1", "2", ":", "a", "é") });
   fc.assert(

@@ -5,10 +5,10 @@ import { base32nopad } from "@scure/base";
 import type { Claim, Read } from "../domain/claim.ts";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
 
-/** What is made for a lease is found by these again, and known to be the lease's own. */
+/** Labels that find the objects of a lease and mark them as its own. */
 export type Labels = Readonly<Record<string, string>>;
 
-/** Whose an object is, as its labels say: of this run of the lease, of another one, or of somebody else. */
+/** Owner of an object by its labels: this run of the lease, another run, or another owner. */
 export type Owner = "this-run" | "earlier-run" | "later-run" | "other";
 
 const USER_BYTES = 20;
@@ -31,18 +31,18 @@ export function ownerOf(found: Labels | undefined, lease: Pick<LeaseRecord, "ord
   return run < origin.run ? "earlier-run" : "later-run";
 }
 
-/** Whether an object was made for this lease of this user, in whichever run. */
+/** Whether an object was created for this lease of this user, in any run. */
 export function isOfUser(found: Labels | undefined, lease: string, user: string): boolean {
   const wanted = { [labels.managedBy]: "muster", [labels.lease]: lease, [labels.leaseUser]: userHash(user) };
   return Object.entries(wanted).every(([key, value]) => found?.[key] === value);
 }
 
-/** Selects everything of all runs of the lease. */
+/** Selects the objects of all runs of the lease. */
 export function leaseSelector(id: string): string {
   return `${labels.managedBy}=muster,${labels.lease}=${id}`;
 }
 
-/** Of a user's id, which may be longer than the value of a label: 32 characters. */
+/** Hash of a user id, which may be too long for a label value: 32 characters. */
 export function userHash(user: string): string {
   const digest = createHash("sha256").update(user).digest();
   return base32nopad.encode(digest.subarray(0, USER_BYTES)).toLowerCase();
@@ -50,17 +50,17 @@ export function userHash(user: string): string {
 
 export type Place = { readonly name: string; readonly namespace: string };
 
-/** Of everything that is made for a lease; its kind tells the rest. Fits a DNS label. */
+/** Name of all objects of a lease, which differ by kind. Fits a DNS label. */
 export function leaseName(id: string): string {
   return `lease-${id}`;
 }
 
-/** Of a user's network. */
+/** Namespace of a user's network. */
 export function networkNamespace(user: string, network: string): string {
   return `muster-${networkId(user, network)}`;
 }
 
-/** Where what is made for an order lives: in the network that it names, else in the engine's own namespace. */
+/** Namespace of an order's objects: that of its network, or else the engine's own. */
 export function namespaceOf({ user }: Pick<Order, "user">, claim: Read<Claim>, engineNamespace: string): string {
   const [network] = claim.ok ? claim.value.needs.networks : [];
   return network === undefined ? engineNamespace : networkNamespace(user, network);
@@ -68,7 +68,7 @@ export function namespaceOf({ user }: Pick<Order, "user">, claim: Read<Claim>, e
 
 const ID_BYTES = 20;
 
-/** Id of a user's network: 32 characters that fit the name of a namespace. User and name are kept apart, so ("12", "net") and ("1", "2net") differ. */
+/** Id of a user's network: 32 characters valid in a namespace name. User and name are delimited, so ("12", "net") and ("1", "2net") differ. */
 export function networkId(user: string, name: string): string {
   const digest = createHash("sha256")
     .update(`${Buffer.byteLength(user)}:${user}${name}`)

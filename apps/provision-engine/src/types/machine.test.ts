@@ -8,7 +8,7 @@ const { CheckReservationReply, GetReservationReply, ListMachinesReply, Reservati
   muster.reservation.v1;
 const { signal } = new AbortController();
 
-/** A ledger in which these owners hold something. `late`: so many reservations that were asked for before are made only when the one there is to be given back. */
+/** A ledger with reservations of these owners. `late`: this many late requests are granted only when the present reservation is about to be released. */
 function ledgerOf(owners: readonly string[], late = 0) {
   const held = new Map(owners.map((id) => [id, 1]));
   let arriving = late;
@@ -42,7 +42,7 @@ function ledgerOf(owners: readonly string[], late = 0) {
   return { workload, held };
 }
 
-it("knows the lease and the run again that machines are held for, and takes no other name for one", () => {
+it("parses the lease and run that machines are held for, and no other name", () => {
   const { id } = leaseOwner(aLease({ order: { id: "12-3" }, run: 4 }));
   expect(leaseOfOwner(id)).toEqual({ id: "12-3", run: 4 });
   for (const other of ["", "12-3", "12-3-0", "a-3-4", "12-3-4-5", "12-3-4 "])
@@ -53,19 +53,19 @@ it.each([
   { what: "this run and earlier ones", run: 2, held: ["1-1-1", "1-1-2"], left: [] },
   { what: "no later run, and no other lease", run: 2, held: ["1-1-2", "1-1-3", "1-2-1"], left: ["1-1-3", "1-2-1"] },
   { what: "the latest of many runs", run: 30, held: ["1-1-1", "1-1-11", "1-1-30"], left: ["1-1-1"] },
-])("gives back what is held for $what", async ({ run, held: owners, left }) => {
+])("releases the machines of $what", async ({ run, held: owners, left }) => {
   const { workload, held } = ledgerOf(owners);
   await workload.decommission(aLease({ order: { type: "machine" }, run }), signal);
   expect([...held.keys()]).toEqual(left);
 });
 
-it("gives back what took the place of the reservation that it was about to end", async () => {
+it("releases the successor of the reservation that it was about to release", async () => {
   const { workload, held } = ledgerOf(["1-1-1"], 1);
   await workload.decommission(aLease({ order: { type: "machine" }, run: 1 }), signal);
   expect([...held]).toEqual([]);
 });
 
-it("has not taken down a lease for which the ledger still holds machines", async () => {
+it("does not finish removing a lease while the ledger still holds machines for it", async () => {
   const { workload, held } = ledgerOf(["1-1-1"], 100);
   const going = workload.decommission(aLease({ order: { type: "machine" }, run: 1 }), signal);
   await expect(going).rejects.toMatchObject({ fault: { code: "unavailable" } });

@@ -5,7 +5,7 @@ import { NO_UNITS } from "../domain/resource-units.ts";
 import { requireData, workloadType } from "./workload-type.ts";
 import type { Ledger, Workload } from "./workload.ts";
 
-/** Whole machines take nothing of the engine's own capacity: the ledger of machines decides about them. */
+/** Machines use none of the engine's capacity: the ledger decides about them. */
 export const MACHINE = workloadType({
   type: "machine",
   counter: "machine",
@@ -14,32 +14,32 @@ export const MACHINE = workloadType({
   workload: ({ ledger, newRequestId }) => machineWorkload(ledger, newRequestId),
 });
 
-/** Who holds the machines of one run of a lease, in the ledger. */
+/** Owner of the machines of one run of a lease, in the ledger. */
 export type LeaseOwner = { readonly kind: string; readonly id: string };
 
-/** Of leases, in the ledger. */
+/** Kind of lease owners in the ledger. */
 export const OWNER_KIND = "lease";
 
-/** A number, a number, and the run. */
+/** Lease id and run. */
 const OWNER_ID = /^(\d+-\d+)-([1-9]\d{0,14})$/;
 
-/** Each run has a name of its own, so that what gives back an earlier one late gives back nothing of a later one. */
+/** Each run is an owner of its own, so that the late release of an earlier run cannot release machines of a later one. */
 export function leaseOwner(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): LeaseOwner {
   const { id, run } = originOf(lease);
   return { kind: OWNER_KIND, id: `${id}-${run}` };
 }
 
-/** Of more runs, those before are clean-up's: at the end of a lease each costs a call. */
-const RUNS_MOST = 20;
+/** Clean-up releases machines of earlier runs than these, because each run costs a call at the end of a lease. */
+const MAX_RELEASED_RUNS = 20;
 
-/** Those of this run and of earlier ones, the latest first: what was asked for in an earlier run may have been granted after that was over. */
+/** The owners of this and earlier runs, latest first: a request of an earlier run may have been granted after that run ended. */
 export function leaseOwners(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): LeaseOwner[] {
   const { id, run } = originOf(lease);
-  const runs = Array.from({ length: Math.min(run, RUNS_MOST) }, (_, before) => run - before);
+  const runs = Array.from({ length: Math.min(run, MAX_RELEASED_RUNS) }, (_, before) => run - before);
   return runs.map((each) => ({ kind: OWNER_KIND, id: `${id}-${each}` }));
 }
 
-/** The lease, and the run of it, that machines are held for; undefined: `id` is no owner's that an engine would name. */
+/** The lease and run that an owner id stands for; undefined if it is not the id of a lease owner. */
 export function leaseOfOwner(id: string): { readonly id: string; readonly run: number } | undefined {
   const [, lease, run] = OWNER_ID.exec(id) ?? [];
   return lease === undefined || run === undefined ? undefined : { id: lease, run: Number(run) };
@@ -47,55 +47,55 @@ export function leaseOfOwner(id: string): { readonly id: string; readonly run: n
 
 /** Standings of a held machine that are trouble of an active lease. */
 const BROKEN: ReadonlySet<string> = new Set(["NOT_READY", "LOST"]);
-/** Standings with which a held machine is lost to a lease that is not active yet. */
+/** Standings of a held machine that make it unusable for a lease that is not active yet. */
 const UNUSABLE: ReadonlySet<string> = new Set([...BROKEN, "CORDONED"]);
 
-/** Whole machines of a pool: held in the ledger, which gives all of them at once, and for which the node scaler makes nodes. The result names the nodes. */
+/** Whole machines of a pool, which the ledger grants all or none; the node scaler creates nodes for them. The result names the nodes. */
 export function machineWorkload(ledger: Ledger, newRequestId: () => string): Workload {
-  const asked = (lease: LeaseRecord) => {
+  const requestFor = (lease: LeaseRecord) => {
     const { pool, machines: requested } = requireData(MACHINE, lease);
     const needs = Array.from({ length: requested }, (_, at) => ({ component: `machine-${at}`, pool }));
     return { pool, requested, owner: leaseOwner(lease), needs };
   };
   const hold = async (lease: LeaseRecord, signal: AbortSignal): Promise<string> => {
-    const { pool, requested, owner, needs } = asked(lease);
+    const { pool, requested, owner, needs } = requestFor(lease);
     const request = { requestId: newRequestId(), owner, needs, wait: true };
     const { reservation } = await ledger.reserve(request, { signal });
     if (enums.ReservationState.nameOf(reservation?.state) !== "GRANTED")
-      // It stands in the ledger's queue, and is asked for again.
+      // The request is in the queue of the ledger, and is repeated.
       throwFault({ code: "pool_availability", pool, requested, available: reservation?.because?.available ?? 0 });
     const machines = (reservation?.machines ?? []).map(({ node }) => ({ pool, node }));
     return JSON.stringify({ reservation: reservation?.id, machines });
   };
   const provision: Workload["provision"] = async (lease, signal) => {
-    const { pool, owner } = asked(lease);
+    const { pool, owner } = requestFor(lease);
     for (let result = await hold(lease, signal); ;) {
-      // The machines of the lease that it takes over are in use.
+      // A workload that is taken over already uses its machines.
       const lost =
         lease.madeFor === undefined ? await findMachine(ledger, { owner, pool }, UNUSABLE, signal) : undefined;
       if (lost === undefined) return result;
-      await lease.lost?.(`${describeMachine(lost)}: other machines are asked for`);
-      await giveBack(ledger, newRequestId, owner, signal);
+      await lease.onLost?.(`${describeMachine(lost)}: other machines are asked for`);
+      await releaseMachines(ledger, newRequestId, owner, signal);
       result = await hold(lease, signal).catch((error: unknown) => throwLost(lost, error));
     }
   };
   return {
     type: MACHINE.type,
     provision,
-    tryOut: async (lease, signal) => {
-      const { owner, needs } = asked(lease);
+    preflight: async (lease, signal) => {
+      const { owner, needs } = requestFor(lease);
       await ledger.checkReservation({ owner, needs }, { signal });
     },
     check: async (lease, signal) => {
-      // What was taken back is asked for again; it may be other nodes.
+      // Requests machines again after a preemption; the nodes may differ.
       const result = await hold(lease, signal);
-      const { pool, owner } = asked(lease);
+      const { pool, owner } = requestFor(lease);
       const broken = await findMachine(ledger, { owner, pool }, BROKEN, signal);
       if (broken === undefined) return result;
       return throwFault({ code: "invalid_request", field: "machines", reason: describeMachine(broken) });
     },
     decommission: async (lease, signal) => {
-      for (const owner of leaseOwners(lease)) await giveBack(ledger, newRequestId, owner, signal);
+      for (const owner of leaseOwners(lease)) await releaseMachines(ledger, newRequestId, owner, signal);
     },
   };
 }
@@ -124,7 +124,7 @@ function describeMachine({ node, standing }: MachineSeen): string {
   return `node ${node} is ${standing}`;
 }
 
-/** Rejects with why there is no machine in place of the lost one: with unavailable where one is waited for. */
+/** Rejects with the reason why the lost machine has no replacement, with unavailable while one is queued. */
 function throwLost(lost: MachineSeen, error: unknown): never {
   const fault = faultOf(error);
   switch (fault?.code) {
@@ -146,27 +146,27 @@ function throwLost(lost: MachineSeen, error: unknown): never {
   }
 }
 
-/** Of one owner in one call: it has one reservation at a time, and a request that came late makes the next. */
-const GIVEN_BACK_MAX = 3;
+/** Maximum releases for one owner per call: it has one reservation at a time, but a late request can create another. */
+const MAX_RELEASES = 3;
 
-/** Resolves once the ledger has ended the owner's reservation, or knows none. Rejects with unavailable where the owner has another one each time. */
-async function giveBack(
+/** Resolves once the owner has no reservation. Rejects with unavailable if it gets a new one each time. */
+async function releaseMachines(
   ledger: Pick<Ledger, "getReservation" | "unreserve">,
   newRequestId: () => string,
   owner: LeaseOwner,
   signal: AbortSignal,
 ): Promise<void> {
-  for (let times = 0; times < GIVEN_BACK_MAX; times += 1) {
+  for (let times = 0; times < MAX_RELEASES; times += 1) {
     const found = await unlessMissing(ledger.getReservation({ owner }, { signal }));
     if (found === undefined) return;
     const reservationId = found.reservation?.id ?? "";
-    // Where it ended nothing, that one had ended before: what the owner has now may be another.
+    // If nothing was released, that reservation had already ended, and the owner may have a newer one.
     const { released } = await ledger.unreserve({ requestId: newRequestId(), owner, reservationId }, { signal });
     if (released) return;
   }
   throwFault({
     code: "unavailable",
-    dependency: `the ledger, where ${owner.id} has a new reservation each time,`,
+    dependency: `the ledger, where ${owner.id} gets a new reservation each time,`,
     retryAfterMs: 1000,
   });
 }

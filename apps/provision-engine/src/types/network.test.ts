@@ -25,6 +25,6 @@ it.each([
       },
     ],
   ],
-])("lets those of the network in everywhere, and others on the ports %o alone", (ports, ingress) => {
+])("admits those of the network everywhere, and others only on the ports %o", (ports, ingress) => {
   expect(buildNetworkPolicy("muster-x", ports).spec).toEqual({ podSelector: {}, policyTypes: ["Ingress"], ingress });
 });

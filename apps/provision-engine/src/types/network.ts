@@ -12,7 +12,7 @@ export const NETWORK = workloadType({
   workload: ({ cluster }) => cluster && networkWorkload(cluster),
 });
 
-/** The namespace of a user's network: no pod in it may reach for its node, whatever its image asks for. */
+/** The namespace of a user's network. No pod in it can access its node, whatever its image requests. */
 export function buildNetworkNamespace(name: string) {
   const level = "baseline";
   return {
@@ -27,7 +27,7 @@ export function buildNetworkNamespace(name: string) {
   };
 }
 
-/** Who reaches the pods of a network: each other on all ports, everybody else on those that are open. What they reach themselves is left to them. */
+/** Ingress of a network's pods: from each other on all ports, from elsewhere on the open ports. Egress is unrestricted. */
 export function buildNetworkPolicy(namespace: string, openPorts: readonly number[]) {
   const ports = [...new Set(openPorts)].flatMap((port) => [
     { port, protocol: "TCP" },
@@ -38,27 +38,30 @@ export function buildNetworkPolicy(namespace: string, openPorts: readonly number
     spec: {
       podSelector: {},
       policyTypes: ["Ingress"],
-      // A rule without ports would be one for all of them.
+      // A rule without ports would allow all ports.
       ingress: [{ from: [{ podSelector: {} }] }, ...(ports.length === 0 ? [] : [{ ports }])],
     },
   };
 }
 
-/** What runs in a namespace, and data. */
-const SPARED = [KINDS.volumeClaim, KINDS.statefulSet, KINDS.deployment, KINDS.pod];
-const NAMESPACE: ObjectKind = { ...KINDS.namespace, spares: SPARED };
+/** Workloads and data, which keep the namespace from being removed. */
+const KEEPERS = [KINDS.volumeClaim, KINDS.statefulSet, KINDS.deployment, KINDS.pod];
+const NAMESPACE: ObjectKind = { ...KINDS.namespace, keptBy: KEEPERS };
 
-/** A user's network: a namespace that others reach only where it is open. The result names it. No lease that is known lives in it any more when it is taken down, and what is of none keeps it. */
+/**
+ * A user's network: a namespace with restricted ingress. The result names it. It is removed after all known leases in it have ended, and kept while unknown
+ * objects are in it.
+ */
 export function networkWorkload({ objects }: Pick<LeaseCluster, "objects">): Workload {
   return {
     type: NETWORK.type,
     provision: async (lease, signal) => {
       const { name, open_ports } = requireData(NETWORK, lease);
       const namespace = networkNamespace(lease.order.user, name);
-      await objects.make(lease, NAMESPACE, buildNetworkNamespace(namespace), signal);
-      await objects.make(lease, KINDS.networkPolicy, buildNetworkPolicy(namespace, open_ports), signal);
+      await objects.ensure(lease, NAMESPACE, buildNetworkNamespace(namespace), signal);
+      await objects.ensure(lease, KINDS.networkPolicy, buildNetworkPolicy(namespace, open_ports), signal);
       return JSON.stringify({ network_id: networkId(lease.order.user, name), namespace });
     },
-    decommission: (lease, signal) => objects.takeDown(lease, { kinds: [NAMESPACE] }, signal),
+    decommission: (lease, signal) => objects.remove(lease, { kinds: [NAMESPACE] }, signal),
   };
 }

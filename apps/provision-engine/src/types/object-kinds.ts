@@ -1,17 +1,17 @@
 import type { KubeResource } from "@muster/kube";
 
-/** A kind of Kubernetes, and how its objects go. */
+/** A kind of Kubernetes objects, and how they are removed. */
 export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {
   readonly kind: string;
-  /** Kubernetes makes others of it, which are gone before it is. */
+  /** Kubernetes creates dependents of it, which are removed first. */
   readonly hasMembers?: true;
-  /** Of a namespace: it stays while one of these is in it that is not going already, whosever it is. */
-  readonly spares?: readonly ObjectKind[];
-  /** Of a namespace: once it is going, each pod in it has no more than so many seconds to end, whatever it says itself. */
+  /** For a namespace: kinds whose objects, if they are not terminating, keep it, regardless of their owner. */
+  readonly keptBy?: readonly ObjectKind[];
+  /** For a terminating namespace: the maximum grace period of its pods, which overrides their own. */
   readonly podGraceSeconds?: number;
 };
 
-/** Kinds of Kubernetes that leases are made of. What is asked for here stands in the role of deploy/kubernetes. */
+/** Kinds of objects that leases consist of. The role in deploy/kubernetes allows exactly these. */
 export const KINDS = {
   namespace: { apiVersion: "v1", kind: "Namespace", plural: "namespaces" },
   networkPolicy: { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", plural: "networkpolicies" },

@@ -33,7 +33,7 @@ it.each<[string, LeaseNodes, object[], string]>([
     ],
     'it runs on nodes without the label "example.org/pool" or with example.org/pool = leased, spare (PROVISION_CONTAINER_POOLS)',
   ],
-])("puts containers and stores on %s", (_title, nodes, nodeSelectorTerms, text) => {
+])("places containers and stores on %s", (_title, nodes, nodeSelectorTerms, text) => {
   const nodeAffinity = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } };
   expect(podsOn(nodes)).toMatchObject([{ affinity: { nodeAffinity } }, { affinity: { nodeAffinity } }]);
   expect(describeNodes(nodes)).toBe(text);

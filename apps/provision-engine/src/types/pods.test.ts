@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { describeHopelessStart, describePods, isHindered } from "./pods.ts";
+import { describeUnstartable, describePods, isBlocked } from "./pods.ts";
 
 const unscheduled = { type: "PodScheduled", status: "False", message: "0/3 nodes are available" };
 const elsewhere = {
@@ -9,13 +9,13 @@ const elsewhere = {
 const waiting = { state: { waiting: { reason: "ImagePullBackOff", message: "no such image" } } };
 
 it.each([
-  [[], "there is no pod yet"],
+  [[], "no pod exists yet"],
   [[{}], "its pod is Pending"],
   [[{ status: { phase: "Running", containerStatuses: [{ state: {} }] } }], "its pod is Running"],
   [[{ status: { phase: "Pending", conditions: [unscheduled] } }], "0/3 nodes are available"],
   [[{ status: { conditions: [elsewhere] } }], `${elsewhere.message} it runs elsewhere`],
   [[{ status: { containerStatuses: [waiting] } }], "ImagePullBackOff: no such image"],
-])("says of pods %j why none is available", (pods, because) => {
+])("explains for pods %j why none is available", (pods, because) => {
   expect(describePods(pods, "it runs elsewhere")).toBe(because);
 });
 
@@ -26,8 +26,8 @@ it.each([
   [[{ status: { conditions: [{ type: "PodScheduled", status: "True" }] } }], false],
   [[{ status: { containerStatuses: [{ state: { waiting: { reason: "ContainerCreating" } } }] } }], false],
   [[{ status: { containerStatuses: [waiting] } }], true],
-])("knows of pods %j whether their start waits for more than itself: %s", (pods, is) => {
-  expect(isHindered(pods)).toBe(is);
+])("knows whether the start of pods %j is blocked: %s", (pods, is) => {
+  expect(isBlocked(pods)).toBe(is);
 });
 
 const unprepared = (reason: string, message: string) => ({
@@ -39,19 +39,16 @@ it.each([
   ["CreateContainerError", "failed to generate spec: no command specified", true],
   ["CreateContainerConfigError", 'secret "lease-1-1" not found', false],
   ["ImagePullBackOff", "no command", false],
-])(
-  "tells a start that waits with %s (%s) by the field of the order where no attempt can help",
-  (reason, message, is) => {
-    const hopeless = describeHopelessStart([{}, unprepared(reason, message)]);
-    expect(hopeless?.field).toBe(is ? "entrypoint" : undefined);
-  },
-);
+])("reports a start that waits with %s (%s) by the field of the order if no retry can help", (reason, message, is) => {
+  const hopeless = describeUnstartable([{}, unprepared(reason, message)]);
+  expect(hopeless?.field).toBe(is ? "entrypoint" : undefined);
+});
 
-it("reports a start that failed for want of a command, while its restart waits, by the field of the order", () => {
+it("reports a start that failed without a command, while its restart waits, by the field of the order", () => {
   const terminated = { reason: "StartError", message: 'container "main" has no command' };
   const waiting = { reason: "CrashLoopBackOff", message: "back-off 10s restarting failed container=main" };
   for (const status of [{ state: { terminated } }, { state: { waiting }, lastState: { terminated } }]) {
     const pod = { status: { containerStatuses: [status] } };
-    expect(describeHopelessStart([pod])?.field).toBe("entrypoint");
+    expect(describeUnstartable([pod])?.field).toBe("entrypoint");
   }
 });

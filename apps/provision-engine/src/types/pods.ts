@@ -1,4 +1,4 @@
-/** Exactly what is counted, no more and no less. Without a limit of `ephemeral-storage` one pod could fill the disk of its node, and have others evicted. */
+/** Requests and limits equal the counted resources. Without a limit of `ephemeral-storage` one pod could fill the disk of its node and evict others. */
 export type PodResources = {
   readonly cpu: string;
   readonly memory: string;
@@ -12,7 +12,7 @@ type PodParts<Container, Volume> = {
   readonly nodes: LeaseNodes;
 };
 
-/** The pod of one container that somebody else has ordered: it has nothing of the cluster's own, and cannot gain rights. */
+/** Builds a pod for a container that a user has ordered: it gets no credentials of the cluster, and cannot gain privileges. */
 export function buildPod<Container, Volume>({ container, resources, volumes, nodes }: PodParts<Container, Volume>) {
   return {
     automountServiceAccountToken: false,
@@ -30,14 +30,14 @@ export function buildPod<Container, Volume>({ container, resources, volumes, nod
   };
 }
 
-/** The nodes on which pods of leases may run: those that are in no pool, and those of some pools. */
+/** The nodes on which lease pods may run: those in no pool, and those in some pools. */
 export type LeaseNodes = {
-  /** Label of nodes that names their pool. */
+  /** Node label with the name of the pool. */
   readonly poolLabel: string;
   readonly pools: readonly string[];
 };
 
-/** Keeps pods that the ledger does not count off machines that it grants. */
+/** Keeps pods that the ledger does not count off the machines that it grants. */
 export function buildNodeAffinity({ poolLabel: key, pools }: LeaseNodes) {
   const inNone = { matchExpressions: [{ key, operator: "DoesNotExist" }] };
   const inSome = { matchExpressions: [{ key, operator: "In", values: [...pools] }] };
@@ -45,17 +45,17 @@ export function buildNodeAffinity({ poolLabel: key, pools }: LeaseNodes) {
   return { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } };
 }
 
-/** The same for people, with the setting that changes it. */
+/** Describes the nodes, with the setting that changes them. */
 export function describeNodes({ poolLabel, pools }: LeaseNodes): string {
   const some = pools.length === 0 ? "" : ` or with ${poolLabel} = ${pools.join(", ")}`;
   return `it runs on nodes without the label "${poolLabel}"${some} (PROVISION_CONTAINER_POOLS)`;
 }
 
-const UNPREPARED: ReadonlySet<string> = new Set(["CreateContainerConfigError", "CreateContainerError", "StartError"]);
-/** In the words of container runtimes: an image may lack a command, or is never looked at. */
+const NOT_CREATED: ReadonlySet<string> = new Set(["CreateContainerConfigError", "CreateContainerError", "StartError"]);
+/** A message of container runtimes: an image may have no command. */
 const NO_COMMAND = /\bno command\b/;
 
-/** In the words of the scheduler: some nodes are not those on which the pod may run. */
+/** A message of the scheduler: some nodes do not match the affinity. */
 const NO_SUCH_NODE = /node affinity\/selector/;
 
 type Trouble = { readonly reason?: string; readonly message?: string };
@@ -73,40 +73,40 @@ export type PodTrouble = {
 };
 
 /**
- * What no further attempt can mend, by the names of an order's data; undefined: there is nothing of that kind. A start that waits for a secret or a configuration also
- * fails to be prepared, and is no trouble of that kind: it may be there soon.
+ * Describes a start that no retry can fix, by the field of the order's data; undefined without one. A start that waits for a secret or a configuration also
+ * fails with these reasons, but may succeed soon.
  */
-export function describeHopelessStart(
+export function describeUnstartable(
   pods: readonly PodTrouble[],
 ): { readonly field: string; readonly reason: string } | undefined {
   const hopeless = pods
     .flatMap(({ status }) => status?.containerStatuses ?? [])
     .flatMap(({ state, lastState }) => [state?.waiting, state?.terminated, lastState?.terminated])
-    .some((each) => UNPREPARED.has(each?.reason ?? "") && NO_COMMAND.test(each?.message ?? ""));
+    .some((each) => NOT_CREATED.has(each?.reason ?? "") && NO_COMMAND.test(each?.message ?? ""));
   if (!hopeless) return undefined;
-  return { field: "entrypoint", reason: "is needed: nothing says what is to run, neither it nor the image" };
+  return { field: "entrypoint", reason: "is needed: neither the order nor the image has a command" };
 }
 
-/** Of a start that goes on. */
+/** Reasons of a start in progress. */
 const STARTING: ReadonlySet<string | undefined> = new Set(["ContainerCreating", "PodInitializing"]);
 
-/** Whether no pod will be available in a moment: none has a place, or what it needs cannot be had. */
-export function isHindered([pod]: readonly PodTrouble[]): boolean {
+/** Whether the pod will not become available soon: it is unschedulable, or something that it needs is missing. */
+export function isBlocked([pod]: readonly PodTrouble[]): boolean {
   const { conditions = [], containerStatuses = [] } = pod?.status ?? {};
   const isHeldUp = containerStatuses.some(({ state }) => state?.waiting && !STARTING.has(state.waiting.reason));
   return isHeldUp || conditions.some(({ type, status }) => type === "PodScheduled" && status === "False");
 }
 
-/** Why no pod is available yet, for people; `nodes` describes those on which it may run. */
+/** Explains why no pod is available yet; `nodes` describes the nodes on which it may run. */
 export function describePods(pods: readonly PodTrouble[], nodes: string): string {
   const [pod] = pods;
-  if (pod === undefined) return "there is no pod yet";
+  if (pod === undefined) return "no pod exists yet";
   const { phase, conditions = [], containerStatuses = [] } = pod.status ?? {};
   const unscheduled = conditions.find(({ type, status }) => type === "PodScheduled" && status === "False");
   const waiting = containerStatuses.map(({ state }) => state?.waiting).find((each) => each !== undefined);
   const isElsewhere = NO_SUCH_NODE.test(unscheduled?.message ?? "");
   const unplaced = isElsewhere ? `${unscheduled?.message ?? ""} ${nodes}` : unscheduled?.message;
   const words = waiting === undefined ? [unplaced] : [waiting.reason, waiting.message];
-  const told = words.filter((word) => word !== undefined && word !== "").join(": ");
-  return told === "" ? `its pod is ${phase ?? "Pending"}` : told;
+  const text = words.filter((word) => word !== undefined && word !== "").join(": ");
+  return text === "" ? `its pod is ${phase ?? "Pending"}` : text;
 }

@@ -20,7 +20,7 @@ export const VOLUME = workloadType({
   workload: ({ cluster }) => cluster && volumeWorkload(cluster),
 });
 
-/** The claim of a volume; without a class, the cluster's default gives its space. */
+/** Builds the claim of a volume; without a storage class, the cluster's default is used. */
 export function buildVolumeClaim(
   place: Place,
   { size }: Pick<LeaseData<"volume">, "size">,
@@ -36,7 +36,7 @@ export function buildVolumeClaim(
   };
 }
 
-/** Space on disks: a claim, which a class of storage may serve only once it is mounted. Nothing of its user's mounts it any more when it is taken down. */
+/** Disk space: a claim, which may be bound only when it is first mounted. It is removed after the leases that mount it have ended. */
 export function volumeWorkload({ objects, namespace: own, storageClasses }: LeaseCluster): Workload {
   return {
     type: VOLUME.type,
@@ -44,20 +44,20 @@ export function volumeWorkload({ objects, namespace: own, storageClasses }: Leas
       const data = requireData(VOLUME, lease);
       const { id } = lease.order;
       const place = placeOf(VOLUME, lease, own);
-      await objects.make(lease, KINDS.volumeClaim, buildVolumeClaim(place, data, storageClasses[data.type]), signal);
+      await objects.ensure(lease, KINDS.volumeClaim, buildVolumeClaim(place, data, storageClasses[data.type]), signal);
       return JSON.stringify({ volume_id: id, namespace: place.namespace, claim: place.name });
     },
-    // One that is made anew would be empty, and look as if all were well.
+    // A recreated claim would be empty, but look healthy.
     check: async (lease, signal) => {
       await requireClaim(objects, lease, placeOf(VOLUME, lease, own), signal);
       return undefined;
     },
     decommission: (lease, signal) =>
-      objects.takeDown(lease, { kinds: [KINDS.volumeClaim], namespace: placeOf(VOLUME, lease, own).namespace }, signal),
+      objects.remove(lease, { kinds: [KINDS.volumeClaim], namespace: placeOf(VOLUME, lease, own).namespace }, signal),
   };
 }
 
-/** Rejects with not_found where the claim of a lease is not there any more, or goes: what was on its disk cannot be made again. */
+/** Rejects with not_found if the claim of a lease is missing or terminating: the data on its disk cannot be recreated. */
 export async function requireClaim(
   objects: LeaseObjects,
   lease: LeaseRecord,
@@ -68,5 +68,5 @@ export async function requireClaim(
   const claim = await objects.find<V1PersistentVolumeClaim>(KINDS.volumeClaim, { name, namespace }, signal);
   const isGone = claim === undefined || claim.metadata?.deletionTimestamp !== undefined;
   if (isGone || !isOfUser(claim.metadata?.labels, id, lease.order.user))
-    throwFault({ code: "not_found", kind: "claim, with all that was on it", id: `${namespace}/${name}` });
+    throwFault({ code: "not_found", kind: "claim with its data", id: `${namespace}/${name}` });
 }

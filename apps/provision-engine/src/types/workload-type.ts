@@ -5,7 +5,7 @@ import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { leaseName, namespaceOf, type Place } from "./lease-names.ts";
 import type { Workload, WorkloadParts } from "./workload.ts";
 
-/** Active leases by what they are. `vm` counts kubernetes. */
+/** Numbers of active leases by type. `vm` counts kubernetes. */
 export type ProvisionCounters = {
   readonly container: number;
   readonly volume: number;
@@ -16,16 +16,16 @@ export type ProvisionCounters = {
   readonly machine: number;
 };
 
-/** A type of workload: what its orders take, and what makes it. */
+/** A type of workload: the meaning of its data, and its implementation. */
 export type WorkloadType<Data = unknown, Type extends string = string> = {
   readonly type: Type;
-  /** As what it is counted; undefined: as nothing. */
+  /** The counter of its leases; undefined: they are not counted. */
   readonly counter?: keyof ProvisionCounters;
-  /** Of the orders that come together, those of a lower rank are begun first. */
+  /** Orders that arrive together begin in ascending rank. */
   readonly rank: number;
   readonly read: (json: string) => Read<Data>;
   readonly claim: (json: string) => Read<Claim>;
-  /** Undefined: this engine has not what makes it. */
+  /** Undefined: this engine does not serve the type. */
   readonly workload: (parts: WorkloadParts) => Workload | undefined;
 };
 
@@ -56,14 +56,14 @@ function problemOf({ path, reason }: DataProblem): Problem {
   return { field: ["data", ...path].join("."), reason };
 }
 
-/** The data of a lease. Throws FaultError invalid_request with all that is wrong with them. */
+/** The data of a lease. Throws FaultError invalid_request with all problems. */
 export function requireData<Data>({ read }: WorkloadType<Data>, { order }: Pick<LeaseRecord, "order">): Data {
   const data = read(order.data);
   if (data.ok) return data.value;
   return throwFault({ code: "invalid_request", field: "data", reason: describeProblems(data.problems) });
 }
 
-/** Name and namespace of what is made for a lease. */
+/** Name and namespace of the objects of a lease. */
 export function placeOf(
   { claim }: Pick<WorkloadType, "claim">,
   lease: Pick<LeaseRecord, "order" | "run" | "madeFor">,

@@ -1,4 +1,4 @@
-import { DATA_BYTES_MAX } from "@muster/leases/data";
+import { MAX_DATA_BYTES } from "@muster/leases/data";
 import { describe, expect, it } from "vitest";
 import { GIB, MIB, NO_UNITS } from "../domain/resource-units.ts";
 import { describeProblems } from "../domain/claim.ts";
@@ -7,7 +7,7 @@ import { readClaim, sortByRank } from "./workload-types.ts";
 const capacity = { cpu: 2, memory: 2048 };
 const NO_NEEDS = { networks: [], volumes: [] };
 
-describe("what an order takes", () => {
+describe("the resources of an order", () => {
   it.each([
     ["network", { name: "net" }, { units: NO_UNITS, network: "net", needs: NO_NEEDS }],
     ["volume", { size: 20, type: "ssd" }, { units: { ...NO_UNITS, sru: 20n * GIB }, needs: NO_NEEDS }],
@@ -56,8 +56,8 @@ describe("what an order takes", () => {
 const without = (field: string) => ({ image: "i", capacity: { ...capacity, [field]: undefined } });
 
 it.each([
-  ["volume", "{", "data is no JSON"],
-  ["volume", `"${"x".repeat(DATA_BYTES_MAX)}"`, "data is larger than 65536 bytes"],
+  ["volume", "{", "data is not JSON"],
+  ["volume", `"${"x".repeat(MAX_DATA_BYTES)}"`, "data is larger than 65536 bytes"],
   ["volume", "null", "data an object is needed"],
   ["volume", "{}", "data.size is missing; data.type ssd or hdd is needed"],
   ["volume", '{"size":0,"type":"ssd"}', "data.size at least 1 GiB is needed"],
@@ -98,7 +98,7 @@ it.each([
   expect(claim.ok ? "nothing is wrong" : describeProblems(claim.problems)).toEqual(expected);
 });
 
-it("begins what others need first, and keeps the order of those of one type", () => {
+it("begins dependencies first, and keeps the order within a type", () => {
   const types = [
     "container 1",
     "x 1",

@@ -11,7 +11,7 @@ import type { WorkloadType } from "./workload-type.ts";
 import type { Workload, WorkloadParts } from "./workload.ts";
 import { ZDB } from "./zdb.ts";
 
-/** Every type of workload that there is. A new one is a file and a line here, and its data in libs/leases: docs/checklists/new-lease-type.md. */
+/** All types of workloads. To add one, see docs/checklists/new-lease-type.md. */
 const TYPES: { readonly [Type in LeaseType]: WorkloadType<LeaseData<Type>, Type> } = {
   network: NETWORK,
   volume: VOLUME,
@@ -30,7 +30,7 @@ export function findWorkloadType(type: string): WorkloadType | undefined {
 
 const CLAIMS = new WeakMap<Pick<Order, "type" | "data">, Read<Claim>>();
 
-/** What an order takes and needs, or all that is wrong with its type and data. Read once of each object. */
+/** Resources and dependencies of an order, or all problems of its type and data. Cached for each order object. */
 export function readClaim(order: Pick<Order, "type" | "data">): Read<Claim> {
   const known = CLAIMS.get(order);
   if (known !== undefined) return known;
@@ -45,13 +45,13 @@ function read(order: Pick<Order, "type" | "data">): Read<Claim> {
   return { ok: false, problems: [{ field: "type", reason: `of reservation not supported: ${order.type}` }] };
 }
 
-/** Orders that came together, in the order in which they are best begun: what others need first, else as they came. Unknown types come last. */
+/** Sorts orders that arrived together so that dependencies begin first; the sort is stable, and unknown types come last. */
 export function sortByRank<Item>(items: readonly Item[], typeOf: (item: Item) => string): Item[] {
   const rank = (item: Item): number => findWorkloadType(typeOf(item))?.rank ?? BY_NAME.size + 1;
   return items.toSorted((a, b) => rank(a) - rank(b));
 }
 
-/** What makes each type that this engine serves; without a cluster those that live in none. */
+/** The workloads of all types that this engine serves; without a cluster, only those that need none. */
 export function makeWorkloads(parts: WorkloadParts): readonly Workload[] {
   return Object.values(TYPES)
     .map(({ workload }) => workload(parts))

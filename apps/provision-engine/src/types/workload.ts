@@ -7,39 +7,45 @@ import type { Place } from "./lease-names.ts";
 import type { ObjectKind } from "./object-kinds.ts";
 import type { LeaseNodes } from "./pods.ts";
 
-/** A lease that something is made for. */
+/** A lease with callbacks for its provisioner. */
 export type AskedLease = LeaseRecord & {
-  /** Told of each thing that was not there. */
-  readonly made?: (what: string) => void;
-  /** Told what is waited for as soon as that is known not to pass by itself in a moment; as often as it is seen. */
-  readonly waits?: (because: string) => Promise<void>;
-  /** Called with each thing that was lost before the lease became active, so that its history records why it took longer. */
-  readonly lost?: (what: string) => Promise<void>;
+  /** Called for each missing object that was created. */
+  readonly onCreated?: (what: string) => void;
+  /** Called with the reason of a wait that will not end by itself soon, each time it is observed. */
+  readonly onWait?: (because: string) => Promise<void>;
+  /** Called with each loss before the lease became active, so that its history explains the delay. */
+  readonly onLost?: (what: string) => Promise<void>;
 };
 
 /**
- * What makes one type of workload. Both are called again after whatever happened in between, by this process or another: what is there already is found and not made
- * twice, and what is not there any more is no error. They stop at the signal.
+ * The implementation of a workload type. Calls may be repeated at any time, by this process or another: existing objects are found and not created twice, and
+ * missing ones are no error of a removal. All calls stop at the signal.
  */
 export type Workload = {
   readonly type: string;
   readonly provision: ProvisionerFunc;
-  readonly decommission: DecomissionerFunc;
-  /** Rejects with what `provision` would fail with for good, as far as that is known without making anything. Undefined: nothing is known. */
-  readonly tryOut?: (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
-  /** Called now and then while the lease is active: makes again what is missing, and rejects with what is wrong, with unavailable if it cannot tell. Undefined: its result is as it was. Without it the provisioner is called. */
+  readonly decommission: DecommissionerFunc;
+  /** Rejects with the permanent fault that `provision` would meet, as far as that is known without creating anything. Undefined: nothing is known. */
+  readonly preflight?: (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
+  /**
+   * Called periodically while the lease is active. Recreates missing objects, rejects with the trouble, or with unavailable if the check is not possible.
+   * Resolves with a changed result, or undefined. Without this method, `provision` is called instead.
+   */
   readonly check?: (lease: AskedLease, signal: AbortSignal) => Promise<string | undefined>;
 };
 
-/** Resolves with JSON for the user. Rejects with pool_availability or unavailable to be called until its turn has come, with another fault that is retryable to be called some times more, with any other to have failed. */
+/**
+ * Resolves with JSON for the user. After pool_availability and unavailable it is called until it succeeds, after other retryable faults a limited number of
+ * times. Any other fault fails the order.
+ */
 export type ProvisionerFunc = (lease: AskedLease, signal: AbortSignal) => Promise<string>;
 
-/** Removes what is there of this run of the lease and of earlier ones. Is called again when it rejects. */
-export type DecomissionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
+/** Removes the objects of this and earlier runs. It is called again after a rejection. */
+export type DecommissionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
 
-/** What workloads are made with. */
+/** Dependencies of workloads. */
 export type WorkloadParts = {
-  /** Undefined: there is none, and the types that live in one are not served. */
+  /** Undefined: no cluster; types that need one are not served. */
   readonly cluster: LeaseCluster | undefined;
   readonly ledger: Ledger;
   readonly nameOf: NameOf;
@@ -53,22 +59,22 @@ export type Ledger = Pick<
   "reserve" | "checkReservation" | "listMachines" | "getReservation" | "unreserve"
 >;
 
-/** The lease that what another one has was made for first. */
+/** Returns the id of the lease that a workload was first created for. */
 export type NameOf = (lease: string) => string;
 
 /** The Kubernetes cluster that leases live in. */
 export type LeaseCluster = {
-  /** Where what belongs to no network of a user lives. */
+  /** Namespace of objects outside of users' networks. */
   readonly namespace: string;
-  /** Where pods of containers and stores run. */
+  /** Nodes for the pods of containers and stores. */
   readonly nodes: LeaseNodes;
   /** Undefined: the default class of the cluster. */
   readonly storageClasses: Readonly<Record<DiskType, string | undefined>>;
-  /** Of leases of the type kubernetes. */
+  /** Configuration of the type kubernetes. */
   readonly slices: {
-    /** The ClusterRole that says what their accounts may do in their namespaces. */
+    /** The ClusterRole of slice accounts in their namespaces. */
     readonly role: string;
-    /** Where users reach the API server; undefined: where the engine does. */
+    /** Address of the API server for users; undefined: the engine's own. */
     readonly url: string | undefined;
   };
   /** Undefined: leases of the type zdb fail. */
@@ -77,76 +83,76 @@ export type LeaseCluster = {
   readonly accessOf: AccessOf;
 };
 
-/** What runs a key-value store; each engine has one. */
+/** The image of key-value stores; one per engine. */
 export type ZdbImage = {
   readonly image: string;
-  /** Undefined: the image's own. */
+  /** Undefined: the command of the image. */
   readonly command: readonly string[] | undefined;
   readonly port: number;
-  /** What each may take, and is counted to take beside its disk. */
+  /** Resources of each store, counted in addition to its disk. */
   readonly cpus: number;
   readonly memoryBytes: number;
-  /** Of its root file system and its log, on the disk of its node. */
+  /** Size of its root file system and log, on the node's disk. */
   readonly diskBytes: number;
 };
 
 /** Its namespace is that of the object; apiVersion, kind and labels are added. */
 export type NewObject<Object> = Object & { readonly metadata: { readonly name: string; readonly namespace?: string } };
 
-export type Lease = Pick<LeaseRecord, "order" | "run" | "madeFor"> & Pick<AskedLease, "made">;
+export type Lease = Pick<LeaseRecord, "order" | "run" | "madeFor"> & Pick<AskedLease, "onCreated">;
 
-export type Look<Value> =
-  { readonly is: "there"; readonly value: Value } | { readonly is: "awaited"; readonly because: string };
+export type Observation<Value> =
+  { readonly kind: "ready"; readonly value: Value } | { readonly kind: "pending"; readonly because: string };
 
 /**
- * Objects of Kubernetes that are a lease's. Everything rejects with FaultError: with unavailable while the API server is away or overloaded, with deadline_exceeded when
- * something took too long, with invalid_request and the server's words where it refuses.
+ * Kubernetes objects of a lease. Everything rejects with FaultError: with unavailable while the API server is unavailable or overloaded, with deadline_exceeded
+ * after a timeout, and with invalid_request and the server's message after a refusal.
  */
 export type LeaseObjects = {
   /**
-   * Makes the object for this run of the lease, or finds it made. What an earlier run has left under the name goes first, and what is going is waited for. Rejects with
-   * already_exists where the name is somebody else's, and with conflict where a later run has it.
+   * Creates the object for this run of the lease, or finds it. First removes an object of an earlier run under the same name, and waits for terminating ones.
+   * Rejects with already_exists if the name has another owner, and with conflict if it belongs to a later run.
    */
-  make<Object extends KubeObject>(
+  ensure<Object extends KubeObject>(
     lease: Lease,
     kind: ObjectKind,
     object: NewObject<Object>,
     signal: AbortSignal,
   ): Promise<Object>;
   /**
-   * Removes what is there of the lease's run and of earlier ones, kind by kind, with what Kubernetes has made of it. Resolves once it is gone; at each look the pods of a namespace whose kind says so are given less time. Rejects with invalid_request, naming it, while something is in a
-   * namespace that its kind spares.
+   * Removes the objects of this and earlier runs, kind by kind, with their dependents. Resolves once they are gone; each attempt may shorten the grace period
+   * of a terminating namespace's pods. Rejects with invalid_request while a namespace contains an object that keeps it.
    */
-  takeDown(
+  remove(
     lease: Lease,
     from: { readonly kinds: readonly ObjectKind[]; readonly namespace?: string },
     signal: AbortSignal,
   ): Promise<void>;
-  /** Undefined: there is none. */
+  /** Undefined: the object is missing. */
   find<Object extends KubeObject>(
     kind: ObjectKind,
     at: { readonly name: string; readonly namespace?: string },
     signal: AbortSignal,
   ): Promise<Object | undefined>;
-  /** What this run of the lease has of one kind, made by whomever. */
+  /** The objects of one kind that belong to this run, including those that Kubernetes created. */
   list<Object extends KubeObject>(
     lease: Lease,
     kind: ObjectKind,
     namespace: string,
     signal: AbortSignal,
   ): Promise<readonly Object[]>;
-  /** Looks until it is there. Rejects with deadline_exceeded, and why, when that takes long: the caller is called again. */
-  until<Value>(look: () => Promise<Look<Value>>, signal: AbortSignal): Promise<Value>;
+  /** Repeats the observation until it is ready. Rejects with deadline_exceeded and the reason if that takes long; the caller is called again. */
+  untilReady<Value>(look: () => Promise<Observation<Value>>, signal: AbortSignal): Promise<Value>;
 };
 
-/** What somebody outside needs to come in as an account. */
+/** Credentials of a service account for external use. */
 export type ClusterAccess = {
   readonly url: string;
   /** PEM. */
   readonly ca: string | undefined;
-  /** A secret: it belongs to the user, and into no log. */
+  /** A secret of the user, which must not be logged. */
   readonly token: string;
-  /** As the server says, which may give less time than was asked for. */
+  /** Set by the server, which may shorten the requested lifetime. */
   readonly expiresAt: string;
 };
 

@@ -4,10 +4,10 @@ import type { LeaseData } from "@muster/leases/data";
 import { diskUnits, GIB, NO_UNITS, type ResourceUnits } from "../domain/resource-units.ts";
 import { leaseLabels, type Place } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
-import { buildPod, describeNodes, describePods, isHindered, type LeaseNodes } from "./pods.ts";
+import { buildPod, describeNodes, describePods, isBlocked, type LeaseNodes } from "./pods.ts";
 import { buildVolumeClaim, requireClaim } from "./volume.ts";
 import { placeOf, requireData, workloadType } from "./workload-type.ts";
-import type { LeaseCluster, Look, Workload, ZdbImage } from "./workload.ts";
+import type { LeaseCluster, Observation, Workload, ZdbImage } from "./workload.ts";
 
 export const ZDB = workloadType({
   type: "zdb",
@@ -23,7 +23,7 @@ export const ZDB = workloadType({
 
 export type ZdbOptions = {
   readonly place: Place;
-  /** By which the pod is found, and known to be the lease's. */
+  /** Labels that select the pod and mark it as the lease's own. */
   readonly labels: Readonly<Record<string, string>>;
   readonly data: LeaseData<"zdb">;
   readonly store: ZdbImage;
@@ -35,7 +35,7 @@ const DATA_PATH = "/data";
 const PASSWORD = "password";
 const BYTES_PER_GIB = 2n ** 30n;
 
-/** What a store takes beside what its order says. A node's own disk counts as SSD. */
+/** Resources of a store beyond those in its order. The node's own disk counts as SSD. */
 export function zdbOverhead({
   cpus,
   memoryBytes,
@@ -48,7 +48,7 @@ export function buildZdbSecret({ place, data }: Pick<ZdbOptions, "place" | "data
   return { metadata: place, stringData: { [PASSWORD]: data.password } };
 }
 
-/** The address of the store as long as it lives, wherever its pod is. */
+/** The stable address of the store, wherever its pod runs. */
 export function buildZdbService({ place, labels, store }: Pick<ZdbOptions, "place" | "labels" | "store">) {
   const { port } = store;
   return {
@@ -57,7 +57,7 @@ export function buildZdbService({ place, labels, store }: Pick<ZdbOptions, "plac
   };
 }
 
-/** One pod with the claim of the same name. What the store is to be it reads from its environment, which its command may name as `$(ZDB_MODE)`. */
+/** One pod with the claim of the same name. The store reads its settings from its environment, which its command may use as `$(ZDB_MODE)`. */
 export function buildZdbSet({ place, labels, data, store, nodes }: ZdbOptions) {
   const { image, command, port, cpus, memoryBytes, diskBytes } = store;
   return {
@@ -96,12 +96,12 @@ export function buildZdbSet({ place, labels, data, store, nodes }: ZdbOptions) {
   };
 }
 
-/** The claim goes last: it is held as long as the pod is there. */
-const PARTS = [KINDS.statefulSet, KINDS.service, KINDS.secret, KINDS.volumeClaim];
+/** The claim is last: a running pod keeps it. */
+const OBJECT_KINDS = [KINDS.statefulSet, KINDS.service, KINDS.secret, KINDS.volumeClaim];
 
 const NOT_SERVED = "zdb is not served by this engine: PROVISION_ZDB_IMAGE is not set";
 
-/** A key-value store with a disk of its own. The result says where it is reached, and not its password. */
+/** A key-value store with its own disk. The result has its address, without the password. */
 export function zdbWorkload({
   objects,
   namespace: own,
@@ -116,17 +116,17 @@ export function zdbWorkload({
     const place = placeOf(ZDB, lease, own);
     const options = { place, labels: leaseLabels(lease), data, store, nodes };
     const claim = buildVolumeClaim(place, { size: data.size }, storageClasses[data.disk_type]);
-    await objects.make(lease, KINDS.volumeClaim, claim, signal);
-    await objects.make(lease, KINDS.secret, buildZdbSecret(options), signal);
-    const service = await objects.make<V1Service>(lease, KINDS.service, buildZdbService(options), signal);
-    await objects.make(lease, KINDS.statefulSet, buildZdbSet(options), signal);
-    await objects.until(async (): Promise<Look<undefined>> => {
+    await objects.ensure(lease, KINDS.volumeClaim, claim, signal);
+    await objects.ensure(lease, KINDS.secret, buildZdbSecret(options), signal);
+    const service = await objects.ensure<V1Service>(lease, KINDS.service, buildZdbService(options), signal);
+    await objects.ensure(lease, KINDS.statefulSet, buildZdbSet(options), signal);
+    await objects.untilReady(async (): Promise<Observation<undefined>> => {
       const set = await objects.find<V1StatefulSet>(KINDS.statefulSet, place, signal);
-      if ((set?.status?.readyReplicas ?? 0) > 0) return { is: "there", value: undefined };
+      if ((set?.status?.readyReplicas ?? 0) > 0) return { kind: "ready", value: undefined };
       const pods = await objects.list<V1Pod>(lease, KINDS.pod, place.namespace, signal);
       const because = `the start of the store (${describePods(pods, describeNodes(nodes))})`;
-      if (isHindered(pods)) await lease.waits?.(because);
-      return { is: "awaited", because };
+      if (isBlocked(pods)) await lease.onWait?.(because);
+      return { kind: "pending", because };
     }, signal);
     const addresses = (service.spec?.clusterIPs ?? []).filter((address) => address !== "None");
     const host = `${place.name}.${place.namespace}.svc`;
@@ -135,12 +135,12 @@ export function zdbWorkload({
   return {
     type: ZDB.type,
     provision,
-    tryOut: () => Promise.resolve().then(() => void requireStore()),
+    preflight: () => Promise.resolve().then(() => void requireStore()),
     check: async (lease, signal) => {
       await requireClaim(objects, lease, placeOf(ZDB, lease, own), signal);
       return provision(lease, signal);
     },
     decommission: (lease, signal) =>
-      objects.takeDown(lease, { kinds: PARTS, namespace: placeOf(ZDB, lease, own).namespace }, signal),
+      objects.remove(lease, { kinds: OBJECT_KINDS, namespace: placeOf(ZDB, lease, own).namespace }, signal),
   };
 }

@@ -80,7 +80,7 @@ describe("alerts", () => {
     expect(each.posted[0]).toBe(each.posted[1]);
   });
 
-  it("are told again after an hour of the same incident", async () => {
+  it("are reported again after an hour of the same incident", async () => {
     await using each = await world([]);
     each.alerts.raise(alert("a_web"));
     each.clock.ms += 3_600_000;

@@ -4,7 +4,7 @@ import { muster, subjects } from "@muster/proto";
 import type { Logger } from "@muster/service";
 
 export type Alert = {
-  /** Equal for what is the same trouble: lower case letters, digits, `-` and `_`, 128 characters at most. */
+  /** Equal for the same trouble: lower case letters, digits, `-` and `_`, 128 characters at most. */
   readonly incidentKey: string;
   readonly description: string;
   readonly urgency: "HIGH" | "LOW";
@@ -13,11 +13,11 @@ export type Alert = {
   readonly replicaSet: string;
 };
 
-/** Alerts go to the log and a metric at once, and to the bus and a webhook as these can be had; none of them holds up whoever raises one. */
+/** Alerts go to the log and a metric immediately, and to the bus and a webhook when these are available. No caller waits for them. */
 export type Alerts = AsyncDisposable & {
-  /** Told once an incident, and again each REPEAT_MS as long as it is raised. */
+  /** Published once for an incident, and again every REPEAT_MS while it is raised. */
   raise(alert: Alert): void;
-  /** The incident is over: the next one of this key is told at once. */
+  /** Ends the incident: the next alert of this key is published immediately. */
   resolve(incidentKey: string): void;
 };
 
@@ -27,14 +27,14 @@ export type AlertsOptions = {
   readonly webhook: string | undefined;
   readonly counted: (urgency: Alert["urgency"]) => void;
   readonly now: () => number;
-  /** Sends the text to the webhook; rejects, or answers false, when it was not taken. */
+  /** Sends the text to the webhook; rejects, or resolves with false, when the webhook refuses it. */
   readonly post?: (url: string, body: string, signal: AbortSignal) => Promise<boolean>;
 };
 
 const REPEAT_MS = 3_600_000;
-/** Alerts that wait for the webhook; beyond it they are only in the log, on the bus and in the metric. */
-const QUEUE_MAX = 100;
-const ATTEMPTS_MAX = 6;
+/** Alerts that wait for the webhook; further ones are only in the log, on the bus and in the metric. */
+const MAX_QUEUED = 100;
+const MAX_ATTEMPTS = 6;
 const RETRY = { firstMs: 1000, mostMs: 60_000 };
 const POST_TIMEOUT_MS = 10_000;
 
@@ -55,8 +55,8 @@ export function openAlerts(options: AlertsOptions): Alerts {
     for (let attempt = 1; !stop.signal.aborted; attempt += 1) {
       const isTaken = await post(url, body, stop.signal).catch(() => false);
       if (isTaken) return;
-      if (attempt >= ATTEMPTS_MAX) {
-        logger.error({ incidentKey: alert.incidentKey, attempts: attempt }, "the webhook did not take an alert");
+      if (attempt >= MAX_ATTEMPTS) {
+        logger.error({ incidentKey: alert.incidentKey, attempts: attempt }, "the webhook did not accept an alert");
         return;
       }
       await pause(backoffMs(attempt, RETRY), stop.signal);
@@ -75,12 +75,12 @@ export function openAlerts(options: AlertsOptions): Alerts {
       const detailsJson = JSON.stringify(details);
       const message = { incidentKey, description, urgency, detailsJson, atMs, replicaSet };
       publish(bus, message).catch((error: unknown) =>
-        logger.warn({ incidentKey, err: error }, "an alert is not on the bus"),
+        logger.warn({ incidentKey, err: error }, "an alert could not be published on the bus"),
       );
       if (webhook === undefined) return;
-      if (queue.length >= QUEUE_MAX) {
+      if (queue.length >= MAX_QUEUED) {
         logger.error(
-          { incidentKey, limit: QUEUE_MAX },
+          { incidentKey, limit: MAX_QUEUED },
           "too many alerts wait for the webhook; this one is not sent there",
         );
         return;

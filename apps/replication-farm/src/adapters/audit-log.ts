@@ -3,7 +3,7 @@ import { muster, subjects } from "@muster/proto";
 import type { AuditRecord } from "../domain/replica-set.ts";
 import { toAudit, toWireAudit } from "./messages.ts";
 
-/** The trail of what was done to replica sets. */
+/** The audit trail of replica sets. */
 export type AuditLog = Trail<AuditRecord>;
 
 export function openAuditLog(bus: Bus): AuditLog {

@@ -16,24 +16,24 @@ import type { RequestDeps } from "../requests.ts";
 import { openAlerts, type Alert, type Alerts } from "./alerts.ts";
 import { openAuditLog } from "./audit-log.ts";
 import { followForeignPods } from "./foreign-pods.ts";
-import { rollCodec, setCodec } from "./messages.ts";
+import { rolloutCodec, setCodec } from "./messages.ts";
 import { startMetrics, type FarmMetrics, type FarmGauges } from "./metrics.ts";
 import { openPoolScheduler } from "./pool-scheduler.ts";
-import { kubePods, type Made, type Pods } from "./pods.ts";
+import { kubePods, type CreateOutcome, type Pods } from "./pods.ts";
 import { makeRecords, openRecords } from "./records.ts";
 import { openWorld, type World } from "./views.ts";
 
 export type Deps = AsyncDisposable & {
   readonly farm: Farm;
   readonly requests: RequestDeps;
-  /** What is not as fresh as it should be; undefined when all is. */
+  /** The view that is too old; undefined when all are fresh. */
   readonly staleness: () => string | undefined;
 };
 
 const KUBE_TIMEOUT_MS = 10_000;
-const CALLS_AT_ONCE = 32;
+const MAX_CALLS_IN_FLIGHT = 32;
 
-/** Opens what the service lives on; the one place that knows what stands behind each verb. */
+/** Opens the service's dependencies; the only place that knows what implements each verb. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
   const { config, logger } = context;
   const { connection } = bus;
@@ -42,9 +42,9 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const installation = await installationOf(connection);
   await using undo = new AsyncDisposableStack();
   const kube = loadServiceKube(context, config.kube.kubeconfig);
-  const calls = undo.use(kubeCalls(kube, { timeoutMs: KUBE_TIMEOUT_MS, mostInFlight: CALLS_AT_ONCE }));
+  const calls = undo.use(kubeCalls(kube, { timeoutMs: KUBE_TIMEOUT_MS, maxInFlight: MAX_CALLS_IN_FLIGHT }));
   const sets = await openRecords(connection, buckets.replicaSets, setCodec);
-  const rolls = await openRecords(connection, buckets.rolls, rollCodec);
+  const rollouts = await openRecords(connection, buckets.rolls, rolloutCodec);
   const { resyncMs, sweepMs } = config;
   const onProblem = (what: string, error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, what, retryInMs }, "following is interrupted");
@@ -53,21 +53,21 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const { namespace } = config.kube;
   const podsFailed = (error: unknown, retryInMs: number): void => onProblem("pods", error, retryInMs);
   const foreign = undo.use(followForeignPods(kube, namespace, podsFailed));
-  const world = undo.use(await openWorld({ connection, sets, rolls, foreign, ...freshness, now, onProblem }));
-  const toldOf = (error: unknown, retryInMs: number): void => onProblem("the ledger", error, retryInMs);
-  const scheduler = undo.use(await openScheduler(bus, resyncMs, toldOf));
+  const world = undo.use(await openWorld({ connection, sets, rollouts, foreign, ...freshness, now, onProblem }));
+  const ledgerFailed = (error: unknown, retryInMs: number): void => onProblem("the ledger", error, retryInMs);
+  const scheduler = undo.use(await openScheduler(bus, resyncMs, ledgerFailed));
   const metrics = undo.use(startMetrics(gaugesOf(world, () => farm.owned())));
   const alerts = undo.use(openAlerts({ bus, logger, webhook: config.webhook, counted: metrics.alerted, now }));
   undo.defer(alertUnreadable(world, alerts));
   const policy: PodPolicy = { namespace, installation, keys: { labels, annotations, schedulingGates } };
   const pods = kubePods(calls, namespace, installation);
-  const [setRecords, rollRecords] = [makeRecords(sets), makeRecords(rolls)];
+  const [setRecords, rolloutRecords] = [makeRecords(sets), makeRecords(rollouts)];
   const auditLog = openAuditLog(bus);
   const pass: PassDeps = {
     now,
     newId: randomUUID,
     sets: setRecords,
-    rolls: rollRecords,
+    rollouts: rolloutRecords,
     world,
     auditLog,
     pods: podsOfSets(pods, policy),
@@ -78,10 +78,10 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     unhealthyMs: config.unhealthyMs,
     force: { nodeLostMs: config.nodeLostMs },
     alerts,
-    tell: makeTell(context, metrics),
+    report: passReports(context, metrics),
   };
-  const tellOthers = tellLeftAlone(logger, { what: "replica-set", own: installation });
-  const farm = makeFarm({ pass, world, pods, scheduler, logger, resyncMs, sweepMs, tellLeftAlone: tellOthers });
+  const reportForeign = tellLeftAlone(logger, { what: "replica-set", own: installation });
+  const farm = makeFarm({ pass, world, pods, scheduler, logger, resyncMs, sweepMs, reportForeign });
   let session: Session | undefined;
   const opened = undo.move();
   return {
@@ -96,7 +96,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       now,
       newId: randomUUID,
       sets: setRecords,
-      rolls: rollRecords,
+      rollouts: rolloutRecords,
       world,
       auditLog,
       templateHash,
@@ -118,13 +118,13 @@ function openScheduler(
   return openPoolScheduler({ bus, calls: client(bus, ReservationService), refreshMs, onProblem });
 }
 
-/** Who owns the set, as far as this farm sees while it has a session. */
+/** The owner of the set, as far as this farm sees while it has a session. */
 function ownerOf(session: Session | undefined, set: string): string {
   const { sessions, locks } = session?.view() ?? {};
   return sessions?.get(locks?.get(set)?.session ?? "")?.holder ?? "";
 }
 
-/** Milliseconds since 1970 that never jump while the process lives: a clock that is set must not end transfers. */
+/** Milliseconds since 1970 that never jump while the process lives: setting the clock must not end transfers. */
 function steadyNow(): number {
   return Math.round(performance.timeOrigin + performance.now());
 }
@@ -136,19 +136,19 @@ function templateHash({ spec }: ReplicaSet): string {
 function podsOfSets(pods: Pods, policy: PodPolicy): PassDeps["pods"] {
   return {
     ...pods,
-    make: (set, place) => make(pods, policy, set, place),
+    create: (set, place) => create(pods, policy, set, place),
     list: async ({ name, uid }) => (await pods.list(name)).filter(({ setUid }) => setUid === uid),
   };
 }
 
-async function make(
+async function create(
   pods: Pods,
   policy: PodPolicy,
   set: ReplicaSet,
   place: { readonly node: string; readonly ordinal: number },
-): Promise<Made> {
+): Promise<CreateOutcome> {
   try {
-    return await pods.make(buildPod(set, place, policy));
+    return await pods.create(buildPod(set, place, policy));
   } catch (error) {
     const fault = faultOf(error);
     if (fault?.code !== "invalid_request") throw error;
@@ -156,14 +156,14 @@ async function make(
   }
 }
 
-/** Holds from the start until something is seen to be wanted, and never again: then a set that wants nothing means it. */
+/** True from the start until some set is seen to want replicas, and never again: later, a set without replicas is intended. */
 function watchFailsafe(world: World, alerts: Alerts): () => boolean {
   let lifted = false;
   return () => {
     if (lifted) return false;
     const sets = world.sets().flatMap(({ read }) => ("record" in read ? [read.record] : []));
-    const rolls = world.rolls().flatMap(({ read }) => ("record" in read ? [read.record] : []));
-    const verdict = decideFailsafe(sets, rolls);
+    const rollouts = world.rollouts().flatMap(({ read }) => ("record" in read ? [read.record] : []));
+    const verdict = decideFailsafe(sets, rollouts);
     if (verdict === undefined) {
       lifted = true;
       alerts.resolve("no-sets");
@@ -186,17 +186,17 @@ function gaugesOf(world: World, owned: () => number): FarmGauges {
   const troubles = () => world.sets().map(({ read }) => ("record" in read ? read.record.trouble : undefined));
   return {
     owned,
-    unreadable: () => [...world.sets(), ...world.rolls()].filter(({ read }) => "unreadable" in read).length,
+    unreadable: () => [...world.sets(), ...world.rollouts()].filter(({ read }) => "unreadable" in read).length,
     troubled: (urgency) =>
       troubles().filter((trouble) => trouble !== undefined && urgencyOf(trouble.code) === urgency).length,
   };
 }
 
-/** A record that nobody can read is left as it is, and told; returns the way to stop. */
+/** Raises alerts for unreadable records, which stay unchanged. Returns the function that stops it. */
 function alertUnreadable(world: World, alerts: Alerts): () => void {
   const unreadable = new Map<string, Alert>();
-  const look = (kind: "set" | "roll", name: string): void => {
-    const read = (kind === "set" ? world.set(name) : world.roll(name))?.read;
+  const update = (kind: "set" | "roll", name: string): void => {
+    const read = (kind === "set" ? world.set(name) : world.rollout(name))?.read;
     const incidentKey = `unreadable_${kind}_${name}`
       .toLowerCase()
       .replaceAll(/[^a-z0-9_-]/g, "-")
@@ -217,17 +217,17 @@ function alertUnreadable(world: World, alerts: Alerts): () => void {
   const raise = (): void => {
     for (const alert of unreadable.values()) alerts.raise(alert);
   };
-  for (const { name } of world.sets()) look("set", name);
-  for (const { id } of world.rolls()) look("roll", id);
+  for (const { name } of world.sets()) update("set", name);
+  for (const { id } of world.rollouts()) update("roll", id);
   raise();
   return world.onChange((change) => {
-    if (change.kind !== "set" && change.kind !== "roll") return;
-    look(change.kind, change.name);
+    if (change.kind !== "set" && change.kind !== "rollout") return;
+    update(change.kind === "set" ? "set" : "roll", change.name);
     raise();
   });
 }
 
-function makeTell({ logger }: ServiceContext<Config>, metrics: FarmMetrics): PassDeps["tell"] {
+function passReports({ logger }: ServiceContext<Config>, metrics: FarmMetrics): PassDeps["report"] {
   return {
     planned: (set, what, because) => {
       metrics.planned(what, because);
@@ -236,7 +236,7 @@ function makeTell({ logger }: ServiceContext<Config>, metrics: FarmMetrics): Pas
     },
     failed: (set, what, error) => {
       metrics.failed(what);
-      logger.warn({ set, do: what, err: error }, "not done, and tried again");
+      logger.warn({ set, do: what, err: error }, "a step failed, and is retried");
     },
   };
 }

@@ -5,12 +5,12 @@ import { OWNER_KIND } from "../domain/build-pod.ts";
 
 /** Running pods that carry a pod id and belong to no replica set: those that `delete --orphan` left, and those whose labels were removed by hand. */
 export type ForeignPods = AsyncDisposable & {
-  /** False until the first list is complete: that a node has none says nothing yet. */
+  /** False until the first list is complete: until then, a node without an entry may have such a pod. */
   isKnown(): boolean;
   /** Node -> name of the pod. */
   on(podId: string): ReadonlyMap<string, string>;
   onChange(listener: (podId: string) => void): () => void;
-  /** Since the API server was heard last. */
+  /** Since the last answer of the API server. */
   ageMs(): number;
 };
 

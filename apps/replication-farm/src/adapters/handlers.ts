@@ -3,9 +3,9 @@ import { muster, type FarmService, type PropertiesOf } from "@muster/proto";
 import { countAvailable, countHealthy } from "../domain/count-healthy.ts";
 import { desiredOf } from "../domain/desired-of.ts";
 import { explainMissingPod } from "../domain/explain-missing-pod.ts";
-import { explainRoll } from "../domain/explain-roll.ts";
+import { explainRollout } from "../domain/explain-rollout.ts";
 import { podNameOf, type ReplicaSet } from "../domain/replica-set.ts";
-import { minimumOf, type Roll } from "../domain/roll.ts";
+import { minimumOf, type Rollout } from "../domain/rollout.ts";
 import { explainNodesOf } from "../node-verdicts.ts";
 import {
   apply,
@@ -19,27 +19,27 @@ import {
   type RequestDeps,
   type StoredSet,
 } from "../requests.ts";
-import { changeRoll, createRoll, requireRoll } from "../roll-requests.ts";
-import { toSpec, toWireAudit, toWireRoll, toWireSet, type Readable } from "./messages.ts";
+import { changeRollout, createRollout, requireRollout } from "../rollout-requests.ts";
+import { toSpec, toWireAudit, toWireRollout, toWireSet, type Readable } from "./messages.ts";
 import type { Stored } from "./records.ts";
 
-const PAGE_MAX = 500;
+const MAX_PAGE = 500;
 const AUDITS = { fallback: 100, max: 500 };
 
 type WireReplicaSet = PropertiesOf<typeof muster.farm.v1.ReplicaSet>;
-type WireRoll = PropertiesOf<typeof muster.farm.v1.Roll>;
+type WireRollout = PropertiesOf<typeof muster.farm.v1.Roll>;
 
 /** The methods of FarmService, answered by every farm. */
 export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
   return {
     ...makeSetHandlers(deps),
-    ...makeRollHandlers(deps),
+    ...makeRolloutHandlers(deps),
     listAudit: async ({ name, limit, continue: token }, { signal }) => {
       if (!/^\d*$/.test(token)) refuse("continue", `"${token}" is not from the previous reply`);
-      const most = limit === 0 ? AUDITS.fallback : Math.min(limit, AUDITS.max);
+      const pageLimit = limit === 0 ? AUDITS.fallback : Math.min(limit, AUDITS.max);
       const before = token === "" ? undefined : Number(token);
-      const page = await deps.auditLog.page(name, { limit: most, before }, signal);
-      // What two records of one moment tell comes to the stream by two ways.
+      const page = await deps.auditLog.page(name, { limit: pageLimit, before }, signal);
+      // Two records of one moment may reach the stream in any order.
       const records = page.items.toSorted((a, b) => a.timestampMs - b.timestampMs);
       return { records: records.map(toWireAudit), continue: String(page.before ?? "") };
     },
@@ -81,24 +81,24 @@ function makeSetHandlers(deps: RequestDeps) {
     explainReplicaSet: async ({ name }) => {
       const stored = await requireSet(deps, name);
       const verdicts = explainNodesOf(deps, stored.record);
-      const roll = rollOf(deps, stored.record);
+      const roll = rolloutOf(deps, stored.record);
       return {
         set: setMessage(deps, stored),
-        roll: roll === undefined ? null : rollMessage(deps, roll),
+        roll: roll === undefined ? null : rolloutMessage(deps, roll),
         nodesKnown: verdicts !== undefined,
-        nodes: verdicts?.slice(0, PAGE_MAX) ?? [],
-        nodesMore: Math.max(0, (verdicts?.length ?? 0) - PAGE_MAX),
+        nodes: verdicts?.slice(0, MAX_PAGE) ?? [],
+        nodesMore: Math.max(0, (verdicts?.length ?? 0) - MAX_PAGE),
       };
     },
   } satisfies Partial<Handlers<typeof FarmService>>;
 }
 
-function makeRollHandlers(deps: RequestDeps) {
-  const roll = async (stored: Promise<Stored<Roll>>) => ({ roll: rollMessage(deps, await stored) });
+function makeRolloutHandlers(deps: RequestDeps) {
+  const roll = async (stored: Promise<Stored<Rollout>>) => ({ roll: rolloutMessage(deps, await stored) });
   return {
     createRoll: ({ requestId, oldSet, newSet, spec, templateJson, replicasDesired, ...rest }) =>
       roll(
-        createRoll(deps, {
+        createRollout(deps, {
           requestId,
           oldSet,
           newSet,
@@ -111,22 +111,23 @@ function makeRollHandlers(deps: RequestDeps) {
           by: rest.by,
         }),
       ),
-    getRoll: ({ id }) => roll(requireRoll(deps, id)),
+    getRoll: ({ id }) => roll(requireRollout(deps, id)),
     listRolls: (request, { pageBytes: bytes }) => {
-      const encode = (roll: WireRoll): Uint8Array => muster.farm.v1.Roll.encode(roll).finish();
+      const encode = (roll: WireRollout): Uint8Array => muster.farm.v1.Roll.encode(roll).finish();
       const { messages, next } = pageOf(
-        deps.world.rolls(),
+        deps.world.rollouts(),
         ({ id }) => id,
-        (stored) => rollMessage(deps, stored),
+        (stored) => rolloutMessage(deps, stored),
         { ...request, bytes, encode },
       );
       return Promise.resolve({ rolls: [...messages], continue: next });
     },
-    changeRoll: ({ minimumReplicas, ...request }) => roll(changeRoll(deps, { ...request, minimum: minimumReplicas })),
+    changeRoll: ({ minimumReplicas, ...request }) =>
+      roll(changeRollout(deps, { ...request, minimum: minimumReplicas })),
   } satisfies Partial<Handlers<typeof FarmService>>;
 }
 
-/** One page of the records that can be read. */
+/** One page of the readable records. */
 function pageOf<Record, Wire>(
   seen: readonly { readonly read: Readable<Record>; readonly revision: number }[],
   keyOf: (record: Record) => string,
@@ -136,8 +137,8 @@ function pageOf<Record, Wire>(
   const readable = seen
     .flatMap(({ read, revision }) => ("record" in read ? [{ record: read.record, revision }] : []))
     .filter(({ record }) => keyOf(record) > after);
-  const most = limit === 0 ? PAGE_MAX : Math.min(limit, PAGE_MAX);
-  const { messages, last, isMore } = fillPage(readable, messageOf, { limit: most, ...size });
+  const pageLimit = limit === 0 ? MAX_PAGE : Math.min(limit, MAX_PAGE);
+  const { messages, last, isMore } = fillPage(readable, messageOf, { limit: pageLimit, ...size });
   return { messages, next: isMore && last !== undefined ? keyOf(last.record) : "" };
 }
 
@@ -150,13 +151,13 @@ function unreadableSets({ world }: RequestDeps): PropertiesOf<typeof muster.farm
   return world
     .sets()
     .flatMap(({ name, read }) => ("unreadable" in read ? [{ name, because: read.unreadable }] : []))
-    .slice(0, PAGE_MAX);
+    .slice(0, MAX_PAGE);
 }
 
 function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): WireReplicaSet {
   const { world } = deps;
   const nodes = world.nodesFor(set);
-  const roll = rollOf(deps, set)?.record;
+  const roll = rolloutOf(deps, set)?.record;
   return {
     record: toWireSet(set),
     revision,
@@ -164,7 +165,7 @@ function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): Wi
       const pod = podNameOf(set.name, ordinal);
       const { health, reason, message } = livePod(deps, set, pod) ?? {
         health: muster.health.v1.Health.HEALTH_UNKNOWN,
-        ...explainMissingPod({ set, roll, nodes }, node),
+        ...explainMissingPod({ set, rollout: roll, nodes }, node),
       };
       return { node, pod, health, reason, message, templateHash, eligible: nodes?.eligible.has(node) ?? true };
     }),
@@ -175,9 +176,9 @@ function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): Wi
   };
 }
 
-/** The rolling update that the set is in, as far as it can be read. */
-function rollOf({ world }: RequestDeps, { roll }: ReplicaSet): Stored<Roll> | undefined {
-  const found = roll === undefined ? undefined : world.roll(roll);
+/** The rolling update of the set, if it can be read. */
+function rolloutOf({ world }: RequestDeps, { rollout: roll }: ReplicaSet): Stored<Rollout> | undefined {
+  const found = roll === undefined ? undefined : world.rollout(roll);
   return found !== undefined && "record" in found.read
     ? { record: found.read.record, revision: found.revision }
     : undefined;
@@ -188,7 +189,7 @@ function livePod({ world }: RequestDeps, { name }: ReplicaSet, pod: string) {
   return state?.deleted === true ? undefined : state;
 }
 
-function rollMessage(deps: RequestDeps, { record: roll, revision }: Stored<Roll>): WireRoll {
+function rolloutMessage(deps: RequestDeps, { record: roll, revision }: Stored<Rollout>): WireRollout {
   const nowMs = deps.now();
   const sight = (name: string) => {
     const read = deps.world.set(name)?.read;
@@ -199,14 +200,14 @@ function rollMessage(deps: RequestDeps, { record: roll, revision }: Stored<Roll>
     return { rolled, healthy: countHealthy(set, pods, templateHash), current: set.placements.length };
   };
   const [old, fresh] = [sight(roll.oldSet), sight(roll.newSet)];
-  const blind = deps.world.nodeSights() === undefined;
+  const blind = deps.world.observedNodes() === undefined;
   return {
-    record: toWireRoll({ ...roll, minimum: minimumOf(roll) }),
+    record: toWireRollout({ ...roll, minimum: minimumOf(roll) }),
     revision,
     oldHealthy: old.healthy,
     oldCurrent: old.current,
     newHealthy: fresh.healthy,
     newCurrent: fresh.current,
-    waitingBecause: explainRoll({ nowMs, roll, old: old.rolled, fresh: fresh.rolled, blind }),
+    waitingBecause: explainRollout({ nowMs, rollout: roll, old: old.rolled, fresh: fresh.rolled, blind }),
   };
 }

@@ -2,10 +2,10 @@ import { faultOf } from "@muster/faults";
 import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aRoll, aSpec, placedOn } from "../../test/a-set.ts";
+import { aRollout, aSpec, placedOn } from "../../test/a-set.ts";
 import type { AuditRecord, ReplicaSet, Trouble } from "../domain/replica-set.ts";
-import type { Roll } from "../domain/roll.ts";
-import { rollCodec, setCodec, toSpec } from "./messages.ts";
+import type { Rollout } from "../domain/rollout.ts";
+import { rolloutCodec, setCodec, toSpec } from "./messages.ts";
 
 const whole = fc.nat();
 const word = fc.stringMatching(/^[a-z0-9-]{1,12}$/);
@@ -78,7 +78,7 @@ const set: fc.Arbitrary<ReplicaSet> = fc.record({
   transfersHeld: fc.option(fc.record({ by: word, because: fc.string(), atMs: whole }), { nil: undefined }),
   transferFailures: whole,
   transferNotBeforeMs: whole,
-  roll: maybeWord,
+  rollout: maybeWord,
   deletion: fc.option(fc.record({ keepPods: fc.boolean(), atMs: whole }), { nil: undefined }),
   trouble: fc.option(trouble, { nil: undefined }),
   fence: whole,
@@ -90,7 +90,7 @@ const set: fc.Arbitrary<ReplicaSet> = fc.record({
   sharesWith: fc.array(word, { maxLength: 3 }),
 });
 
-const roll: fc.Arbitrary<Roll> = fc.record({
+const roll: fc.Arbitrary<Rollout> = fc.record({
   id: word,
   oldSet: word,
   newSet: word,
@@ -126,7 +126,7 @@ describe("messages", () => {
   it("bring every rolling update back as it was", () => {
     fc.assert(
       fc.property(roll, (each) => {
-        expect(rollCodec.decode(rollCodec.encode(each))).toEqual({ record: each });
+        expect(rolloutCodec.decode(rolloutCodec.encode(each))).toEqual({ record: each });
       }),
     );
   });
@@ -145,14 +145,14 @@ describe("messages", () => {
       stored(({ spec: s }) => s && delete s.replicasDesired),
     ],
     ["without a template", /template_json: is missing/, stored(({ spec: s }) => s && (s.templateJson = ""))],
-    ["with a selector that is none", /not a label selector/, stored(({ spec: s }) => s && (s.nodeSelector = "a in ("))],
+    ["with an invalid selector", /not a label selector/, stored(({ spec: s }) => s && (s.nodeSelector = "a in ("))],
     ["without a spec", /no spec/, stored((record) => (record.spec = null))],
     [
       "of an unknown strategy",
       /allocation_strategy: 9/,
       stored(({ spec: s }) => s && Object.assign(s, { allocationStrategy: 9 })),
     ],
-    ["with a trouble of a later version", /no trouble/, stored((record) => (record.trouble = { code: "NEW" }))],
+    ["with a trouble of a later version", /does not know/, stored((record) => (record.trouble = { code: "NEW" }))],
     ["that is no protobuf", /./, new Uint8Array([255, 1, 2])],
   ])("a record %s is unreadable, and no other one", (_title, reason, bytes) => {
     const decoded = setCodec.decode(bytes);
@@ -162,7 +162,7 @@ describe("messages", () => {
   it.each([
     ["a set without a template", () => setCodec.encode(placedOn(["n1"], { spec: aSpec({ template: "" }) }))],
     ["a set without a uid", () => setCodec.encode(placedOn(["n1"], { uid: "" }))],
-    ["a rolling update without its old set", () => rollCodec.encode(aRoll({ oldSet: "" }))],
+    ["a rolling update without its old set", () => rolloutCodec.encode(aRollout({ oldSet: "" }))],
   ])("%s could not be read back, and is not written", (_title, encode) => {
     expect(encode).toThrow(/the record: could not be read back, and is not written/);
   });
@@ -173,7 +173,7 @@ describe("messages", () => {
     expect(ReplicaSetRecord.decode(setCodec.encode(daemon)).spec?.replicasDesired).toBeUndefined();
   });
 
-  it("what runs is called like the set when nothing else is said", () => {
+  it("the pod id is the name of the set by default", () => {
     const { ALLOCATION_STRATEGY_STATIC: allocationStrategy } = muster.farm.v1.AllocationStrategy;
     expect(
       toSpec("web", ReplicaSetSpec.create({ templateJson: "{}", replicasDesired: 0, allocationStrategy })),
@@ -193,8 +193,8 @@ describe("messages", () => {
   });
 
   it("a rolling update of an unknown phase is unreadable", () => {
-    const message = muster.farm.v1.RollRecord.decode(rollCodec.encode(aRoll()));
+    const message = muster.farm.v1.RollRecord.decode(rolloutCodec.encode(aRollout()));
     Object.assign(message, { phase: 9 });
-    expect(rollCodec.decode(muster.farm.v1.RollRecord.encode(message).finish())).toHaveProperty("unreadable");
+    expect(rolloutCodec.decode(muster.farm.v1.RollRecord.encode(message).finish())).toHaveProperty("unreadable");
   });
 });

@@ -15,19 +15,19 @@ import {
   type Trouble,
   type TroubleCode,
 } from "../domain/replica-set.ts";
-import type { Roll } from "../domain/roll.ts";
-import type { MachineSight } from "../domain/set-snapshot.ts";
+import type { Rollout } from "../domain/rollout.ts";
+import type { MachineState } from "../domain/set-snapshot.ts";
 
 const wire = muster.farm.v1;
 
-/** What stands under a key: a record, or bytes that are none, which are left as they are. */
+/** The value under a key: a record, or unreadable bytes, which stay unchanged. */
 export type Readable<Stored> = { readonly record: Stored } | { readonly unreadable: string };
 
 const SCHEMA_VERSION = 1;
 
 const STRATEGIES = lowercaseNames(enums.AllocationStrategy);
 
-/** All of them; each stands in the documents, too. */
+/** All codes; the documents list each of them, too. */
 export const TROUBLES: Readonly<Record<TroubleCode, true>> = {
   TOO_FEW_NODES: true,
   NO_ELIGIBLE_NODES: true,
@@ -65,11 +65,11 @@ const EVENTS: Readonly<Record<AuditEvent, true>> = {
 };
 
 export const setCodec = readable(wire.ReplicaSetRecord, toWireSet, toSet);
-export const rollCodec = readable(wire.RollRecord, toWireRoll, toRoll);
+export const rolloutCodec = readable(wire.RollRecord, toWireRollout, toRollout);
 
 /**
- * Decoding never throws, so that a reader meets a record that is none under its name, and does not take it for one that is not there. Encoding throws FaultError for what nobody could read back: a
- * write that is refused leaves the earlier record, and an unreadable one would be lost.
+ * Decoding never throws, so that a reader finds an unreadable record under its name and does not treat it as missing. Encoding throws FaultError for a record
+ * that could not be read back: a refused write keeps the earlier record, and an unreadable one would lose it.
  */
 function readable<Type extends typeof wire.ReplicaSetRecord | typeof wire.RollRecord, Stored>(
   type: Type,
@@ -97,12 +97,13 @@ function readable<Type extends typeof wire.ReplicaSetRecord | typeof wire.RollRe
 }
 
 export function toWireSet(set: ReplicaSet): muster.farm.v1.ReplicaSetRecord.$Properties {
-  const { spec, machines, transfer, outbox, sharesWith, ...rest } = set;
+  const { spec, machines, transfer, outbox, sharesWith, rollout, ...rest } = set;
   return {
     ...rest,
     spec: toWireSpec(spec),
     machines: machines.map(({ grant, ...each }) => ({ ...each, ...grant })),
     transfer: transfer && toWireTransfer(transfer),
+    roll: rollout,
     sharesNodesWith: sharesWith,
     outbox: outbox.map(toWireAudit),
   };
@@ -125,13 +126,13 @@ function toSet(message: muster.farm.v1.ReplicaSetRecord): ReplicaSet {
     }),
     nextOrdinal,
     machines: message.machines.map(toMachine),
-    // Of a record from before there were machines.
+    // A record from before there were machines.
     nextMachine: Math.max(1, message.nextMachine),
     transfer: message.transfer && toTransfer(message.transfer),
     transfersHeld: message.transfersHeld && toHold(message.transfersHeld),
     transferFailures,
     transferNotBeforeMs,
-    roll: message.roll === "" ? undefined : message.roll,
+    rollout: message.roll === "" ? undefined : message.roll,
     deletion: message.deletion && toDeletion(message.deletion),
     trouble: message.trouble && toTrouble(message.trouble),
     fence,
@@ -162,14 +163,13 @@ function toWireSpec(spec: ReplicaSetSpec): muster.farm.v1.ReplicaSetSpec.$Proper
 }
 
 /**
- * What somebody wants of the set of this name. Throws FaultError invalid_request for what cannot be understood: above all a number of replicas that is not there, which must never be
- * taken for none.
+ * The requested spec of this set. Throws FaultError invalid_request for an invalid one: above all, a missing number of replicas is never taken for 0.
  */
 export function toSpec(set: string, spec: muster.farm.v1.ReplicaSetSpec): ReplicaSetSpec {
   const { podId, templateJson, nodeSelector, pool, daemon, labels } = spec;
-  const desired = spec.replicasDesired ?? (daemon ? 0 : refuse("replicas_desired", "is missing: 0 has to be said"));
+  const desired = spec.replicasDesired ?? (daemon ? 0 : refuse("replicas_desired", "is missing: state 0 explicitly"));
   if (templateJson === "") refuse("template_json", "is missing: the JSON of a pod template is needed");
-  // Everybody who looks at the set reads it: one that is none would stop the look at others, too.
+  // Every pass over related sets parses the selector: an invalid one would stop passes over other sets, too.
   readSelector("spec.node_selector", nodeSelector);
   return {
     podId: podId === "" ? set : podId,
@@ -187,7 +187,7 @@ export function toSpec(set: string, spec: muster.farm.v1.ReplicaSetSpec): Replic
 function toStrategy(value: number): ReplicaSetSpec["allocationStrategy"] {
   const strategy = STRATEGIES.nameOf(value);
   if (strategy !== undefined) return strategy;
-  return refuse("allocation_strategy", `${value} is none: static or dynamic is needed`);
+  return refuse("allocation_strategy", `${value} is not a strategy: static or dynamic is needed`);
 }
 
 function refuse(field: string, reason: string): never {
@@ -214,7 +214,7 @@ function toDeletion({ keepPods, atMs }: muster.farm.v1.Deletion): ReplicaSet["de
 }
 
 function toTrouble({ code, message, sinceMs }: muster.farm.v1.Trouble): Trouble {
-  if (!isKeyOf(TROUBLES, code)) throw new Error(`"${code}" is no trouble that this version knows`);
+  if (!isKeyOf(TROUBLES, code)) throw new Error(`"${code}" is a trouble that this version does not know`);
   return { code, message, sinceMs };
 }
 
@@ -224,11 +224,11 @@ export function toWireAudit({ details, ...rest }: AuditRecord): muster.farm.v1.A
 
 export function toAudit(record: muster.farm.v1.AuditRecord): AuditRecord {
   const { id, eventType, eventDetails, timestampMs, replicaSet, traceparent } = record;
-  if (!isKeyOf(EVENTS, eventType)) throw new Error(`"${eventType}" is no event that this version knows`);
+  if (!isKeyOf(EVENTS, eventType)) throw new Error(`"${eventType}" is an event that this version does not know`);
   return { id, eventType, details: eventDetails, timestampMs, replicaSet, traceparent };
 }
 
-export function toWireRoll(roll: Roll): muster.farm.v1.RollRecord.$Properties {
+export function toWireRollout(roll: Rollout): muster.farm.v1.RollRecord.$Properties {
   const { target, undoTarget, minimum, delayMs, outbox, phase, ...rest } = roll;
   return {
     ...rest,
@@ -241,7 +241,7 @@ export function toWireRoll(roll: Roll): muster.farm.v1.RollRecord.$Properties {
   };
 }
 
-function toRoll(message: muster.farm.v1.RollRecord): Roll {
+function toRollout(message: muster.farm.v1.RollRecord): Rollout {
   const { id, oldSet, newSet, leaveOld, oldDesired, newDesired, lastStepAtMs, createdAtMs, fence } = message;
   const { undone, requestId, traceparent, by, replicasDesired, minimumReplicas, rollDelayMs } = message;
   if (id === "" || oldSet === "" || newSet === "") throw new Error("it does not name both sets");
@@ -250,7 +250,7 @@ function toRoll(message: muster.farm.v1.RollRecord): Roll {
     oldSet,
     newSet,
     target: replicasDesired,
-    // Of a record from before it was kept.
+    // A record from before the field was kept.
     undoTarget: message.undoReplicasDesired ?? oldDesired + newDesired,
     newBefore: message.newBefore,
     minimum: minimumReplicas,
@@ -275,12 +275,12 @@ function isKeyOf<Key extends string>(known: Readonly<Record<Key, unknown>>, text
   return Object.hasOwn(known, text);
 }
 
-/** What the ledger has under one number of a set. */
-export function machineSight(reservation: Reservation): Exclude<MachineSight, { readonly is: "gone" }> {
+/** The ledger's state of one number of a set. */
+export function machineState(reservation: Reservation): Exclude<MachineState, { readonly kind: "gone" }> {
   const { id, needs } = reservation;
   const pool = needs[0]?.pool ?? "";
   if (reservation.state === "granted")
-    return { is: "granted", reservation: id, pool, node: reservation.machines[0]?.node ?? "" };
+    return { kind: "granted", reservation: id, pool, node: reservation.machines[0]?.node ?? "" };
   const { code } = reservation.because;
-  return { is: "waiting", reservation: id, pool, because: code === "" ? "WAITING" : code };
+  return { kind: "waiting", reservation: id, pool, because: code === "" ? "WAITING" : code };
 }

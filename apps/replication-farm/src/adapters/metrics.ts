@@ -4,19 +4,19 @@ const URGENCIES = ["HIGH", "LOW"] as const;
 type Urgency = (typeof URGENCIES)[number];
 
 export type FarmMetrics = Disposable & {
-  /** A change, a step or a wait that was planned; the words are few. */
+  /** Counts a planned change, step or wait; `what` and `because` have few values. */
   planned(what: string, because: string): void;
   failed(what: string): void;
   alerted(urgency: Urgency): void;
 };
 
-/** What is asked for whenever somebody looks; every farm sees all sets. */
+/** Read at each collection; every farm sees all sets. */
 export type FarmGauges = {
-  /** How many sets this farm owns now. */
+  /** Sets that this farm owns. */
   readonly owned: () => number;
-  /** How many records nobody can read. */
+  /** Unreadable records. */
   readonly unreadable: () => number;
-  /** How many sets are in a trouble of this urgency, whoever owns them. */
+  /** Sets with a trouble of this urgency, of all owners. */
   readonly troubled: (urgency: Urgency) => number;
 };
 
@@ -32,7 +32,7 @@ export function startMetrics({ owned, unreadable, troubled }: FarmGauges): FarmM
   const troubles = meter.createObservableGauge("muster.farm.troubled", {
     description: "Replica sets that are in trouble, by urgency",
   });
-  // From 0 on: an alert sees the first of them as a rise.
+  // Starts at 0, so that alert rules see the first one as an increase.
   for (const urgency of URGENCIES) alerts.add(0, { urgency });
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
     result.observe(sets, owned());

@@ -7,45 +7,47 @@ import { annotations, labels, schedulingGates } from "@muster/proto";
 import { OWNER_KIND, type PodManifest } from "../domain/build-pod.ts";
 import type { OwnedPod } from "../domain/plan-sweep.ts";
 
-/** What came of making a pod: it is there and it is the set's, its name belongs to somebody else, or the API server will never take it. */
-export type Made =
+/** The result of creating a pod: it exists and is the set's, its name belongs to another owner, or the API server will never accept it. */
+export type CreateOutcome =
   | { readonly kind: "made"; readonly uid: string; readonly confirmed: boolean }
   | { readonly kind: "name-taken" }
   | { readonly kind: "refused"; readonly message: string };
 
-/** The pods of replica sets at the API server. Everything rejects with FaultError while it is away. */
+/** The pods of replica sets at the API server. Everything rejects with FaultError while it is unavailable. */
 export type Pods = {
-  make(manifest: PodManifest): Promise<Made>;
-  /** Throws invalid_request when the API server would not take the pod. */
+  create(manifest: PodManifest): Promise<CreateOutcome>;
+  /** Throws invalid_request when the API server would refuse the pod. */
   check(manifest: PodManifest): Promise<void>;
-  /** Lets exactly this pod be placed; one that is gone or was replaced is left. */
+  /** Removes the scheduling gate of exactly this pod; one that is gone or was replaced is ignored. */
   confirm(pod: string, uid: string): Promise<void>;
-  /** Asks for the deletion of exactly this pod, forced without its node's word; one that is gone or was replaced is no error. */
+  /** Deletes exactly this pod, with force without waiting for its node; one that is gone or was replaced is no error. */
   delete(pod: string, uid: string, force: boolean): Promise<void>;
-  /** Takes the labels off by which exactly this pod is its set's: it stays, and is nobody's. */
+  /** Removes the labels that make exactly this pod the set's: it stays, without an owner. */
   abandon(pod: string, uid: string): Promise<void>;
-  /** All that are there now, not those of a cache, and those of other installations too; of one set when it is named. */
+  /** All existing pods, not from a cache, including those of other installations; of one set when it is named. */
   list(set?: string): Promise<OwnedPod[]>;
 };
 
 const PAGE = 500;
-const MESSAGE_CHARACTERS = 1024;
+const MAX_MESSAGE_LENGTH = 1024;
 
-/** `installation`: id of ours. */
+/** `installation`: the id of ours. */
 export function kubePods(calls: KubeCalls, namespace: string, installation: string): Pods {
   const resource = { apiVersion: "v1", plural: "pods", namespace };
   const patch = (pod: string, body: unknown): Promise<V1Pod | undefined> =>
-    // A conflict: the uid in the patch is no longer that of the name.
-    told(unlessFault(calls.patch<V1Pod>(resource, pod, { kind: "strategic", body }), "not_found", "conflict"));
+    // A conflict: the name now belongs to a pod with another uid.
+    throwingFaults(
+      unlessFault(calls.patch<V1Pod>(resource, pod, { kind: "strategic", body }), "not_found", "conflict"),
+    );
   return {
-    make: async (manifest) => {
+    create: async (manifest) => {
       try {
         return madeOf(await calls.create<V1Pod>(resource, asPod(manifest)));
       } catch (error) {
         const fault = faultOrThrow(error);
         if (fault.code === "already_exists") {
-          const pod = await told(unlessMissing(calls.get<V1Pod>(resource, manifest.metadata.name)));
-          return pod === undefined ? goneAgain(manifest) : adopt(pod, manifest);
+          const pod = await throwingFaults(unlessMissing(calls.get<V1Pod>(resource, manifest.metadata.name)));
+          return pod === undefined ? throwVanished(manifest) : adopt(pod, manifest);
         }
         if (fault.code === "invalid_request") return refused(`${fault.field}: ${fault.reason}`);
         if (fault.code === "not_found") return refused(`${fault.kind} ${fault.id} does not exist`);
@@ -53,8 +55,10 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       }
     },
     check: async (manifest) => {
-      // A name that is taken is no fault of the manifest, which the API server checks first: the place gets another name.
-      await told(unlessFault(calls.create(resource, asPod(manifest), { query: { dryRun: "All" } }), "already_exists"));
+      // The API server validates the manifest first. A taken name is no fault of the manifest: the place gets another name.
+      await throwingFaults(
+        unlessFault(calls.create(resource, asPod(manifest), { query: { dryRun: "All" } }), "already_exists"),
+      );
     },
     confirm: async (pod, uid) => {
       const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
@@ -62,7 +66,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
     },
     delete: async (pod, uid, force) => {
       const options = { preconditions: { uid }, ...(force && { gracePeriodSeconds: 0 }) };
-      await told(unlessFault(calls.delete(resource, pod, options), "not_found", "conflict"));
+      await throwingFaults(unlessFault(calls.delete(resource, pod, options), "not_found", "conflict"));
     },
     abandon: async (pod, uid) => {
       const { ownerKind, owner, ownerUid, component, replicationController, installation: made } = labels;
@@ -74,7 +78,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       const pods: OwnedPod[] = [];
       for (let next: string | undefined; ;) {
         const query = { labelSelector, limit: PAGE, continue: next };
-        const page = await told(calls.list<V1Pod>(resource, { query }));
+        const page = await throwingFaults(calls.list<V1Pod>(resource, { query }));
         const overdue = await overdueNodes(calls, page.items, Date.now());
         pods.push(...page.items.map((pod) => ownedPod(pod, installation, overdue.get(pod.metadata?.uid ?? ""))));
         next = page.continue;
@@ -99,33 +103,33 @@ function ownedPod({ metadata, spec }: V1Pod, installation: string, overdueOn: No
   };
 }
 
-function madeOf({ metadata, spec }: V1Pod): Made {
+function madeOf({ metadata, spec }: V1Pod): CreateOutcome {
   const gates = spec?.schedulingGates ?? [];
   const confirmed = !gates.some(({ name }) => name === schedulingGates.unconfirmed);
   return { kind: "made", uid: metadata?.uid ?? "", confirmed };
 }
 
-function adopt(pod: V1Pod, { metadata }: PodManifest): Made {
+function adopt(pod: V1Pod, { metadata }: PodManifest): CreateOutcome {
   const own = pod.metadata?.labels ?? {};
   const names = [labels.ownerKind, labels.owner, labels.ownerUid];
   return names.every((name) => own[name] === metadata.labels[name]) ? madeOf(pod) : { kind: "name-taken" };
 }
 
-/** Gone between two calls: making it again succeeds. */
-function goneAgain({ metadata }: PodManifest): never {
+/** Deleted between two calls: a retry succeeds. */
+function throwVanished({ metadata }: PodManifest): never {
   return throwFault({ code: "unavailable", dependency: `pod name ${metadata.name}`, retryAfterMs: 100 });
 }
 
-function refused(message: string): Made {
-  return { kind: "refused", message: message.slice(0, MESSAGE_CHARACTERS) };
+function refused(message: string): CreateOutcome {
+  return { kind: "refused", message: message.slice(0, MAX_MESSAGE_LENGTH) };
 }
 
-/** The manifest is what the user's template says; the API server judges it. */
+/** The manifest contains the user's template; the API server validates it. */
 function asPod(manifest: PodManifest): V1Pod {
   return manifest as unknown as V1Pod;
 }
 
-async function told<Answer>(call: Promise<Answer>): Promise<Answer> {
+async function throwingFaults<Answer>(call: Promise<Answer>): Promise<Answer> {
   try {
     return await call;
   } catch (error) {
@@ -133,7 +137,7 @@ async function told<Answer>(call: Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** Errors that are nobody's refusal and not the network's are defects, and stay what they are. */
+/** An error that is neither a refusal nor a network error is a defect, and is rethrown. */
 function faultOrThrow(error: unknown): Fault {
   const fault = kubeFault(error);
   if (fault === undefined) throw error;

@@ -6,26 +6,26 @@ import { OWNER_KIND } from "../domain/build-pod.ts";
 import type { OwnedReservation } from "../domain/plan-allocation.ts";
 import { machineOwnerOf, readMachineOwner } from "../domain/plan-machines.ts";
 import type { Trouble } from "../domain/replica-set.ts";
-import type { MachineSight } from "../domain/set-snapshot.ts";
-import { machineSight } from "./messages.ts";
+import type { MachineState } from "../domain/set-snapshot.ts";
+import { machineState } from "./messages.ts";
 
-/** The machines of pools, which the ledger gives to sets: what it has for them as far as this process knows, from its lists, its hints and its answers. */
+/** The machines that the ledger grants to sets, as far as this process knows from lists, hints and answers. */
 export type PoolScheduler = AsyncDisposable & {
-  /** By number. Undefined: the ledger has not told everything yet. */
-  machinesOf(set: string): ReadonlyMap<number, MachineSight> | undefined;
-  /** Asks for one machine, or for a place in the queue. The same number again is the same request. Rejects with FaultError. */
+  /** By number. Undefined: the first list of the ledger is not complete. */
+  machinesOf(set: string): ReadonlyMap<number, MachineState> | undefined;
+  /** Requests one machine, or a place in the queue. The same number again is the same request. Rejects with FaultError. */
   allocate(set: string, number: number, pool: string): Promise<void>;
-  /** Gives back exactly this reservation, or its place in the queue; one that is over is no error. Rejects with FaultError. */
+  /** Releases exactly this reservation, or its place in the queue; one that is over is no error. Rejects with FaultError. */
   deallocate(owned: OwnedReservation): Promise<void>;
-  /** What the ledger itself has under the number now; undefined: nothing. Rejects with FaultError. */
-  ask(set: string, number: number): Promise<MachineSight | undefined>;
-  /** Everything that is reserved for sets, as the ledger itself says now. Rejects with FaultError. */
+  /** What the ledger has under the number now; undefined: nothing. Rejects with FaultError. */
+  ask(set: string, number: number): Promise<MachineState | undefined>;
+  /** All reservations for sets, from the ledger now. Rejects with FaultError. */
   list(signal: AbortSignal): Promise<OwnedReservation[]>;
-  /** Names of all pools; undefined: the ledger does not say, or has seen none yet. */
+  /** The names of all pools; undefined: the ledger does not answer, or knows no pool yet. */
   pools(): Promise<readonly string[] | undefined>;
-  /** Why nothing is known; undefined: it is known, or nobody has tried yet. */
+  /** Why the state of the ledger is unknown; undefined: it is known, or was not requested yet. */
   trouble(): Omit<Trouble, "sinceMs"> | undefined;
-  /** Called with the name of a set after each change of what is known for it; undefined: of any. */
+  /** Called with the name of a set after each change of its machines; undefined: of any set. */
   onChange(listener: (set: string | undefined) => void): () => void;
 };
 
@@ -36,13 +36,13 @@ export type PoolSchedulerDeps = {
   readonly onProblem: (error: unknown, retryInMs: number) => void;
 };
 
-/** Of one machine among the needs of its reservation. */
+/** The component of the one machine in a reservation. */
 const COMPONENT = "replica";
-/** A request is answered without what the ledger says rather than late. */
+/** A request does not wait longer for the ledger. */
 const POOLS_TIMEOUT_MS = 2000;
 const RETRY = { firstMs: 1000, mostMs: 30_000 };
 
-/** Listens to the ledger, and lists what it has for sets in every period. */
+/** Listens to the ledger, and lists its reservations for sets in every period. */
 export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolScheduler> {
   const { bus, calls } = deps;
   await using undo = new AsyncDisposableStack();
@@ -86,13 +86,13 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
   return {
     machinesOf: (set) => (ledger.isKnown() ? new Map(ledger.inGroup(set).map(toNumbered)) : undefined),
     allocate: async (set, number, pool) => {
-      // What the ledger has instead is released like anything else that is not in the record.
+      // Another reservation under this owner is released like anything else that is not in the record.
       await ledger.reserve(machineOwnerOf(set, number), [{ component: COMPONENT, pool }]);
     },
     deallocate: ({ set, number, reservation }) => ledger.release(machineOwnerOf(set, number), reservation),
     ask: async (set, number) => {
       const found = await ledger.ask(machineOwnerOf(set, number));
-      return found && machineSight(found);
+      return found && machineState(found);
     },
     list: async (signal) => {
       await ledger.refresh(signal);
@@ -112,9 +112,9 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
   };
 }
 
-/** By the number of the machine; the owner is of a group that is a set. */
-function toNumbered(reservation: Reservation): readonly [number, MachineSight] {
-  return [readMachineOwner(reservation.ownerId)?.number ?? 0, machineSight(reservation)];
+/** By the number of the machine; the owner is a set. */
+function toNumbered(reservation: Reservation): readonly [number, MachineState] {
+  return [readMachineOwner(reservation.ownerId)?.number ?? 0, machineState(reservation)];
 }
 
 async function readPools(calls: Pick<ReservationCalls, "listPools">): Promise<readonly string[] | undefined> {

@@ -1,15 +1,16 @@
+import { takeTurns } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import { openBucket, type Bucket } from "@muster/store";
-import { OUTBOX_MAX } from "../domain/audit.ts";
+import { MAX_OUTBOX } from "../domain/audit.ts";
 import type { AuditRecord } from "../domain/replica-set.ts";
 import type { Readable } from "./messages.ts";
 
-/** What both kinds of records have. */
+/** The common part of both kinds of records. */
 type Fenced = { readonly fence: number; readonly outbox: readonly AuditRecord[] };
 
 export type Stored<Record> = { readonly record: Record; readonly revision: number };
 
-/** A change of a record that was read, with what is audited of it. */
+/** A change of a record that was read, with its audit records. */
 export type RecordChange<Record> = {
   readonly key: string;
   readonly revision: number;
@@ -17,37 +18,41 @@ export type RecordChange<Record> = {
   readonly audits: readonly AuditRecord[];
 };
 
-/** Replica sets, or rolling updates, as they are stored. Everything rejects with FaultError as a bucket does. */
+/** Stored replica sets, or rolling updates. Everything rejects with FaultError as a bucket does. */
 export type Records<Record> = {
-  /** As it is stored now; undefined: there is none. */
+  /** The stored record; undefined: it does not exist. */
   get(key: string): Promise<(Readable<Record> & { readonly revision: number }) | undefined>;
   create(key: string, record: Record): Promise<number>;
   /**
-   * A user's change: the record keeps the fence of its owner. Rejects with conflict when somebody else was faster, limit_exceeded while the audit stream is too far
-   * behind.
+   * A user's change: the record keeps the fence of its owner. Rejects with conflict when another writer was faster, with limit_exceeded while the audit
+   * stream is too far behind.
    */
   change(change: RecordChange<Record>): Promise<Stored<Record>>;
-  /** A change by the owner, whose fence the record carries from then on. Rejects with conflict also when a later owner has written. */
+  /** A change by the owner, which sets its fence in the record. Rejects with conflict also when a later owner has written. */
   own(change: RecordChange<Record>, fence: number): Promise<Stored<Record>>;
   remove(key: string, revision: number): Promise<void>;
 };
 
 const FULL_RETRY_MS = 1000;
+/** A change of a node brings a pass of every set: that many calls at a time leave the store time to answer each of them. */
+const MAX_STORE_CALLS = 128;
 
 export function makeRecords<Record extends Fenced>(bucket: Bucket<Readable<Record>, Record>): Records<Record> {
+  const inTurn = takeTurns(MAX_STORE_CALLS);
   const write = async ({ key, revision, next, audits }: RecordChange<Record>, fence: number) => {
-    if (next.outbox.length + audits.length > OUTBOX_MAX) {
-      const what = `number of audit records of ${key} that are not on their stream`;
-      throwFault({ code: "limit_exceeded", what, limit: OUTBOX_MAX, retryAfterMs: FULL_RETRY_MS });
+    if (next.outbox.length + audits.length > MAX_OUTBOX) {
+      const what = `number of audit records of ${key} that are not published`;
+      throwFault({ code: "limit_exceeded", what, limit: MAX_OUTBOX, retryAfterMs: FULL_RETRY_MS });
     }
     const record = { ...next, fence, outbox: [...next.outbox, ...audits] };
-    return { record, revision: await bucket.update(key, record, revision) };
+    return { record, revision: await inTurn(() => bucket.update(key, record, revision)) };
   };
   return {
-    get: async (key) => {
-      const entry = await bucket.get(key);
-      return entry && { ...entry.value, revision: entry.revision };
-    },
+    get: (key) =>
+      inTurn(async () => {
+        const entry = await bucket.get(key);
+        return entry && { ...entry.value, revision: entry.revision };
+      }),
     create: (key, record) => bucket.create(key, record),
     change: (change) => write(change, change.next.fence),
     own: (change, fence) => {

@@ -5,72 +5,72 @@ import { followMark } from "@muster/watch";
 import type { Health } from "@muster/health";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import { findContest, type Contest } from "../domain/find-overlap.ts";
-import { findNodes, readSelector, type NodeSight, type Nodes } from "../domain/eligible-nodes.ts";
+import { findNodes, readSelector, type ObservedNode, type Nodes } from "../domain/eligible-nodes.ts";
 import type { ForeignPods } from "./foreign-pods.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
-import type { Roll } from "../domain/roll.ts";
+import type { Rollout } from "../domain/rollout.ts";
 import type { SetPod } from "../domain/set-snapshot.ts";
 import type { Readable } from "./messages.ts";
 
 export type StoredSet = { readonly name: string; readonly read: Readable<ReplicaSet>; readonly revision: number };
 
-export type StoredRoll = { readonly id: string; readonly read: Readable<Roll>; readonly revision: number };
+export type StoredRollout = { readonly id: string; readonly read: Readable<Rollout>; readonly revision: number };
 
-/** What changed: a set by its name, its pods, a rolling update by its id, pods of a pod id that belong to no set, or any node. */
+/** A change of a set by its name, its pods, a rolling update by its id, pods of a pod id that belong to no set, or any node. */
 export type WorldChange =
-  | { readonly kind: "set" | "pods" | "roll"; readonly name: string }
+  | { readonly kind: "set" | "pods" | "rollout"; readonly name: string }
   | { readonly kind: "foreign"; readonly podId: string }
   | { readonly kind: "nodes" };
 
-/** All that is followed, as it was last seen. */
+/** Everything that a farm follows, as it was last seen. */
 export type World = AsyncDisposable & {
-  /** Also those that cannot be read, in the order of their names. */
+  /** Including unreadable ones, in the order of their names. */
   sets(): readonly StoredSet[];
   set(name: string): StoredSet | undefined;
-  /** Those that can be read and have this pod id. */
+  /** The readable sets of this pod id. */
   setsOf(podId: string): readonly ReplicaSet[];
   /** As `setsOf`, with every set that was stored before the call. Rejects as a bucket does. */
   storedSetsOf(podId: string): Promise<readonly ReplicaSet[]>;
-  rolls(): readonly StoredRoll[];
-  roll(id: string): StoredRoll | undefined;
-  /** Those that can be read and move replicas from or to this set. */
-  rollsOf(set: string): readonly Roll[];
-  /** Undefined: the watcher has been silent, or knows of no node at all, and nothing is concluded about any node. */
-  nodeSights(): readonly NodeSight[] | undefined;
+  rollouts(): readonly StoredRollout[];
+  rollout(id: string): StoredRollout | undefined;
+  /** The readable updates that move replicas from or to this set. */
+  rolloutsOf(set: string): readonly Rollout[];
+  /** Undefined: the watcher is silent, or knows no node at all, so nothing is concluded about any node. */
+  observedNodes(): readonly ObservedNode[] | undefined;
   nodesFor(set: ReplicaSet): Nodes | undefined;
-  /** Pods of the set, by name. */
+  /** The pods of the set, by name. */
   podsOf(set: string): ReadonlyMap<string, SetPod>;
   podState(set: string, pod: string): muster.watch.v1.PodState | undefined;
-  /** Node -> name of its live pod of this pod id, of any maker. */
+  /** Node -> name of its live pod of this pod id, of any owner. */
   occupied(podId: string): ReadonlyMap<string, string>;
   /** Nodes with a live pod of the set's pod id, or a place for one, by another set. */
   takenFrom(set: ReplicaSet): ReadonlySet<string>;
-  /** What the set leaves to older ones of its pod id. */
+  /** The nodes that the set yields to older sets of its pod id. */
   contestFor(set: ReplicaSet): Contest;
-  /** Names of the sets and rolling updates for which a change of this set or rolling update may matter: itself, sets of the same pod id, and both sides of a rolling update. */
+  /** The sets and rolling updates for which a change of this one may matter: itself, sets of the same pod id, and both sides of a rolling update. */
   concernedBy(name: string): ReadonlySet<string>;
   onChange(listener: (change: WorldChange) => void): () => void;
-  /** What is not as fresh as it should be; undefined when all is. */
+  /** The view that is too old; undefined when all are fresh. */
   staleness(): string | undefined;
 };
 
 export type WorldOptions = {
   readonly connection: NatsBus["connection"];
   readonly sets: Bucket<Readable<ReplicaSet>, ReplicaSet>;
-  readonly rolls: Bucket<Readable<Roll>, Roll>;
+  readonly rollouts: Bucket<Readable<Rollout>, Rollout>;
   readonly foreign: Omit<ForeignPods, keyof AsyncDisposable>;
   readonly nodesFreshMs: number;
   readonly nodeGraceMs: number;
   readonly now: () => number;
-  /** The clock that the watcher has, too: its marks are compared with it. */
+  /** The clock of the watcher, too: its marks are compared with it. */
   readonly wallNow: () => number;
   readonly onProblem: (what: string, error: unknown, retryInMs: number) => void;
 };
 
 const STALE_MS = 30_000;
-/** A view is behind its bucket by milliseconds; what takes longer is read from the bucket itself. */
+/** A view is behind its bucket by milliseconds; after this the bucket itself is read. */
 const CATCH_UP_MS = 500;
-/** The API server says something about once a minute. */
+/** The API server sends a bookmark about once a minute. */
 const FOREIGN_STALE_MS = 180_000;
 
 /** Follows sets, rolling updates, pods that belong to no set, and through the watcher's buckets nodes and pods. */
@@ -85,27 +85,27 @@ export async function openWorld(options: WorldOptions): Promise<World> {
   const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
   const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(PodState) });
   const sets = undo.use(await openView(options.sets, followed("sets")));
-  const rolls = undo.use(await openView(options.rolls, followed("rolling updates")));
+  const rollouts = undo.use(await openView(options.rollouts, followed("rolling updates")));
   const nodes = undo.use(await openView(nodeStates, followed("nodes")));
   const mark = undo.use(await openView(marks, { ...followed("nodes"), filter: bucketKeys.nodesComplete }));
   const pods = undo.use(await openView(podStates, { ...followed("pods"), filter: `${OWNER_KIND}.>` }));
-  const sights = followSights(nodes, now);
+  const sights = followNodes(nodes, now);
   const isMarked = followMark(mark, () => mark.get(bucketKeys.nodesComplete)?.value.atMs, { freshMs: nodesFreshMs });
   const isCurrent = (): boolean =>
     nodes.ageMs() === 0 && pods.ageMs() === 0 && foreign.isKnown() && isMarked(wallNow());
-  const nodeSights = (): readonly NodeSight[] | undefined =>
+  const observedNodes = (): readonly ObservedNode[] | undefined =>
     isCurrent() && sights().length > 0 ? sights() : undefined;
-  // Every pass asks for these, and there are as many passes as sets.
-  const records = indexRecords(options, sets, rolls);
+  // Every pass needs these, and there are as many passes as sets.
+  const records = indexRecords(options, sets, rollouts);
   const podsOfSet = grouped(pods, (_, key) => key.split(".")[1]);
   const podsOfId = grouped(pods, ({ component }) => component);
   const livePods = (podId: string) => podsOfId(podId).flatMap(({ value }) => (isLive(value) ? [value] : []));
   const opened = undo.move();
   return {
     ...records,
-    nodeSights,
+    observedNodes,
     nodesFor: ({ spec, machines }) => {
-      const sights = nodeSights();
+      const sights = observedNodes();
       const selector = readSelector("spec.node_selector", spec.nodeSelector);
       const granted = new Set(machines.flatMap(({ grant }) => grant?.node ?? []));
       const among = spec.pool === undefined ? {} : { among: granted };
@@ -127,13 +127,13 @@ export async function openWorld(options: WorldOptions): Promise<World> {
           .map(({ node }) => node),
       ]);
     },
-    contestFor: (set) => findContest(set, records.setsOf(set.spec.podId), nodeSights() ?? []),
+    contestFor: (set) => findContest(set, records.setsOf(set.spec.podId), observedNodes() ?? []),
     onChange: (listener) => {
       const stops = [
         sets.onChange((name) => listener({ kind: "set", name })),
-        rolls.onChange((name) => listener({ kind: "roll", name })),
+        rollouts.onChange((name) => listener({ kind: "rollout", name })),
         pods.onChange((key) => listener({ kind: "pods", name: key.split(".")[1] ?? "" })),
-        // The mark is renewed twice a minute and more: a look at every set for it is no more than the resync.
+        // The mark is renewed every half minute: passes over all sets for it would only repeat the resync.
         nodes.onChange(() => listener({ kind: "nodes" })),
         foreign.onChange((podId) => listener({ kind: "foreign", podId })),
       ];
@@ -142,11 +142,11 @@ export async function openWorld(options: WorldOptions): Promise<World> {
       };
     },
     staleness: () => {
-      const ageMs = Math.max(sets.ageMs(), rolls.ageMs(), nodes.ageMs(), pods.ageMs());
+      const ageMs = Math.max(sets.ageMs(), rollouts.ageMs(), nodes.ageMs(), pods.ageMs());
       if (ageMs > STALE_MS) return `sets, rolling updates, nodes or pods were last current ${ageMs} ms ago`;
       if (!foreign.isKnown()) return "the first list of pods at the API server is not complete";
       const heardMs = Math.round(foreign.ageMs());
-      return heardMs > FOREIGN_STALE_MS ? `the API server was last heard of pods ${heardMs} ms ago` : undefined;
+      return heardMs > FOREIGN_STALE_MS ? `the API server last reported pods ${heardMs} ms ago` : undefined;
     },
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
@@ -154,20 +154,20 @@ export async function openWorld(options: WorldOptions): Promise<World> {
 
 type RecordsIndex = Pick<
   World,
-  "sets" | "set" | "setsOf" | "storedSetsOf" | "rolls" | "roll" | "rollsOf" | "concernedBy"
+  "sets" | "set" | "setsOf" | "storedSetsOf" | "rollouts" | "rollout" | "rolloutsOf" | "concernedBy"
 >;
 
-/** The records by what is asked of them, so that no event and no request costs what all of them cost. */
+/** Indexes of the records, so that the cost of an event or request does not grow with all records. */
 function indexRecords(
   options: Pick<WorldOptions, "connection" | "sets">,
   sets: View<Readable<ReplicaSet>>,
-  rolls: View<Readable<Roll>>,
+  rollouts: View<Readable<Rollout>>,
 ): RecordsIndex {
   const setsOfId = grouped(sets, (read) => ("record" in read ? read.record.spec.podId : undefined));
-  const setsInRoll = grouped(sets, (read) => ("record" in read ? read.record.roll : undefined));
-  const rollsFrom = grouped(rolls, (read) => ("record" in read ? read.record.oldSet : undefined));
-  const rollsTo = grouped(rolls, (read) => ("record" in read ? read.record.newSet : undefined));
-  const rollsOf = (set: string) => [...rollsFrom(set), ...rollsTo(set)];
+  const setsInRollout = grouped(sets, (read) => ("record" in read ? read.record.rollout : undefined));
+  const rolloutsFrom = grouped(rollouts, (read) => ("record" in read ? read.record.oldSet : undefined));
+  const rolloutsTo = grouped(rollouts, (read) => ("record" in read ? read.record.newSet : undefined));
+  const rolloutsOf = (set: string) => [...rolloutsFrom(set), ...rolloutsTo(set)];
   const recordsOfId = (podId: string) => readable(setsOfId(podId));
   const podIdOf = (name: string): string | undefined => readable([sets.get(name)])[0]?.spec.podId;
   return {
@@ -182,15 +182,15 @@ function indexRecords(
       if (await hasReached(sets, revision)) return recordsOfId(podId);
       return readable(await options.sets.list()).filter(({ spec }) => spec.podId === podId);
     },
-    rolls: () => rolls.entries().map(storedRoll),
-    roll: (id) => {
-      const entry = rolls.get(id);
-      return entry && storedRoll(entry);
+    rollouts: () => rollouts.entries().map(storedRollout),
+    rollout: (id) => {
+      const entry = rollouts.get(id);
+      return entry && storedRollout(entry);
     },
-    rollsOf: (set) => readable(rollsOf(set)),
+    rolloutsOf: (set) => readable(rolloutsOf(set)),
     concernedBy: (name) => {
       const podId = podIdOf(name);
-      const entries = [...(podId === undefined ? [] : setsOfId(podId)), ...setsInRoll(name), ...rollsOf(name)];
+      const entries = [...(podId === undefined ? [] : setsOfId(podId)), ...setsInRollout(name), ...rolloutsOf(name)];
       return new Set([name, ...entries.map(({ key }) => key)]);
     },
   };
@@ -200,7 +200,11 @@ function storedSet({ key, value, revision }: ReturnType<View<Readable<ReplicaSet
   return { name: key, read: value, revision };
 }
 
-function storedRoll({ key, value, revision }: ReturnType<View<Readable<Roll>>["entries"]>[number]): StoredRoll {
+function storedRollout({
+  key,
+  value,
+  revision,
+}: ReturnType<View<Readable<Rollout>>["entries"]>[number]): StoredRollout {
   return { id: key, read: value, revision };
 }
 
@@ -208,7 +212,10 @@ function readable<Record>(entries: readonly ({ readonly value: Readable<Record> 
   return entries.flatMap((entry) => (entry !== undefined && "record" in entry.value ? [entry.value.record] : []));
 }
 
-/** Whether the view has everything up to this revision, or has it within a moment. It never does after an interruption, or where the latest write was a deletion whose mark has expired. */
+/**
+ * Whether the view reaches this revision within CATCH_UP_MS. It never does while it is interrupted, or when the last write was a deletion whose marker has
+ * expired.
+ */
 async function hasReached(view: View<unknown>, revision: number): Promise<boolean> {
   const isThere = (): boolean => view.ageMs() === 0 && view.revision() >= revision;
   if (isThere()) return true;
@@ -225,42 +232,45 @@ async function hasReached(view: View<unknown>, revision: number): Promise<boolea
   }
 }
 
-/** The nodes, made anew only once one has changed. */
-function followSights(nodes: View<muster.watch.v1.NodeState>, now: () => number): () => readonly NodeSight[] {
+/** The nodes, rebuilt only after one has changed. */
+function followNodes(nodes: View<muster.watch.v1.NodeState>, now: () => number): () => readonly ObservedNode[] {
   const unready = followUnready(nodes, now);
-  let sights: readonly NodeSight[] | undefined;
+  let sights: readonly ObservedNode[] | undefined;
   nodes.onChange(() => (sights = undefined));
-  return () => (sights ??= nodes.entries().flatMap(({ value }) => sightOf(value, unready) ?? []));
+  return () => (sights ??= nodes.entries().flatMap(({ value }) => observedNode(value, unready) ?? []));
 }
 
-/** Since when each node that is not ready has been seen so. */
+/** Since when each node has been seen not ready. */
 function followUnready(nodes: View<muster.watch.v1.NodeState>, now: () => number): ReadonlyMap<string, number> {
   const since = new Map<string, number>();
-  const look = (name: string): void => {
+  const update = (name: string): void => {
     const state = nodes.get(name)?.value;
     if (state === undefined || state.ready || state.deleted) since.delete(name);
     else if (!since.has(name)) since.set(name, now());
   };
-  for (const { key } of nodes.entries()) look(key);
-  nodes.onChange(look);
+  for (const { key } of nodes.entries()) update(key);
+  nodes.onChange(update);
   return since;
 }
 
-/** Undefined: it is gone, or the mark, which has no name. */
-function sightOf(state: muster.watch.v1.NodeState, unready: ReadonlyMap<string, number>): NodeSight | undefined {
+/** Undefined: the node is gone, or the entry is the mark, which has no name. */
+function observedNode(
+  state: muster.watch.v1.NodeState,
+  unready: ReadonlyMap<string, number>,
+): ObservedNode | undefined {
   const { name, labels, ready, schedulable, deleted } = state;
   if (name === "" || deleted) return undefined;
   return { name, labels, ready, schedulable, unreadySinceMs: unready.get(name) };
 }
 
-/** The entries of a view by what they belong to, without a look at all of them. */
+/** The entries of a view by group, without a scan of all entries. */
 function grouped<Value>(
   view: View<Value>,
   groupOf: (value: Value, key: string) => string | undefined,
 ): (group: string) => ViewEntry<Value>[] {
   const groups = new Map<string, Set<string>>();
   const known = new Map<string, string>();
-  const look = (key: string): void => {
+  const update = (key: string): void => {
     const entry = view.get(key);
     const group = entry && groupOf(entry.value, key);
     const before = known.get(key);
@@ -276,14 +286,14 @@ function grouped<Value>(
       groups.set(group, (groups.get(group) ?? new Set()).add(key));
     }
   };
-  for (const { key } of view.entries()) look(key);
-  view.onChange(look);
+  for (const { key } of view.entries()) update(key);
+  view.onChange(update);
   return (group) => [...(groups.get(group) ?? [])].flatMap((key) => view.get(key) ?? []);
 }
 
 type ViewEntry<Value> = ReturnType<View<Value>["entries"]>[number];
 
-/** `ownTime` says in the farm's own time when something was that the watcher saw by the wall clock. */
+/** `ownTime` converts the watcher's wall time to this farm's time. */
 function readPods(
   entries: readonly ViewEntry<muster.watch.v1.PodState>[],
   ownTime: (wallMs: number) => number,

@@ -1,8 +1,8 @@
 import type { AuditRecord } from "./replica-set.ts";
 import type { Audit } from "./set-plan.ts";
 
-/** Audits that wait for their stream. A record whose outbox is full is not changed any more until the stream has taken them. */
-export const OUTBOX_MAX = 100;
+/** Audit records that wait to be published. A record whose outbox is full cannot change until the stream has accepted them. */
+export const MAX_OUTBOX = 100;
 
 export type AuditContext = {
   readonly nowMs: number;
@@ -11,12 +11,12 @@ export type AuditContext = {
   readonly newId: () => string;
 };
 
-/** As it stands in the details of what somebody asked for; nothing where nobody says who it is. */
-export function byWhom(by: string): { readonly by?: string } {
+/** The client in the details of an audit record; nothing for an anonymous request. */
+export function clientDetails(by: string): { readonly by?: string } {
   return by === "" ? {} : { by };
 }
 
-/** What is written beside a change of the set: each audit as a record of its own, which has an id from then on. */
+/** Gives each audit of a change an id, so that a repeated publication is recognised. */
 export function buildAudits(replicaSet: string, audits: readonly Audit[], context: AuditContext): AuditRecord[] {
   const { nowMs: timestampMs, traceparent, newId } = context;
   return audits.map(({ eventType, details }) => ({

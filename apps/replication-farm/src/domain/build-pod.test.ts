@@ -17,7 +17,7 @@ function build(template: unknown, traceparent = "") {
 
 describe("buildPod", () => {
   it("names the pod after set and ordinal, and says whose it is over what the template says", () => {
-    const mine = { app: "x", [labels.owner]: "somebody", [labels.podId]: "else", [labels.installation]: "no" };
+    const mine = { app: "x", [labels.owner]: "other", [labels.podId]: "else", [labels.installation]: "no" };
     const { metadata } = build({ metadata: { labels: mine, annotations: { note: "n" } }, spec: { containers: [{}] } });
     expect(metadata).toEqual({
       name: "web-7",

@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
 
-/** Names by which all services recognise each other's pods; they come from the contracts. */
+/** Keys by which all services recognise each other's pods; they come from the contracts. */
 export type PodKeys = {
   readonly labels: Readonly<
     Record<
@@ -21,7 +21,7 @@ export type PodKeys = {
   readonly schedulingGates: Readonly<Record<"unconfirmed", string>>;
 };
 
-/** `installation`: id of ours. */
+/** `installation`: the id of ours. */
 export type PodPolicy = { readonly namespace: string; readonly installation: string; readonly keys: PodKeys };
 
 /** The owner kind of pods of replica sets. */
@@ -44,8 +44,8 @@ export type PodManifest = {
 };
 
 /**
- * The pod of one place: made from the set's template, on exactly that node, and restarted there for as long as it has the place. Its name is made of the set and the place's ordinal, so
- * that making it twice cannot give two. Throws FaultError invalid_request for a template that is none.
+ * The pod of one place: built from the set's template, on exactly that node, and restarted there while the place exists. Its name follows from the set and
+ * the place's ordinal, so a repeated creation cannot make a second pod. Throws FaultError invalid_request for an invalid template.
  */
 export function buildPod(
   { name: set, uid, spec, traceparent }: Pick<ReplicaSet, "name" | "uid" | "spec" | "traceparent">,
@@ -72,7 +72,7 @@ export function buildPod(
         [labels.component]: spec.podId,
         [labels.replicationController]: set,
         [labels.podId]: spec.podId,
-        // The ledger gives the machine to nobody else as long as the pod is there.
+        // The ledger grants the machine to no other owner while the pod exists.
         ...(spec.pool !== undefined && { [labels.exclusive]: "true" }),
       },
       annotations: {
@@ -83,7 +83,7 @@ export function buildPod(
     spec: {
       ...pod,
       restartPolicy: "Always",
-      // Nothing runs before its maker has looked again: one that was stopped in the middle may make it when the place is long gone.
+      // Nothing runs before its creator has read the record again: a creator that was frozen may create it long after the place is gone.
       schedulingGates: [...listAt(pod, "schedulingGates"), { name: schedulingGates.unconfirmed }],
       affinity: buildAffinity(objectAt(pod, "affinity"), node, { [labels.podId]: spec.podId }),
       containers: listAt(pod, "containers").map((container) => withTrace(container, traceparent)),
@@ -102,8 +102,9 @@ function readTemplate(text: string): Item {
 }
 
 /**
- * By the node's own name, because its hostname label may say something else. One term that holds is enough for the scheduler, so each of them has to name the node. The pod keeps apart from
- * others of its pod id: a scheduler honours the term of a running pod in both directions, so it holds even after the labels of that pod were removed.
+ * Requires the node by its own name, because its hostname label may differ. The scheduler needs only one matching term, so each of them names the node. The
+ * pod excludes others of its pod id: a scheduler honours the term of a running pod in both directions, so it holds even after the labels of that pod were
+ * removed.
  */
 function buildAffinity(affinity: Item, node: string, podId: Readonly<Record<string, string>>): Item {
   const required = "requiredDuringSchedulingIgnoredDuringExecution";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aRoll, aSet, aSpec } from "../../test/a-set.ts";
+import { aRollout, aSet, aSpec } from "../../test/a-set.ts";
 import { decideFailsafe } from "./decide-failsafe.ts";
 
 const none = aSet({ spec: aSpec({ replicasDesired: 0 }) });
@@ -9,7 +9,7 @@ it.each([
   ["sets that all want nothing", [none, none], [], "no-replicas"],
   ["one set that wants something", [none, aSet({ spec: aSpec({ replicasDesired: 1 }) })], [], undefined],
   ["a daemon set", [aSet({ spec: aSpec({ daemon: true }) })], [], undefined],
-  ["a rolling update that wants something", [none], [aRoll()], undefined],
-] as const)("with %s it says so", (_title, sets, rolls, verdict) => {
-  expect(decideFailsafe(sets, rolls)).toBe(verdict);
+  ["a rolling update that wants something", [none], [aRollout()], undefined],
+] as const)("with %s it says so", (_title, sets, rollouts, verdict) => {
+  expect(decideFailsafe(sets, rollouts)).toBe(verdict);
 });

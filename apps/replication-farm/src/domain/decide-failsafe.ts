@@ -1,13 +1,13 @@
 import type { ReplicaSet } from "./replica-set.ts";
-import type { Roll } from "./roll.ts";
+import type { Rollout } from "./rollout.ts";
 
-/** Why what is stored looks like the loss of everything; undefined: something is wanted. */
+/** Why the stored records look like the loss of everything; undefined: some replicas are desired. */
 export function decideFailsafe(
   sets: readonly ReplicaSet[],
-  rolls: readonly Roll[],
+  rollouts: readonly Rollout[],
 ): "no-sets" | "no-replicas" | undefined {
   if (sets.length === 0) return "no-sets";
   const isWanted = sets.some(({ spec }) => spec.daemon || spec.replicasDesired > 0);
-  const isRolled = rolls.some(({ oldDesired, newDesired, target }) => oldDesired + newDesired + target > 0);
-  return isWanted || isRolled ? undefined : "no-replicas";
+  const isRollingOut = rollouts.some(({ oldDesired, newDesired, target }) => oldDesired + newDesired + target > 0);
+  return isWanted || isRollingOut ? undefined : "no-replicas";
 }

@@ -9,8 +9,8 @@ it.each<[string, Parameters<typeof decideMinimum>[0], number, RegExp | undefined
   ["more than are wanted in the end", { minimum: 3, target: 2, leaveOld: false }, 5, /it is 2 at most$/],
   ["more than the canary has, while the old set stays", { minimum: 3, target: 1, leaveOld: true }, 5, undefined],
   ["all of the old set beside a canary", { minimum: 5, target: 1, leaveOld: true }, 5, /it is 4 at most$/],
-])("a minimum of %s", (_case, roll, most, reason) => {
-  const found = decideMinimum(roll, most);
+])("a minimum of %s", (_case, rollout, most, reason) => {
+  const found = decideMinimum(rollout, most);
   if (reason === undefined) expect(found).toBeUndefined();
   else expect(found).toMatch(reason);
 });

@@ -1,15 +1,15 @@
 import { decideMinimum } from "./decide-minimum.ts";
-import { minimumOf, type Roll } from "./roll.ts";
+import { minimumOf, type Rollout } from "./rollout.ts";
 
 export type UndoVerdict =
-  { readonly is: "undone"; readonly next: Roll } | { readonly is: "refused"; readonly because: string };
+  { readonly kind: "undone"; readonly next: Rollout } | { readonly kind: "refused"; readonly because: string };
 
-/** Old and new change places, and each gets as many replicas as it had at the beginning; a canary stays. */
-export function decideUndo(roll: Roll): UndoVerdict {
-  const { oldSet, newSet, oldDesired, newDesired, target, undoTarget, newBefore, leaveOld } = roll;
-  const isGoingBack = roll.undone % 2 === 0;
-  const next: Roll = {
-    ...roll,
+/** Swaps old and new, and gives each its initial number of replicas; a canary stays. */
+export function decideUndo(rollout: Rollout): UndoVerdict {
+  const { oldSet, newSet, oldDesired, newDesired, target, undoTarget, newBefore, leaveOld } = rollout;
+  const isGoingBack = rollout.undone % 2 === 0;
+  const next: Rollout = {
+    ...rollout,
     phase: "RUNNING",
     oldSet: newSet,
     newSet: oldSet,
@@ -18,19 +18,19 @@ export function decideUndo(roll: Roll): UndoVerdict {
     ...(isGoingBack
       ? {
           target: undoTarget - newBefore,
-          // The canary alone would be less than what both sets have.
+          // The canary alone would be less than both sets have.
           undoTarget: leaveOld ? Math.max(target, undoTarget) : target,
           leaveOld: newBefore > 0,
         }
       : { target: undoTarget, undoTarget: target + newBefore, leaveOld: false }),
-    // Who takes it back does not wait to see how it goes on.
+    // An undo does not wait for the delay between steps.
     lastStepAtMs: 0,
-    undone: roll.undone + 1,
+    undone: rollout.undone + 1,
   };
-  // Counts have moved since the minimum was looked at.
+  // Counts have changed since the minimum was checked.
   const never =
     next.newDesired < next.target
       ? decideMinimum({ ...next, minimum: minimumOf(next) }, oldDesired + newDesired)
       : undefined;
-  return never === undefined ? { is: "undone", next } : { is: "refused", because: never };
+  return never === undefined ? { kind: "undone", next } : { kind: "refused", because: never };
 }

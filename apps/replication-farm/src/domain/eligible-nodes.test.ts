@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { findNodes, readSelector, type NodeSight } from "./eligible-nodes.ts";
+import { findNodes, readSelector, type ObservedNode } from "./eligible-nodes.ts";
 
-const node = (name: string, rest: Partial<NodeSight> = {}): NodeSight => ({
+const node = (name: string, rest: Partial<ObservedNode> = {}): ObservedNode => ({
   name,
   labels: { disk: "ssd" },
   ready: true,
@@ -13,7 +13,7 @@ const look = { nowMs: 100_000, graceMs: 60_000 };
 const names = (set: ReadonlySet<string>): string[] => [...set];
 
 describe("nodes for a set", () => {
-  it.each<[string, NodeSight, boolean, boolean]>([
+  it.each<[string, ObservedNode, boolean, boolean]>([
     ["matches, ready", node("a"), true, true],
     ["has other labels", node("a", { labels: { disk: "hdd" } }), false, true],
     ["is cordoned", node("a", { schedulable: false }), false, false],
@@ -44,7 +44,7 @@ describe("nodes for a set", () => {
     ["-x=1", "not a label key"],
     ["a in b", "expected: '('"],
     ["a=b c", "expected: ',' or 'end of string'"],
-  ])("selected by %s are refused or read, and what is wrong is said", (text, words) => {
+  ])("selected by %s are refused with a reason, or read", (text, words) => {
     const read = (): unknown => readSelector("node_selector", text);
     if (text === "a==") expect(read()).toEqual([{ key: "a", operator: "in", values: [""] }]);
     else expect(read).toThrow(words);

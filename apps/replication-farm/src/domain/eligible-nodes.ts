@@ -2,29 +2,29 @@ import { FaultError } from "@muster/faults";
 import { checkLabelKey, checkLabelValue, matchesLabels, parseLabelSelector, type LabelSelector } from "@muster/names";
 
 export type Nodes = {
-  /** That may have a pod of the set. */
+  /** Nodes that may have a pod of the set. */
   readonly eligible: ReadonlySet<string>;
-  /** That take pods at all: there, ready and not cordoned. */
+  /** Nodes that accept pods: existing, ready and not cordoned. */
   readonly usable: ReadonlySet<string>;
-  /** Why each of the others that are there takes none, for people. */
+  /** Why each other existing node accepts none, for people. */
   readonly unusable: ReadonlyMap<string, string>;
-  /** Those with a running pod of the set's pod id that belongs to no set, and the pod's name: none of them is eligible. */
+  /** Nodes with a running pod of the set's pod id that belongs to no set, and the pod's name: none of them is eligible. */
   readonly foreign: ReadonlyMap<string, string>;
 };
 
 const NO_PODS: ReadonlyMap<string, string> = new Map();
 
-/** A node as the watcher tells it. */
-export type NodeSight = {
+/** A node as the watcher publishes it. */
+export type ObservedNode = {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly ready: boolean;
   readonly schedulable: boolean;
-  /** Not ready since, as far as this process has seen; undefined: it is ready. */
+  /** Since when this process has seen it not ready; undefined: it is ready. */
   readonly unreadySinceMs: number | undefined;
 };
 
-/** Reads a selector that somebody wrote. Throws FaultError invalid_request, which names the field and what is wrong. */
+/** Parses a selector from a request or the configuration. Throws FaultError invalid_request, which names the field and the problem. */
 export function readSelector(field: string, text: string): LabelSelector {
   const refuse = (reason: string): never => {
     throw new FaultError({ code: "invalid_request", field, reason: `"${text}" is not a label selector: ${reason}` });
@@ -39,12 +39,13 @@ export function readSelector(field: string, text: string): LabelSelector {
 }
 
 /**
- * Which nodes may have a pod of a set. `foreign`: nodes whose running pod of the same pod id belongs to no set, by the pod's name; they have to wait for its end. One that has been not ready for less than `graceMs` stays eligible where it was, so that a kubelet that restarts moves nothing;
- * none of them is usable for a new pod.
+ * The nodes that may have a pod of a set. `foreign`: nodes with a running pod of the same pod id that belongs to no set, by the pod's name; they are not
+ * eligible until it ends. A node that has been not ready for less than `graceMs` stays eligible for its present pod, so that a restart of a kubelet moves
+ * nothing; it is not usable for a new pod.
  */
 export function findNodes(
   selector: LabelSelector,
-  nodes: Iterable<NodeSight>,
+  nodes: Iterable<ObservedNode>,
   options: {
     readonly nowMs: number;
     readonly graceMs: number;

@@ -4,7 +4,7 @@ import type { SetSnapshot } from "./set-snapshot.ts";
 
 /** Why a place has no pod now: a stable word, and a text for people. */
 export function explainMissingPod(
-  snapshot: Pick<SetSnapshot, "set" | "roll" | "nodes">,
+  snapshot: Pick<SetSnapshot, "set" | "rollout" | "nodes">,
   node: string,
 ): { readonly reason: string; readonly message: string } {
   const { nodes } = snapshot;
@@ -17,7 +17,7 @@ export function explainMissingPod(
   return { reason: "NO_POD", message: explainWait(snapshot, node) };
 }
 
-function explainWait(snapshot: Pick<SetSnapshot, "set" | "roll" | "nodes">, node: string): string {
+function explainWait(snapshot: Pick<SetSnapshot, "set" | "rollout" | "nodes">, node: string): string {
   if (snapshot.nodes === undefined) return "the watcher is silent, and no pod is created until it reports nodes again";
   if (!makesPodFor(snapshot, node)) return "the set is disabled, and no pod is created until it is enabled";
   const pod = snapshot.nodes.foreign.get(node);

@@ -1,15 +1,15 @@
 import { expect, it } from "vitest";
 import { aSpec, placedOn } from "../../test/a-set.ts";
-import { findNodes, readSelector, type NodeSight } from "./eligible-nodes.ts";
+import { findNodes, readSelector, type ObservedNode } from "./eligible-nodes.ts";
 import { explainNodes } from "./explain-nodes.ts";
 
-function sight(name: string, rest: Partial<NodeSight> = {}): NodeSight {
+function sight(name: string, rest: Partial<ObservedNode> = {}): ObservedNode {
   return { name, labels: { disk: "ssd" }, ready: true, schedulable: true, unreadySinceMs: undefined, ...rest };
 }
 
 function explained(
   placed: readonly string[],
-  sights: readonly NodeSight[],
+  sights: readonly ObservedNode[],
   taken: Readonly<Record<string, string>> = {},
   foreign: ReadonlyMap<string, string> = new Map(),
 ) {
@@ -20,7 +20,7 @@ function explained(
   );
 }
 
-it.each<[title: string, sight: NodeSight, taken: Record<string, string>, verdict: string]>([
+it.each<[title: string, sight: ObservedNode, taken: Record<string, string>, verdict: string]>([
   ["free", sight("n"), {}, "n FREE"],
   ["taken by another set", sight("n"), { n: "web-2" }, "n TAKEN web-2 runs pod id web there"],
   ["not selected", sight("n", { labels: {} }), {}, "n NOT_SELECTED its labels do not match disk=ssd"],
@@ -30,13 +30,13 @@ it.each<[title: string, sight: NodeSight, taken: Record<string, string>, verdict
   expect(explained([], [node], taken)).toEqual([verdict]);
 });
 
-it.each<[title: string, sights: readonly NodeSight[], verdict: string]>([
+it.each<[title: string, sights: readonly ObservedNode[], verdict: string]>([
   ["is as it should be", [sight("n")], "n REPLICA"],
   ["is on a node that is cordoned", [sight("n", { schedulable: false })], "n REPLICA it is cordoned"],
   [
     "is on a node that may come back",
     [sight("n", { ready: false, unreadySinceMs: 8 })],
-    "n REPLICA it is not ready, which it may be for a while",
+    "n REPLICA it is not ready, which is allowed for a while",
   ],
   ["is on a node that is gone", [], "n REPLICA the node is gone"],
 ])("a replica %s", (_title, sights, verdict) => {
@@ -54,7 +54,7 @@ it("names the pod without a set that keeps a set from a node, with a replica and
   ]);
 });
 
-it("tells of a pool's machine that the set does not hold", () => {
+it("reports a pool's machine that the set does not hold", () => {
   const set = placedOn([], { spec: aSpec({ nodeSelector: "", pool: "workers" }) });
   const nodes = { eligible: new Set<string>(), usable: new Set(["n"]), unusable: new Map(), foreign: new Map() };
   expect(explainNodes(set, [sight("n")], nodes, new Map())).toEqual([

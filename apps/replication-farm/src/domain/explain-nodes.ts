@@ -1,28 +1,28 @@
 import { matchesLabels } from "@muster/names";
-import { readSelector, type NodeSight, type Nodes } from "./eligible-nodes.ts";
+import { readSelector, type ObservedNode, type Nodes } from "./eligible-nodes.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 
-/** Those that matter first: of nodes that are not selected there may be thousands. */
+/** The most important first: thousands of nodes may be not selected. */
 const CODES = ["REPLICA", "FREE", "TAKEN", "CORDONED", "NOT_READY", "NOT_GRANTED", "NOT_SELECTED"] as const;
 
 /** REPLICA: the set has a place there. FREE: it may get one. TAKEN: by another set's pod of the same pod id. The others are not eligible. */
 export type NodeCode = (typeof CODES)[number];
 
-/** What a node is to a set, and why, for people. */
+/** The state of a node for a set, with its reason for people. */
 export type NodeVerdict = { readonly node: string; readonly code: NodeCode; readonly message: string };
 
 type Judged = Omit<NodeVerdict, "node">;
 
-/** What each node is to the set, those that matter first. `taken`: node -> who else has a place or a pod of the same pod id there. */
+/** A verdict for each node, the most important first. `taken`: node -> the owner of another place or pod of the same pod id there. */
 export function explainNodes(
   set: ReplicaSet,
-  sights: readonly NodeSight[],
+  sights: readonly ObservedNode[],
   nodes: Nodes,
   taken: ReadonlyMap<string, string>,
 ): NodeVerdict[] {
   const places = set.placements.map(({ node }) => node);
   const gone = places.filter((place) => !sights.some(({ name }) => name === place));
-  const judge = (sight: NodeSight): Judged => {
+  const judge = (sight: ObservedNode): Judged => {
     const obstacle = findObstacle(set, sight, nodes);
     if (places.includes(sight.name)) return judgePlace(obstacle, nodes.eligible.has(sight.name));
     if (obstacle !== undefined) return obstacle;
@@ -36,8 +36,8 @@ export function explainNodes(
   ].toSorted((a, b) => CODES.indexOf(a.code) - CODES.indexOf(b.code) || (a.node < b.node ? -1 : 1));
 }
 
-/** Why the node takes no new pod of the set. */
-function findObstacle({ spec }: ReplicaSet, sight: NodeSight, { eligible, foreign }: Nodes): Judged | undefined {
+/** Why the node accepts no new pod of the set. */
+function findObstacle({ spec }: ReplicaSet, sight: ObservedNode, { eligible, foreign }: Nodes): Judged | undefined {
   const selector = readSelector("spec.node_selector", spec.nodeSelector);
   if (!matchesLabels(selector, sight.labels))
     return { code: "NOT_SELECTED", message: `its labels do not match ${spec.nodeSelector}` };
@@ -56,5 +56,5 @@ export function describeForeign(pod: string, podId: string): string {
 
 function judgePlace(obstacle: Judged | undefined, isEligible: boolean): Judged {
   if (obstacle === undefined) return { code: "REPLICA", message: "" };
-  return { code: "REPLICA", message: `${obstacle.message}${isEligible ? ", which it may be for a while" : ""}` };
+  return { code: "REPLICA", message: `${obstacle.message}${isEligible ? ", which is allowed for a while" : ""}` };
 }

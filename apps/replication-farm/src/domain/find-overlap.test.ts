@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
-import type { NodeSight } from "./eligible-nodes.ts";
+import type { ObservedNode } from "./eligible-nodes.ts";
 import { findContest, findOverlap } from "./find-overlap.ts";
 import { planSet } from "./plan-set.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 
-const nodes: NodeSight[] = [
+const nodes: ObservedNode[] = [
   { name: "a", labels: { disk: "ssd", zone: "1" }, ready: true, schedulable: true, unreadySinceMs: undefined },
   { name: "b", labels: { disk: "hdd", zone: "1" }, ready: true, schedulable: true, unreadySinceMs: undefined },
 ];
@@ -21,7 +21,7 @@ describe("two sets of one pod id", () => {
     ["share none", set("new", "disk=hdd"), set("old", "disk=ssd"), undefined],
     ["one is disabled", set("new", ""), set("old", "", { disabled: true }), undefined],
     ["one is deleted", set("new", ""), set("old", "", { deletion: { keepPods: false, atMs: 1 } }), undefined],
-    ["are in one rolling update", set("new", "", { roll: "new" }), set("old", "", { roll: "new" }), undefined],
+    ["are in one rolling update", set("new", "", { rollout: "new" }), set("old", "", { rollout: "new" }), undefined],
     ["are one", set("same", ""), set("same", ""), undefined],
   ])("%s", (_case, fresh, old, overlap) => {
     const found = findOverlap({ ...fresh, createdAtMs: 2 }, [{ ...old, createdAtMs: 1 }], nodes);
@@ -80,7 +80,7 @@ describe("of sets that overlap nevertheless", () => {
 
   it.each<[string, Partial<ReplicaSet>]>([
     ["is disabled", { disabled: true }],
-    ["is in a rolling update", { roll: "r" }],
+    ["is in a rolling update", { rollout: "r" }],
     ["is deleted", { deletion: { keepPods: false, atMs: 1 } }],
     ["shares them on purpose", { sharesWith: ["older"] }],
   ])("none yields to another when it %s", (_case, rest) => {

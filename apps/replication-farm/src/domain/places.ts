@@ -2,7 +2,7 @@ import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
 import type { Audit } from "./set-plan.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
-/** Eligible nodes that have none of this pod id and are not an older set's, in the order of their names. */
+/** Eligible nodes without a pod of this pod id that no older set has, in the order of their names. */
 export function findCandidates({ set, nodes, taken, contest }: SetSnapshot): string[] {
   const own = new Set(set.placements.map(({ node }) => node));
   return [...(nodes?.eligible ?? [])]
@@ -29,7 +29,7 @@ export function place(
   return { ...set, placements, nextOrdinal: set.nextOrdinal + 1 };
 }
 
-/** The set with another ordinal for one of its places, because the pod name of that one belongs to somebody else. */
+/** The set with another ordinal for one of its places, whose pod name belongs to another owner. */
 export function renumber(set: ReplicaSet, ordinal: number): ReplicaSet {
   const placements = set.placements.map((each) =>
     each.ordinal === ordinal ? { ...each, ordinal: set.nextOrdinal } : each,
@@ -37,13 +37,13 @@ export function renumber(set: ReplicaSet, ordinal: number): ReplicaSet {
   return { ...set, placements, nextOrdinal: set.nextOrdinal + 1 };
 }
 
-/** Audited with each change of the nodes: all of them, as they are after it. */
+/** The audit of each change of the nodes: all nodes after it. */
 export function retarget(set: ReplicaSet): Audit {
   const nodes = set.placements.map(({ node }) => node);
   return { eventType: "REPLICATION_CONTROLLER_RETARGET", details: { pod_id: set.spec.podId, nodes } };
 }
 
-/** The pod of a place. One of its name on another node is of an earlier set of the set's name: a place's own is pinned. */
+/** The pod of a place. A pod of its name on another node is of an earlier set of that name: the place's own pod is pinned. */
 export function podOf(
   set: Pick<ReplicaSet, "name">,
   pods: SetSnapshot["pods"],
@@ -62,7 +62,7 @@ export function compareNodes(a: Placement, b: Placement): number {
   return a.node < b.node ? -1 : a.node > b.node ? 1 : 0;
 }
 
-/** How many nodes the set is on; the new node of a transfer counts only once it is without the old one. */
+/** How many nodes the set is on; both nodes of a transfer count as one. */
 export function countPlaced({ transfer, placements }: ReplicaSet): number {
   const nodes = placements.map(({ node }) => node);
   const isPlacedTwice =

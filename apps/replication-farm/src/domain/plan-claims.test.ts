@@ -14,7 +14,7 @@ function settle(farms: readonly LiveFarm[], start: readonly OwnableSet[]): Ownab
   let now = start.map((set) => (set.owner !== undefined && live.has(set.owner) ? set : { ...set, owner: undefined }));
   for (let round = 0; round < 3; round += 1) {
     for (const { session } of farms) {
-      const steps = new Map(planClaims(session, farms, now).map((step) => [step.set, step.do]));
+      const steps = new Map(planClaims(session, farms, now).map((step) => [step.set, step.kind]));
       now = now.map((set) => {
         const step = steps.get(set.name);
         return step === undefined ? set : { ...set, owner: step === "claim" ? session : undefined };
@@ -43,15 +43,15 @@ describe("farms that share sets", () => {
     }
   });
 
-  it("leave a set to nobody when no farm selects it, also one that was selected before", () => {
+  it("leave a set without an owner when no farm selects it, also one that was selected before", () => {
     const mine = { name: "web", labels: { team: "b" }, owner: "f1" };
     expect(planClaims("f1", [farm("f1", "team=a")], [mine])).toEqual([
-      { do: "release", set: "web", because: "not-selected" },
+      { kind: "release", set: "web", because: "not-selected" },
     ]);
     expect(planClaims("f1", [farm("f1", "team=a")], [{ ...mine, owner: undefined }])).toEqual([]);
   });
 
-  it("never take what somebody who lives has", () => {
+  it("never take a set from a live farm", () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.string(), { minLength: 1, maxLength: 6 }), fc.nat({ max: 30 }), (names, count) => {
         const farms = names.map((session) => ({ session, selector: all }));
@@ -59,7 +59,7 @@ describe("farms that share sets", () => {
         const owned = sets(count).map((set, index) => ({ ...set, owner: names[index % (names.length + 1)] }));
         for (const step of planClaims(first, farms, owned)) {
           const owner = owned.find(({ name }) => name === step.set)?.owner;
-          expect(owner).toBe(step.do === "claim" ? undefined : first);
+          expect(owner).toBe(step.kind === "claim" ? undefined : first);
         }
       }),
     );

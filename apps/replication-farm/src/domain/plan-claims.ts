@@ -1,35 +1,37 @@
 import { matchesLabels, type LabelSelector } from "@muster/names";
 
-/** A farm that lives, as its session tells. */
+/** A live farm, by its session. */
 export type LiveFarm = {
   readonly session: string;
-  /** Sets whose labels it does not match are not for this farm. */
+  /** Only sets whose labels match are for this farm. */
   readonly selector: LabelSelector;
 };
 
 export type OwnableSet = {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** Session that has it; undefined: nobody who lives. */
+  /** The session of the owner; undefined: none is alive. */
   readonly owner: string | undefined;
 };
 
 export type ClaimStep =
-  | { readonly do: "claim"; readonly set: string; readonly because: "free" }
-  | { readonly do: "release"; readonly set: string; readonly because: "not-selected" | "for-another-farm" };
+  | { readonly kind: "claim"; readonly set: string; readonly because: "free" }
+  | { readonly kind: "release"; readonly set: string; readonly because: "not-selected" | "for-another-farm" };
 
 /**
- * Which sets a farm takes and which it gives up. Each set prefers one of the farms that select it, by a hash of both names, so that all farms agree without a word, sets are spread
- * evenly, and of a farm that comes or goes only its own sets move.
+ * The sets that a farm claims and releases. Each set prefers one of the farms that select it, by a hash of both names: all farms agree without communication,
+ * sets are spread evenly, and when a farm comes or goes only its own sets move.
  */
 export function planClaims(self: string, farms: readonly LiveFarm[], sets: readonly OwnableSet[]): ClaimStep[] {
   return sets.flatMap((set): ClaimStep[] => {
     const preferred = preferredFarm(set, farms);
     if (set.owner === self) {
       if (preferred === self) return [];
-      return [{ do: "release", set: set.name, because: preferred === undefined ? "not-selected" : "for-another-farm" }];
+      return [
+        { kind: "release", set: set.name, because: preferred === undefined ? "not-selected" : "for-another-farm" },
+      ];
     }
-    return set.owner === undefined && preferred === self ? [{ do: "claim", set: set.name, because: "free" }] : [];
+    return set.owner === undefined && preferred === self ? [{ kind: "claim", set: set.name, because: "free" }] : [];
   });
 }
 
@@ -44,7 +46,7 @@ function preferredFarm(set: OwnableSet, farms: readonly LiveFarm[]): string | un
   return best?.session;
 }
 
-/** FNV-1a, and then the last step of MurmurHash3: names that differ in their last letter alone are to be spread like any others. */
+/** FNV-1a, then the finalizer of MurmurHash3, so that names that differ only in their last letter are spread well. */
 function scoreOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aPod, aRoll, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
+import { aPod, aRollout, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
 import { sweepReservations } from "../../test/sweep-plans.ts";
 import { isClear, planAllocation, type OwnedReservation } from "./plan-allocation.ts";
 import {
@@ -11,7 +11,7 @@ import {
 } from "./plan-machines.ts";
 import { planSet } from "./plan-set.ts";
 import type { Machine, ReplicaSet } from "./replica-set.ts";
-import type { LedgerSight, MachineSight, SetSnapshot } from "./set-snapshot.ts";
+import type { LedgerState, MachineState, SetSnapshot } from "./set-snapshot.ts";
 
 const NOW_MS = 1_000_000;
 
@@ -19,13 +19,13 @@ const wished = (number: number, pool = "gpu"): Machine => ({ number, pool, grant
 const granted = (number: number, node: string, sinceMs = 0): Machine => {
   return { number, pool: "gpu", grant: { reservation: `r-${number}`, node }, sinceMs };
 };
-const waits = (number: number, because = "POOL_AVAILABILITY", pool = "gpu"): [number, MachineSight] => {
-  return [number, { is: "waiting", reservation: `r-${number}`, pool, because }];
+const waits = (number: number, because = "POOL_AVAILABILITY", pool = "gpu"): [number, MachineState] => {
+  return [number, { kind: "waiting", reservation: `r-${number}`, pool, because }];
 };
-const told = (number: number, node: string, reservation = `r-${number}`): [number, MachineSight] => {
-  return [number, { is: "granted", reservation, pool: "gpu", node }];
+const granting = (number: number, node: string, reservation = `r-${number}`): [number, MachineState] => {
+  return [number, { kind: "granted", reservation, pool: "gpu", node }];
 };
-const ledgerOf = (sights: readonly [number, MachineSight][], more: Partial<LedgerSight> = {}): LedgerSight => {
+const ledgerOf = (sights: readonly [number, MachineState][], more: Partial<LedgerState> = {}): LedgerState => {
   return { known: true, byNumber: new Map(sights), trouble: undefined, ...more };
 };
 
@@ -58,39 +58,39 @@ describe("a set on machines of a pool", () => {
 
   it("takes in what was granted before it does anything with it, and then takes the node", () => {
     const set = onMachines([], 1, { machines: [wished(1)], nextMachine: 2 });
-    const first = plan(set, [], { ledger: ledgerOf([told(1, "x")]) }).change;
-    expect(first).toMatchObject({ because: "machines-told", next: { machines: [granted(1, "x", NOW_MS)] } });
+    const first = plan(set, [], { ledger: ledgerOf([granting(1, "x")]) }).change;
+    expect(first).toMatchObject({ because: "machines-granted", next: { machines: [granted(1, "x", NOW_MS)] } });
     const second = planSet(aSnapshot(first?.next ?? set, ["x"]), POLICY).change;
     expect(second?.next.placements).toMatchObject([{ node: "x", reservation: "r-1" }]);
   });
 
-  it.each<[string, readonly MachineSight[], readonly number[]]>([
-    ["nothing is there any more", [{ is: "gone" }], [2]],
-    ["another reservation is there", [{ is: "granted", reservation: "r-9", pool: "gpu", node: "x" }], [2]],
-    ["the ledger has not told of it", [], [1, 2]],
+  it.each<[string, readonly MachineState[], readonly number[]]>([
+    ["nothing is there any more", [{ kind: "gone" }], [2]],
+    ["another reservation is there", [{ kind: "granted", reservation: "r-9", pool: "gpu", node: "x" }], [2]],
+    ["the ledger has not reported it", [], [1, 2]],
   ])("gives up a grant under whose number %s, and only then", (_case, [sight], numbers) => {
     const set = onMachines(["a", "b"]);
     const ledger = ledgerOf(sight === undefined ? [] : [[1, sight]]);
     expect(numbersOf(plan(set, ["a", "b"], { ledger }).change?.next ?? set)).toEqual(numbers);
   });
 
-  it("leaves everything as it is when all its grants are gone at once, and tells it, until they have been so for long", () => {
-    const all = ledgerOf([1, 2].map((number) => [number, { is: "gone" }]));
+  it("leaves everything as it is when all its grants are gone immediately, and reports it, until they have been so for long", () => {
+    const all = ledgerOf([1, 2].map((number) => [number, { kind: "gone" }]));
     const nodes = ["a", "b"];
     const first = planSet(aSnapshot(onMachines(nodes), nodes, { ledger: all }), POLICY).change?.next;
     expect(first).toMatchObject({ trouble: { code: "MACHINES_GONE", sinceMs: NOW_MS } });
     expect(numbersOf(first)).toEqual([1, 2]);
-    const at = (ageMs: number, ledger: LedgerSight) =>
+    const at = (ageMs: number, ledger: LedgerState) =>
       planSet(aSnapshot(first ?? aSet(), nodes, { ledger, nowMs: NOW_MS + ageMs }), POLICY);
     const almostMs = POLICY.machinesGoneMs - 1;
     expect(at(almostMs, all)).toEqual({ change: undefined, waits: ["machines-gone"] });
-    expect(at(almostMs, ledgerOf([told(1, "a"), [2, { is: "gone" }]])).waits).toEqual(["machines-gone"]);
-    expect(at(almostMs, ledgerOf([told(1, "a"), told(2, "b")])).change?.next.trouble).toBeUndefined();
+    expect(at(almostMs, ledgerOf([granting(1, "a"), [2, { kind: "gone" }]])).waits).toEqual(["machines-gone"]);
+    expect(at(almostMs, ledgerOf([granting(1, "a"), granting(2, "b")])).change?.next.trouble).toBeUndefined();
     const believed = at(POLICY.machinesGoneMs, all).change?.next;
     expect(believed).toMatchObject({ machines: [], placements: [{ node: "a" }, { node: "b" }] });
   });
 
-  it("gives back what no replica needs, first what is not granted yet, then what was granted last", () => {
+  it("releases what no replica needs, first what is not granted yet, then what was granted last", () => {
     const set = onMachines(["a"], 2, {
       machines: [granted(1, "a"), wished(2), granted(3, "c"), granted(4, "d")],
       nextMachine: 5,
@@ -99,19 +99,19 @@ describe("a set on machines of a pool", () => {
   });
 
   it.each<[string, number, readonly number[] | undefined]>([
-    ["for longer than the grace is asked anew", POLICY.nodeGraceMs, [1]],
+    ["for longer than the grace is asked again", POLICY.nodeGraceMs, [1]],
     ["for less than that is kept", POLICY.nodeGraceMs - 1, undefined],
   ])("a machine without a replica whose node is not to be used %s", (_case, ageMs, numbers) => {
     const set = onMachines(["a"], 2, { machines: [granted(1, "a"), granted(2, "b", NOW_MS - ageMs)], nextMachine: 3 });
     expect(numbersOf(plan(set, ["a"]).change?.next)).toEqual(numbers);
   });
 
-  it("gives back none while what is known looks like the loss of everything", () => {
+  it("releases none while what is known looks like the loss of everything", () => {
     const set = onMachines(["a"], 1, { machines: [granted(1, "a"), granted(2, "b")], nextMachine: 3 });
     expect(plan(set, ["a", "b"], { failsafe: true })).toEqual({ change: undefined, waits: ["failsafe"] });
   });
 
-  it("gives back machines of a pool that it is no longer on", () => {
+  it("releases machines of a pool that it is no longer on", () => {
     const set = aSet({ spec: aSpec({ replicasDesired: 1, pool: "cpu" }), machines: [wished(1)], nextMachine: 2 });
     expect(numbersOf(plan(set, []).change?.next)).toEqual([]);
     const label = aSet({ spec: aSpec({ replicasDesired: 1 }), machines: [wished(1)], nextMachine: 2 });
@@ -124,8 +124,8 @@ describe("a set on machines of a pool", () => {
   });
 
   it("wants as many as its rolling update says", () => {
-    const fresh = onMachines([], 0, { name: "web-2", roll: "web-2" });
-    expect(numbersOf(plan(fresh, [], { roll: aRoll({ newDesired: 2 }) }).change?.next)).toEqual([1, 2]);
+    const fresh = onMachines([], 0, { name: "web-2", rollout: "web-2" });
+    expect(numbersOf(plan(fresh, [], { rollout: aRollout({ newDesired: 2 }) }).change?.next)).toEqual([1, 2]);
   });
 
   it("gives all back when it is deleted, whatever else is known", () => {
@@ -138,7 +138,7 @@ describe("a set on machines of a pool", () => {
     const steps: string[] = [];
     let set = onMachines(["a"]);
     for (;;) {
-      const ledger = ledgerOf(set.machines.map(({ number }) => told(number, number === 1 ? "a" : "b")));
+      const ledger = ledgerOf(set.machines.map(({ number }) => granting(number, number === 1 ? "a" : "b")));
       const eligible = set.machines.flatMap(({ grant }) => (grant?.node === "b" ? ["b"] : []));
       const { change } = planSet(aSnapshot(set, eligible, { ledger }), POLICY);
       if (change === undefined) break;
@@ -148,7 +148,7 @@ describe("a set on machines of a pool", () => {
     expect(steps).toEqual([
       "node-ineligible",
       "machines-wanted",
-      "machines-told",
+      "machines-granted",
       "transfer-placed",
       "transfer-done",
       "machines-surplus",
@@ -161,17 +161,17 @@ describe("why a set does not get its machines", () => {
   const set = onMachines([], 2, { machines: [wished(1), wished(2)], nextMachine: 3 });
   const away = { code: "LEDGER_AWAY", message: "away" } as const;
 
-  it.each<[string, ReplicaSet, LedgerSight, unknown]>([
+  it.each<[string, ReplicaSet, LedgerState, unknown]>([
     [
       "waits for as many as the ledger has queued, also in a rolling update",
-      { ...set, roll: "web-2" },
+      { ...set, rollout: "web-2" },
       ledgerOf([waits(1), waits(2, "HELD_FOR_OLDER")]),
       { code: "WAITING_FOR_MACHINE", message: "it is waiting for 2 machines of pool gpu: HELD_FOR_OLDER" },
     ],
-    ["is told while something is wanted", set, ledgerOf([], { trouble: away }), away],
-    ["is nobody's trouble while nothing is wanted", onMachines(["a"]), ledgerOf([], { trouble: away }), undefined],
+    ["is reported while something is wanted", set, ledgerOf([], { trouble: away }), away],
+    ["is no trouble while nothing is desired", onMachines(["a"]), ledgerOf([], { trouble: away }), undefined],
     [
-      "is told while a deleted set cannot give back",
+      "is reported while a deleted set cannot release",
       onMachines([], 0, { deletion: { keepPods: false, atMs: 1 } }),
       ledgerOf([], { trouble: away }),
       away,
@@ -183,14 +183,14 @@ describe("why a set does not get its machines", () => {
 });
 
 describe("what is asked of the ledger", () => {
-  const steps = (set: ReplicaSet, ledger: LedgerSight, failsafe = false) =>
+  const steps = (set: ReplicaSet, ledger: LedgerState, failsafe = false) =>
     planAllocation(set, ledger, { pods: aSnapshot(set, []).pods.values(), failsafe }).map(
-      ({ do: step, number, because }) => `${step} ${number} ${because}`,
+      ({ kind: step, number, because }) => `${step} ${number} ${because}`,
     );
 
   it("is a machine for each number that it has nothing for, and the end of what is not wanted", () => {
     const set = onMachines(["a"], 3, { machines: [granted(1, "a"), wished(2), wished(3)], nextMachine: 6 });
-    expect(steps(set, ledgerOf([told(1, "a"), waits(2), told(4, "d"), waits(5)]))).toEqual([
+    expect(steps(set, ledgerOf([granting(1, "a"), waits(2), granting(4, "d"), waits(5)]))).toEqual([
       "allocate 3 not-asked",
       "deallocate 4 not-wanted",
       "deallocate 5 not-wanted",
@@ -208,8 +208,8 @@ describe("what is asked of the ledger", () => {
 
   it("is not a machine that a pod of the set is on, nor any that is given up by mistake", () => {
     const set = onMachines(["a"], 1, { machines: [] });
-    expect(steps(set, ledgerOf([told(1, "a")]))).toEqual(["wait 1 pods-there"]);
-    expect(steps(set, ledgerOf([told(2, "b")]), true)).toEqual(["wait 2 failsafe"]);
+    expect(steps(set, ledgerOf([granting(1, "a")]))).toEqual(["wait 1 pods-there"]);
+    expect(steps(set, ledgerOf([granting(2, "b")]), true)).toEqual(["wait 2 failsafe"]);
   });
 
   it("a pod that is not placed yet keeps every machine unless it has a place of its own", () => {
@@ -225,14 +225,14 @@ describe("what is asked of the ledger", () => {
 describe("reservations of sets that do not exist", () => {
   const ghost: OwnedReservation = { set: "ghost", number: 1, reservation: "r-1" };
   const own: OwnedReservation = { set: "web", number: 1, reservation: "r-2" };
-  const nobody = { sets: new Set(["web"]), withPods: new Set<string>() };
+  const noPods = { sets: new Set(["web"]), withPods: new Set<string>() };
 
   it("go at the second look, and only once no pod goes by the set's name", () => {
-    const first = sweepReservations([ghost, own], nobody, new Set());
+    const first = sweepReservations([ghost, own], noPods, new Set());
     expect(first).toEqual({ deallocate: [], suspects: new Set(["r-1"]) });
-    expect(sweepReservations([ghost, own], nobody, first.suspects).deallocate).toEqual([ghost]);
+    expect(sweepReservations([ghost, own], noPods, first.suspects).deallocate).toEqual([ghost]);
     const withPods = new Set(["ghost"]);
-    expect(sweepReservations([ghost, own], { ...nobody, withPods }, first.suspects).deallocate).toEqual([]);
+    expect(sweepReservations([ghost, own], { ...noPods, withPods }, first.suspects).deallocate).toEqual([]);
   });
 });
 

@@ -1,17 +1,17 @@
 import { PART_SEPARATOR } from "@muster/names";
-import { desiredOf, standsStill } from "./desired-of.ts";
+import { desiredOf, isFrozen } from "./desired-of.ts";
 import { countPlaced } from "./places.ts";
 import type { Machine, ReplicaSet, Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan } from "./set-plan.ts";
-import type { MachineSight, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
+import type { MachineState, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
 /**
- * Which machines of its pool a set wants to have: one for each replica, and one more for the new node of a transfer. What the ledger has told of them is taken in first. A machine that has no
- * replica and is not needed for one, or whose node cannot take one, goes; one that has a replica stays until the replica has left it.
+ * The machines of its pool that a set needs: one for each replica, and one more for the new node of a transfer. First it records what the ledger has granted.
+ * A machine without a replica that is not needed, or whose node cannot have one, is released; a machine with a replica stays until the replica has left it.
  */
 export function planMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
-  const told = takeIn(snapshot, policy);
-  if (told.change !== undefined) return told;
+  const recorded = recordGrants(snapshot, policy);
+  if (recorded.change !== undefined) return recorded;
   const { set, nowMs } = snapshot;
   const placed = new Set(set.placements.map(({ node }) => node));
   const spare = set.machines.filter(({ grant }) => grant === undefined || !placed.has(grant.node));
@@ -20,13 +20,13 @@ export function planMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
   const kept = new Set(fit.toSorted(compareWorth).slice(0, needed));
   const surplus = spare.filter((machine) => !kept.has(machine));
   if (surplus.length > 0) {
-    if (snapshot.failsafe) return waitFor("failsafe", ...told.waits);
+    if (snapshot.failsafe) return waitFor("failsafe", ...recorded.waits);
     const next = { ...set, machines: set.machines.filter((machine) => !surplus.includes(machine)) };
     return { change: { next, because: "machines-surplus", audits: [] }, waits: [] };
   }
   const { pool } = set.spec;
   const missing = needed - kept.size;
-  if (missing <= 0 || pool === undefined) return told;
+  if (missing <= 0 || pool === undefined) return recorded;
   const wanted = Array.from({ length: missing }, (_, index): Machine => {
     return { number: set.nextMachine + index, pool, grant: undefined, sinceMs: nowMs };
   });
@@ -34,26 +34,26 @@ export function planMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
   return { change: { next, because: "machines-wanted", audits: [] }, waits: [] };
 }
 
-/** Grants that the record does not have yet, and those that are gone though nobody of the set gave them back: their numbers are not asked for again. */
-function takeIn(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
+/** Records new grants, and removes grants that are gone although the set did not release them: their numbers are not requested again. */
+function recordGrants(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const { set, ledger, nowMs } = snapshot;
   const isHeld = isLost(snapshot) && nowMs < endOfLossMs(set, policy);
   const machines = set.machines.flatMap((machine): Machine[] => {
     const sight = ledger.byNumber.get(machine.number);
     const { grant } = machine;
     if (grant !== undefined) return isOver(grant.reservation, sight) && !isHeld ? [] : [machine];
-    if (sight?.is !== "granted" || sight.pool !== machine.pool) return [machine];
+    if (sight?.kind !== "granted" || sight.pool !== machine.pool) return [machine];
     const { reservation, node } = sight;
     return [{ ...machine, grant: { reservation, node }, sinceMs: nowMs }];
   });
   if (machines.every((machine, index) => machine === set.machines[index]) && machines.length === set.machines.length)
     return isHeld ? waitFor("machines-gone") : waitFor();
-  return { change: { next: { ...set, machines }, because: "machines-told", audits: [] }, waits: [] };
+  return { change: { next: { ...set, machines }, because: "machines-granted", audits: [] }, waits: [] };
 }
 
 /**
- * Whether the ledger has none of the machines that it granted to the set. It never takes one back by itself: that all are gone at once is more likely the ledger's loss than anybody's intention.
- * Once that is told it is one loss, whatever is granted meanwhile, until the machines are there again.
+ * Whether the ledger has lost the machines that it granted to the set. It never revokes a grant by itself: if all are gone together, the ledger has probably
+ * lost its data. Once reported, the loss lasts until the machines exist again, whatever is granted meanwhile.
  */
 function isLost({ set: { machines, trouble }, ledger }: SetSnapshot): boolean {
   const grants = machines.flatMap(({ number, grant }) => (grant === undefined ? [] : { number, grant }));
@@ -62,32 +62,32 @@ function isLost({ set: { machines, trouble }, ledger }: SetSnapshot): boolean {
   return grants.length > 0 && (trouble?.code === "MACHINES_GONE" ? grants.some(isGone) : grants.every(isGone));
 }
 
-/** When it is believed that the machines are gone; infinite as long as it was not told that they are. */
+/** When the loss of the machines is accepted; infinite while none was reported. */
 export function endOfLossMs({ trouble }: ReplicaSet, { machinesGoneMs }: SetPolicy): number {
   return trouble?.code === "MACHINES_GONE" ? trouble.sinceMs + machinesGoneMs : Number.POSITIVE_INFINITY;
 }
 
-function isOver(reservation: string, sight: MachineSight | undefined): boolean {
-  return sight !== undefined && (sight.is === "gone" || sight.reservation !== reservation);
+function isOver(reservation: string, sight: MachineState | undefined): boolean {
+  return sight !== undefined && (sight.kind === "gone" || sight.reservation !== reservation);
 }
 
-/** A node that is not seen yet may have been granted a moment ago: the ledger sees nodes by itself. */
+/** A node that is not visible yet may have been granted a moment ago: the ledger follows nodes by itself. */
 function isFit({ set, nodes, nowMs }: SetSnapshot, { nodeGraceMs }: SetPolicy, machine: Machine): boolean {
   if (machine.pool !== set.spec.pool) return false;
   const { grant, sinceMs } = machine;
   return grant === undefined || nodes?.eligible.has(grant.node) === true || nowMs - sinceMs < nodeGraceMs;
 }
 
-/** Machines without a replica that get one. A set that stands still asks for none, and keeps what it asked for. */
-function countNeeded({ set, roll }: SetSnapshot, fit: number): number {
+/** How many machines without a replica are needed. A frozen set requests none, and keeps those it has requested. */
+function countNeeded({ set, rollout }: SetSnapshot, fit: number): number {
   if (set.spec.pool === undefined) return 0;
-  const missing = Math.max(0, desiredOf(set, roll, undefined) - countPlaced(set));
+  const missing = Math.max(0, desiredOf(set, rollout, undefined) - countPlaced(set));
   const { transfer, placements } = set;
   const isSought = transfer !== undefined && !placements.some(({ node }) => node === transfer.newNode);
-  return (standsStill(set, roll) ? Math.min(missing, fit) : missing) + (isSought ? 1 : 0);
+  return (isFrozen(set, rollout) ? Math.min(missing, fit) : missing) + (isSought ? 1 : 0);
 }
 
-/** Those that are granted first, then those that were asked for first. */
+/** Granted machines first, then earlier requests. */
 function compareWorth(a: Machine, b: Machine): number {
   const waits = ({ grant }: Machine): number => (grant === undefined ? 1 : 0);
   return waits(a) - waits(b) || a.number - b.number;
@@ -97,14 +97,14 @@ function compareWorth(a: Machine, b: Machine): number {
 export function findMachineTrouble(snapshot: SetSnapshot): Omit<Trouble, "sinceMs"> | undefined {
   const { set, ledger } = snapshot;
   if (isLost(snapshot)) {
-    const message = `the ledger has none of its machines of pool ${set.spec.pool ?? ""} any more; its replicas stay, and other machines are sought if it still says so later`;
+    const message = `the ledger has none of its machines of pool ${set.spec.pool ?? ""} any more; its replicas stay, and other machines are requested if that lasts`;
     return { code: "MACHINES_GONE", message };
   }
   const ungranted = set.machines.filter(({ grant }) => grant === undefined);
   if (ledger.trouble !== undefined && (ungranted.length > 0 || set.deletion !== undefined)) return ledger.trouble;
   const reasons = ungranted.flatMap(({ number }) => {
     const sight = ledger.byNumber.get(number);
-    return sight?.is === "waiting" ? [sight.because] : [];
+    return sight?.kind === "waiting" ? [sight.because] : [];
   });
   const [first] = reasons.toSorted();
   if (first === undefined) return undefined;
@@ -113,19 +113,19 @@ export function findMachineTrouble(snapshot: SetSnapshot): Omit<Trouble, "sinceM
   return { code: "WAITING_FOR_MACHINE", message };
 }
 
-/** Under which the ledger has a machine. */
+/** The owner id of a machine in the ledger. */
 export function machineOwnerOf(set: string, number: number): string {
   return `${set}${PART_SEPARATOR}${number}`;
 }
 
-/** Undefined: no set would ask under this id. */
+/** Undefined: no set has this owner id. */
 export function readMachineOwner(id: string): { readonly set: string; readonly number: number } | undefined {
   const at = id.lastIndexOf(PART_SEPARATOR);
   const number = id.slice(at + PART_SEPARATOR.length);
   return at <= 0 || !/^[1-9]\d{0,9}$/.test(number) ? undefined : { set: id.slice(0, at), number: Number(number) };
 }
 
-/** Whether the name of a set leaves it clear which machines are its own. */
+/** Whether the name of a set identifies the owner ids of its machines. */
 export function mayHaveMachines(set: string): boolean {
   return !set.includes(PART_SEPARATOR);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aPlacement, aPod, aRoll, aSnapshot, aTransfer, placedOn } from "../../test/a-set.ts";
+import { aPlacement, aPod, aRollout, aSnapshot, aTransfer, placedOn } from "../../test/a-set.ts";
 import { countHealthy } from "./count-healthy.ts";
 import { planPods } from "./plan-pods.ts";
 import type { SetSnapshot } from "./set-snapshot.ts";
@@ -17,8 +17,8 @@ describe("pods of a set", () => {
 
   it("are made for places that have none, on their node", () => {
     expect(planPods(aSnapshot(set, ["a", "b"], withPods()), none, new Map())).toEqual([
-      { do: "create", pod: "web-1", ordinal: 1, node: "a", because: "missing" },
-      { do: "create", pod: "web-2", ordinal: 2, node: "b", because: "missing" },
+      { kind: "create", pod: "web-1", ordinal: 1, node: "a", because: "missing" },
+      { kind: "create", pod: "web-2", ordinal: 2, node: "b", because: "missing" },
     ]);
   });
 
@@ -26,7 +26,7 @@ describe("pods of a set", () => {
     const surplus = aPod(set, { node: "c", ordinal: 9, templateHash: "", sinceMs: 0, reservation: undefined });
     const pods = new Map([...aSnapshot(set, []).pods, surplus]);
     expect(planPods(aSnapshot(set, ["a", "b"], { pods }), none, new Map())).toEqual([
-      { do: "delete", pod: "web-9", uid: "uid-web-9", because: "no-place" },
+      { kind: "delete", pod: "web-9", uid: "uid-web-9", because: "no-place" },
     ]);
     pods.set("web-9", { ...surplus[1], deleting: true });
     expect(planPods(aSnapshot(set, ["a", "b"], { pods }), none, new Map())).toEqual([]);
@@ -36,35 +36,35 @@ describe("pods of a set", () => {
     const pods = new Map(set.placements.map((each) => aPod(set, each, each.node === "b" ? { node: "c" } : {})));
     const snapshot = aSnapshot(set, ["a", "b"], { pods });
     expect(planPods(snapshot, none, new Map())).toEqual([
-      { do: "delete", pod: "web-2", uid: "uid-web-2", because: "no-place" },
+      { kind: "delete", pod: "web-2", uid: "uid-web-2", because: "no-place" },
     ]);
     expect(countHealthy(set, pods, "h1")).toBe(1);
   });
 
-  it("are let go, and not deleted, where the set goes and its pods stay", () => {
+  it("are confirmed, and not deleted, where the set goes and its pods stay", () => {
     const gone = { ...set, placements: [], deletion: { keepPods: true, atMs: 1 } };
     const pods = aSnapshot(set, []).pods;
-    expect(planPods(aSnapshot(gone, ["a", "b"], { pods }), none, new Map()).map((step) => step.do)).toEqual([
+    expect(planPods(aSnapshot(gone, ["a", "b"], { pods }), none, new Map()).map((step) => step.kind)).toEqual([
       "abandon",
       "abandon",
     ]);
   });
 
   it.each([
-    ["has ended", "FAILED" as const, { do: "delete", pod: "web-1", uid: "uid-web-1", because: "ended" }],
-    ["has ended well", "SUCCEEDED" as const, { do: "delete", pod: "web-1", uid: "uid-web-1", because: "ended" }],
-  ])("are made anew when one %s", (_case, health, step) => {
+    ["has ended", "FAILED" as const, { kind: "delete", pod: "web-1", uid: "uid-web-1", because: "ended" }],
+    ["has ended well", "SUCCEEDED" as const, { kind: "delete", pod: "web-1", uid: "uid-web-1", because: "ended" }],
+  ])("are recreated when one %s", (_case, health, step) => {
     const [first, second] = set.placements;
     if (first === undefined || second === undefined) throw new Error("no places");
     const seen = withPods(aPod(set, first, { health }), aPod(set, second));
     expect(planPods(aSnapshot(set, ["a", "b"], seen), none, new Map())).toEqual([step]);
   });
 
-  it("are let go to their node when their maker may have died before it did", () => {
+  it("are confirmed to their node when their maker may have died before it did", () => {
     const seen = new Map(set.placements.map((each) => aPod(set, each, { node: "", health: "NOT_READY" })));
     expect(planPods(aSnapshot(set, ["a", "b"], { pods: seen }), none, new Map())).toEqual([
-      { do: "confirm", pod: "web-1", ordinal: 1, because: "not-placed" },
-      { do: "confirm", pod: "web-2", ordinal: 2, because: "not-placed" },
+      { kind: "confirm", pod: "web-1", ordinal: 1, because: "not-placed" },
+      { kind: "confirm", pod: "web-2", ordinal: 2, because: "not-placed" },
     ]);
   });
 
@@ -79,7 +79,7 @@ describe("pods of a set", () => {
     const nodes = { eligible: new Set(["a"]), usable: new Set(["a"]), unusable, foreign: new Map() };
     const pods = new Map(one.placements.map((each) => aPod(one, each, { node, health: "NOT_READY" })));
     const steps = planPods(aSnapshot(one, ["a"], { pods, nodes }), none, new Map());
-    expect(steps.map((step) => `${step.do} ${step.pod}: ${step.because}`)).toEqual(expected);
+    expect(steps.map((step) => `${step.kind} ${step.pod}: ${step.because}`)).toEqual(expected);
   });
 
   it.each<[string, Partial<SetSnapshot>, Map<string, string>, Map<number, { times: number; notBeforeMs: number }>]>([
@@ -97,7 +97,7 @@ describe("pods of a set", () => {
   ])("wait, and say why: %s", (because, rest, occupied, restarts) => {
     const one = placedOn(["a"]);
     expect(planPods(aSnapshot(one, ["a"], { ...withPods(), ...rest }), occupied, restarts)).toEqual([
-      { do: "wait", pod: "web-1", because },
+      { kind: "wait", pod: "web-1", because },
     ]);
   });
 
@@ -124,8 +124,8 @@ describe("pods of a set", () => {
     ],
     [
       "is moved by a rolling update",
-      { roll: "web-2" },
-      { ...withPods(), roll: aRoll({ phase: "RUNNING" }) },
+      { rollout: "web-2" },
+      { ...withPods(), rollout: aRollout({ phase: "RUNNING" }) },
       ["create web-1: missing", "create web-2: missing"],
     ],
   ])("of a disabled set are not replaced; one that %s", (_case, more, rest, expected) => {
@@ -134,14 +134,14 @@ describe("pods of a set", () => {
       ...rest,
     });
     const steps = planPods(snapshot, none, new Map());
-    expect(steps.map((step) => `${step.do} ${step.pod}: ${step.because}`)).toEqual(expected);
+    expect(steps.map((step) => `${step.kind} ${step.pod}: ${step.because}`)).toEqual(expected);
   });
 
   it("wait for the earlier pod of their name to be gone", () => {
     const one = placedOn(["a"]);
     const pods = new Map(one.placements.map((each) => aPod(one, each, { deleting: true })));
     expect(planPods(aSnapshot(one, ["a"], { pods }), none, new Map())).toEqual([
-      { do: "wait", pod: "web-1", because: "deleting" },
+      { kind: "wait", pod: "web-1", because: "deleting" },
     ]);
   });
 });

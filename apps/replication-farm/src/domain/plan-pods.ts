@@ -1,42 +1,42 @@
-import { standsStill } from "./desired-of.ts";
+import { isFrozen } from "./desired-of.ts";
 import { podNameOf, type Placement } from "./replica-set.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
-/** What became of the pods of one place, in this process. */
+/** The restarts of one place, in this process. */
 export type Restarts = {
-  /** Pods that ended and were made anew, since one was ready for a while. */
+  /** Recreations of ended pods, since one was ready for a while. */
   readonly times: number;
   readonly notBeforeMs: number;
 };
 
 export type PodStep =
   | {
-      readonly do: "create";
+      readonly kind: "create";
       readonly pod: string;
       readonly ordinal: number;
       readonly node: string;
       readonly because: "missing";
     }
-  /** Its maker may have died before it let the pod go to its node. */
-  | { readonly do: "confirm"; readonly pod: string; readonly ordinal: number; readonly because: "not-placed" }
+  /** Its creator may have died before it confirmed the pod. */
+  | { readonly kind: "confirm"; readonly pod: string; readonly ordinal: number; readonly because: "not-placed" }
   | {
-      readonly do: "delete";
+      readonly kind: "delete";
       readonly pod: string;
       readonly uid: string;
-      /** `node-gone`: it waits for a place on a node that does not exist. */
+      /** `node-gone`: it waits for a node that does not exist. */
       readonly because: "no-place" | "ended" | "node-gone";
     }
-  /** The pod stays and is nobody's: the labels by which it is the set's go. */
-  | { readonly do: "abandon"; readonly pod: string; readonly uid: string; readonly because: "kept" }
+  /** The pod stays without an owner: its ownership labels are removed. */
+  | { readonly kind: "abandon"; readonly pod: string; readonly uid: string; readonly because: "kept" }
   | {
-      readonly do: "wait";
+      readonly kind: "wait";
       readonly pod: string;
       readonly because: "disabled" | "node-unusable" | "node-taken" | "pause" | "deleting" | "nodes-unknown";
     };
 
 /**
- * What makes the pods what the record says: a pod for each place of a set that is not disabled, once its node takes pods and has no other of this pod id; none for what has no place. `occupied`:
- * nodes that have a live pod of this pod id, of this set or another, by the pod's name.
+ * Makes the pods match the record: a pod for each place of a set that is not disabled, once its node accepts pods and has no other of this pod id; pods
+ * without a place are removed. `occupied`: nodes that have a live pod of this pod id, of this set or another, by the pod's name.
  */
 export function planPods(
   snapshot: SetSnapshot,
@@ -50,7 +50,7 @@ export function planPods(
   const surplus = [...pods.values()].filter((pod) => !isWanted(pod) && !pod.deleting);
   const keep = set.deletion?.keepPods === true;
   const steps = surplus.map(({ name: pod, uid }): PodStep =>
-    keep ? { do: "abandon", pod, uid, because: "kept" } : { do: "delete", pod, uid, because: "no-place" },
+    keep ? { kind: "abandon", pod, uid, because: "kept" } : { kind: "delete", pod, uid, because: "no-place" },
   );
   for (const { node, ordinal } of set.placements) {
     const pod = podNameOf(set.name, ordinal);
@@ -61,19 +61,19 @@ export function planPods(
       continue;
     }
     const inTheWay = occupied.get(node);
-    if (!makesPodFor(snapshot, node)) steps.push({ do: "wait", pod, because: "disabled" });
-    else if (nodes === undefined) steps.push({ do: "wait", pod, because: "nodes-unknown" });
-    else if (!nodes.usable.has(node)) steps.push({ do: "wait", pod, because: "node-unusable" });
-    else if (inTheWay !== undefined) steps.push({ do: "wait", pod, because: "node-taken" });
-    else if (nowMs < (restarts.get(ordinal)?.notBeforeMs ?? 0)) steps.push({ do: "wait", pod, because: "pause" });
-    else steps.push({ do: "create", pod, ordinal, node, because: "missing" });
+    if (!makesPodFor(snapshot, node)) steps.push({ kind: "wait", pod, because: "disabled" });
+    else if (nodes === undefined) steps.push({ kind: "wait", pod, because: "nodes-unknown" });
+    else if (!nodes.usable.has(node)) steps.push({ kind: "wait", pod, because: "node-unusable" });
+    else if (inTheWay !== undefined) steps.push({ kind: "wait", pod, because: "node-taken" });
+    else if (nowMs < (restarts.get(ordinal)?.notBeforeMs ?? 0)) steps.push({ kind: "wait", pod, because: "pause" });
+    else steps.push({ kind: "create", pod, ordinal, node, because: "missing" });
   }
   return steps;
 }
 
-/** A disabled set makes no pod, also for one that was deleted by hand; its transfer, which continues, needs the new one. */
-export function makesPodFor({ set, roll }: Pick<SetSnapshot, "set" | "roll">, node: Placement["node"]): boolean {
-  return !standsStill(set, roll) || node === set.transfer?.newNode;
+/** A disabled set creates no pod, not even for one that was deleted by hand; but its transfer continues, and needs the new pod. */
+export function makesPodFor({ set, rollout }: Pick<SetSnapshot, "set" | "rollout">, node: Placement["node"]): boolean {
+  return !isFrozen(set, rollout) || node === set.transfer?.newNode;
 }
 
 function tend(
@@ -81,9 +81,9 @@ function tend(
   ordinal: number,
   { isGone, isRenewed }: { readonly isGone: boolean; readonly isRenewed: boolean },
 ): PodStep[] {
-  if (deleting) return [{ do: "wait", pod, because: "deleting" }];
+  if (deleting) return [{ kind: "wait", pod, because: "deleting" }];
   if (health === "FAILED" || health === "SUCCEEDED")
-    return [isRenewed ? { do: "delete", pod, uid, because: "ended" } : { do: "wait", pod, because: "disabled" }];
-  if (node === "" && isGone && isRenewed) return [{ do: "delete", pod, uid, because: "node-gone" }];
-  return node === "" ? [{ do: "confirm", pod, ordinal, because: "not-placed" }] : [];
+    return [isRenewed ? { kind: "delete", pod, uid, because: "ended" } : { kind: "wait", pod, because: "disabled" }];
+  if (node === "" && isGone && isRenewed) return [{ kind: "delete", pod, uid, because: "node-gone" }];
+  return node === "" ? [{ kind: "confirm", pod, ordinal, because: "not-placed" }] : [];
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aPlacement, aPod, aRoll, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
+import { aPlacement, aPod, aRollout, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
 import { GROUP_NODES, planSet } from "./plan-set.ts";
 import { REQUESTED } from "./plan-transfer.ts";
 import type { ReplicaSet } from "./replica-set.ts";
@@ -13,20 +13,20 @@ const wanting = (replicasDesired: number, set: Partial<ReplicaSet> = {}): Replic
 
 describe("an old set of a rolling update", () => {
   it("gives up what is not ready first, also before what is ready on a node that is no longer eligible", () => {
-    const set = placedOn(["a", "b", "c"], { roll: "web-2" });
+    const set = placedOn(["a", "b", "c"], { rollout: "web-2" });
     const health = (node: string) => (node === "a" ? "NOT_READY" : "READY");
     const pods = new Map(set.placements.map((each) => aPod(set, each, { health: health(each.node) })));
-    const snapshot = aSnapshot(set, ["a", "b"], { roll: aRoll({ oldDesired: 2 }), pods });
+    const snapshot = aSnapshot(set, ["a", "b"], { rollout: aRollout({ oldDesired: 2 }), pods });
     expect(nodesOf(planSet(snapshot, POLICY))).toEqual(["b", "c"]);
-    expect(nodesOf(planSet({ ...snapshot, roll: aRoll({ oldDesired: 1 }) }, POLICY))).toEqual(["b"]);
+    expect(nodesOf(planSet({ ...snapshot, rollout: aRollout({ oldDesired: 1 }) }, POLICY))).toEqual(["b"]);
   });
 });
 
 it("an update takes from a set what has just become ready before what has proved itself", () => {
-  const set = placedOn(["a", "b"], { roll: "web-2", spec: aSpec({ replicasDesired: 2, minReadySeconds: 5 }) });
+  const set = placedOn(["a", "b"], { rollout: "web-2", spec: aSpec({ replicasDesired: 2, minReadySeconds: 5 }) });
   const sinceMs = (node: string) => (node === "a" ? 999_000 : 0);
   const pods = new Map(set.placements.map((each) => aPod(set, each, { sinceMs: sinceMs(each.node) })));
-  const snapshot = aSnapshot(set, ["a", "b"], { roll: aRoll({ oldDesired: 1 }), pods });
+  const snapshot = aSnapshot(set, ["a", "b"], { rollout: aRollout({ oldDesired: 1 }), pods });
   expect(nodesOf(planSet(snapshot, POLICY))).toEqual(["b"]);
 });
 
@@ -135,7 +135,7 @@ describe("a set whose node is no longer eligible", () => {
       ["transfer-held"],
     ],
     ["the latest one failed a moment ago", { transferNotBeforeMs: 2_000_000 }, {}, ["transfer-pause"]],
-    ["it is in a rolling update", { roll: "web-2" }, { roll: aRoll({ oldDesired: 2 }) }, []],
+    ["it is in a rolling update", { rollout: "web-2" }, { rollout: aRollout({ oldDesired: 2 }) }, []],
     ["what is known looks like the loss of everything", {}, { failsafe: true }, ["failsafe"]],
   ])("stays when %s", (_case, change, rest, waits) => {
     expect(planSet(aSnapshot({ ...set, ...change }, ["b", "c"], rest), POLICY)).toEqual({ change: undefined, waits });
@@ -189,7 +189,7 @@ describe("a transfer that leads nowhere", () => {
     plan.change?.audits.map(({ details }) => details["reason"]),
   ];
 
-  it("ends when the old node is eligible again, unless somebody asked for it", () => {
+  it("ends when the old node is eligible again, unless a user requested it", () => {
     const plan = planSet(aSnapshot(placedOn(["a", "b"], { transfer: leaving }), ["a", "b"]), POLICY);
     expect(ends(plan)).toEqual(["transfer-moot", ["a is eligible again"]]);
     const asked = placedOn(["a", "b"], { transfer: seeking(REQUESTED) });
@@ -216,7 +216,7 @@ describe("a transfer that leads nowhere", () => {
     const transfer = seeking(REQUESTED, 900_000);
     const { change } = planSet(aSnapshot(placedOn(["a"], { transfer }), ["a"]), POLICY);
     expect(change?.next).toMatchObject({ transfer: undefined, trouble: undefined, transferNotBeforeMs: 0 });
-    expect(change?.audits[0]?.details["reason"]).toMatch(/it is not tried again$/);
+    expect(change?.audits[0]?.details["reason"]).toMatch(/it is not retried$/);
   });
 });
 
@@ -225,13 +225,13 @@ describe("a trouble that has passed", () => {
   const troubled = (code: "TRANSFER_FAILED" | "POD_REFUSED", spec = aSpec({ replicasDesired: 2 })) =>
     placedOn(["a", "b"], { trouble: { code, message: "", sinceMs: 0 }, transferNotBeforeMs: 2_000_000, spec });
 
-  it("is told no more once no node has to be left", () => {
+  it("is no longer reported once no node has to be left", () => {
     const set = troubled("TRANSFER_FAILED");
     expect(planSet(aSnapshot(set, ["b"]), POLICY).change).toBeUndefined();
     expect(planSet(aSnapshot(set, ["a", "b"]), POLICY).change).toMatchObject(ENDED);
   });
 
-  it("is told no more once every place has a pod", () => {
+  it("is no longer reported once every place has a pod", () => {
     const set = troubled("POD_REFUSED");
     const pods = new Map(set.placements.slice(1).map((each) => aPod(set, each)));
     expect(planSet(aSnapshot(set, ["a", "b"], { pods }), POLICY).change).toBeUndefined();
@@ -242,7 +242,7 @@ describe("a trouble that has passed", () => {
 describe("a set whose template has changed", () => {
   const nodes = ["a", "b", "c", "d", "e", "f", "g"];
 
-  it("makes a group of pods anew in the order of the nodes, and the next one once they are ready", () => {
+  it("recreates a group of pods in the order of the nodes, and the next one once they are ready", () => {
     const set = placedOn(nodes);
     const first = planSet(aSnapshot(set, nodes, { templateHash: "h2" }), POLICY).change;
     expect(first).toMatchObject({ because: "template-changed", audits: [] });
@@ -287,13 +287,13 @@ describe("a daemon set", () => {
 
 it("says where its pods have not been ready for long, and not while nothing is known", () => {
   const set = placedOn(["a", "b"]);
-  const told = planSet(aSnapshot(set, ["a", "b"], { unhealthy: ["b"] }), POLICY).change?.next ?? set;
-  expect(told.trouble).toMatchObject({
+  const unhealthySet = planSet(aSnapshot(set, ["a", "b"], { unhealthy: ["b"] }), POLICY).change?.next ?? set;
+  expect(unhealthySet.trouble).toMatchObject({
     code: "NOT_HEALTHY",
     message: "pods have not been ready for long on 1 nodes, such as b",
   });
-  expect(planSet(aSnapshot(told, ["a", "b"], { nodes: undefined }), POLICY).change).toBeUndefined();
-  expect(planSet(aSnapshot(told, ["a", "b"]), POLICY).change?.next.trouble).toBeUndefined();
+  expect(planSet(aSnapshot(unhealthySet, ["a", "b"], { nodes: undefined }), POLICY).change).toBeUndefined();
+  expect(planSet(aSnapshot(unhealthySet, ["a", "b"]), POLICY).change?.next.trouble).toBeUndefined();
 });
 
 describe("a set that overlaps with an older one", () => {
@@ -338,47 +338,48 @@ describe("a node that is left", () => {
 
 describe("a set in a rolling update", () => {
   it("has as many places as the update says", () => {
-    const set = placedOn(["a", "b", "c"], { roll: "web-2" });
-    expect(nodesOf(planSet(aSnapshot(set, ["a", "b", "c"], { roll: aRoll({ oldDesired: 2 }) }), POLICY))).toEqual([
-      "a",
-      "b",
-    ]);
-    const fresh = aSet({ name: "web-2", roll: "web-2" });
+    const set = placedOn(["a", "b", "c"], { rollout: "web-2" });
+    expect(nodesOf(planSet(aSnapshot(set, ["a", "b", "c"], { rollout: aRollout({ oldDesired: 2 }) }), POLICY))).toEqual(
+      ["a", "b"],
+    );
+    const fresh = aSet({ name: "web-2", rollout: "web-2" });
     const taken = new Set(["a", "b"]);
-    expect(nodesOf(planSet(aSnapshot(fresh, ["a", "b", "c"], { roll: aRoll(), taken }), POLICY))).toEqual(["c"]);
+    expect(nodesOf(planSet(aSnapshot(fresh, ["a", "b", "c"], { rollout: aRollout(), taken }), POLICY))).toEqual(["c"]);
   });
 
   it("gives up its places also when it is disabled, once both sets are the update's", () => {
-    const set = placedOn(["a", "b"], { roll: "web-2", disabled: true });
+    const set = placedOn(["a", "b"], { rollout: "web-2", disabled: true });
     const plan = (phase: "CREATING" | "RUNNING") =>
-      planSet(aSnapshot(set, ["a", "b"], { roll: aRoll({ phase, oldDesired: 1 }) }), POLICY);
+      planSet(aSnapshot(set, ["a", "b"], { rollout: aRollout({ phase, oldDesired: 1 }) }), POLICY);
     expect(plan("CREATING")).toEqual({ change: undefined, waits: ["disabled"] });
     expect(nodesOf(plan("RUNNING"))).toEqual(["a"]);
   });
 
   it("exchanges places on lost nodes that have no pod that counts, when it is the new set and there are others", () => {
-    const fresh = placedOn(["a", "b", "gone"], { name: "web-2", roll: "web-2" });
-    const roll = aRoll({ newDesired: 3 });
+    const fresh = placedOn(["a", "b", "gone"], { name: "web-2", rollout: "web-2" });
+    const rollout = aRollout({ newDesired: 3 });
     const pods = new Map([aPod(fresh, aPlacement("a", 1), { health: "NOT_READY" }), aPod(fresh, aPlacement("b", 2))]);
     const plan = (free: readonly string[], more: Partial<SetSnapshot> = {}) =>
-      planSet(aSnapshot(fresh, free, { roll, pods, ...more }), POLICY);
+      planSet(aSnapshot(fresh, free, { rollout, pods, ...more }), POLICY);
     expect(plan(["d", "e", "f"]).change).toMatchObject({ because: "node-ineligible" });
     expect(nodesOf(plan(["d", "e", "f"]))).toEqual(["b", "d", "e"]);
     expect(nodesOf(plan(["a", "d"]))).toEqual(["a", "b", "d"]);
     expect(plan(["a"]).change).toBeUndefined();
     expect(plan(["d"], { failsafe: true }).change).toBeUndefined();
-    expect(plan(["d"], { roll: { ...roll, oldSet: "web-2", newSet: "web", oldDesired: 3 } }).change).toBeUndefined();
+    expect(
+      plan(["d"], { rollout: { ...rollout, oldSet: "web-2", newSet: "web", oldDesired: 3 } }).change,
+    ).toBeUndefined();
   });
 
   it("keeps its own number until both sets are the update's", () => {
-    const set = placedOn(["a", "b", "c"], { roll: "web-2" });
-    const roll = aRoll({ phase: "CREATING", oldDesired: 0 });
-    expect(planSet(aSnapshot(set, ["a", "b", "c"], { roll }), POLICY).change).toBeUndefined();
+    const set = placedOn(["a", "b", "c"], { rollout: "web-2" });
+    const rollout = aRollout({ phase: "CREATING", oldDesired: 0 });
+    expect(planSet(aSnapshot(set, ["a", "b", "c"], { rollout }), POLICY).change).toBeUndefined();
   });
 
   it("gets no trouble from nodes that the other set still has", () => {
-    const fresh = aSet({ name: "web-2", roll: "web-2" });
-    const plan = planSet(aSnapshot(fresh, ["a"], { roll: aRoll(), taken: new Set(["a"]) }), POLICY);
+    const fresh = aSet({ name: "web-2", rollout: "web-2" });
+    const plan = planSet(aSnapshot(fresh, ["a"], { rollout: aRollout(), taken: new Set(["a"]) }), POLICY);
     expect(plan).toEqual({ change: undefined, waits: ["too-few-nodes"] });
   });
 });

@@ -1,21 +1,21 @@
 import { isAvailable } from "./decide-available.ts";
-import { desiredOf, standsStill } from "./desired-of.ts";
+import { desiredOf, isFrozen } from "./desired-of.ts";
 import { compareNodes, countPlaced, findCandidates, isReady, place, podOf, retarget } from "./places.ts";
 import { findMachineTrouble, planMachines } from "./plan-machines.ts";
 import { planMoot, planTransfer } from "./plan-transfer.ts";
-import { desiredInRoll } from "./roll.ts";
+import { desiredInRollout } from "./rollout.ts";
 import { podNameOf, type Placement, type ReplicaSet, type Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan, type SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./worse-trouble.ts";
 
-const NODES_NAMED_MAX = 3;
-/** Nodes that one write places, takes away or makes anew. */
+const MAX_NODES_NAMED = 3;
+/** Nodes that one write adds, removes or renews. */
 export const GROUP_NODES = 5;
 
 /**
- * What a set's record becomes next: toward as many places as it should have, then away from nodes that are no longer eligible, then toward its template. Changes of at
- * most GROUP_NODES nodes, in the order of their names; a set that is as it should be gets none.
+ * The next record of a set: first towards the desired number of places, then away from nodes that are no longer eligible, then towards its template. Each
+ * change covers at most GROUP_NODES nodes, in the order of their names. A set in its desired state gets none.
  */
 export function planSet(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const plan = planPlaces(snapshot, policy);
@@ -23,11 +23,11 @@ export function planSet(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
 }
 
 function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
-  const { set, nodes, roll } = snapshot;
+  const { set, nodes, rollout } = snapshot;
   if (set.deletion !== undefined) return planDeletion(set);
   if (nodes === undefined) return waitFor("nodes-unknown");
   const waits: SetWait[] = [];
-  const isStill = standsStill(set, roll);
+  const isStill = isFrozen(set, rollout);
   const steps = isStill
     ? [planMoot, planMachines, planTransfer]
     : set.spec.daemon
@@ -44,23 +44,26 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
 function planDeletion(set: ReplicaSet): SetPlan {
   const { placements, transfer, machines } = set;
   if (placements.length === 0 && transfer === undefined && machines.length === 0) return waitFor();
-  // The places go at once, so that nothing is made any more; how pods and machines go is another matter.
+  // All places are removed in one write, so that no pod is created any more; pods and machines follow.
   const next = { ...set, placements: [], transfer: undefined, machines: [] };
   return { change: { next, because: "deleted", audits: [retarget(next)] }, waits: [] };
 }
 
-/** What is left here is not taken again as long as the older set is there. */
+/** Leaves nodes to older sets, and does not take them again while those exist. */
 function planYield(snapshot: SetSnapshot): SetPlan {
   const { set, contest } = snapshot;
   const places = set.placements.filter(({ node }) => contest.yields.has(node));
-  return takeAway(snapshot, places.slice(0, GROUP_NODES), "overlap");
+  return removePlaces(snapshot, places.slice(0, GROUP_NODES), "overlap");
 }
 
-/** In a rolling update nothing is transferred: a place of the new set is exchanged without a wait where its node is no longer eligible and its pod, which is not ready there, is none that counts. */
+/**
+ * A rolling update makes no transfers. A place of the new set is replaced immediately if its node is no longer eligible and its pod, which is not ready
+ * there, does not count.
+ */
 function planLost(snapshot: SetSnapshot): SetPlan {
-  const { set, roll, nodes } = snapshot;
-  if (roll?.newSet !== set.name || set.transfer !== undefined) return waitFor();
-  if (set.spec.allocationStrategy === "static" || desiredInRoll(roll, set.name) === undefined) return waitFor();
+  const { set, rollout, nodes } = snapshot;
+  if (rollout?.newSet !== set.name || set.transfer !== undefined) return waitFor();
+  if (set.spec.allocationStrategy === "static" || desiredInRollout(rollout, set.name) === undefined) return waitFor();
   const isLost = (each: Placement): boolean => nodes?.eligible.has(each.node) === false && !isReady(snapshot, each);
   const candidates = findCandidates(snapshot).slice(0, GROUP_NODES);
   const lost = set.placements.filter(isLost).slice(0, candidates.length);
@@ -74,20 +77,20 @@ function planLost(snapshot: SetSnapshot): SetPlan {
 }
 
 function planCount(snapshot: SetSnapshot): SetPlan {
-  const { set, roll } = snapshot;
-  const desired = desiredOf(set, roll, undefined);
+  const { set, rollout } = snapshot;
+  const desired = desiredOf(set, rollout, undefined);
   const current = countPlaced(set);
   if (desired > current) return planAdd(snapshot, desired - current, findCandidates(snapshot));
   return desired < current ? planRemove(snapshot, current - desired) : waitFor();
 }
 
-/** One on each eligible node. That no node is eligible any more is taken for a mistake in the selector or the labels. */
+/** One place on each eligible node. If no node is eligible, a mistake in the selector or the labels is more likely. */
 function planDaemon(snapshot: SetSnapshot): SetPlan {
   const { set, nodes } = snapshot;
   if (nodes === undefined) return waitFor();
   if (nodes.eligible.size === 0) return set.placements.length === 0 ? waitFor() : waitFor("no-eligible-nodes");
   const surplus = set.placements.filter(({ node }) => !nodes.eligible.has(node));
-  if (surplus.length > 0) return takeAway(snapshot, surplus.slice(0, GROUP_NODES));
+  if (surplus.length > 0) return removePlaces(snapshot, surplus.slice(0, GROUP_NODES));
   const candidates = findCandidates(snapshot);
   return candidates.length === 0 ? waitFor() : planAdd(snapshot, candidates.length, candidates);
 }
@@ -104,24 +107,24 @@ function planAdd(snapshot: SetSnapshot, missing: number, candidates: readonly st
 }
 
 function planRemove(snapshot: SetSnapshot, surplus: number): SetPlan {
-  const { set, nodes, roll } = snapshot;
+  const { set, nodes, rollout } = snapshot;
   const { oldNode, newNode } = set.transfer ?? {};
   const rank = (placement: Placement): number => {
     const isLeaving = nodes?.eligible.has(placement.node) === false;
-    // An update counts on it that what has not proved itself goes first.
+    // A rolling update relies on unavailable replicas going first.
     const pod = podOf(set, snapshot.pods, placement);
     const isHealthy = isAvailable(pod, set.spec, snapshot.nowMs) && placement.templateHash === snapshot.templateHash;
-    if (roll !== undefined) return (isHealthy ? 2 : 0) + (isLeaving ? 0 : 1);
+    if (rollout !== undefined) return (isHealthy ? 2 : 0) + (isLeaving ? 0 : 1);
     if (isLeaving) return 0;
     return isReady(snapshot, placement) ? 2 : 1;
   };
   const order = set.placements
     .filter(({ node }) => node !== oldNode && node !== newNode)
     .toSorted((a, b) => rank(a) - rank(b) || compareNodes(b, a));
-  return takeAway(snapshot, order.slice(0, Math.min(surplus, GROUP_NODES)));
+  return removePlaces(snapshot, order.slice(0, Math.min(surplus, GROUP_NODES)));
 }
 
-function takeAway(
+function removePlaces(
   snapshot: SetSnapshot,
   placements: readonly Placement[],
   because: "too-many" | "overlap" = "too-many",
@@ -133,10 +136,10 @@ function takeAway(
   return { change: { next, because, audits: [retarget(next)] }, waits: [] };
 }
 
-/** Pods of an earlier template are made anew, so that no more than a group is not ready at a time. */
+/** Recreates pods of an earlier template, so that at most a group is not ready at a time. */
 function planTemplate(snapshot: SetSnapshot): SetPlan {
-  const { set, nodes, roll, templateHash } = snapshot;
-  if (roll?.oldSet === set.name) return waitFor();
+  const { set, nodes, rollout, templateHash } = snapshot;
+  if (rollout?.oldSet === set.name) return waitFor();
   const stale = set.placements.filter(
     ({ node, templateHash: hash }) => hash !== templateHash && nodes?.eligible.has(node),
   );
@@ -162,14 +165,14 @@ function withTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): SetPlan 
   return { change: { next: { ...set, trouble }, because: "trouble-changed", audits: [] }, waits };
 }
 
-/** Whether a trouble that a look at the places does not find is there all the same. */
+/** Whether a known trouble lasts although the plan does not find it. */
 function lasts({ set, nodes, pods, ...snapshot }: SetSnapshot, { code }: Trouble): boolean {
   switch (code) {
     case "TRANSFER_FAILED":
       return set.placements.some(({ node }) => nodes?.eligible.has(node) === false);
     case "POD_REFUSED":
       return set.placements.some(({ ordinal }) => !pods.has(podNameOf(set.name, ordinal)));
-    // Who takes the set over has not seen for how long, and so says nothing.
+    // A new owner has not observed for how long, and therefore does not decide.
     case "NOT_HEALTHY":
       return !isAllReady({ set, nodes, pods, ...snapshot });
     default:
@@ -182,7 +185,7 @@ function overlapOf(
   older: string,
   contested: readonly (readonly [string, string])[],
 ): Omit<Trouble, "sinceMs"> {
-  const nodes = contested.slice(0, NODES_NAMED_MAX).map(([node]) => node);
+  const nodes = contested.slice(0, MAX_NODES_NAMED).map(([node]) => node);
   const message = `replica set ${older}, which is older, runs pod id ${spec.podId} too and has the nodes that both select, such as ${nodes.join(", ")}`;
   return { code: "OVERLAP", message };
 }
@@ -193,7 +196,7 @@ function isAllReady(snapshot: SetSnapshot): boolean {
 
 function ofHealth(nodes: readonly string[]): Omit<Trouble, "sinceMs"> | undefined {
   if (nodes.length === 0) return undefined;
-  const named = nodes.slice(0, NODES_NAMED_MAX).join(", ");
+  const named = nodes.slice(0, MAX_NODES_NAMED).join(", ");
   return {
     code: "NOT_HEALTHY",
     message: `pods have not been ready for long on ${nodes.length} nodes, such as ${named}`,
@@ -201,7 +204,7 @@ function ofHealth(nodes: readonly string[]): Omit<Trouble, "sinceMs"> | undefine
 }
 
 function findTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): Omit<Trouble, "sinceMs"> | undefined {
-  const { set, roll, nodes, contest, unhealthy } = snapshot;
+  const { set, rollout, nodes, contest, unhealthy } = snapshot;
   const ofMachines = findMachineTrouble(snapshot);
   if (ofMachines !== undefined) return ofMachines;
   if (waits.includes("no-eligible-nodes"))
@@ -210,9 +213,9 @@ function findTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): Omit<Tro
   const isShort = set.spec.daemon || waits.includes("too-few-nodes");
   const [first] = contested;
   if (isShort && first !== undefined && !set.disabled) return overlapOf(set, first[1], contested);
-  // In an update the other set's nodes become free one by one.
-  if (!waits.includes("too-few-nodes") || roll !== undefined) return ofHealth(unhealthy);
-  const desired = desiredOf(set, roll, nodes?.eligible.size);
+  // In a rolling update the other set's nodes become free one by one.
+  if (!waits.includes("too-few-nodes") || rollout !== undefined) return ofHealth(unhealthy);
+  const desired = desiredOf(set, rollout, nodes?.eligible.size);
   return {
     code: "TOO_FEW_NODES",
     message: `${desired} replicas are wanted, ${set.placements.length} are placed, and no other eligible node is free`,

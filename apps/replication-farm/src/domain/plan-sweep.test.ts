@@ -14,7 +14,7 @@ const pod = (more: Partial<OwnedPod> = {}): OwnedPod => ({
   overdueOn: undefined,
   ...more,
 });
-const NOBODY = new Set<string>();
+const NONE = new Set<string>();
 const NOW = 1_000_000;
 const look = (
   pods: readonly OwnedPod[],
@@ -24,7 +24,7 @@ const look = (
 
 describe("a sweep of pods", () => {
   it("deletes the pod of a set that does not exist at the second look, not at the first", () => {
-    const first = look([pod()], new Map(), NOBODY);
+    const first = look([pod()], new Map(), NONE);
     expect(first).toEqual({ delete: [], suspects: new Set(["p1"]), leftAlone: [] });
     expect(look([pod()], new Map(), first.suspects).delete).toEqual([{ pod: pod(), force: false }]);
   });
@@ -32,9 +32,9 @@ describe("a sweep of pods", () => {
   it.each<[string, OwnedPod, ReadonlyMap<string, string | undefined>]>([
     ["whose set exists", pod(), new Map([["web", "u1"]])],
     ["whose set cannot be read", pod(), new Map([["web", undefined]])],
-    ["that somebody wants to stay", pod({ kept: true }), new Map()],
+    ["that a user has marked to stay", pod({ kept: true }), new Map()],
   ])("leaves a pod %s", (_title, each, sets) => {
-    expect(look([each], sets, new Set(["p1"]))).toEqual({ delete: [], suspects: NOBODY, leftAlone: [] });
+    expect(look([each], sets, new Set(["p1"]))).toEqual({ delete: [], suspects: NONE, leftAlone: [] });
   });
 
   const foreign = pod({ otherInstallation: "muster-2" });
@@ -55,17 +55,17 @@ describe("a sweep of pods", () => {
     expect(look([pod()], new Map([["web", "u2"]]), new Set(["p1"])).delete).toEqual([{ pod: pod(), force: false }]);
   });
 
-  it("begins anew with a pod that belonged to a set in between", () => {
+  it("starts over with a pod that belonged to a set in between", () => {
     const between = look([pod()], new Map([["web", "u1"]]), new Set(["p1"]));
     expect(look([pod()], new Map(), between.suspects).delete).toEqual([]);
   });
 
-  it("waits for a pod that is on its way out, unless its node will never tell of its end", () => {
+  it("waits for a pod that is on its way out, unless its node will never report its end", () => {
     const leaving = pod({ deleting: true });
     const suspects = new Set(["p1"]);
     expect(look([leaving], new Map(), suspects)).toEqual({ delete: [], suspects, leftAlone: [] });
     const stuck = pod({ deleting: true, overdueOn: { state: "gone" } });
-    expect(look([stuck], new Map(), NOBODY).delete).toEqual([]);
+    expect(look([stuck], new Map(), NONE).delete).toEqual([]);
     expect(look([stuck], new Map(), suspects).delete).toEqual([{ pod: stuck, force: true }]);
   });
 });

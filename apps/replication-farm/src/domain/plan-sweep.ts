@@ -1,7 +1,7 @@
 import { decideForce, type ForcePolicy, type NodeSeen } from "@muster/health";
 import type { OwnedObject, Standing } from "@muster/ledger-client/plan-sweep";
 
-/** A pod that says that it is some set's. */
+/** A pod with the labels of a set. */
 export type OwnedPod = OwnedObject & {
   readonly pod: string;
   readonly set: string;
@@ -9,15 +9,15 @@ export type OwnedPod = OwnedObject & {
   /** Empty until it is placed. */
   readonly node: string;
   readonly deleting: boolean;
-  /** Its node, once its time to end is over; undefined: it may still end, or nothing is known of the node. */
+  /** The state of its node once its grace period has passed; undefined: it may still end, or the node is unknown. */
   readonly overdueOn: NodeSeen | undefined;
-  /** Somebody wants it to stay, whatever became of its set. */
+  /** A user has marked it to stay, whatever happens to its set. */
   readonly kept: boolean;
 };
 
 /**
- * Whether a pod is left over: its set does not exist, or is another one of that name by now. A pod whose set is stored here with the uid that it names is ours, whatever installation it names.
- * `setUids`: uid of each set that is stored, read after the pods; undefined for an unreadable one, whose pods are left alone.
+ * Whether a pod is left over: its set does not exist, or is another one of that name. A pod whose set is stored here with the uid in its labels is ours,
+ * whatever installation it names. `setUids`: the uid of each stored set, read after the pods; undefined for an unreadable one, whose pods are kept.
  */
 export function podStanding(
   { set, setUid, kept, deleting, overdueOn }: OwnedPod,
@@ -25,9 +25,11 @@ export function podStanding(
   nowMs: number,
   policy: ForcePolicy,
 ): Standing {
-  if (kept) return { is: "owned", because: "a user wants it to stay" };
-  if (setUids.has(set) && (setUids.get(set) ?? setUid) === setUid) return { is: "owned", because: "its set exists" };
-  if (!deleting) return { is: "left", because: "orphan" };
+  if (kept) return { kind: "owned", because: "a user has marked it to stay" };
+  if (setUids.has(set) && (setUids.get(set) ?? setUid) === setUid) return { kind: "owned", because: "its set exists" };
+  if (!deleting) return { kind: "left", because: "orphan" };
   const isForced = decideForce(overdueOn, nowMs, policy) !== undefined;
-  return isForced ? { is: "left", because: "orphan-on-lost-node" } : { is: "blocked", because: "it is being deleted" };
+  return isForced
+    ? { kind: "left", because: "orphan-on-lost-node" }
+    : { kind: "blocked", because: "it is being deleted" };
 }

@@ -1,6 +1,6 @@
 import { backoffMs } from "@muster/backoff";
 import { isAvailable } from "./decide-available.ts";
-import { desiredOf, standsStill } from "./desired-of.ts";
+import { desiredOf, isFrozen } from "./desired-of.ts";
 import { describeForeign } from "./explain-nodes.ts";
 import { countPlaced, findCandidates, isReady, place, podOf, retarget } from "./places.ts";
 import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
@@ -9,12 +9,12 @@ import type { Nodes } from "./eligible-nodes.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./worse-trouble.ts";
 
-/** Why a node is left that is eligible: it is tried once. */
+/** The reason of a transfer from an eligible node, which is tried once. Stored in records. */
 export const REQUESTED = "somebody asked for it";
 
 /**
- * The exchange of a node that is no longer eligible for another one: one at a time a set, none in a rolling update, and none that would take a healthy pod from a
- * set whose others are not all healthy. The old pod stays until the new one is ready; a transfer that is not done in time is taken back.
+ * Exchanges a node that is no longer eligible for another one: one at a time for each set, none in a rolling update, and none that would remove a healthy pod
+ * from a set whose other pods are not all healthy. The old pod stays until the new one is ready; a transfer that is not finished in time is rolled back.
  */
 export function planTransfer(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const { transfer } = snapshot.set;
@@ -22,12 +22,12 @@ export function planTransfer(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
   return planProgress(snapshot, policy, transfer);
 }
 
-/** Ends a transfer that has no new node yet, once the old one is eligible again, or has to go anyway because fewer replicas are wanted. */
-export function planMoot({ set, roll, nodes }: SetSnapshot): SetPlan {
+/** Ends a transfer without a new node once the old one is eligible again, or is removed anyway because fewer replicas are desired. */
+export function planMoot({ set, rollout, nodes }: SetSnapshot): SetPlan {
   const { transfer, placements } = set;
   if (transfer === undefined || placements.some(({ node }) => node === transfer.newNode)) return waitFor();
   const isFitAgain = transfer.because !== REQUESTED && nodes?.eligible.has(transfer.oldNode) === true;
-  const isSurplus = !standsStill(set, roll) && desiredOf(set, roll, nodes?.eligible.size) < countPlaced(set);
+  const isSurplus = !isFrozen(set, rollout) && desiredOf(set, rollout, nodes?.eligible.size) < countPlaced(set);
   if (!isFitAgain && !isSurplus) return waitFor();
   const why = isFitAgain ? `${transfer.oldNode} is eligible again` : "fewer replicas are wanted";
   const next = { ...set, transfer: undefined };
@@ -38,12 +38,12 @@ export function planMoot({ set, roll, nodes }: SetSnapshot): SetPlan {
 }
 
 function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
-  const { set, roll, nodes, nowMs } = snapshot;
-  if (set.spec.allocationStrategy === "static" || set.spec.daemon || roll !== undefined || nodes === undefined)
+  const { set, rollout, nodes, nowMs } = snapshot;
+  if (set.spec.allocationStrategy === "static" || set.spec.daemon || rollout !== undefined || nodes === undefined)
     return waitFor();
   const isWell = (placement: Placement): boolean => isReady(snapshot, placement);
   const leaving = set.placements.filter(({ node }) => !nodes.eligible.has(node));
-  // What is not well loses nothing by it, and does not wait for those that are.
+  // An unhealthy place loses nothing by the transfer, and does not wait for healthy ones.
   const old = leaving.find((placement) => !isWell(placement)) ?? leaving[0];
   if (old === undefined) return waitFor();
   if (set.transfersHeld !== undefined) return waitFor("transfer-held");
@@ -84,9 +84,9 @@ function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: Transf
   const pod = fresh && podOf(set, snapshot.pods, fresh);
   if (isAvailable(pod, set.spec, nowMs)) return { change: complete(set, transfer, old), waits: [] };
   const lost = fresh !== undefined && nodes?.eligible.has(fresh.node) === false;
-  // A pod that is ready in time may prove itself after it.
+  // A pod that is ready in time may reach minReadySeconds after the deadline.
   const late = nowMs >= transfer.deadlineMs && !(fresh !== undefined && isReady(snapshot, fresh));
-  if (lost || late) return { change: takeBack(snapshot, policy, transfer, lost), waits: [] };
+  if (lost || late) return { change: rollBack(snapshot, policy, transfer, lost), waits: [] };
   if (fresh !== undefined) return waitFor("transfer-starting");
   const node = findCandidates(snapshot).find((each) => each !== transfer.oldNode);
   if (node === undefined) return waitFor("transfer-allocating");
@@ -109,7 +109,7 @@ function complete(set: ReplicaSet, transfer: Transfer, old: Placement): SetChang
   };
 }
 
-function takeBack(
+function rollBack(
   { set, nowMs, nodes }: SetSnapshot,
   { transferMs, transferRetry }: SetPolicy,
   transfer: Transfer,
@@ -119,13 +119,13 @@ function takeBack(
   const failures = set.transferFailures + 1;
   const why =
     newNode === undefined
-      ? `no other node was to be had within ${transferMs / 1000} s`
+      ? `no other node was free within ${transferMs / 1000} s`
       : lost
         ? `the new node ${newNode} is no longer eligible`
         : `the pod on ${newNode} was not ready within ${transferMs / 1000} s`;
   const isOldFit = nodes?.eligible.has(oldNode) === true;
-  const isTriedAgain = !isOldFit && set.spec.allocationStrategy === "dynamic";
-  const outlook = isTriedAgain ? `attempt ${failures}` : "it is not tried again";
+  const isRetried = !isOldFit && set.spec.allocationStrategy === "dynamic";
+  const outlook = isRetried ? `attempt ${failures}` : "it is not retried";
   const message = `leaving ${oldNode} (${transfer.because}) was given up: ${why}; ${outlook}`;
   const isHidden = set.trouble !== undefined && isWorse(set.trouble.code, "TRANSFER_FAILED");
   const back = { ...set, placements: set.placements.filter(({ node }) => node !== newNode), transfer: undefined };
@@ -134,11 +134,11 @@ function takeBack(
     : {
         ...back,
         transferFailures: failures,
-        // Sets do not fail at one moment, so that their pauses need no spread.
+        // Sets do not fail at the same moment, so their pauses need no jitter.
         transferNotBeforeMs: nowMs + backoffMs(failures, transferRetry, () => 1),
         trouble: isHidden ? set.trouble : { code: "TRANSFER_FAILED", message, sinceMs: nowMs },
       };
-  const rollback = audit("NODE_TRANSFER_ROLLBACK", set, transfer, isTriedAgain ? why : `${why}; ${outlook}`);
+  const rollback = audit("NODE_TRANSFER_ROLLBACK", set, transfer, isRetried ? why : `${why}; ${outlook}`);
   return {
     next,
     because: "transfer-failed",

@@ -1,36 +1,39 @@
-/** Where one pod of a set is to be. Its pod is made from what stands here, and one that stands nowhere is deleted. */
+/** The node of one pod of a set. The pod is created from its placement, and a pod without one is deleted. */
 export type Placement = {
   readonly node: string;
-  /** Never used twice in a set: whoever deletes the pod of a placement that is gone can delete no pod that is wanted. */
+  /** Never reused in a set: a late deletion of the pod of a former placement cannot delete a desired pod. */
   readonly ordinal: number;
-  /** Of the template that the pod is made from. */
+  /** Of the template that the pod is built from. */
   readonly templateHash: string;
   readonly sinceMs: number;
-  /** With a pool: id of the machine's reservation. */
+  /** With a pool: the id of the machine's reservation. */
   readonly reservation: string | undefined;
 };
 
-/** A machine of a pool that the set wants to have: asked of the ledger under the set's name and the number, and given back once it stands nowhere any more. */
+/**
+ * A machine of a pool that the set desires: requested from the ledger under the set's name and the number, and released once it is not in the record any
+ * more.
+ */
 export type Machine = {
-  /** Never used twice in a set: whoever gives back what stands under a number that is gone can give back nothing that is wanted. */
+  /** Never reused in a set: a late release of a former number cannot release a desired machine. */
   readonly number: number;
   readonly pool: string;
   /** Undefined: not granted yet. */
   readonly grant: { readonly reservation: string; readonly node: string } | undefined;
-  /** Of the grant, or of the wish as long as there is none. */
+  /** Of the grant, or of the entry while it is not granted. */
   readonly sinceMs: number;
 };
 
-/** The exchange of one node for another: the new one is sought, then placed beside the old one, which goes once the new pod is ready. */
+/** The exchange of one node for another: a new node is found, then used beside the old one, which is left once the new pod is ready. */
 export type Transfer = {
   readonly id: string;
   readonly oldNode: string;
-  /** Undefined as long as none is known. */
+  /** Undefined until one is found. */
   readonly newNode: string | undefined;
-  /** Given up then, and the new node given back. */
+  /** After this the transfer is given up, and the new node is left. */
   readonly deadlineMs: number;
   readonly startedAtMs: number;
-  /** Why the old node had to go. */
+  /** Why the old node must be left. */
   readonly because: string;
 };
 
@@ -54,26 +57,26 @@ export type TroubleCode =
 export type Trouble = { readonly code: TroubleCode; readonly message: string; readonly sinceMs: number };
 
 export type ReplicaSetSpec = {
-  /** What runs, of which a node has one at most, whatever sets it belongs to. */
+  /** Identifies the workload: a node has at most one pod of it, of any set. */
   readonly podId: string;
   /** JSON of a Kubernetes pod template. */
   readonly template: string;
   /** Kubernetes label selector. */
   readonly nodeSelector: string;
-  /** Machines that the ledger gives to the set; undefined: any node that matches the selector. */
+  /** The ledger grants machines of this pool to the set; undefined: any node that matches the selector. */
   readonly pool: string | undefined;
-  /** Of a daemon set this is not looked at. */
+  /** Unused for a daemon set. */
   readonly replicasDesired: number;
-  /** `static`: a node is never exchanged for another one, whatever becomes of it. */
+  /** `static`: a node is never exchanged for another one, whatever happens to it. */
   readonly allocationStrategy: "static" | "dynamic";
   /** A pod on each eligible node. */
   readonly daemon: boolean;
   readonly labels: Readonly<Record<string, string>>;
-  /** A pod counts in a rolling update, and ends a transfer, once it has been ready for so long. */
+  /** A pod counts in a rolling update, and ends a transfer, once it has been ready for this time. */
   readonly minReadySeconds: number;
 };
 
-/** A replica set as it is stored: the truth, also about which nodes it is on. */
+/** A stored replica set: the source of truth, also for the nodes that it is on. */
 export type ReplicaSet = {
   readonly name: string;
   readonly uid: string;
@@ -91,25 +94,25 @@ export type ReplicaSet = {
   /** Transfers that failed since one succeeded. */
   readonly transferFailures: number;
   readonly transferNotBeforeMs: number;
-  /** Id of the rolling update that it is in. */
-  readonly roll: string | undefined;
+  /** The id of its rolling update. */
+  readonly rollout: string | undefined;
   readonly deletion: { readonly keepPods: boolean; readonly atMs: number } | undefined;
   readonly trouble: Trouble | undefined;
-  /** Fencing token of the farm that owned it last; who has an older one writes no more. */
+  /** Fencing token of its last owner; a farm with an older token writes no more. */
   readonly fence: number;
-  /** Raised by each change of the spec. */
+  /** Incremented by each change of the spec. */
   readonly generation: number;
-  /** What was audited and is not yet on the audit stream. */
+  /** Audit records that are not published yet. */
   readonly outbox: readonly AuditRecord[];
   readonly createdAtMs: number;
   readonly requestId: string;
-  /** Of what somebody asked for last, or of what the farm began after that by itself. */
+  /** Of the last request, or of the last change that the farm began by itself after it. */
   readonly traceparent: string;
   /** Sets that rolling updates left beside this one, the latest last: they share their nodes on purpose. */
   readonly sharesWith: readonly string[];
 };
 
-/** A set to which nothing has happened yet, and which no farm has owned. */
+/** A new set without an owner. */
 export const NEW_SET = {
   disabled: false,
   placements: [],
@@ -120,7 +123,7 @@ export const NEW_SET = {
   transfersHeld: undefined,
   transferFailures: 0,
   transferNotBeforeMs: 0,
-  roll: undefined,
+  rollout: undefined,
   deletion: undefined,
   trouble: undefined,
   fence: 0,
@@ -148,7 +151,7 @@ export type AuditEvent =
   | "ROLLING_UPDATE_REDO"
   | "ROLLING_UPDATE_COMPLETION";
 
-/** What was done to a set, written together with what was done. */
+/** The audit of a change, written together with the change. */
 export type AuditRecord = {
   readonly id: string;
   readonly eventType: AuditEvent;
@@ -159,18 +162,18 @@ export type AuditRecord = {
   readonly traceparent: string;
 };
 
-/** Longest name of a set: a pod's name adds a hyphen and its ordinal. */
-export const NAME_CHARACTERS_MAX = 50;
-/** Most replicas of one set: its record, with the names of its nodes, stays below the largest value of a bucket. */
-export const REPLICAS_MAX = 1000;
+/** The maximum length of a set's name: a pod's name adds a hyphen and its ordinal. */
+export const MAX_NAME_LENGTH = 50;
+/** The maximum of replicas of one set: its record, with the names of its nodes, stays below the largest value of a bucket. */
+export const MAX_REPLICAS = 1000;
 
-/** Most sets that one shares its nodes with; the earliest is forgotten. */
-export const SHARES_MAX = 16;
+/** The maximum of sets that one shares its nodes with; the earliest is dropped. */
+export const MAX_SHARES = 16;
 
-/** Longer than a program runs that fails at its start, which is ready for that moment when it has no probe. */
+/** Longer than the run of a program that fails at its start, which is ready for that moment when it has no probe. */
 export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
 
-/** The pod of a placement; equal for whoever makes it. */
+/** The pod of a placement, the same for every creator. */
 export function podNameOf(set: string, ordinal: number): string {
   return `${set}-${ordinal}`;
 }

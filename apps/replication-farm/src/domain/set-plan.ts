@@ -9,8 +9,8 @@ import type { AuditEvent, ReplicaSet } from "./replica-set.ts";
  * - node-ineligible: `planStart` begins a transfer (`plan-transfer.ts`); in a rolling update `planLost` leaves the node (`plan-set.ts`)
  * - transfer-placed: `planProgress`; transfer-moot: `planMoot`, `planProgress` (`plan-transfer.ts`)
  * - transfer-done, the replica leaves the old node: `complete` (`plan-transfer.ts`), also when `transferNode` (`requests.ts`) began the transfer for a user
- * - transfer-failed, the replica leaves the new node: `takeBack` (`plan-transfer.ts`)
- * - machines-wanted, machines-surplus: `planMachines`; machines-told: `takeIn` (`plan-machines.ts`)
+ * - transfer-failed, the replica leaves the new node: `rollBack` (`plan-transfer.ts`)
+ * - machines-wanted, machines-surplus: `planMachines`; machines-granted: `recordGrants` (`plan-machines.ts`)
  */
 export type SetChangeReason =
   | "too-few"
@@ -24,11 +24,11 @@ export type SetChangeReason =
   | "transfer-failed"
   | "transfer-moot"
   | "machines-wanted"
-  | "machines-told"
+  | "machines-granted"
   | "machines-surplus"
   | "trouble-changed";
 
-/** The next record of a set, and what is audited with it. */
+/** The next record of a set, and its audits. */
 export type SetChange = {
   readonly next: ReplicaSet;
   readonly because: SetChangeReason;
@@ -51,10 +51,10 @@ export type SetWait =
   | "others-unhealthy"
   | "earlier-group-starting";
 
-/** At most one change: what it leads to is planned on what was written. */
+/** At most one change: the next plan starts from the written record. */
 export type SetPlan = { readonly change: SetChange | undefined; readonly waits: readonly SetWait[] };
 
-/** Nothing to do now, and why. */
+/** No change now, and the reasons. */
 export function waitFor(...waits: readonly SetWait[]): SetPlan {
   return { change: undefined, waits };
 }

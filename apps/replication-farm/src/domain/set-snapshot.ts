@@ -1,65 +1,65 @@
 import type { Health } from "@muster/health";
 import type { Contest } from "./find-overlap.ts";
 import type { ReplicaSet, Trouble } from "./replica-set.ts";
-import type { Roll } from "./roll.ts";
+import type { Rollout } from "./rollout.ts";
 import type { Nodes } from "./eligible-nodes.ts";
 
-/** A pod of a set as the watcher tells it. */
+/** A pod of a set as the watcher publishes it. */
 export type SetPod = {
   readonly name: string;
   readonly uid: string;
   /** Empty until it is placed. */
   readonly node: string;
   readonly health: Health;
-  /** When the watcher saw what it tells for the first time; of a pod that is ready, no earlier than it became so. */
+  /** When the watcher first saw this state; for a ready pod, no earlier than it became ready. */
   readonly sinceMs: number;
   readonly deleting: boolean;
 };
 
-/** What the ledger has under one number of a set. `gone`: nothing, though it was granted; the ledger itself was asked. */
-export type MachineSight =
-  | { readonly is: "waiting"; readonly reservation: string; readonly pool: string; readonly because: string }
-  | { readonly is: "granted"; readonly reservation: string; readonly pool: string; readonly node: string }
-  | { readonly is: "gone" };
+/** The ledger's state of one number of a set. `gone`: the granted reservation does not exist; the ledger itself was asked. */
+export type MachineState =
+  | { readonly kind: "waiting"; readonly reservation: string; readonly pool: string; readonly because: string }
+  | { readonly kind: "granted"; readonly reservation: string; readonly pool: string; readonly node: string }
+  | { readonly kind: "gone" };
 
-/** What the ledger has for a set. */
-export type LedgerSight = {
-  /** False: it has not told yet, and that a number is not there says nothing. */
+/** The ledger's state of a set. */
+export type LedgerState = {
+  /** False: the first list is not complete, and a missing number proves nothing. */
   readonly known: boolean;
-  readonly byNumber: ReadonlyMap<number, MachineSight>;
-  /** Why the latest request came to nothing; undefined: it did not. */
+  readonly byNumber: ReadonlyMap<number, MachineState>;
+  /** Why the latest request failed; undefined: it did not. */
   readonly trouble: Omit<Trouble, "sinceMs"> | undefined;
 };
 
-/** What one pass over a set knows. */
+/** The observed state for one pass over a set. */
 export type SetSnapshot = {
   readonly nowMs: number;
   readonly set: ReplicaSet;
-  /** The rolling update that the set is in, read after the set. */
-  readonly roll: Roll | undefined;
-  /** Undefined: the watcher has been silent, and nothing is concluded about any node. */
+  /** The rolling update of the set, read after the set. */
+  readonly rollout: Rollout | undefined;
+  /** Undefined: the watcher is silent, so nothing is concluded about any node. */
   readonly nodes: Nodes | undefined;
   /** Nodes that have a pod of the same pod id, or a place for one, by another set. */
   readonly taken: ReadonlySet<string>;
   readonly contest: Contest;
-  /** Nodes on which the set's pods have not been ready for long. */
+  /** Nodes on which the set's pods have been not ready for too long. */
   readonly unhealthy: readonly string[];
-  readonly ledger: LedgerSight;
+  readonly ledger: LedgerState;
   /** Of this set, by name. */
   readonly pods: ReadonlyMap<string, SetPod>;
   /** Of the set's template. */
   readonly templateHash: string;
-  /** What is known looks like the loss of everything, so that nothing is taken away. */
+  /** The stored records look like the loss of everything, so nothing is removed. */
   readonly failsafe: boolean;
 };
 
 export type SetPolicy = {
-  /** How long a node that is not ready stays eligible where the set is, and a machine without a replica is kept whose node is not to be seen. */
+  /** How long a not ready node stays eligible for its present pod, and how long a machine is kept whose node is not visible and which has no replica. */
   readonly nodeGraceMs: number;
-  /** How long the ledger has to say that it has none of a set's machines any more until this is believed. */
+  /** How long the ledger must lack all of a set's machines until their loss is accepted. */
   readonly machinesGoneMs: number;
   /** For a transfer, from its beginning until its new pod is ready. */
   readonly transferMs: number;
-  /** Between transfers that fail. */
+  /** Between failing transfers. */
   readonly transferRetry: { readonly firstMs: number; readonly mostMs: number };
 };

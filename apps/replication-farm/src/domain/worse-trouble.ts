@@ -1,8 +1,9 @@
 import type { TroubleCode } from "./replica-set.ts";
 
 /**
- * Which of two troubles a set tells when it has both, the smaller number first: always the same one, whoever finds it and when, or they would take turns, and each turn would be a write and an alert. First
- * those on which the set acts, then those that are noticed only as they happen, then those that any look at the set finds again.
+ * Which of two troubles a set shows, the smaller number first. The order is fixed for all farms: otherwise the troubles would alternate, and each change
+ * would be a write and an alert. First troubles on which the set acts, then those that are noticed only when they occur, then those that every pass finds
+ * again.
  */
 const ORDER = {
   MACHINES_GONE: 1,
@@ -19,7 +20,7 @@ const ORDER = {
   ROLL_STUCK: 12,
 } satisfies Record<TroubleCode, number>;
 
-/** Whether a set that has both troubles tells the first. */
+/** Whether a set that has both troubles shows the first. */
 export function isWorse(a: TroubleCode, b: TroubleCode): boolean {
   return ORDER[a] < ORDER[b];
 }

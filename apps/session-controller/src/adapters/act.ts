@@ -33,10 +33,10 @@ export type ActDeps = CreatePodDeps & {
   readonly executorsMax: number;
 };
 
-/** Does one step of a session at the ledger or the API server. Each may be repeated: names, owners and uids make the second time harmless. */
+/** Executes one step of a session at the ledger or the API server. Steps may be repeated: names, owners and uids make repetitions harmless. */
 export function act(deps: ActDeps, record: SessionRecord, step: QuickStep): Promise<Acted> {
   return inStep(record, step, async (): Promise<Acted> => {
-    switch (step.do) {
+    switch (step.kind) {
       case "reserve":
         return { got: "reservation", reservation: await reserve(deps, record) };
       case "create-pod":
@@ -50,7 +50,7 @@ export function act(deps: ActDeps, record: SessionRecord, step: QuickStep): Prom
       case "release":
         await releaseReplacements(deps.reservations, record);
         await releaseOwn(deps.reservations, record);
-        return { got: "outcome", outcome: { do: "released" } };
+        return { got: "outcome", outcome: { kind: "released" } };
       case "reserve-replacement": {
         const reservation = await reserveReplacement(deps, record, step);
         return { got: "replacement", component: step.component, reservation };
@@ -76,7 +76,7 @@ export function collect(
   });
 }
 
-/** Lists what sessions may leave over: pods, then reservations, then machines in place of lost ones. */
+/** Lists what sessions may leave behind: pods, then reservations, then replacement machines. */
 export async function listOwned({ pods, reservations }: Pick<ActDeps, "pods" | "reservations">): Promise<Owned[]> {
   const owned: Owned[] = await pods.ofAllSessions();
   for await (const page of listReservations(reservations, "session"))
@@ -86,10 +86,10 @@ export async function listOwned({ pods, reservations }: Pick<ActDeps, "pods" | "
   return owned;
 }
 
-/** Not worth more to whoever only wants to see a session. */
+/** Timeout for callers who only want to see a session. */
 const EXPLAIN_TIMEOUT_MS = 1000;
 
-/** Why the ledger lets a session wait, or would as soon as it is asked, as of now; undefined when it does not, or is away. */
+/** The present reason why the ledger lets a session wait, or would; undefined if it does not, or is unavailable. */
 export async function explainWaiting(
   reservations: ActDeps["reservations"],
   record: SessionRecord,
@@ -118,7 +118,7 @@ export function askMachinesOf(calls: ExplainCalls, { name }: SessionRecord): Pro
   return askMachines(calls, owner, { kind: REPLACEMENT_KIND, includes: (part) => mayOccupy(owner, part) });
 }
 
-/** Gives back the machines of one reservation, or its place in the queue; when it is gone already, that is no error. */
+/** Releases the machines of one reservation, or its place in the queue; a missing reservation is no error. */
 export async function release(
   reservations: ActDeps["reservations"],
   session: string,
@@ -134,7 +134,7 @@ async function releaseOwn(reservations: ActDeps["reservations"], record: Session
   if (id !== undefined) await release(reservations, record.name, id, `${record.uid}-release`);
 }
 
-/** Every machine that components got in place of lost ones, or wait for. */
+/** Every machine that components have, or wait for, in place of lost ones. */
 async function releaseReplacements(reservations: ActDeps["reservations"], record: SessionRecord): Promise<void> {
   for (const { name, lostAtMs } of record.components)
     if (lostAtMs > 0) await releaseReplacementOf(reservations, record, { component: name, reservationId: "" });
@@ -150,7 +150,7 @@ async function releaseReplacementOf(
   if (typeof id === "string" && id !== "") await releaseReplacement(reservations, replacementId(record, component), id);
 }
 
-/** Releases one machine that was granted, or is waited for, in place of a lost one; when it is released already, that is no error. */
+/** Releases one replacement machine, granted or queued; a released one is no error. */
 export async function releaseReplacement(
   reservations: ActDeps["reservations"],
   ownerId: string,
@@ -188,11 +188,11 @@ function needsOf({ spec }: SessionRecord): { component: string; pool: string }[]
   return spec.components.map(({ name, pool }) => ({ component: name, pool }));
 }
 
-/** One machine beside the session's grant, which stays as it is. */
+/** One machine in addition to the session's grant. */
 function reserveReplacement(
   deps: ActDeps,
   record: SessionRecord,
-  { component, pool }: Extract<ActStep, { do: "reserve-replacement" }>,
+  { component, pool }: Extract<ActStep, { kind: "reserve-replacement" }>,
 ): Promise<ReservationSeen> {
   const owner = replacementOwner(record, component);
   return reserveOrRefused(deps.reservations, {

@@ -1,5 +1,8 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { takeTurns } from "@muster/backoff";
 import { FaultError } from "@muster/faults";
+import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { livePod, podSeen, running } from "../../test/samples.ts";
 import type { LivePod } from "../domain/snapshot.ts";
@@ -38,6 +41,15 @@ function reading(
     deadline: new AbortController().signal,
   };
   return { from, kept };
+}
+
+/** Bytes on the heap once everything that nothing refers to is gone. */
+async function heapAfterCollection(): Promise<number> {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  await new Promise(setImmediate);
+  collect();
+  return process.memoryUsage().heapUsed;
 }
 
 /** What the record has of it once every pod is reported. */
@@ -180,6 +192,28 @@ describe("collectLogs", () => {
     expect(held).toBe(0);
   });
 
+  it("keeps no driver's log in memory while the other logs of its session are read", async () => {
+    const DRIVER_LOG_BYTES = 2 ** 20;
+    const other = Promise.withResolvers<LogTail>();
+    const empty: LogTail = { bytes: Buffer.from(""), omittedBytes: 0, broken: undefined };
+    const readTail: LogReading["logs"]["readTail"] = (pod) =>
+      pod === "bench-driver"
+        ? Promise.resolve({ ...empty, bytes: Buffer.alloc(DRIVER_LOG_BYTES, 'a line of the log\n{"qps":5}\n') })
+        : other.promise;
+    let kept = 0;
+    const keep = (): Promise<void> => {
+      kept += 1;
+      return Promise.resolve();
+    };
+    const { from } = reading({ readTail, keep });
+    const before = await heapAfterCollection();
+    const sessions = Array.from({ length: 64 }, () => collected({ ...from, turns: takeTurns(8) }, record, pods));
+    await until("all drivers' logs are kept", () => kept === sessions.length);
+    expect((await heapAfterCollection()) - before).toBeLessThan(16 * DRIVER_LOG_BYTES);
+    other.resolve(empty);
+    expect((await Promise.all(sessions)).map(({ resultJson }) => resultJson)).toEqual(sessions.map(() => '{"qps":5}'));
+  });
+
   it("leaves the only turn to other logs while one cannot be read", async () => {
     const asked: string[] = [];
     const readTail: LogReading["logs"]["readTail"] = (pod) => {
@@ -204,7 +238,7 @@ describe("collectLogs", () => {
     const { warnings } = await collecting;
     expect(kept).toEqual([]);
     expect(warnings.map(({ code }) => code)).toEqual(["RESULT_LOST", "LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
-    expect(warnings[1]?.message).toBe("bench-driver/main: the wait for a turn to be read took longer than 60 s");
+    expect(warnings[1]?.message).toBe("bench-driver/main: the wait for a turn to read a log took longer than 60 s");
     busy.resolve(undefined);
     await other;
   });

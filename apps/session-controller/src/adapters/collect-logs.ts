@@ -2,30 +2,30 @@ import { pause, type Turns } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import { LOGS_MOST_MS } from "../config.ts";
-import { pickResult, type DriverLog } from "../domain/pick-result.ts";
+import { pickResult, type DriverLog, type PickedResult } from "../domain/pick-result.ts";
 import type { SessionRecord, Warning } from "../domain/session.ts";
 import type { LivePod } from "../domain/snapshot.ts";
 import type { LogsRead } from "../domain/transition-record.ts";
-import { atMost } from "./at-most.ts";
+import { forEachConcurrently } from "./for-each-concurrently.ts";
 import type { LogStore } from "./log-store.ts";
 import type { LogTail, PodLogs } from "./pod-logs.ts";
 
 const ATTEMPT_MS = 10_000;
 const PAUSE_MS = { step: 500, most: 2000 };
-/** Read concurrently. */
-const LOGS_PER_SESSION_MAX = 8;
-/** Where a result is looked for in a log that broke off. */
+/** Concurrent reads. */
+const MAX_LOGS_PER_SESSION = 8;
+/** The part of a truncated log that is searched for a result. */
 const END = { lines: 1000, limitBytes: 2 ** 20 };
 
-/** What the logs of one session are read with. */
+/** Dependencies of reading the logs of one session. */
 export type LogReading = {
   readonly logs: PodLogs;
   readonly store: LogStore;
-  /** Kept of each container's log. */
+  /** Bytes kept of each container's log. */
   readonly limitBytes: number;
-  /** A log is tried for so long, which outlasts an API server that is away for a moment; then it is lost. What had come of it by then is kept. */
+  /** How long a log is retried, which outlasts a short outage of the API server; then it is lost, except for the part already read. */
   readonly patienceMs: number;
-  /** The same for the driver's log, in which the result is. */
+  /** The same for the driver's log, which has the result. */
   readonly resultPatienceMs: number;
   /** Shared by all sessions of this process: each turn holds up to the kept size of a log in memory. */
   readonly turns: Turns;
@@ -33,18 +33,19 @@ export type LogReading = {
   readonly deadline: AbortSignal;
 };
 
-/** What is known of one pod's logs while they are read. */
+/** The progress of reading one pod's logs. */
 type PodReading = {
   readonly pod: LivePod;
   readonly lost: string[];
   /** Containers that are not read yet. */
   left: number;
-  driverLog: DriverLog | undefined;
+  /** What the driver left, from its log and its result file. The log itself is not kept: other logs of its session may take long. */
+  result: PickedResult | undefined;
 };
 
 /**
- * Keeps the log of every container that has started, and picks the driver's result; reports each pod as soon as all of its logs are kept or lost. What cannot be
- * kept is a warning, so that it never delays the end of a session; likewise a result that the driver may have left.
+ * Keeps the log of every started container, and picks the driver's result; reports each pod once all of its logs are kept or lost. A lost log or result is a
+ * warning, and never delays the end of a session.
  */
 export async function collectLogs(
   reading: LogReading,
@@ -57,7 +58,7 @@ export async function collectLogs(
     pod,
     lost: [],
     left: pod.containers.length,
-    driverLog: undefined,
+    result: undefined,
   }));
   const report = (of: PodReading): void => onRead(logsReadOf(of, of.pod.pod === driver?.pod));
   for (const of of readings) if (of.left === 0) report(of);
@@ -67,9 +68,9 @@ export async function collectLogs(
       ...source,
       isResult: source.of.pod.pod === driver?.pod && source.container === MAIN_CONTAINER,
     }))
-    // However many logs there are, the one with the result has all the time.
+    // The log with the result gets the whole time, however many others there are.
     .sort((a, b) => Number(b.isResult) - Number(a.isResult));
-  await atMost(LOGS_PER_SESSION_MAX, sources, async ({ of, container, isResult }) => {
+  await forEachConcurrently(MAX_LOGS_PER_SESSION, sources, async ({ of, container, isResult }) => {
     const lost = await keepLog(reading, { session: record.name, of, container, isResult });
     if (lost !== undefined) of.lost.push(`${of.pod.pod}/${container}: ${lost}`);
     of.left -= 1;
@@ -77,7 +78,7 @@ export async function collectLogs(
   });
 }
 
-/** Why the log, or its end, is lost; undefined when it is kept whole. */
+/** Why the log, or its end, is lost; undefined if it is complete. */
 async function keepLog(
   reading: LogReading,
   source: {
@@ -91,32 +92,35 @@ async function keepLog(
   const { pod } = of.pod;
   const patience: Patience = { ms: isResult ? reading.resultPatienceMs : reading.patienceMs, endMs: undefined };
   try {
-    // Each attempt takes a turn of its own, so that a log which cannot be read leaves it to others between its attempts.
+    // Each attempt takes a turn of its own, so that a failing log does not block others between attempts.
     return await patiently(reading, patience, () =>
       inTurn(reading, async (signal) => {
         patience.endMs ??= performance.now() + patience.ms;
         const tail = await reading.logs.readTail(pod, container, reading.limitBytes, signal);
-        if (isResult) of.driverLog = await driverLogOf(reading, { pod, container, tail }, patience);
+        if (isResult) {
+          const log = await driverLogOf(reading, { pod, container, tail }, patience);
+          of.result = pickResult(log, of.pod.leftText);
+        }
         await patiently(reading, patience, () => reading.store.keep({ session, pod, container }, tail));
         return tail.broken && `the end is missing: ${describeFault(tail.broken)}`;
       }),
     );
   } catch (error) {
     const reason = reasonOf(error);
-    if (isResult) of.driverLog ??= { unreadable: reason };
+    if (isResult) of.result ??= pickResult({ unreadable: reason }, of.pod.leftText);
     return reason;
   }
 }
 
-function logsReadOf({ pod, lost, driverLog }: PodReading, isDriver: boolean): LogsRead {
+function logsReadOf({ pod, lost, ...read }: PodReading, isDriver: boolean): LogsRead {
   const warnings = lost.map((text) => warning("LOGS_LOST", text));
-  if (!isDriver) return { do: "logs-read", pod: pod.pod, warnings, resultJson: undefined };
-  const result = pickResult(driverLog, pod.leftText);
+  if (!isDriver) return { kind: "logs-read", pod: pod.pod, warnings, resultJson: undefined };
+  const result = read.result ?? pickResult(undefined, pod.leftText);
   const spoiled = result.lost === undefined ? [] : [warning("RESULT_LOST", result.lost)];
-  return { do: "logs-read", pod: pod.pod, warnings: [...spoiled, ...warnings], resultJson: result.resultJson };
+  return { kind: "logs-read", pod: pod.pod, warnings: [...spoiled, ...warnings], resultJson: result.resultJson };
 }
 
-/** A log that broke off is read once more from behind: what is missing in its middle is no part of the result. */
+/** Reads the end of a truncated log once more: the gap in its middle is not part of the result. */
 async function driverLogOf(
   reading: LogReading,
   { pod, container, tail }: { readonly pod: string; readonly container: string; readonly tail: LogTail },
@@ -142,10 +146,10 @@ function logOf({ bytes, omittedBytes }: LogTail): DriverLog {
   return { text: new TextDecoder().decode(bytes), startMissing: omittedBytes > 0 };
 }
 
-/** How long one log is tried. `endMs` is undefined until its first turn: waiting for that uses up none of it. */
+/** How long one log is retried. `endMs` is undefined until its first turn: queueing does not count. */
 type Patience = { readonly ms: number; endMs: number | undefined };
 
-/** Tries again while the patience lasts, whatever may pass. */
+/** Retries until the time is over or an error is permanent. */
 async function patiently<Result>(
   { deadline }: LogReading,
   patience: Patience,
@@ -175,7 +179,7 @@ async function inTurn<Result>(reading: LogReading, work: (signal: AbortSignal) =
     if (turn.begun) throw error;
     const late = {
       code: "deadline_exceeded",
-      operation: "the wait for a turn to be read",
+      operation: "the wait for a turn to read a log",
       timeoutMs: LOGS_MOST_MS,
     } as const;
     return throwFault(late, { cause: error });
@@ -186,7 +190,7 @@ function attempt({ deadline }: LogReading): AbortSignal {
   return AbortSignal.any([AbortSignal.timeout(ATTEMPT_MS), deadline]);
 }
 
-/** A fault in words; anything else is a defect and goes on up. */
+/** Describes a fault; other errors are defects and are rethrown. */
 function reasonOf(error: unknown): string {
   const fault = faultOf(error);
   if (fault === undefined) throw error;

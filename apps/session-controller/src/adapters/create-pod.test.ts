@@ -28,7 +28,7 @@ const POLICY: PodPolicy = {
   },
 };
 const STEP = {
-  do: "create-pod",
+  kind: "create-pod",
   component: component("server-0", "server"),
   node: "workers-0",
   workers: [],
@@ -58,7 +58,10 @@ async function calls(stored: SessionRecord | undefined, created: Created): Promi
   return { asked, came };
 }
 
-const MADE = { got: "outcome", outcome: { do: "pod-created", component: "server-0", uid: "uid-1", node: "workers-0" } };
+const MADE = {
+  got: "outcome",
+  outcome: { kind: "pod-created", component: "server-0", uid: "uid-1", node: "workers-0" },
+};
 
 it("confirms a pod after it is made, once the store says that the session is still its own", async () => {
   expect(await calls(record({ epoch: 2 }), UNCONFIRMED)).toEqual({

@@ -14,13 +14,13 @@ export type CreatePodDeps = {
 };
 
 /**
- * Makes the pod of one component, and lets it be placed when the session is still run by whoever wrote this record: a process that was stopped while its request
- * was under way may have made it when the session was long over. The same for a pod that is there already, so that it does not matter who made it.
+ * Creates the pod of one component, and confirms it only if the session still belongs to the writer of this record: a stopped process may create it after the
+ * session is over. Treats an existing pod in the same way, regardless of its creator.
  */
 export async function createPod(
   deps: CreatePodDeps,
   record: SessionRecord,
-  step: Extract<ActStep, { do: "create-pod" }>,
+  step: Extract<ActStep, { kind: "create-pod" }>,
 ): Promise<Acted> {
   const { component, workers } = step;
   const session = { ...record.spec, name: record.name, uid: record.uid };
@@ -32,18 +32,17 @@ export async function createPod(
   if (created.kind !== "created") return { got: "obstacle", obstacle: created };
   const { uid, node, confirmed } = created;
   if (!confirmed && (await isCurrent(deps, record))) await deps.pods.confirm(manifest.metadata.name, uid);
-  return { got: "outcome", outcome: { do: "pod-created", component: component.name, uid, node } };
+  return { got: "outcome", outcome: { kind: "pod-created", component: component.name, uid, node } };
 }
 
 /**
- * Asked only once the pod is there, so that whoever takes the session over after the answer finds it. When the answer is no, the store refuses the outcome, and
- * what was made is taken back.
+ * Called only once the pod exists, so that a later executor finds it. If the session is lost, the store refuses the outcome, and the pod is deleted.
  */
 async function isCurrent({ load }: CreatePodDeps, { name, uid, epoch }: SessionRecord): Promise<boolean> {
   const stored = await load(name);
   if (stored?.record.uid !== uid) return false;
   if (stored.record.epoch < epoch) {
-    // Older than what was written before, as a store may answer that has just lost its leader: it proves nothing.
+    // Older than the last write, as from a store that has just lost its leader: it proves nothing.
     throwFault({ code: "unavailable", dependency: `record of session ${name}`, retryAfterMs: 100 });
   }
   return stored.record.epoch === epoch;

@@ -57,29 +57,29 @@ import { podsFreshOf } from "./pods-fresh.ts";
 import { kubePods } from "./pods.ts";
 import { spanOfPass, tellPhase } from "./trace.ts";
 
-/** Everything that the service's parts may touch, each part with its own verbs. Disposing stops following the buckets. */
+/** All dependencies of the service, by part. Disposing stops following the buckets. */
 export type Deps = AsyncDisposable &
   LeadDeps & {
     readonly requests: RequestDeps;
     readonly metrics: SessionMetrics;
-    /** What is not as fresh as it should be; undefined when all is well. */
+    /** Describes outdated state; undefined if everything is fresh. */
     readonly staleness: ReadyCheck;
   };
 
 type Records = Bucket<SessionRecord>;
-/** What of each session is kept in memory; the rest is read when it is needed. */
+/** The part of each session that stays in memory; the rest is read when needed. */
 type Index = View<SessionDigest & Occupant>;
 type PodStates = View<muster.watch.v1.PodState>;
 
 const STALE_MS = 30_000;
 /** Sessions expire, so that a full bucket has room again after a while. */
 const FULL_RETRY_MS = 1000;
-/** A user who follows a session has a stream for each of its components; one who is gone is noticed by his silence. */
-/** Calls to the API server in flight, and how long one may take. */
-const CALLS = { mostInFlight: 64, timeoutMs: 10_000 };
-const FOLLOW_LIMITS = { streamsMost: 512, idleMs: 30_000 };
+/** Maximum concurrent calls to the API server, and their timeout. */
+const CALLS = { maxInFlight: 64, timeoutMs: 10_000 };
+/** Maximum streams of users who follow sessions, one per component; a silent user's streams are closed. */
+const FOLLOW_LIMITS = { maxStreams: 512, idleMs: 30_000 };
 
-/** Opens what the service lives on; the one place that knows what stands behind each verb. */
+/** Opens the dependencies of the service; the only place that knows what implements each of them. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
   const { config, logger, signal } = context;
   const { connection } = bus;
@@ -90,7 +90,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const logStore = await openLogStore(connection, config.logs.totalBytes);
   const metrics = sessionMetrics();
   const onProblem = (error: unknown, retryInMs: number): void =>
-    logger.warn({ err: error, retryInMs }, "following sessions or pods is interrupted");
+    logger.warn({ err: error, retryInMs }, "the watch of sessions or pods was interrupted");
   const { index, unreadable } = await openIndex(context, bus, { records, metrics, onProblem });
   const pods = await openView(podStates, { filter: "session.>", signal, onProblem });
   const { mark, states } = await openNodeViews(connection, { signal, onProblem });
@@ -172,7 +172,7 @@ async function openIndex(
     onDecodeError: (error, key) => {
       metrics.unreadable();
       unreadable.add(key);
-      logger.error({ err: error }, "a stored session cannot be read; nothing of it is touched");
+      logger.error({ err: error }, "cannot read a stored session; it stays unchanged");
     },
   });
   const index = await openView(digests, { signal, onProblem });
@@ -182,7 +182,7 @@ async function openIndex(
   return { index, unreadable };
 }
 
-/** The nodes as the watchers publish them, and the mark with which these confirm that they see the cluster. */
+/** The nodes as published by the watchers, and the mark by which these confirm that they see the cluster. */
 async function openNodeViews(
   connection: NatsBus["connection"],
   options: Pick<ViewOptions, "signal" | "onProblem">,
@@ -204,7 +204,7 @@ type World = {
   readonly index: Index;
   readonly occupancy: RequestDeps["occupancy"];
   readonly pods: PodStates;
-  /** With which the watchers confirm that they see the cluster. */
+  /** The mark by which the watchers confirm that they see the cluster. */
   readonly mark: View<muster.watch.v1.NodesComplete>;
   readonly nodes: Nodes;
   readonly followers: Followers;
@@ -213,7 +213,7 @@ type World = {
   readonly logStore: LogStore;
   readonly logFollowers: LogFollowers;
   readonly acting: ActDeps;
-  /** Id of ours. */
+  /** Id of this installation. */
   readonly installation: string;
 };
 
@@ -277,7 +277,7 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
     collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
     announce: async (record, from, newFrom) => {
       await announce(bus, record, from);
-      // After a take-over every event is published again, and only those of this executor are counted.
+      // After a take-over all events are published again, and only those of this executor are counted.
       tellPhases(world.metrics, record, Math.max(from, newFrom));
     },
     left: (session, end) => context.logger.info({ session, end }, "session left"),
@@ -335,15 +335,15 @@ async function checkUnreadable(records: Records, unreadable: Set<string>, name: 
     await load(records, name);
     unreadable.delete(name);
   } catch {
-    // As unreadable as before, or not to be had now: the name stays.
+    // Still unreadable, or the store is unavailable: the name stays.
   }
 }
 
-const LISTED_MAX = 5;
+const MAX_LISTED_NAMES = 5;
 
 function listed(names: ReadonlySet<string>): string {
-  const more = names.size > LISTED_MAX ? ` and ${names.size - LISTED_MAX} more` : "";
-  return `${[...names].slice(0, LISTED_MAX).join(", ")}${more}`;
+  const more = names.size > MAX_LISTED_NAMES ? ` and ${names.size - MAX_LISTED_NAMES} more` : "";
+  return `${[...names].slice(0, MAX_LISTED_NAMES).join(", ")}${more}`;
 }
 
 function forgetter({ records, logStore }: World): SweepDeps["forget"] {
@@ -353,7 +353,7 @@ function forgetter({ records, logStore }: World): SweepDeps["forget"] {
   };
 }
 
-/** A record whose bytes do not decode is a fault, so that it stops nobody who looks at other sessions too. */
+/** A record that does not decode is a fault, so that it does not stop reads of other sessions. */
 async function load(records: Records, name: string): Promise<Stored | undefined> {
   try {
     const entry = await records.get(name);

@@ -6,7 +6,7 @@ import type { Followers } from "../followers.ts";
 import type { Led } from "../sessions.ts";
 import { grantedSession } from "./messages.ts";
 
-/** What hints are turned into. A hint that is lost is repaired by the resync or the sweep. */
+/** Receivers of hints. A lost hint is made up for by the resync or the sweep. */
 export type HintDeps = {
   readonly followers: Followers;
   /** Rings when a pod is seen whose session is over. */
@@ -17,7 +17,7 @@ export type HintDeps = {
   readonly led: () => Led | undefined;
 };
 
-/** Brings a pass over each session whose record or pods have changed, and wakes those who follow it. */
+/** Schedules a pass over each session whose record or pods have changed, and notifies its followers. */
 export function followViews({ index, pods, followers, leftover, led }: HintDeps): void {
   index.onChange((name) => {
     const entry = index.get(name);
@@ -36,7 +36,7 @@ export function followViews({ index, pods, followers, leftover, led }: HintDeps)
   });
 }
 
-/** A grant brings a pass that asks the ledger. */
+/** A grant schedules a pass that asks the ledger. */
 export function hearGrant({ index, led }: Pick<HintDeps, "index" | "led">, payload: Uint8Array): void {
   const session = grantedSession(payload);
   const leading = led();

@@ -9,23 +9,23 @@ export type KeptRange = {
   readonly bytes: Uint8Array;
   readonly nextOffset: number;
   readonly complete: boolean;
-  /** The beginning of the log was left out. */
+  /** The beginning of the log was omitted. */
   readonly truncated: boolean;
 };
 
-/** Which log is meant. */
+/** Identifies a log. */
 export type LogName = { readonly session: string; readonly pod: string; readonly container: string };
 
 /** Logs of sessions that are over. Rejects with FaultError. */
 export type LogStore = {
   /** Keeps a log; keeping it again replaces it. */
   keep(name: LogName, tail: Pick<LogTail, "bytes" | "omittedBytes">): Promise<void>;
-  /** Offsets count what was omitted, so that whoever followed the log while it grew goes on at the same place. */
+  /** Offsets include omitted bytes, so that a reader who followed the growing log continues at the same place. */
   read(name: LogName, range: LogRange): Promise<KeptRange>;
   forget(session: string, pod: string): Promise<void>;
 };
 
-/** All pieces but the last have exactly this size, so that an offset says which piece it is in. */
+/** Size of all pieces but the last, so that an offset determines its piece. */
 export const CHUNK_BYTES = 256 * 1024;
 
 const { LogChunk } = muster.session.v1;

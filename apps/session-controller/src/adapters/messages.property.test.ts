@@ -13,7 +13,7 @@ import { recordCodec } from "./messages.ts";
 /** Of a bucket's value, with nothing taken off. */
 const RECORD_BYTES = 512 * 1024;
 const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
-/** What nobody limits but us. */
+/** Values that only this service limits. */
 const ENDLESS = "\u20ac".repeat(10_000);
 
 /** A session that takes up as much as is accepted, its text in this many pieces of such characters. */
@@ -38,9 +38,11 @@ function filled(made: SessionRecord): SessionRecord {
   const granted = { kind: "ACCEPT", atMs: START_MS, description: "\u20ac".repeat(1024), reason: "" } as const;
   const uid = "0".repeat(36);
   const outcomes: Outcome[] = [
-    { do: "note-reservation", reservationId: "r".repeat(64), because: "ledger-answered" },
-    { do: "accept", event: granted, machines, because: "machines-granted" },
-    ...made.components.map(({ name }) => ({ do: "pod-created", component: name, uid, node: "n".repeat(253) }) as const),
+    { kind: "note-reservation", reservationId: "r".repeat(64), because: "ledger-answered" },
+    { kind: "accept", event: granted, machines, because: "machines-granted" },
+    ...made.components.map(
+      ({ name }) => ({ kind: "pod-created", component: name, uid, node: "n".repeat(253) }) as const,
+    ),
   ];
   const created = outcomes.reduce(transitionRecord, made);
   const pods = created.components.map(({ pod, node }) => ({
@@ -76,10 +78,10 @@ function filled(made: SessionRecord): SessionRecord {
   const warnings = Array.from({ length: 40 }, () => ({ code: "LOGS_LOST" as const, message: "\u20ac".repeat(256) }));
   const resultJson = `{"r":"${"x".repeat(32 * 1024 - 8)}"}`;
   const ending: Outcome[] = [
-    { do: "conclude", verdict, because: "COMPONENT_FAILED" },
-    { do: "explain-wait", text: explainWait(snapshot, components), because: "wait-changed" },
+    { kind: "conclude", verdict, because: "COMPONENT_FAILED" },
+    { kind: "explain-wait", text: explainWait(snapshot, components), because: "wait-changed" },
     // All but one, which is when most is stored.
-    ...created.components.slice(1).map(({ pod }) => ({ do: "logs-read", pod, warnings, resultJson }) as const),
+    ...created.components.slice(1).map(({ pod }) => ({ kind: "logs-read", pod, warnings, resultJson }) as const),
   ];
   return ending.reduce(transitionRecord, { ...seen, executor: "e".repeat(253), requestId: "\u20ac".repeat(128) });
 }

@@ -23,7 +23,7 @@ const { Session, SessionRecord: RecordMessage, SessionSpec: SpecMessage } = must
 
 const KINDS = lowercaseNames(enums.ComponentKind);
 
-/** A request's spec; a kind that is missing or not known to us is none. */
+/** The spec of a request; a missing or unknown kind becomes undefined. */
 export function draftOf(spec = SpecMessage.create()): SessionDraft {
   const components = spec.components.map((component) => ({
     ...programOf(component),
@@ -32,7 +32,7 @@ export function draftOf(spec = SpecMessage.create()): SessionDraft {
   return { ...limitsOf(spec), components };
 }
 
-/** A stored record. Throws when it is not one that `recordMessage` has made. */
+/** Decodes a stored record. Throws if `recordMessage` has not encoded it. */
 function recordOf(message: muster.session.v1.SessionRecord): SessionRecord {
   const session = message.session ?? Session.create();
   return {
@@ -82,7 +82,7 @@ export function recordMessage(record: SessionRecord): muster.session.v1.SessionR
   };
 }
 
-/** What users see of a record. The revision is the one under which the record is stored; a stored record cannot know it, nor the ledger's word for its wait. */
+/** The view of a record for users. The revision is that of the stored record; neither it nor the ledger's reason for a wait is in the record. */
 export function sessionMessage(
   record: SessionRecord,
   revision: number,
@@ -111,7 +111,7 @@ export function eventMessage(event: SessionEvent): muster.session.v1.SessionEven
   return { ...event, kind: enums.SessionEventKind.numbers[event.kind] };
 }
 
-/** Bytes that a session takes in a reply. */
+/** Bytes of a session in a reply. */
 export function sessionBytes(session: muster.session.v1.Session.$Properties): number {
   return Session.encode(session).finish().length;
 }
@@ -121,7 +121,7 @@ export const recordCodec = {
   decode: (bytes: Uint8Array) => recordOf(RecordMessage.decode(bytes)),
 };
 
-/** The part of a record that is worth holding in memory; only read. */
+/** The part of a record that stays in memory; read-only. */
 export const digestCodec = {
   encode: (): Uint8Array => {
     throw new Error("a digest is never stored");
@@ -168,7 +168,7 @@ export function ownedReplacementOf({ id, ownerId, createdAtMs }: Reservation): O
   return { kind: "replacement", uid: id, ownerId, session: sessionOfReplacement(ownerId), createdAtMs };
 }
 
-/** The name of the session that a grant is for, or a replacement for one of its machines; undefined when it is for another kind of work. */
+/** The name of the session that a grant or a replacement belongs to; undefined for other kinds of work. */
 export function grantedSession(payload: Uint8Array): string | undefined {
   try {
     const { reservation } = muster.reservation.v1.ReservationGranted.decode(payload);
@@ -177,12 +177,12 @@ export function grantedSession(payload: Uint8Array): string | undefined {
     if (kind === REPLACEMENT_KIND) return sessionOfReplacement(id);
     return kind === "session" ? id : undefined;
   } catch {
-    // A hint that cannot be read is a hint less: the ledger is asked again anyway.
+    // Without this hint the ledger is asked later.
     return undefined;
   }
 }
 
-/** Faults of Reserve after which asking again cannot help. */
+/** Faults of Reserve that a retry cannot fix. */
 export function isRefusal(fault: Fault): fault is Refusal {
   return ["pool_unknown", "pool_capacity", "reservation_differs", "invalid_request"].includes(fault.code);
 }
@@ -240,7 +240,7 @@ export function waitReasonOf(because: muster.reservation.v1.WaitReason | undefin
   return { code: wordOf(WAIT_CODES, code) ?? "OTHER", pool, requested, available, ahead };
 }
 
-/** The one way in for words that others write: what is not one of ours is none. */
+/** Maps a word written by another service; an unknown one becomes undefined. */
 function wordOf<Word extends string>(words: readonly Word[], text: string): Word | undefined {
   return words.find((word) => word === text);
 }

@@ -2,11 +2,11 @@ import { metrics, type ObservableCallback } from "@opentelemetry/api";
 import { eventOf, type SessionRecord } from "../domain/session.ts";
 
 export type SessionMetrics = {
-  /** Observes how many sessions this replica runs. Returns the way to stop. */
+  /** Observes the number of sessions that this replica runs. Returns the function that stops it. */
   observeRunning(count: () => number): () => void;
   /** Counts a stored session that does not decode. */
   unreadable(): void;
-  /** Counts one outcome, and how long the session waited and ran. */
+  /** Counts one outcome, with the times that the session waited and ran. */
   finished(record: SessionRecord): void;
 };
 
@@ -18,7 +18,7 @@ export function sessionMetrics(): SessionMetrics {
   const unreadable = meter.createCounter("muster.session.unreadable", {
     description: "Times that a stored session did not decode",
   });
-  // From 0 on: an alert sees the first as a rise.
+  // Starts at 0, so that alerts see the first one as an increase.
   unreadable.add(0);
   const outcomes = meter.createCounter("muster.session.outcomes", { description: "Finished sessions by outcome" });
   const phases = meter.createHistogram("muster.session.phase", { unit: "ms", description: "Time in a phase" });

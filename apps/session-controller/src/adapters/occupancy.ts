@@ -1,9 +1,9 @@
 import type { View } from "@muster/store";
 
-/** What of a stored session counts towards the limits of all of them. */
+/** The values of a stored session that count towards the limits. */
 export type Occupant = { readonly finishedAtMs: number; readonly storedBytes: number };
 
-/** How many sessions there are that are not over, and how much room all take. Kept up to date by adding and taking away, because it is asked for with each submission. */
+/** The number of unfinished sessions, and the size of all. Updated incrementally, because each submission needs it. */
 export function occupancyOf(
   index: View<Occupant>,
 ): () => { readonly unfinished: number; readonly storedBytes: number } {

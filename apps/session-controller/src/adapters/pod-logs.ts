@@ -5,21 +5,21 @@ import { faultOrThrow } from "./pods.ts";
 
 export type LogTail = {
   readonly bytes: Uint8Array;
-  /** Bytes before the tail that were read and let go. */
+  /** Bytes before the tail that were read and dropped. */
   readonly omittedBytes: number;
-  /** Why the end of the log is missing; undefined when it is all there. */
+  /** Why the end of the log is missing; undefined if it is complete. */
   readonly broken: Fault | undefined;
 };
 
 /** Logs of containers, read from the API server as streams. All reject with FaultError. */
 export type PodLogs = {
-  /** The last bytes of the whole log, or of what had come of it when the signal or a failure ended the reading. Rejects when nothing had. */
+  /** The last bytes of the log, or of the part read when the signal or a failure ended the read. Rejects if nothing was read. */
   readTail(pod: string, container: string, limitBytes: number, signal: AbortSignal): Promise<LogTail>;
-  /** The last lines alone, each whole unless bytes are omitted: for a log that broke off before its end. Rejects like `readTail`. */
+  /** The last lines, complete unless bytes are omitted, for a log that broke off. Rejects like `readTail`. */
   readEnd(pod: string, container: string, range: EndRange, signal: AbortSignal): Promise<LogTail>;
-  /** The whole log, and what is written after that until the container ends or the signal comes. */
+  /** The whole log and its growth, until the container ends or the signal. */
   follow(pod: string, container: string, signal: AbortSignal): AsyncIterable<Uint8Array>;
-  /** What is there from the offset on, at most so many bytes. */
+  /** The log from the offset, at most this many bytes. */
   readRange(pod: string, container: string, range: LogRange, signal: AbortSignal): Promise<Uint8Array>;
 };
 

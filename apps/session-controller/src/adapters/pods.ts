@@ -11,39 +11,39 @@ import type { SessionRecord } from "../domain/session.ts";
 import type { LivePod, Obstacle } from "../domain/snapshot.ts";
 import type { PodSeen } from "../domain/summarise-components.ts";
 
-/** What came of making a pod: it is there and it is ours, or what stood in the way. One that is not confirmed is placed nowhere. `node`: the only one that it may run on. */
+/** The outcome of creating a pod: it exists and is ours, or an obstacle. An unconfirmed pod is not scheduled. `node`: the only node that it may run on. */
 export type Created =
   { readonly kind: "created"; readonly uid: string; readonly node: string; readonly confirmed: boolean } | Obstacle;
 
 export type DeleteOptions = {
-  /** Without its node's word. */
+  /** Without waiting for its node. */
   readonly force: boolean;
   readonly resourceVersion?: string;
 };
 
-/** The pods of sessions at the API server. Everything rejects with FaultError while the API server is away. */
+/** The pods of sessions at the API server. Everything rejects with FaultError while the API server is unavailable. */
 export type Pods = {
   create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<Created>;
-  /** Lets exactly this pod be placed on its machine. One that is gone or was replaced is a fault: the next attempt to make it finds out what there is. */
+  /** Removes the gate of exactly this pod. A missing or replaced one is a fault: the next attempt to create it finds out what exists. */
   confirm(pod: string, uid: string): Promise<void>;
-  /** Asks for the deletion of exactly this pod; one that is gone, was replaced, or is of another version than the given one is no error. */
+  /** Deletes exactly this pod; one that is missing, replaced, or of another version is no error. */
   delete(pod: string, uid: string, options: DeleteOptions): Promise<void>;
-  /** The pods that are there now, not those of a cache, without those of other installations. */
+  /** Lists the present pods, not cached, without those of other installations. */
   ofSession(session: Pick<SessionRecord, "name" | "uid">): Promise<LivePod[]>;
-  /** Those of other installations, too. */
+  /** Lists those of other installations, too. */
   ofAllSessions(): Promise<OwnedPod[]>;
 };
 
 const PAGE = 500;
 
-/** `installation`: id of ours. */
+/** `installation`: id of this installation. */
 export function kubePods(calls: KubeCalls, namespace: string, installation: string): Pods {
   const pods = { apiVersion: "v1", plural: "pods", namespace };
   return {
     create: async (record, component, manifest) => {
       const body = toPod(manifest);
       try {
-        // A field that the cluster does not know is refused; otherwise it would be dropped.
+        // Unknown fields are refused rather than dropped.
         const made = await calls.create(pods, body, { query: { fieldValidation: "Strict" } });
         return { kind: "created", uid: made.metadata?.uid ?? "", node: pinnedNode(made), confirmed: isConfirmed(made) };
       } catch (error) {
@@ -57,7 +57,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
     },
     confirm: async (pod, uid) => {
       try {
-        // The uid makes the API server refuse it for another pod of that name. Gates of others stay.
+        // With the uid, the API server refuses it for another pod of that name. Foreign gates stay.
         const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
         await calls.patch(pods, pod, { kind: "strategic", body: { metadata: { uid }, spec } });
       } catch (error) {
@@ -70,7 +70,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
         await calls.delete(pods, pod, options);
       } catch (error) {
         const fault = faultOrThrow(error);
-        // A conflict means that the name now belongs to another pod, or that the pod has changed.
+        // On a conflict the name belongs to another pod, or the pod has changed.
         if (fault.code !== "not_found" && fault.code !== "conflict") throw raised(fault, error, `deleting pod ${pod}`);
       }
     },
@@ -98,7 +98,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
   };
 }
 
-/** Of a component's template only the names and types of the fields are known. */
+/** Only names and types of a template's fields are checked. */
 export function toPod(manifest: ReturnType<typeof buildPod>): V1Pod {
   return manifest as unknown as V1Pod;
 }
@@ -115,13 +115,13 @@ function ownerOf({ metadata }: V1Pod, installation: string): Pick<OwnedPod, "own
   };
 }
 
-/** The pod that has the name; `taken` is what the API server said when another one was to get it. */
+/** The pod that has the name; `taken` is the API server's refusal to create another one. */
 async function readTaken(calls: KubeCalls, pods: KubeResource, name: string, taken: unknown): Promise<V1Pod> {
   try {
     return await calls.get<V1Pod>(pods, name);
   } catch (error) {
     const fault = faultOrThrow(error);
-    // Gone between the two calls: making it again succeeds.
+    // It was removed between the two calls: the next attempt succeeds.
     if (fault.code === "not_found") {
       return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 }, { cause: taken });
     }
@@ -129,13 +129,13 @@ async function readTaken(calls: KubeCalls, pods: KubeResource, name: string, tak
   }
 }
 
-/** The one node on which the pod may be placed. */
+/** The only node that the pod may be scheduled on. */
 export function pinnedNode({ spec }: Pick<V1Pod, "spec">): string {
   const required = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
   return required?.nodeSelectorTerms[0]?.matchFields?.[0]?.values?.[0] ?? "";
 }
 
-/** The pod of that name was made by an executor before us, is left from an earlier session, or belongs to somebody else. */
+/** Classifies the pod of that name: created by an earlier executor, left from an earlier session, or foreign. */
 export function adoptPod(
   pod: V1Pod,
   record: SessionRecord,
@@ -149,19 +149,19 @@ export function adoptPod(
   const whose = ownerOf(pod, installation);
   const isForeigners = isForeign(whose, record.uid);
   if (owner[labels.ownerKind] === "session" && owner[labels.owner] === record.name && !isForeigners) {
-    // One for a machine that the component has lost since can start nowhere.
+    // A pod for a machine that the component has lost since cannot start.
     const isOurs = whose.ownerUid === record.uid && (pinnedNode(pod) === node || startedContainers(pod).length > 0);
     return isOurs
       ? { kind: "created", uid, node: pinnedNode(pod), confirmed: isConfirmed(pod) }
       : { kind: "leftover", component, pod: name, uid };
   }
   const kind = owner[labels.ownerKind] ?? "";
-  const somebody = owner[labels.owner] === undefined ? "somebody else" : `${kind} ${owner[labels.owner] ?? ""}`;
+  const other = owner[labels.owner] === undefined ? "another owner" : `${kind} ${owner[labels.owner] ?? ""}`;
   const of = isForeigners ? ` of installation ${whose.otherInstallation ?? ""}` : "";
-  return { kind: "refused", component, reason: "POD_NAME_TAKEN", message: `pod ${name} belongs to ${somebody}${of}` };
+  return { kind: "refused", component, reason: "POD_NAME_TAKEN", message: `pod ${name} belongs to ${other}${of}` };
 }
 
-/** Refusals that stay refusals end the session; everything else is tried again. */
+/** Permanent refusals end the session; everything else is retried. */
 function decideRefusal(fault: Fault, component: string, error: unknown): Created {
   switch (fault.code) {
     case "invalid_request":
@@ -188,7 +188,7 @@ async function list(calls: KubeCalls, resource: KubeResource, labelSelector: str
   }
 }
 
-/** What the API server lists of one pod. `overdueOn`: its node, once the pod should have gone by itself. */
+/** A listed pod. `overdueOn`: its node, once the pod should have ended by itself. */
 export function livePodOf(pod: V1Pod, overdueOn: LivePod["overdueOn"], nowMs: number): LivePod {
   const seen = podSeenOf(pod, nowMs);
   return {
@@ -203,7 +203,7 @@ export function livePodOf(pod: V1Pod, overdueOn: LivePod["overdueOn"], nowMs: nu
   };
 }
 
-/** Trouble at the start is no end here: only a watcher knows how long it may last. */
+/** Trouble at the start is not an end here: only a watcher knows how long it may last. */
 function podSeenOf(pod: V1Pod, nowMs: number): PodSeen {
   const { metadata, spec, status } = pod;
   const judged = podHealth(pod, { startGraceMs: Infinity, nowMs, mainContainer: MAIN_CONTAINER });
@@ -234,7 +234,7 @@ export function startedContainers(pod: V1Pod): string[] {
     .map(({ name }) => name);
 }
 
-/** Errors that are nobody's refusal and not the network's are defects, and stay what they are. */
+/** Errors other than refusals and network faults are defects, and are rethrown. */
 export function faultOrThrow(error: unknown): Fault {
   const fault = kubeFault(error);
   if (fault === undefined) throw error;

@@ -6,7 +6,7 @@ import { eventOf, type EventKind, type SessionRecord } from "../domain/session.t
 
 const TRACER = "session-controller";
 
-/** The context of the submission, under which everything that happens to a session is told, whichever process does it. */
+/** The context of the submission, which is the parent of all spans of a session in every process. */
 function contextOf(record: SessionRecord): Context {
   return contextOfTraceparent(record.traceparent);
 }
@@ -21,13 +21,13 @@ export function spanOfPass(record: SessionRecord, phase: string): PassSpan {
   return { name: `session ${phase}`, parent: contextOf(record), attributes };
 }
 
-/** Runs one step under a span of its own, inside the pass. */
+/** Runs one step in its own span, inside the pass. */
 export function inStep<Result>(record: SessionRecord, step: ActStep, work: () => Promise<Result>): Promise<Result> {
   const attributes = { "muster.session": record.name, "muster.because": step.because, ...detailsOf(step) };
   return inSpan(TRACER, nameOf(step), { attributes }, work);
 }
 
-/** Tells a phase as one span from its first to its last event. Made from what is remembered, so that it is whole also when executors changed in between. */
+/** Records a phase as one span from its first to its last event. Built from the record, so that it is complete even after a change of executor. */
 export function tellPhase(record: SessionRecord, name: "queue" | "run", from: EventKind, endMs: number): void {
   const start = eventOf(record, from);
   if (start === undefined) return;
@@ -36,7 +36,7 @@ export function tellPhase(record: SessionRecord, name: "queue" | "run", from: Ev
 }
 
 function nameOf(step: ActStep): string {
-  switch (step.do) {
+  switch (step.kind) {
     case "create-pod":
       return `start ${step.component.name}`;
     case "collect-logs":
@@ -47,12 +47,12 @@ function nameOf(step: ActStep): string {
     case "release":
     case "reserve-replacement":
     case "release-replacement":
-      return step.do;
+      return step.kind;
   }
 }
 
 function detailsOf(step: ActStep): Attributes {
-  switch (step.do) {
+  switch (step.kind) {
     case "create-pod":
       return { "muster.component": step.component.name, "muster.node": step.node, "muster.pool": step.component.pool };
     case "delete-pod":

@@ -100,11 +100,11 @@ describe("buildPod", () => {
     expect(buildPod(unlimited, POLICY).spec).not.toHaveProperty("activeDeadlineSeconds");
   });
 
-  it("tells the driver its workers in the order given, with brackets around IPv6", () => {
+  it("gives the driver its workers in the given order, with brackets around IPv6", () => {
     expect(envOf(buildPod(request(), POLICY))["QPS_WORKERS"]).toBe("10.0.0.1:10000,[fd00::2]:10000");
   });
 
-  it("tells it the port that the session names, in its list and in its JSON, and has every pod open it", () => {
+  it("gives it the port of the session, in its list and in its JSON, and opens it in every pod", () => {
     const pod = buildPod(request({ session: { ...SESSION, workerPort: 12_345 } }), POLICY);
     const { QPS_WORKERS, MUSTER_WORKERS } = envOf(pod);
     expect(QPS_WORKERS).toBe("10.0.0.1:12345,[fd00::2]:12345");
@@ -115,11 +115,11 @@ describe("buildPod", () => {
     expect(pod.spec.containers[0]?.ports).toMatchObject([{ name: "driver-port", containerPort: 12_345 }]);
   });
 
-  it("hands the scenario over so that Kubernetes' expansion gives back what was written", () => {
+  it("escapes the scenario so that Kubernetes' expansion restores it", () => {
     expect(envOf(buildPod(request(), POLICY))["SCENARIO_JSON"]).toBe('{"name":"ping $$(POD_IP) $$$ $x"}');
   });
 
-  it("tells workers their kind and no worker addresses", () => {
+  it("gives workers their kind and no worker addresses", () => {
     const env = envOf(buildPod(request({ component: component("client-0", "client"), workers: [] }), POLICY));
     expect(env["WORKER_KIND"]).toBe("client");
     expect(env).not.toHaveProperty("QPS_WORKERS");

@@ -1,7 +1,7 @@
 import { MAIN_CONTAINER, type ComponentTemplate, type TemplateContainer } from "@muster/session-limits";
 import { podName, type Component, type ComponentKind } from "./session.ts";
 
-/** Names by which all services recognise each other's pods; they come from the contracts. */
+/** Names by which services recognise each other's pods, from the contracts. */
 export type PodKeys = {
   readonly labels: Readonly<
     Record<
@@ -15,14 +15,14 @@ export type PodKeys = {
 
 export type PodPolicy = {
   readonly namespace: string;
-  /** Id of ours. */
+  /** Id of this installation. */
   readonly installation: string;
   readonly keys: PodKeys;
-  /** Label of nodes that names their pool. */
+  /** Node label with the name of the pool. */
   readonly poolLabel: string;
-  /** Where a driver may leave its result; what is there becomes the termination message of its container, 4096 bytes at most. */
+  /** Where a driver may write its result, which becomes the termination message of its container: at most 4096 bytes. */
   readonly resultFile: string;
-  /** For components that name only a command. */
+  /** Image of components that have only a command. */
   readonly imageDefault: string;
 };
 
@@ -46,7 +46,7 @@ export type PodRequest = {
 };
 
 const HOSTNAME = "kubernetes.io/hostname";
-/** A pod that nobody deletes ends by itself this long after the session's own time limit. */
+/** A pod that is never deleted ends by itself this long after the session's own time limit. */
 const SELF_DESTRUCT_MARGIN_MS = 120_000;
 
 type EnvEntry =
@@ -54,8 +54,8 @@ type EnvEntry =
   | { readonly name: string; readonly valueFrom: { readonly fieldRef: { readonly fieldPath: string } } };
 
 /**
- * The pod of one component: alone on exactly the machine that was granted, never restarted, and gone by itself if everybody forgets it. Its name is made of the
- * session and the component, so that making it twice cannot give two. Fields that Muster sets win over those of the component's template.
+ * Builds the pod of one component: alone on exactly the granted machine, never restarted, and ending by itself if it is forgotten. Its name is derived from the
+ * session and the component, so that two creations cannot give two pods. Fields that Muster sets take precedence over the component's template.
  */
 export function buildPod(request: PodRequest, policy: PodPolicy) {
   const { session, component, node, traceparent } = request;
@@ -87,7 +87,7 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
     },
     spec: {
       ...given,
-      // Nothing runs before its maker has looked again: one that was stopped in the middle may make it when the session is long over.
+      // Nothing runs before its creator has confirmed it: a stopped process may create it after the session is over.
       schedulingGates: [{ name: policy.keys.schedulingGates.unconfirmed }],
       restartPolicy: "Never",
       terminationGracePeriodSeconds: seconds(session.killAfterMs),

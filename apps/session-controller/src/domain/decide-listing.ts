@@ -4,24 +4,27 @@ import { isFinished, type SessionRecord } from "./session.ts";
 import type { LivePod, Snapshot } from "./snapshot.ts";
 import { hasEnded, hasPodEnded, type PodSeen } from "./summarise-components.ts";
 
-/** What one pass knows of a session's pods before it decides anything. */
+/** The known pods of a session at the beginning of a pass. */
 export type PodNews = {
   readonly nowMs: number;
   readonly record: SessionRecord;
-  /** What the watchers published. */
+  /** As published by the watchers. */
   readonly pods: readonly PodSeen[];
-  /** A watcher confirmed lately that it sees the cluster, and what it published arrives here. */
+  /** A watcher has recently confirmed that it sees the cluster, and its publications arrive here. */
   readonly podsFresh: boolean;
   /** As in the snapshot of the pass. */
   readonly nodesLost: Snapshot["nodesLost"];
-  /** The last list is old enough for another one. */
+  /** The last list is old enough for a new one. */
   readonly isListDue: boolean;
-  /** The last list, with what was deleted since; undefined: there is none that is young enough to go on from. */
+  /** The last list, without what was deleted since; undefined: none is recent enough. */
   readonly listed: readonly LivePod[] | undefined;
   readonly isReading: boolean;
 };
 
-/** True when the next decision needs a list of the pods from the API server: a clean-up, a time limit that has passed, a lost machine, or news that no watcher brings. */
+/**
+ * Whether the next decision needs a list of the pods from the API server: a clean-up, a passed time limit, a lost machine, or news that watchers do not
+ * publish.
+ */
 export function needsListing(news: PodNews): boolean {
   const { nowMs, record, isListDue } = news;
   if (record.podsDeleted || isFinished(record)) return false;
@@ -30,7 +33,10 @@ export function needsListing(news: PodNews): boolean {
   return isListDue && isNewsMissing(news);
 }
 
-/** Whether the clean-up can go on from the last list: while logs are read or pods are still to be deleted, and then until a watcher publishes that the last pod is gone. Only a new list says so. */
+/**
+ * Whether the clean-up can continue with the last list: while logs are read or pods remain to be deleted, and then until a watcher publishes that the last pod
+ * is gone, which a new list must confirm.
+ */
 function isListEnough({ listed, isReading, podsFresh, pods, record }: PodNews): boolean {
   if (listed === undefined || isReading) return listed !== undefined;
   if (listed.some(({ deleting }) => !deleting)) return true;
@@ -38,7 +44,7 @@ function isListEnough({ listed, isReading, podsFresh, pods, record }: PodNews): 
   return listed.length > 0 && podsFresh && pods.some(({ uid, deleted }) => !deleted && own.has(uid));
 }
 
-/** True when a pod has not ended as far as is known here, and the watchers either published nothing of it or are silent. */
+/** Whether a pod has not ended as far as is known, and the watchers are silent or have published nothing about it. */
 export function isNewsMissing({ record, pods, podsFresh }: Pick<PodNews, "record" | "pods" | "podsFresh">): boolean {
   const published = new Set(podsFresh ? pods.map(({ uid }) => uid) : []);
   return record.components.some(
@@ -46,7 +52,7 @@ export function isNewsMissing({ record, pods, podsFresh }: Pick<PodNews, "record
   );
 }
 
-/** What silent watchers published, without the pods that had not ended then and that the API server does not list any more. */
+/** The last publications of silent watchers, without unfinished pods that the API server no longer lists. */
 export function withoutUnlisted(pods: readonly PodSeen[], livePods: Snapshot["livePods"]): readonly PodSeen[] {
   if (livePods === undefined) return pods;
   const listed = new Set(livePods.map(({ uid }) => uid));

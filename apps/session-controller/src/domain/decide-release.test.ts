@@ -13,7 +13,7 @@ describe("decideRelease", () => {
     ["nothing that is older than the session", record(), { ...found, createdAtMs: START_MS - 1 }, undefined],
     ["nothing with fewer machines", record(), { ...found, needs: needs.slice(1) }, undefined],
     ["nothing of another pool", record(), { ...found, needs: needs.map((n) => ({ ...n, pool: "gpus" })) }, undefined],
-  ])("gives back %s", (_title, session, reservation, id) => {
+  ])("releases %s", (_title, session, reservation, id) => {
     expect(decideRelease(session, reservation)).toBe(id);
   });
 });

@@ -1,6 +1,6 @@
 import type { SessionRecord } from "./session.ts";
 
-/** A reservation that stands under the name of a session. */
+/** A reservation under the name of a session. */
 export type FoundReservation = {
   readonly id: string;
   readonly createdAtMs: number;
@@ -8,9 +8,9 @@ export type FoundReservation = {
 };
 
 /**
- * The id of the reservation that the session may give back; undefined when there is none. A record that knows no id (its executor died between the ledger's
- * answer and the next write) owns what stands under its name only if that is not older than the session and asks for the session's machines; what this leaves
- * behind, because two clocks differ, the sweep gives back.
+ * The id of the reservation that the session may release; undefined without one. If the record has no id, because its executor died before the write, the
+ * session owns the reservation of its name only if that is not older than the session and asks for its machines. The sweep releases what differing clocks leave
+ * behind.
  */
 export function decideRelease(record: SessionRecord, found: FoundReservation | undefined): string | undefined {
   if (record.reservationId !== "") return record.reservationId;

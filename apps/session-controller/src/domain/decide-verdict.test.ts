@@ -83,10 +83,17 @@ describe("a session in the queue", () => {
   const endMs = START_MS + queued.spec.queueTimeoutMs;
 
   it("ends when its time there is over, with what it waited for", () => {
+    const reservation = { state: "waiting", id: "r-1", because: undefined } as const;
     expect(decide({ record: queued, nowMs: endMs - 1 })).toBeUndefined();
-    expect(decide({ record: queued, nowMs: endMs })).toMatchObject({ kind: "ERROR", reason: "QUEUE_TIMEOUT" });
-    expect(decide({ record: queued, nowMs: endMs })?.description).toMatch(/^no machines within .*; the pool is full$/);
-    expect(decide({ record: record(), nowMs: endMs })?.description).toMatch(/^no machines within [^;]*$/);
+    expect(decide({ record: queued, nowMs: endMs })).toBeUndefined();
+    expect(decide({ record: queued, nowMs: endMs, reservation })).toMatchObject({
+      kind: "ERROR",
+      reason: "QUEUE_TIMEOUT",
+    });
+    expect(decide({ record: queued, nowMs: endMs, reservation })?.description).toMatch(
+      /^no machines within .*; the pool is full$/,
+    );
+    expect(decide({ record: record(), nowMs: endMs, reservation })?.description).toMatch(/^no machines within [^;]*$/);
   });
 
   it("ends with an internal error while the ledger cannot be reached", () => {

@@ -11,8 +11,8 @@ import {
 import type { Refusal, SessionPolicy, Snapshot } from "./snapshot.ts";
 
 /**
- * The outcome of a session, once there is one. When several things have happened by the time we look, the order is fixed: what the driver achieved, the user's
- * wish, what failed (driver first, then declared order), what can never work, and time last. So every replica that looks at the same world says the same.
+ * The outcome of a session, once there is one. If several things have happened, the precedence is fixed: the driver's success, the cancellation, failures
+ * (driver first, then declared order), permanent obstacles, and time last. So all replicas that observe the same state decide the same.
  */
 export function decideVerdict(
   snapshot: Snapshot,
@@ -49,7 +49,7 @@ function decideObstacle({ obstacles, nowMs }: Snapshot): Verdict | undefined {
   return outcome("ERROR", nowMs, refused.reason, `${refused.component}: ${refused.message}`);
 }
 
-/** A component that lost its machine before it started ends the session where no other machine can be had, or none comes free in time. */
+/** A component that lost its machine before it started ends the session if no other machine can be had, or none is free in time. */
 function decideReplacement(
   { replacements, nowMs, trouble }: Snapshot,
   components: readonly ComponentStatus[],
@@ -81,13 +81,15 @@ function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Verdict
   }
   if (reservation.state === "granted") return decideGrant(record.components, reservation.machines, nowMs);
   if (nowMs < queuedUntilMs(record)) return undefined;
+  // The news of its grant may be lost: the ledger is asked once more.
+  if (reservation.state === "unknown" && trouble === undefined) return undefined;
   const text = `no machines within ${formatDuration(record.spec.queueTimeoutMs)}`;
   if (trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);
   const waiting = record.waitingBecause === "" ? "" : `; ${record.waitingBecause}`;
   return outcome("ERROR", nowMs, "QUEUE_TIMEOUT", `${text}${waiting}`);
 }
 
-/** A grant that leaves a component without a machine is a defect of the ledger; a pod without its machine would land on somebody else's. */
+/** A grant without a machine for a component is a defect of the ledger; an unassigned pod could run on another owner's machine. */
 function decideGrant(
   components: readonly ComponentStatus[],
   machines: readonly { readonly component: string; readonly node: string }[],
@@ -125,13 +127,13 @@ function decideTimeout(
   return outcome("ERROR", nowMs, "TIMEOUT", text);
 }
 
-const NAMED_MOST = 5;
-/** What others say may be of any length, and it is stored. */
+const MAX_NAMED = 5;
+/** Foreign texts may have any length, and are stored. */
 const DESCRIPTION_LENGTH = 1024;
 
 /** "server-0 is NOT_READY (ImagePullBackOff), client-0 is PENDING", the first few by name and the rest as a number. */
 export function describeStates(components: readonly ComponentStatus[]): string {
-  const named = components.slice(0, NAMED_MOST).map(({ name, state, message }) => {
+  const named = components.slice(0, MAX_NAMED).map(({ name, state, message }) => {
     return `${name} is ${state}${message === "" ? "" : ` (${message})`}`;
   });
   const rest = components.length - named.length;

@@ -2,8 +2,8 @@ import { adviseWait, because, reasonOfWait, type Reason, type SeenMachines } fro
 import { isFinished, type EventKind, type SessionRecord } from "./session.ts";
 
 /**
- * Why a session is in its phase: FINISHED, CANCELLING, NOT_TAKEN_YET, COMPONENTS_NOT_READY, RUNNING, CLEANING_UP, or the ledger's word for why the reservation
- * waits. `waitingCode` is the ledger's word where it has no reservation for the session yet; `machines` is undefined where the ledger shows none.
+ * Explains the phase of a session: FINISHED, CANCELLING, NOT_TAKEN_YET, COMPONENTS_NOT_READY, RUNNING, CLEANING_UP, or the ledger's reason for the wait.
+ * `waitingCode` is the ledger's reason if it has no reservation yet; `machines` is undefined if the ledger has none.
  */
 export function explainSession(record: SessionRecord, waitingCode: string, machines: SeenMachines | undefined): Reason {
   if (isFinished(record)) return explainEnd(record);

@@ -6,7 +6,7 @@ import type { Snapshot, WaitReason } from "./snapshot.ts";
 const numbers = { pool: "workers", requested: 3, available: 1, ahead: 0 };
 
 it.each<[WaitReason | undefined, string]>([
-  [undefined, "the ledger has not said why"],
+  [undefined, "the ledger has given no reason yet"],
   [{ ...numbers, code: "POOL_AVAILABILITY" }, "pool workers has 1 machine free, 3 are needed"],
   [
     { ...numbers, code: "HELD_FOR_OLDER" },
@@ -50,7 +50,7 @@ it.each<[string, Partial<Snapshot>, string]>([
       record: record({ waitingBecause: "old" }),
       reservation: { state: "waiting", because: undefined } as Snapshot["reservation"],
     },
-    "the ledger has not said why",
+    "the ledger has given no reason yet",
   ],
   [
     "components that are not ready",

@@ -4,7 +4,7 @@ import type { Snapshot, WaitReason } from "./snapshot.ts";
 
 const TEXT_LENGTH = 1024;
 
-/** Why the session does not go on by itself just now, for people; empty when it does. */
+/** Explains why the session does not continue by itself now, for people; empty if it does. */
 export function explainWait(snapshot: Snapshot, components: readonly ComponentStatus[]): string {
   const text = waitOf(snapshot, components);
   return text.length > TEXT_LENGTH ? `${text.slice(0, TEXT_LENGTH - 3)}...` : text;
@@ -14,7 +14,7 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
   const { record, reservation, livePods, trouble } = snapshot;
   if (trouble !== undefined) return trouble;
   if (record.verdict !== undefined) {
-    // Until their logs are kept, pods are meant to stay.
+    // Pods are kept until their logs are.
     const left = record.logsCollected ? (livePods?.length ?? 0) : 0;
     return left > 0 ? `${countOf(left, "pod")} not gone yet` : "";
   }
@@ -30,7 +30,7 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
 
 /** The ledger's reason for people. */
 export function explainReason(because: WaitReason | undefined): string {
-  if (because === undefined) return "the ledger has not said why";
+  if (because === undefined) return "the ledger has given no reason yet";
   const { code, pool, requested, available, ahead } = because;
   const queue = ahead === 0 ? "" : `; ${countOf(ahead, "request")} ahead`;
   switch (code) {

@@ -1,7 +1,7 @@
-/** A result is a part of the session's record. */
+/** Maximum result, which is stored in the session's record. */
 const RESULT_BYTES = 32 * 1024;
 
-/** What was read of the driver's log, or why it cannot be told what the last lines of it are. */
+/** The part of the driver's log that was read, or why its last lines are unknown. */
 export type DriverLog =
   | {
       readonly text: string;
@@ -11,21 +11,21 @@ export type DriverLog =
   | { readonly unreadable: string };
 
 export type PickedResult = {
-  /** Empty: there is none. */
+  /** Empty: no text. */
   readonly resultJson: string;
-  /** Why a result that the driver may have left is not here; undefined: nothing is known to be missing. */
+  /** Why a result may be missing; undefined: none is known to be. */
   readonly lost: string | undefined;
 };
 
 /**
- * The result that a driver leaves: its result file when that is a JSON object, else the last line of its log that is one, of at most 32 KiB. Never an earlier
- * line in place of one that is too large or was not read: that would be another result than the driver's. Undefined: there is no log.
+ * Picks the result of a driver: its result file if that is a JSON object, else the last line of its log that is one, at most 32 KiB. Never picks an earlier
+ * line than the driver's last one. Undefined: no log.
  */
 export function pickResult(log: DriverLog | undefined, file: string): PickedResult {
   const left = file.trim();
   if (isJsonObject(left)) return { resultJson: left, lost: undefined };
   const picked = pickFromLog(log);
-  // What was meant as a result and cannot be one. What a container runtime says of a program that did not start is neither.
+  // A result file that is not a JSON object, except the message of a runtime about a program that did not start.
   if (!left.startsWith("{")) return picked;
   const spoiled = "the result file is not a JSON object; it may have 4096 bytes";
   return { ...picked, lost: picked.lost === undefined ? spoiled : `${spoiled}; ${picked.lost}` };
@@ -40,7 +40,7 @@ function pickFromLog(log: DriverLog | undefined): PickedResult {
   if (last !== undefined && isTooLarge(last)) {
     return { resultJson: "", lost: `the last JSON line of the driver's log has more than ${RESULT_BYTES} bytes` };
   }
-  // What a cut leaves of a long line of JSON ends like one.
+  // The end of a cut line can look like a line of JSON.
   const cut = last === undefined && begun?.endsWith("}") === true;
   const lost = cut ? "the last JSON line of the driver's log is longer than what is kept of a log" : undefined;
   return { resultJson: last ?? "", lost };

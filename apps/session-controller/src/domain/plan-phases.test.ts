@@ -40,12 +40,12 @@ function pair(created: readonly string[]): SessionRecord {
 
 function made(world: Partial<Snapshot>): string[] {
   return planSession(snapshot(world), POLICY).flatMap((step) =>
-    step.do === "create-pod" ? [step.component.name] : [],
+    step.kind === "create-pod" ? [step.component.name] : [],
   );
 }
 
 function concluded(world: Partial<Snapshot>): (TerminalKind | undefined)[] {
-  return planSession(snapshot(world), POLICY).flatMap((step) => (step.do === "conclude" ? [step.verdict.kind] : []));
+  return planSession(snapshot(world), POLICY).flatMap((step) => (step.kind === "conclude" ? [step.verdict.kind] : []));
 }
 
 const verdict = (kind: TerminalKind) => ({ kind, atMs: START_MS, description: "", reason: "" }) as const;
@@ -83,14 +83,14 @@ it("queue time does not count towards the time limit", () => {
 describe("terminal is final", () => {
   it.each<TerminalKind>(["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"])("%s", (kind) => {
     const cleaned = running({ verdict: verdict(kind), logsCollected: true, podsDeleted: true, released: true });
-    const over = transitionRecord(cleaned, { do: "finish", atMs: START_MS + 9, warnings: [], because: "cleaned-up" });
+    const over = transitionRecord(cleaned, { kind: "finish", atMs: START_MS + 9, warnings: [], because: "cleaned-up" });
     expect(over.events.at(-1)?.kind).toBe(kind);
     const other = verdict(kind === "DONE" ? "ERROR" : "DONE");
     for (const record of [cleaned, over]) {
-      const again = transitionRecord(record, { do: "conclude", verdict: other, because: "TIMEOUT" });
+      const again = transitionRecord(record, { kind: "conclude", verdict: other, because: "TIMEOUT" });
       expect(again.verdict?.kind).toBe(kind);
     }
-    expect(transitionRecord(over, { do: "record", event: other, because: "driver-ended" })).toBe(over);
+    expect(transitionRecord(over, { kind: "record", event: other, because: "driver-ended" })).toBe(over);
     expect(planSession(snapshot({ record: { ...over, cancelRequested: true } }), POLICY)).toEqual([]);
   });
 });
@@ -98,11 +98,11 @@ describe("terminal is final", () => {
 it("trouble with logs or deletion is a warning on the result, not a second result", () => {
   let now = running({ verdict: verdict("DONE") });
   const warnings = [{ code: "LOGS_LOST", message: "bench-driver/main: away" }] as const;
-  now = transitionRecord(now, { do: "logs-read", pod: "bench-driver", warnings, resultJson: '{"qps":1}' });
-  now = transitionRecord(now, { do: "confirm-logs-read", warnings: [], because: "none-left" });
+  now = transitionRecord(now, { kind: "logs-read", pod: "bench-driver", warnings, resultJson: '{"qps":1}' });
+  now = transitionRecord(now, { kind: "confirm-logs-read", warnings: [], because: "none-left" });
   const late = START_MS + POLICY.cleanupLimitMs + now.spec.killAfterMs;
   const steps = planSession(snapshot({ record: now, nowMs: late, livePods: [{ ...live, deleting: true }] }), POLICY);
-  for (const step of steps) if (step.do === "finish") now = transitionRecord(now, step);
+  for (const step of steps) if (step.kind === "finish") now = transitionRecord(now, step);
   expect(now.resultJson).toBe('{"qps":1}');
   expect(now.warnings.map(({ code }) => code)).toEqual(["LOGS_LOST", "PODS_NOT_GONE"]);
   expect(now.events.map(({ kind }) => kind)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
@@ -112,7 +112,7 @@ it("logs of every container of every pod are kept also when the session failed",
   const livePods = [live, livePod(podSeen("server-0"))];
   for (const kind of ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const) {
     expect(planSession(snapshot({ record: running({ verdict: verdict(kind) }), livePods }), POLICY)).toEqual([
-      { do: "collect-logs", pods: livePods, because: "session-over" },
+      { kind: "collect-logs", pods: livePods, because: "session-over" },
     ]);
   }
 });
@@ -133,10 +133,10 @@ describe("cancel works in every state", () => {
     expect(made(world)).toEqual([]);
   });
 
-  it("clean-up: the outcome stays and the clean-up goes on", () => {
+  it("clean-up: the outcome stays and the clean-up continues", () => {
     const ending = running({ verdict: verdict("DONE"), logsCollected: true, cancelRequested });
     const steps = planSession(snapshot({ record: ending, livePods: [live] }), POLICY);
-    expect(steps.map((step) => step.do)).toEqual(["explain-wait", "delete-pod"]);
+    expect(steps.map((step) => step.kind)).toEqual(["explain-wait", "delete-pod"]);
   });
 });
 
@@ -152,7 +152,7 @@ it.each([
   const over = running({ verdict: verdict("DONE"), logsRead });
   const nowMs = START_MS + POLICY.cleanupLimitMs + over.spec.killAfterMs + 1000;
   const steps = planSession(snapshot({ record: over, nowMs, trouble: "away" }), POLICY);
-  const warnings = steps.flatMap((step) => (step.do === "finish" ? step.warnings : []));
+  const warnings = steps.flatMap((step) => (step.kind === "finish" ? step.warnings : []));
   expect(warnings.map(({ code }) => code)).toEqual(codes);
   expect(warnings[0]?.message).toBe(message);
 });

@@ -24,36 +24,36 @@ type World = {
 
 /** What may happen between two passes. `which` picks a component by its place. */
 type Happening =
-  | { do: "pod"; which: number; health: PodHealth }
-  | { do: "pod-deleted"; which: number }
-  | { do: "pods-gone" }
-  | { do: "grant" }
-  | { do: "refuse" }
-  | { do: "refuse-pod"; which: number }
-  | { do: "cancel" }
-  | { do: "time"; ms: number }
-  | { do: "executor-dies" }
-  | { do: "trouble" }
-  | { do: "repeat-write"; which: number };
+  | { kind: "pod"; which: number; health: PodHealth }
+  | { kind: "pod-deleted"; which: number }
+  | { kind: "pods-gone" }
+  | { kind: "grant" }
+  | { kind: "refuse" }
+  | { kind: "refuse-pod"; which: number }
+  | { kind: "cancel" }
+  | { kind: "time"; ms: number }
+  | { kind: "executor-dies" }
+  | { kind: "trouble" }
+  | { kind: "repeat-write"; which: number };
 
 const health = fc.constantFrom<PodHealth>("UNKNOWN", "NOT_READY", "READY", "SUCCEEDED", "FAILED");
 const which = fc.nat(4);
 const happening: fc.Arbitrary<Happening> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant("pod" as const), which, health }) },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant("pod" as const), which, health }) },
   {
     weight: 4,
-    arbitrary: fc.record({ do: fc.constant("pod" as const), which, health: fc.constant("READY" as const) }),
+    arbitrary: fc.record({ kind: fc.constant("pod" as const), which, health: fc.constant("READY" as const) }),
   },
-  { weight: 3, arbitrary: fc.constant({ do: "grant" as const }) },
-  { weight: 3, arbitrary: fc.constant({ do: "pods-gone" as const }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("time" as const), ms: fc.integer({ min: 1, max: 600_000 }) }) },
-  { weight: 2, arbitrary: fc.constant({ do: "executor-dies" as const }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("pod-deleted" as const), which }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("repeat-write" as const), which: fc.nat(100) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("refuse-pod" as const), which }) },
+  { weight: 3, arbitrary: fc.constant({ kind: "grant" as const }) },
+  { weight: 3, arbitrary: fc.constant({ kind: "pods-gone" as const }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("time" as const), ms: fc.integer({ min: 1, max: 600_000 }) }) },
+  { weight: 2, arbitrary: fc.constant({ kind: "executor-dies" as const }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("pod-deleted" as const), which }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("repeat-write" as const), which: fc.nat(100) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("refuse-pod" as const), which }) },
   {
     weight: 1,
-    arbitrary: fc.constantFrom({ do: "cancel" as const }, { do: "refuse" as const }, { do: "trouble" as const }),
+    arbitrary: fc.constantFrom({ kind: "cancel" as const }, { kind: "refuse" as const }, { kind: "trouble" as const }),
   },
 );
 
@@ -115,7 +115,7 @@ function observe(world: World): Snapshot {
 
 /** Does one step, and says what must never be wrong at that moment. */
 function execute(world: World, step: SessionStep): void {
-  switch (step.do) {
+  switch (step.kind) {
     case "reserve":
       world.reservation = { state: "waiting", id: "r-1", because: undefined };
       return;
@@ -137,7 +137,7 @@ function execute(world: World, step: SessionStep): void {
         alive: true,
         deleting: false,
       });
-      remember(world, { do: "pod-created", component: step.component.name, uid, node: step.node });
+      remember(world, { kind: "pod-created", component: step.component.name, uid, node: step.node });
       return;
     }
     case "delete-pod": {
@@ -146,7 +146,7 @@ function execute(world: World, step: SessionStep): void {
       return;
     }
     case "collect-logs":
-      for (const { pod } of step.pods) remember(world, { do: "logs-read", pod, warnings: [], resultJson: "{}" });
+      for (const { pod } of step.pods) remember(world, { kind: "logs-read", pod, warnings: [], resultJson: "{}" });
       return;
     case "reserve-replacement":
     case "release-replacement":
@@ -158,7 +158,7 @@ function execute(world: World, step: SessionStep): void {
       ).toBe(false);
       world.held = false;
       world.reservation = { state: "unknown" };
-      remember(world, { do: "released" });
+      remember(world, { kind: "released" });
       return;
     default:
       remember(world, step);
@@ -177,14 +177,14 @@ function expectWorkersUsable(world: World): void {
 /** Every outcome is written twice, as by a replica that did not hear that its write had arrived. */
 function remember(world: World, outcome: Outcome): void {
   world.record = transitionRecord(world.record, outcome);
-  if (["record", "accept", "pod-created", "conclude"].includes(outcome.do)) world.written.push(outcome);
+  if (["record", "accept", "pod-created", "conclude"].includes(outcome.kind)) world.written.push(outcome);
   expect(transitionRecord(world.record, outcome)).toEqual(world.record);
 }
 
 function happen(world: World, event: Happening): void {
   const name = "which" in event ? (SPEC.components[event.which]?.name ?? "") : "";
   const pod = world.pods.get(`bench-${name}`);
-  switch (event.do) {
+  switch (event.kind) {
     case "pod":
       if (pod?.alive === true && pod.health !== "SUCCEEDED" && pod.health !== "FAILED")
         world.pods.set(pod.pod, { ...pod, health: event.health, podIp: "10.0.0.1" });
@@ -304,9 +304,9 @@ describe("planSession, whatever happens", () => {
         const world = live(happenings, () => undefined);
         // One that was ending already may have waited too long for its pods; the next property is about that.
         fc.pre(world.record.verdict === undefined);
-        happen(world, { do: "time", ms: 86_400_000 });
+        happen(world, { kind: "time", ms: 86_400_000 });
         settle(world);
-        happen(world, { do: "pods-gone" });
+        happen(world, { kind: "pods-gone" });
         settle(world);
         expect(isFinished(world.record)).toBe(true);
         expect(world.record.warnings).toEqual([]);
@@ -320,7 +320,7 @@ describe("planSession, whatever happens", () => {
       fc.property(histories, (happenings) => {
         const world = live(happenings, () => undefined);
         for (const ms of [86_400_000, 86_400_000]) {
-          happen(world, { do: "time", ms });
+          happen(world, { kind: "time", ms });
           settle(world);
         }
         const left = [...world.pods.values()].some(({ alive }) => alive);

@@ -17,7 +17,7 @@ import type { PodSeen } from "./summarise-components.ts";
 /** One line a step: what, of what, why. */
 function plan(more: Partial<Snapshot>): string[] {
   return planSession(snapshot(more), POLICY).map((step) => {
-    switch (step.do) {
+    switch (step.kind) {
       case "create-pod":
         return `create ${step.component.name} on ${step.node}: ${step.because}`;
       case "record":
@@ -33,7 +33,7 @@ function plan(more: Partial<Snapshot>): string[] {
       case "explain-wait":
         return `wait: ${step.text}`;
       default:
-        return `${step.do}: ${step.because}`;
+        return `${step.kind}: ${step.because}`;
     }
   });
 }
@@ -85,10 +85,10 @@ describe("a session in the queue", () => {
       ["note-reservation: ledger-answered", "CANCELLED : cancelled on request"],
     ],
     [
-      "leaves the asking to whoever hears of a grant",
+      "leaves the request to the replica that hears of a grant",
       {
         reservation: { state: "waiting", id: "r-1", because: undefined },
-        record: record({ waitingBecause: "the ledger has not said why" }),
+        record: record({ waitingBecause: "the ledger has given no reason yet" }),
       },
       ["note-reservation: ledger-answered"],
     ],
@@ -121,9 +121,17 @@ describe("a session in the queue", () => {
       {
         nowMs: START_MS + 86_400_000,
         reservation: { state: "waiting", id: "r-1", because: undefined },
-        record: record({ waitingBecause: "the ledger has not said why" }),
+        record: record({ waitingBecause: "the ledger has given no reason yet" }),
       },
-      ["note-reservation: ledger-answered", "ERROR QUEUE_TIMEOUT: no machines within 1d; the ledger has not said why"],
+      [
+        "note-reservation: ledger-answered",
+        "ERROR QUEUE_TIMEOUT: no machines within 1d; the ledger has given no reason yet",
+      ],
+    ],
+    [
+      "asks the ledger before it gives up, because the news of a grant may be lost",
+      { nowMs: START_MS + 86_400_000, reservation: { state: "unknown" } },
+      ["reserve: not-asked"],
     ],
     [
       "blames the infrastructure when the ledger could not be asked at all",
@@ -158,7 +166,7 @@ describe("a session that is provisioned", () => {
       ["create server-0 on node-server-0: accepted"],
     ],
     [
-      "goes on with the clients once the servers are ready",
+      "continues with the clients once the servers are ready",
       { ...created("server-0"), pods: [podSeen("server-0")] },
       ["note-components: pods-changed", "create client-0 on node-client-0: servers-ready"],
     ],
@@ -207,7 +215,7 @@ describe("a session that is provisioned", () => {
       ["note-components: pods-changed", "ERROR COMPONENT_FAILED: server server-0 failed with exit code 3: Error"],
     ],
     [
-      "ends when somebody deletes one of its pods",
+      "ends when one of its pods is deleted by hand",
       { ...created("server-0"), pods: [podSeen("server-0", { health: "NOT_READY", deleted: true })] },
       ["note-components: pods-changed", "ERROR COMPONENT_FAILED: server server-0 failed: the pod was deleted"],
     ],
@@ -290,7 +298,7 @@ describe("a session that is provisioned", () => {
     expect(plan(world)).toEqual(expected);
   });
 
-  it("tells the driver of servers first, then clients, each in declared order", () => {
+  it("gives the driver servers first, then clients, each in declared order", () => {
     const [, create] = planSession(
       snapshot({ record: provisioning(["server-0", "client-0"]), pods: [podSeen("client-0"), podSeen("server-0")] }),
       POLICY,

@@ -21,68 +21,80 @@ import {
 import type { LivePod, Machine, SessionPolicy, Snapshot } from "./snapshot.ts";
 import { summariseComponents } from "./summarise-components.ts";
 
-/** Steps that only change the record. They are remembered together, before anything that follows from them is done. */
+/** Steps that only change the record. They are written together, before any step that follows from them. */
 export type RecordStep =
   | {
-      readonly do: "note-components";
+      readonly kind: "note-components";
       readonly components: readonly ComponentStatus[];
       readonly because: "pods-changed";
     }
-  | { readonly do: "note-reservation"; readonly reservationId: string; readonly because: "ledger-answered" }
-  | { readonly do: "explain-wait"; readonly text: string; readonly because: "wait-changed" }
-  /** The executor that took the session over has outlived everything there was to do. */
-  | { readonly do: "confirm-quiet"; readonly because: "nothing-to-do" | "survived" }
+  | { readonly kind: "note-reservation"; readonly reservationId: string; readonly because: "ledger-answered" }
+  | { readonly kind: "explain-wait"; readonly text: string; readonly because: "wait-changed" }
+  /** The executor that took the session over has survived everything there was to do. */
+  | { readonly kind: "confirm-quiet"; readonly because: "nothing-to-do" | "survived" }
   | {
-      readonly do: "accept";
+      readonly kind: "accept";
       readonly event: SessionEvent;
       readonly machines: readonly Machine[];
       readonly because: "machines-granted";
     }
   | {
-      readonly do: "record";
+      readonly kind: "record";
       readonly event: SessionEvent;
       readonly because: "accepted" | "driver-ready" | "driver-ended";
     }
-  | { readonly do: "conclude"; readonly verdict: Verdict; readonly because: EndReason | TerminalKind | "cannot-be-run" }
-  /** The pods that are not listed any more are gone with their logs, as the warnings say. */
-  | { readonly do: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
-  | { readonly do: "confirm-pods-gone"; readonly because: "none-listed" }
   | {
-      readonly do: "finish";
+      readonly kind: "conclude";
+      readonly verdict: Verdict;
+      readonly because: EndReason | TerminalKind | "cannot-be-run";
+    }
+  /** The pods that are no longer listed are gone with their logs, as the warnings record. */
+  | { readonly kind: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
+  | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
+  | {
+      readonly kind: "conclude";
+      readonly verdict: Verdict;
+      readonly because: EndReason | TerminalKind | "cannot-be-run";
+    }
+  /** The pods that are not listed any more are gone with their logs, as the warnings say. */
+  | { readonly kind: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
+  | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
+  | {
+      readonly kind: "finish";
       readonly atMs: number;
       readonly warnings: readonly Warning[];
       readonly because: "cleaned-up" | "cleanup-limit";
     };
 
-/** Steps that touch the world. Each may be done twice without harm. */
+/** Steps with external effects. Each may be repeated without harm. */
 export type ActStep =
-  | { readonly do: "reserve"; readonly because: "not-asked" }
+  | { readonly kind: "reserve"; readonly because: "not-asked" }
   | {
-      readonly do: "create-pod";
+      readonly kind: "create-pod";
       readonly component: Component;
       readonly node: string;
-      /** For the driver: the workers in the order in which it is told of them. */
+      /** For the driver: the workers in the order in which it gets them. */
       readonly workers: readonly WorkerAddress[];
       readonly because: "accepted" | "servers-ready" | "workers-ready";
     }
-  | { readonly do: "collect-logs"; readonly pods: readonly LivePod[]; readonly because: "session-over" }
+  | { readonly kind: "collect-logs"; readonly pods: readonly LivePod[]; readonly because: "session-over" }
   | {
-      readonly do: "delete-pod";
+      readonly kind: "delete-pod";
       readonly pod: string;
       readonly uid: string;
-      /** Without its node's word. */
+      /** Without waiting for its node. */
       readonly force: boolean;
       readonly because: "session-over" | "leftover" | ForceReason;
     }
-  /** An empty id: the ledger is asked which reservation is this session's. */
-  | { readonly do: "release"; readonly reservationId: string; readonly because: "pods-gone" | "pods-ended" }
+  /** An empty id: the ledger is asked for the session's reservation. */
+  | { readonly kind: "release"; readonly reservationId: string; readonly because: "pods-gone" | "pods-ended" }
   | ReplacementStep;
 
 export type SessionStep = RecordStep | ActStep;
 
 /**
- * Decides the next steps of one session: reserve every machine, make servers, then clients, then the driver, each group once the one before it is ready, see how
- * it ends, then keep the logs, delete the pods, and give the machines back when the pods are gone. Plans nothing while there is nothing to do but wait.
+ * Plans the next steps of one session: reserve every machine, create servers, clients and the driver, each group once the one before is ready, wait for the
+ * end, keep the logs, delete the pods, and release the machines once the pods are gone. Plans nothing while it has to wait.
  */
 export function planSession(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   const { record } = snapshot;
@@ -92,32 +104,32 @@ export function planSession(snapshot: Snapshot, policy: SessionPolicy): SessionS
   return [...steps, ...planQuiet(snapshot, steps)];
 }
 
-/** What ends its executor does so soon: a session that has been run for so long has not. */
+/** A session that ends its executor does so early: after this time it has not. */
 const SURVIVED_MS = 10_000;
 
-/** A log that is read may still end the process, as what failed may when it is tried again. */
+/** Reading a log may still end the process, as may a retry of a failure. */
 function planQuiet({ record, isReading, trouble, heldMs }: Snapshot, steps: readonly SessionStep[]): SessionStep[] {
   if (record.attempts === 0) return [];
-  if (heldMs >= SURVIVED_MS) return [{ do: "confirm-quiet", because: "survived" }];
+  if (heldMs >= SURVIVED_MS) return [{ kind: "confirm-quiet", because: "survived" }];
   const isQuiet = steps.length === 0 && !isReading && trouble === undefined;
-  return isQuiet ? [{ do: "confirm-quiet", because: "nothing-to-do" }] : [];
+  return isQuiet ? [{ kind: "confirm-quiet", because: "nothing-to-do" }] : [];
 }
 
 /**
- * The end of a session that cannot be run, for no reason that passes: a verdict first, so that the clean-up begins; should that fail in the same way, its terminal
- * event, after which the sweep removes what is left.
+ * Ends a session that cannot be run, for a permanent reason: first a verdict, so that the clean-up begins; if that fails in the same way, its terminal event,
+ * after which the sweep removes the rest.
  */
 export function planBroken(record: SessionRecord, reason: string, nowMs: number): RecordStep {
   if (record.verdict !== undefined) return planGivingUp({ record, livePods: undefined, trouble: reason, nowMs });
   const description = shorten(`the session cannot be run: ${reason}`);
   return {
-    do: "conclude",
+    kind: "conclude",
     verdict: { kind: "INTERNAL_ERROR", atMs: nowMs, reason: "", description },
     because: "cannot-be-run",
   };
 }
 
-/** When to look again though nothing has changed; undefined: no need to. */
+/** When the next pass is due without any change; undefined: never. */
 export function wakeAtMs(
   snapshot: Pick<Snapshot, "record" | "reservation" | "nowMs">,
   policy: SessionPolicy,
@@ -146,13 +158,13 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
     const run: RecordStep[] = ran
       ? [
           {
-            do: "record",
+            kind: "record",
             event: event("RUN", nowMs, "the driver ended before it was seen ready"),
             because: "driver-ended",
           },
         ]
       : [];
-    return [...notes, ...run, { do: "conclude", verdict, because: verdict.reason || verdict.kind }];
+    return [...notes, ...run, { kind: "conclude", verdict, because: verdict.reason || verdict.kind }];
   }
   const accepted = eventOf(record, "ACCEPT") !== undefined;
   const explanation = planExplanation(snapshot, components);
@@ -167,36 +179,36 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   ];
 }
 
-/** Remembered before anything follows from it, so that exactly this reservation is given back and not that of a later session of the name. */
+/** Recorded before anything follows from it, so that exactly this reservation is released, and not that of a later session of the name. */
 function planReservationNote({ record, reservation }: Snapshot): RecordStep[] {
   if (reservation.state !== "waiting" && reservation.state !== "granted") return [];
   if (eventOf(record, "ACCEPT") !== undefined || reservation.id === record.reservationId) return [];
-  return [{ do: "note-reservation", reservationId: reservation.id, because: "ledger-answered" }];
+  return [{ kind: "note-reservation", reservationId: reservation.id, because: "ledger-answered" }];
 }
 
 function planNotes(record: SessionRecord, components: readonly ComponentStatus[]): RecordStep[] {
   const changed = components.some((component, index) => !sameStatus(component, record.components[index]));
-  return changed ? [{ do: "note-components", components, because: "pods-changed" }] : [];
+  return changed ? [{ kind: "note-components", components, because: "pods-changed" }] : [];
 }
 
 function planExplanation(snapshot: Snapshot, components: readonly ComponentStatus[]): RecordStep[] {
   const text = explainWait(snapshot, components);
-  return text === snapshot.record.waitingBecause ? [] : [{ do: "explain-wait", text, because: "wait-changed" }];
+  return text === snapshot.record.waitingBecause ? [] : [{ kind: "explain-wait", text, because: "wait-changed" }];
 }
 
 function planQueue({ record, reservation, nowMs }: Snapshot): SessionStep[] {
   switch (reservation.state) {
     case "unknown":
-      return [{ do: "reserve", because: "not-asked" }];
+      return [{ kind: "reserve", because: "not-asked" }];
     case "granted": {
       const { machines } = reservation;
       const where = machines.map(({ component, node }) => `${component} on ${node}`).join(", ");
       const accepted = event("ACCEPT", nowMs, `taken by ${record.executor}: ${shorten(where)}`);
       return [
-        { do: "accept", event: accepted, machines, because: "machines-granted" },
+        { kind: "accept", event: accepted, machines, because: "machines-granted" },
         {
-          do: "record",
-          event: event("PROVISION", nowMs, "making pods: servers, clients, driver"),
+          kind: "record",
+          event: event("PROVISION", nowMs, "creating pods: servers, clients, driver"),
           because: "accepted",
         },
       ];
@@ -226,7 +238,7 @@ function planPods(snapshot: Snapshot, components: readonly ComponentStatus[]): S
     if (!group.every(isUsable)) return [];
   }
   if (eventOf(record, "RUN") !== undefined) return [];
-  return [{ do: "record", event: event("RUN", nowMs, "every component is ready"), because: "driver-ready" }];
+  return [{ kind: "record", event: event("RUN", nowMs, "every component is ready"), because: "driver-ready" }];
 }
 
 function planCreate(
@@ -237,12 +249,12 @@ function planCreate(
 ): ActStep {
   const leftover = obstacles.find((obstacle) => obstacle.kind === "leftover" && obstacle.component === status.name);
   if (leftover?.kind === "leftover") {
-    return { do: "delete-pod", pod: leftover.pod, uid: leftover.uid, force: false, because: "leftover" };
+    return { kind: "delete-pod", pod: leftover.pod, uid: leftover.uid, force: false, because: "leftover" };
   }
   const component = record.spec.components.find(({ name }) => name === status.name);
   if (component === undefined) throw new Error(`component ${status.name} is not in the spec`);
   const workers = status.kind === "driver" ? addressesOf(components) : [];
-  return { do: "create-pod", component, node: status.node, workers, because };
+  return { kind: "create-pod", component, node: status.node, workers, because };
 }
 
 function addressesOf(components: readonly ComponentStatus[]): WorkerAddress[] {
@@ -251,7 +263,7 @@ function addressesOf(components: readonly ComponentStatus[]): WorkerAddress[] {
   );
 }
 
-/** A worker that has ended well is not waited for: it will never be ready again, and only the driver can say what that means. */
+/** A worker that has succeeded is not waited for: it will never be ready again, and only the driver decides what that means. */
 function isUsable({ state, podIp }: ComponentStatus): boolean {
   return podIp !== "" && (state === "READY" || state === "SUCCEEDED");
 }
@@ -261,8 +273,8 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
   const late = nowMs - verdict.atMs >= policy.cleanupLimitMs + record.spec.killAfterMs;
   if (!record.podsDeleted) {
     const logs = planLogs(snapshot);
-    if (record.logsCollected && livePods?.length === 0) return [{ do: "confirm-pods-gone", because: "none-listed" }];
-    // The log of a pod on a lost node cannot be read; its deletion, which takes time there, begins at once.
+    if (record.logsCollected && livePods?.length === 0) return [{ kind: "confirm-pods-gone", because: "none-listed" }];
+    // The log of a pod on a lost node cannot be read; its slow deletion begins immediately.
     const isDue = ({ pod, seen }: LivePod): boolean =>
       record.logsCollected || record.logsRead.includes(pod) || snapshot.nodesLost.has(seen.node);
     const deletes = (livePods ?? []).filter(isDue).flatMap((pod) => planDelete(pod, nowMs, policy));
@@ -270,17 +282,17 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
     const explanation = planExplanation(snapshot, record.components);
     return [...logs, ...explanation, ...deletes, ...planEarlyRelease(snapshot)];
   }
-  if (record.released) return [{ do: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" }];
+  if (record.released) return [{ kind: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" }];
   return late && trouble !== undefined
     ? [planGivingUp(snapshot)]
-    : [{ do: "release", reservationId: record.reservationId, because: "pods-gone" }];
+    : [{ kind: "release", reservationId: record.reservationId, because: "pods-gone" }];
 }
 
-/** The logs of the pods that are listed and not read yet; those of the others that were made are lost. */
+/** Plans to read the logs of listed pods; those of pods that are gone are lost. */
 function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
   if (record.logsCollected || livePods === undefined || isReading) return [];
   const unread = livePods.filter(({ pod }) => !record.logsRead.includes(pod));
-  if (unread.length > 0) return [{ do: "collect-logs", pods: unread, because: "session-over" }];
+  if (unread.length > 0) return [{ kind: "collect-logs", pods: unread, because: "session-over" }];
   const gone = record.components.filter(({ pod, podUid }) => podUid !== "" && !record.logsRead.includes(pod));
   const results = gone.filter(({ kind }) => kind === "driver");
   const warnings: Warning[] = [
@@ -291,24 +303,24 @@ function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
       ({ pod }) => ({ code: "LOGS_LOST", message: `${pod}: the pod was gone before its log was kept` }) as const,
     ),
   ];
-  return [{ do: "confirm-logs-read", warnings, because: "none-left" }];
+  return [{ kind: "confirm-logs-read", warnings, because: "none-left" }];
 }
 
-/** Pods that have ended keep their logs and nothing else: their machines, and the place among the executors, are for the next session. */
+/** Releases the machines, and the place among the executors, of pods that have ended: those need only their logs. */
 function planEarlyRelease({ record, livePods, isReading }: Snapshot): ActStep[] {
   const isSettled = livePods !== undefined && (livePods.length > 0 || isReading);
   const hasEnded = isSettled && livePods.every(({ ended }) => ended);
   if (record.released || !hasEnded) return [];
-  return [{ do: "release", reservationId: record.reservationId, because: "pods-ended" }];
+  return [{ kind: "release", reservationId: record.reservationId, because: "pods-ended" }];
 }
 
 function planDelete({ pod, uid, deleting, overdueOn }: LivePod, nowMs: number, policy: SessionPolicy): ActStep[] {
-  if (!deleting) return [{ do: "delete-pod", pod, uid, force: false, because: "session-over" }];
+  if (!deleting) return [{ kind: "delete-pod", pod, uid, force: false, because: "session-over" }];
   const because = decideForce(overdueOn, nowMs, policy);
-  return because === undefined ? [] : [{ do: "delete-pod", pod, uid, force: true, because }];
+  return because === undefined ? [] : [{ kind: "delete-pod", pod, uid, force: true, because }];
 }
 
-/** The outcome is reported though the clean-up goes on; the sweep finishes it. */
+/** Reports the outcome although the clean-up continues; the sweep finishes it. */
 function planGivingUp({
   record,
   livePods,
@@ -331,7 +343,7 @@ function planGivingUp({
   } else if (!record.released) {
     warnings.push({ code: "NOT_RELEASED", message: shorten(`the machines are still held${suffix}`) });
   }
-  return { do: "finish", atMs: nowMs, warnings, because: "cleanup-limit" };
+  return { kind: "finish", atMs: nowMs, warnings, because: "cleanup-limit" };
 }
 
 function sameStatus(a: ComponentStatus, b: ComponentStatus | undefined): boolean {
@@ -348,7 +360,7 @@ function sameStatus(a: ComponentStatus, b: ComponentStatus | undefined): boolean
   );
 }
 
-/** The part of its life that a session is in, as traces name it. */
+/** The phase of a session's life that its traces name. */
 export function phaseOf(record: SessionRecord): "queue" | "provision" | "run" | "clean up" | "over" {
   if (isFinished(record)) return "over";
   if (record.verdict !== undefined) return "clean up";

@@ -86,7 +86,7 @@ const world: fc.Arbitrary<SweepSnapshot> = fc.record({
 });
 
 type Step = { readonly session: string } & (
-  RecordStep | { readonly do: "remove"; readonly object: Owned; readonly because: string }
+  RecordStep | { readonly kind: "remove"; readonly object: Owned; readonly because: string }
 );
 
 /** What one sweep does, and whose objects it reports; of objects as they were listed. */
@@ -97,8 +97,8 @@ function plan({ objects: listed, ...rest }: SweepSnapshot): {
   const snapshot = { ...rest, objects: attribute(listed, rest.sessions) };
   const standingOf = standingIn(snapshot, POLICY);
   const memory = { leftSince: new Map(), nowMs: rest.nowMs, graceMs: undefined };
-  const removals = planSweep(snapshot.objects, standingOf, memory).flatMap(({ do: what, object, because }): Step[] =>
-    what === "remove" ? [{ do: what, session: object.session, object, because }] : [],
+  const removals = planSweep(snapshot.objects, standingOf, memory).flatMap(({ kind: what, object, because }): Step[] =>
+    what === "remove" ? [{ kind: what, session: object.session, object, because }] : [],
   );
   return { steps: [...planRecords(snapshot), ...removals], foreign: listForeign(snapshot.objects, standingOf) };
 }
@@ -130,8 +130,8 @@ it("never releases machines while one of the session's pods is listed", () => {
       const pods = withoutForeign(snapshot).objects.filter(({ kind }) => kind === "pod");
       const withPods = new Set(pods.map(({ session }) => session));
       for (const step of plan(snapshot).steps) {
-        const isOfPod = step.do === "remove" && step.object.kind === "pod";
-        if (step.do !== "run" && step.do !== "expire" && !isOfPod) expect(withPods).not.toContain(step.session);
+        const isOfPod = step.kind === "remove" && step.object.kind === "pod";
+        if (step.kind !== "run" && step.kind !== "expire" && !isOfPod) expect(withPods).not.toContain(step.session);
       }
     }),
   );
@@ -145,10 +145,10 @@ it("takes nothing from a session that runs", () => {
       );
       for (const step of plan(snapshot).steps) {
         const session = live.get(step.session);
-        if (session === undefined || step.do === "run") continue;
+        if (session === undefined || step.kind === "run") continue;
         // Only what another generation of its name left behind may go.
-        expect(step.do).toBe("remove");
-        if (step.do !== "remove") continue;
+        expect(step.kind).toBe("remove");
+        if (step.kind !== "remove") continue;
         expect(step.object.kind).not.toBe("reservation");
         if (step.object.kind === "replacement")
           expect(prefixOfReplacement(step.object.ownerId)).not.toBe(replacementPrefix(session));
@@ -160,11 +160,11 @@ it("takes nothing from a session that runs", () => {
   );
 });
 
-it("forces nothing on a node that answers, or of which nothing is known", () => {
+it("forces nothing on a node that answers, or is unknown", () => {
   fc.assert(
     fc.property(world, (snapshot) => {
       for (const step of plan(snapshot).steps) {
-        if (step.do !== "remove" || step.object.kind !== "pod" || !step.object.deleting) continue;
+        if (step.kind !== "remove" || step.object.kind !== "pod" || !step.object.deleting) continue;
         expect(["gone", "not-ready"]).toContain(step.object.overdueOn?.state);
       }
     }),
@@ -191,7 +191,7 @@ it("plans the same whatever the order of what it sees", () => {
 it("brings a pass over every session that the ledger no longer has in its queue, and over no other", () => {
   fc.assert(
     fc.property(world, (snapshot) => {
-      const run = new Set(plan(snapshot).steps.flatMap((step) => (step.do === "run" ? [step.session] : [])));
+      const run = new Set(plan(snapshot).steps.flatMap((step) => (step.kind === "run" ? [step.session] : [])));
       for (const session of snapshot.sessions) {
         const waits = snapshot.objects.some(
           (each) => each.kind === "reservation" && each.session === session.name && !each.granted,

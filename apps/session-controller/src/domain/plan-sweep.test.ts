@@ -66,11 +66,11 @@ function see({ sessions = [], pods = [], reservations = [], replacements = [] }:
 function steps(world: World): string[] {
   const { snapshot, standingOf } = see(world);
   const records = planRecords(snapshot).map((step) => {
-    const what = step.do === "release" ? ` ${step.reservationId || "nothing"}` : "";
-    return `${step.do}${what} ${step.because}`;
+    const what = step.kind === "release" ? ` ${step.reservationId || "nothing"}` : "";
+    return `${step.kind}${what} ${step.because}`;
   });
   const memory = { leftSince: new Map(), nowMs: NOW, graceMs: undefined };
-  const objects = planSweep(snapshot.objects, standingOf, memory).flatMap(({ do: what, object, because }) => {
+  const objects = planSweep(snapshot.objects, standingOf, memory).flatMap(({ kind: what, object, because }) => {
     if (what !== "remove") return [];
     if (object.kind === "replacement") return `release-replacement ${because}`;
     if (object.kind === "reservation") return `release ${object.uid} ${because}`;
@@ -156,7 +156,7 @@ describe("a sweep", () => {
       ["release nothing session-over"],
     ],
     [
-      "deletes an old pod of a session that nobody knows",
+      "deletes an old pod of an unknown session",
       { pods: [pod({ createdAtMs: NOW - 60_000 })] },
       ["delete-pod session-unknown"],
     ],
@@ -167,7 +167,7 @@ describe("a sweep", () => {
       ["delete-pod other-generation"],
     ],
     [
-      "releases an old reservation of a session that nobody knows",
+      "releases an old reservation of an unknown session",
       {
         reservations: [{ kind: "reservation", uid: "r-9", session: "gone", createdAtMs: NOW - 60_000, granted: true }],
       },
@@ -209,7 +209,7 @@ describe("a sweep", () => {
   const foreign = pod({ createdAtMs: 0, otherInstallation: "muster-2" });
   const theirs = pod({ ...foreign, ownerUid: "u-0" });
   it.each<[string, World, string[], number]>([
-    ["the old pod of a session that nobody knows here", { pods: [foreign] }, [], 1],
+    ["the old pod of a session that is unknown here", { pods: [foreign] }, [], 1],
     ["one that a lost node keeps", { pods: [{ ...foreign, deleting: true, overdueOn: { state: "gone" } }] }, [], 1],
     [
       "one whose session has the name of ours, which runs",

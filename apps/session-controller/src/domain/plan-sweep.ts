@@ -3,7 +3,7 @@ import type { Standing } from "@muster/ledger-client/plan-sweep";
 import { prefixOfReplacement, replacementPrefix } from "./replacement-owner.ts";
 import { isQueuedAtLedger, queuedUntilMs, type SessionRecord } from "./session.ts";
 
-/** What a sweep needs to know of a session. */
+/** The facts about a session that a sweep needs. */
 export type SessionDigest = {
   readonly name: string;
   readonly uid: string;
@@ -11,9 +11,9 @@ export type SessionDigest = {
   readonly ttlMs: number;
   readonly podsDeleted: boolean;
   readonly released: boolean;
-  /** Empty: the session was never told of one. */
+  /** Empty: the session never learnt its id. */
   readonly reservationId: string;
-  /** The ledger has it in its queue, and no executor looks at it until something changes. */
+  /** The ledger has queued it, and no executor handles it until something changes. */
   readonly queued: boolean;
   readonly queuedUntilMs: number;
   readonly cancelRequested: boolean;
@@ -35,7 +35,7 @@ export function digestOf(record: SessionRecord): SessionDigest {
   };
 }
 
-/** Whether a session that no executor runs has something to do. One that waits at the ledger is left there until a grant, a cancellation, or the end of its time. */
+/** Whether a session without an executor needs one. A session queued at the ledger waits for a grant, a cancellation, or the end of its time. */
 export function needsPass({ finishedAtMs, queued, cancelRequested }: SessionDigest): boolean {
   return finishedAtMs === 0 && (!queued || cancelRequested);
 }
@@ -47,10 +47,10 @@ export type OwnedPod = {
   readonly uid: string;
   readonly session: string;
   readonly ownerUid: string;
-  /** The installation that the pod names as its maker, where that is another one than ours. */
+  /** The installation that the pod names as its creator, if that is not ours. */
   readonly otherInstallation: string | undefined;
   readonly deleting: boolean;
-  /** Its node, once the pod should have gone by itself; undefined before that, and when the node could not be read. */
+  /** Its node, once the pod should have ended by itself; undefined before that, and if the node could not be read. */
   readonly overdueOn: NodeSeen | undefined;
   readonly createdAtMs: number;
 };
@@ -63,51 +63,51 @@ export type OwnedReservation = {
   readonly granted: boolean;
 };
 
-/** A machine, granted or waited for, in place of one that a session's component lost. */
+/** A replacement machine, granted or queued, for one that a component has lost. */
 export type OwnedReplacement = {
   readonly kind: "replacement";
   readonly uid: string;
   readonly ownerId: string;
-  /** As far as the owner's id names it. */
+  /** As far as the owner id names it. */
   readonly session: string;
   readonly createdAtMs: number;
 };
 
-/** What a session may leave over. */
+/** What a session may leave behind. */
 export type Owned = OwnedPod | OwnedReservation | OwnedReplacement;
 
-/** Objects are listed before the sessions: each was made for a session that is listed, or for none. */
+/** Objects are listed before sessions, so that each belongs to a listed session or to none. */
 export type SweepSnapshot = {
   readonly nowMs: number;
   readonly sessions: readonly SessionDigest[];
-  /** As `attribute` returns them. */
+  /** As returned by `attribute`. */
   readonly objects: readonly Owned[];
 };
 
 export type SweepPolicy = ForcePolicy & {
   /**
-   * An object of an unknown session is kept until it is this old. A record is stored before the session's first object, and is deleted after its last: a young object without a
-   * record is one whose list lags. Its age, unlike the time since a sweep first found it, survives a change of leader.
+   * An object of an unknown session is kept until it is this old. A record is stored before the session's first object, and is deleted after its last: a young
+   * object without a record is one whose list lags. Its age, unlike the time since a sweep first found it, survives a change of leader.
    */
   readonly leakAgeMs: number;
 };
 
 /** A step on the record of a session that no executor runs. */
 export type RecordStep = { readonly session: string; readonly uid: string } & (
-  | { readonly do: "run"; readonly because: "not-queued-any-more" }
-  | { readonly do: "expire"; readonly because: "ttl-over" }
-  | { readonly do: "confirm-pods-gone"; readonly because: "none-listed" }
+  | { readonly kind: "run"; readonly because: "not-queued-any-more" }
+  | { readonly kind: "expire"; readonly because: "ttl-over" }
+  | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
   | {
-      readonly do: "release";
-      /** Only this one is released; empty: there is none, and only the record does not have it yet. */
+      readonly kind: "release";
+      /** Only this one is released; empty: it is already gone, and only the record has to be updated. */
       readonly reservationId: string;
       readonly because: "session-over";
     }
 );
 
 /**
- * Whether a pod is another installation's: its records are elsewhere, so that nobody here knows whether it is wanted. A pod whose session is stored here with the uid that it names is
- * ours whatever it says, for no two sessions have one uid: so it is where records were taken along to an installation with another id.
+ * Whether a pod belongs to another installation, whose records are stored elsewhere. A pod whose session is stored here with the same uid is ours, because uids
+ * are unique: this happens if records were moved to an installation with another id.
  */
 export function isForeign(
   { ownerUid, otherInstallation }: Pick<OwnedPod, "ownerUid" | "otherInstallation">,
@@ -128,7 +128,10 @@ export function attribute(objects: readonly Owned[], sessions: readonly SessionD
   });
 }
 
-/** Does for sessions what their executors did not: runs what the ledger no longer queues, finishes what is over, deletes expired records. Never releases machines while a pod may be on them. */
+/**
+ * Does for sessions what their executors did not: runs what the ledger no longer queues, finishes what is over, deletes expired records. Never releases
+ * machines while a pod may be on them.
+ */
 export function planRecords(snapshot: SweepSnapshot): RecordStep[] {
   const reserved = new Map(
     snapshot.objects.flatMap((object) => (object.kind === "reservation" ? [[object.session, object]] : [])),
@@ -141,7 +144,10 @@ export function planRecords(snapshot: SweepSnapshot): RecordStep[] {
   });
 }
 
-/** Whether an object is left over. Machines are blocked while a pod of their session is listed; an object of another installation is reported as left over, and kept. */
+/**
+ * Whether an object is left over. Machines are blocked while a pod of their session is listed; an object of another installation is reported as left over, and
+ * kept.
+ */
 export function standingIn(snapshot: SweepSnapshot, policy: SweepPolicy): (object: Owned) => Standing {
   const { nowMs } = snapshot;
   const sessions = new Map(snapshot.sessions.map((session) => [session.name, session]));
@@ -163,7 +169,7 @@ function sessionsWithPods({ objects }: SweepSnapshot): ReadonlySet<string> {
 /** A session that waits at the ledger is left there as long as the ledger has it in its queue. */
 function planRun({ name, uid, queued }: SessionDigest, reservation: OwnedReservation | undefined): RecordStep[] {
   const waits = !queued || reservation?.granted === false;
-  return waits ? [] : [{ do: "run", session: name, uid, because: "not-queued-any-more" }];
+  return waits ? [] : [{ kind: "run", session: name, uid, because: "not-queued-any-more" }];
 }
 
 function planOver(
@@ -175,12 +181,12 @@ function planOver(
   const { name, uid, finishedAtMs, ttlMs, podsDeleted, released } = session;
   if (!released || !podsDeleted) {
     if (hasPods) return [];
-    const gone = { do: "confirm-pods-gone", session: name, uid, because: "none-listed" } as const;
+    const gone = { kind: "confirm-pods-gone", session: name, uid, because: "none-listed" } as const;
     const reservationId = listedReservation ?? session.reservationId;
-    const release = { do: "release", session: name, uid, reservationId, because: "session-over" } as const;
+    const release = { kind: "release", session: name, uid, reservationId, because: "session-over" } as const;
     return [...(podsDeleted ? [] : [gone]), ...(released ? [] : [release])];
   }
-  return nowMs - finishedAtMs >= ttlMs ? [{ do: "expire", session: name, uid, because: "ttl-over" }] : [];
+  return nowMs - finishedAtMs >= ttlMs ? [{ kind: "expire", session: name, uid, because: "ttl-over" }] : [];
 }
 
 function podStanding(
@@ -189,25 +195,25 @@ function podStanding(
   isYoung: boolean,
   forced: string | undefined,
 ): Standing {
-  if (otherInstallation !== undefined) return { is: "left", because: "other-installation" };
-  if (owner?.uid === ownerUid && owner.finishedAtMs === 0) return { is: "owned", because: "session-runs" };
-  if (deleting) return forced === undefined ? BEING_DELETED : { is: "left", because: forced };
+  if (otherInstallation !== undefined) return { kind: "left", because: "other-installation" };
+  if (owner?.uid === ownerUid && owner.finishedAtMs === 0) return { kind: "owned", because: "session-runs" };
+  if (deleting) return forced === undefined ? BEING_DELETED : { kind: "left", because: forced };
   if (owner === undefined) return isYoung ? YOUNG : UNKNOWN;
-  return owner.finishedAtMs > 0 ? OVER : { is: "left", because: "other-generation" };
+  return owner.finishedAtMs > 0 ? OVER : { kind: "left", because: "other-generation" };
 }
 
 function machineStanding(owner: SessionDigest | undefined, isYoung: boolean, hasPods: boolean): Standing {
   if (owner !== undefined && !(owner.finishedAtMs > 0 && owner.released))
-    return { is: "owned", because: "not-released-by-its-session" };
-  if (hasPods) return { is: "blocked", because: "pods-may-be-on-it" };
+    return { kind: "owned", because: "not-released-by-its-session" };
+  if (hasPods) return { kind: "blocked", because: "pods-may-be-on-it" };
   if (owner !== undefined) return OVER;
   return isYoung ? YOUNG : UNKNOWN;
 }
 
-const OVER: Standing = { is: "left", because: "session-over" };
-const UNKNOWN: Standing = { is: "left", because: "session-unknown" };
-const YOUNG: Standing = { is: "blocked", because: "session-unknown-yet" };
-const BEING_DELETED: Standing = { is: "blocked", because: "being-deleted" };
+const OVER: Standing = { kind: "left", because: "session-over" };
+const UNKNOWN: Standing = { kind: "left", because: "session-unknown" };
+const YOUNG: Standing = { kind: "blocked", because: "session-unknown-yet" };
+const BEING_DELETED: Standing = { kind: "blocked", because: "being-deleted" };
 
 function isReplacementOf({ ownerId }: OwnedReplacement, owner: SessionDigest | undefined): boolean {
   return owner !== undefined && replacementPrefix(owner) === prefixOfReplacement(ownerId);

@@ -39,11 +39,11 @@ function pass(more: Partial<Snapshot>): { server: Partial<ComponentStatus>; step
   const world = snapshot({ livePods: [], nodesLost: GONE, record: provisioning([]), ...more });
   const steps = planSession(world, POLICY);
   const noted = steps
-    .flatMap((step) => (step.do === "note-components" ? [step] : []))
+    .flatMap((step) => (step.kind === "note-components" ? [step] : []))
     .reduce(transitionRecord, world.record);
   const server = noted.components.find(({ name }) => name === "server-0");
   const lines = steps.flatMap((step): string[] => {
-    switch (step.do) {
+    switch (step.kind) {
       case "note-components":
       case "explain-wait":
         return [];
@@ -54,7 +54,7 @@ function pass(more: Partial<Snapshot>): { server: Partial<ComponentStatus>; step
       case "delete-pod":
         return [`delete ${step.pod}${step.force ? " by force" : ""}: ${step.because}`];
       default:
-        return [step.do];
+        return [step.kind];
     }
   });
   return { server: { node: server?.node ?? "", lostAtMs: server?.lostAtMs ?? 0 }, steps: lines };
@@ -189,7 +189,7 @@ describe("a component that lost its machine before it started", () => {
     const record = losing({ node: "node-9" });
     const lost = { record, nodesLost: new Map([["node-9", "gone"]] as const) };
     const steps = planSession(snapshot({ livePods: [], ...lost }), POLICY);
-    const noted = steps.flatMap((step) => (step.do === "note-components" ? step.components : []));
+    const noted = steps.flatMap((step) => (step.kind === "note-components" ? step.components : []));
     expect(noted.find(({ name }) => name === "server-0")).toMatchObject({ node: "", lostNode: NODE });
     const back = { nodesLost: new Map(), nodesBack: new Set(["node-9"]), replacements: replacements(WAITING) };
     expect(pass({ record: losing(), ...back }).steps).toEqual([]);
@@ -215,7 +215,7 @@ describe("a component that lost its machine before it started", () => {
 
 it("keeps the replacement where the pod of an executor before this one runs, though its own machine is back", () => {
   const back = losing({ node: NODE, message: "" });
-  const created = { do: "pod-created", component: "server-0", uid: "uid-server-0", node: "node-9" } as const;
+  const created = { kind: "pod-created", component: "server-0", uid: "uid-server-0", node: "node-9" } as const;
   const record = transitionRecord(back, created);
   const live = livePod(podSeen("server-0", { node: "node-9" }), { containers: ["main"] });
   const { server, steps } = pass({

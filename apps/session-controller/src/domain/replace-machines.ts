@@ -3,23 +3,23 @@ import { fitMessage, hasEnded, type PodSeen } from "./summarise-components.ts";
 import { isReplacing, type ComponentStatus, type SessionRecord } from "./session.ts";
 import type { LivePod, ReplacementSeen, SessionPolicy, Snapshot } from "./snapshot.ts";
 
-/** Steps towards another machine for a component that lost its own before it started. */
+/** Steps to replace the machine of a component that lost its own before it started. */
 export type ReplacementStep =
   | {
-      readonly do: "reserve-replacement";
+      readonly kind: "reserve-replacement";
       readonly component: string;
       readonly pool: string;
       readonly because: "machine-lost";
     }
   | {
-      readonly do: "release-replacement";
+      readonly kind: "release-replacement";
       readonly component: string;
-      /** Empty: whatever the ledger has for it. */
+      /** Empty: any reservation that the ledger has for it. */
       readonly reservationId: string;
       readonly because: "machine-lost" | "machine-back";
     }
   | {
-      readonly do: "delete-pod";
+      readonly kind: "delete-pod";
       readonly pod: string;
       readonly uid: string;
       readonly force: boolean;
@@ -29,8 +29,8 @@ export type ReplacementStep =
     };
 
 /**
- * The components with what is known of their machines: one whose machine is lost before it has started has no machine, until its pod is gone and the ledger has
- * granted another one or its own is usable again. A pod that turns out to have started keeps its machine.
+ * The components with the state of their machines. A component whose machine is lost before it has started has no machine until its pod is gone and the ledger
+ * has granted another one, or its own is usable again. A pod that has started keeps its machine.
  */
 export function replaceMachines(snapshot: Snapshot, components: readonly ComponentStatus[]): ComponentStatus[] {
   return components.map((component, index) => {
@@ -40,7 +40,7 @@ export function replaceMachines(snapshot: Snapshot, components: readonly Compone
   });
 }
 
-/** Whether a lost machine makes a list of the pods necessary: only the API server knows whether a pod exists that is in no record, or that is to go. */
+/** Whether a lost machine requires a list of the pods: only the API server knows of unrecorded pods, and of those being deleted. */
 export function needsPodsOfLost({ record, nodesLost }: Pick<Snapshot, "record" | "nodesLost">): boolean {
   return record.components.some((component) =>
     isReplacing(component)
@@ -49,7 +49,7 @@ export function needsPodsOfLost({ record, nodesLost }: Pick<Snapshot, "record" |
   );
 }
 
-/** What to do for the components that wait for another machine, or need it no more, as the record has them. */
+/** Plans the steps for components that wait for another machine, or no longer need it. */
 export function planReplacements(snapshot: Snapshot, policy: SessionPolicy): ReplacementStep[] {
   return snapshot.record.components.flatMap((component): ReplacementStep[] => {
     if (!isReplacing(component)) return planReturn(snapshot, component);
@@ -72,7 +72,7 @@ export function replacementWakeAtMs(record: SessionRecord, nowMs: number, policy
 /** A component may have started unless its pod is known and has never had an address, a started container or an end of its own. */
 function isLostUnstarted({ pods, livePods, nodesLost }: Snapshot, component: ComponentStatus): boolean {
   if (!nodesLost.has(component.node) || hasEnded(component) || livePods === undefined) return false;
-  // Listed after the record was written: a pod of that name is one that an executor before us made.
+  // Listed after the record was written: a pod of that name comes from an earlier executor.
   if (component.podUid === "") return !livePods.some(({ pod }) => pod === component.pod);
   const live = livePods.find(({ uid }) => uid === component.podUid);
   const published = pods.find(({ uid }) => uid === component.podUid);
@@ -87,7 +87,7 @@ function hasStarted({ podIp, health, exitCode }: PodSeen): boolean {
 function loseMachine({ nowMs, record, nodesLost }: Snapshot, component: ComponentStatus): ComponentStatus {
   const because = nodesLost.get(component.node) ?? "gone";
   const message = fitMessage(`waits for another machine: ${describeLost(component.node, because)}`, record);
-  // Only the machine that the session itself was granted is still its own: one in place of it is released.
+  // Only the originally granted machine is still its own: a replacement is released.
   const lostNode = component.lostNode === "" ? component.node : component.lostNode;
   return { ...component, node: "", lostAtMs: nowMs, lostNode, state: "PENDING", message };
 }
@@ -103,7 +103,7 @@ function replaceMachine(snapshot: Snapshot, component: ComponentStatus): Compone
   }
   const node = grantedNode(replacements.get(component.name));
   if (node !== undefined && !nodesLost.has(node)) return { ...component, node, message: "" };
-  // The session holds it all the time, and of a small pool no other one may ever come free.
+  // The session holds it all the time, and in a small pool no other machine may ever be free.
   return nodesBack.has(component.lostNode) ? { ...component, node: component.lostNode, message: "" } : component;
 }
 
@@ -118,7 +118,7 @@ export function grantedNode(replacement: ReplacementSeen | undefined): string | 
 
 function planRemoval(pod: LivePod, nowMs: number, policy: SessionPolicy): ReplacementStep[] {
   const remove = {
-    do: "delete-pod",
+    kind: "delete-pod",
     pod: pod.pod,
     uid: pod.uid,
     resourceVersion: String(pod.seen.resourceVersion),
@@ -128,13 +128,13 @@ function planRemoval(pod: LivePod, nowMs: number, policy: SessionPolicy): Replac
   return because === undefined ? [] : [{ ...remove, force: true, because }];
 }
 
-/** A component that has its own machine again needs no other one. */
+/** A component that has its own machine again needs no replacement. */
 function planReturn({ replacements }: Snapshot, { name, node, lostNode }: ComponentStatus): ReplacementStep[] {
   const replacement = replacements.get(name) ?? { state: "unknown" };
   if (node === "" || node !== lostNode || replacement.state === "released" || replacement.state === "refused")
     return [];
   const reservationId = replacement.state === "unknown" ? "" : replacement.id;
-  return [{ do: "release-replacement", component: name, reservationId, because: "machine-back" }];
+  return [{ kind: "release-replacement", component: name, reservationId, because: "machine-back" }];
 }
 
 function planReservation(
@@ -143,9 +143,9 @@ function planReservation(
 ): ReplacementStep[] {
   const replacement = replacements.get(name) ?? { state: "unknown" };
   if (replacement.state === "unknown" || replacement.state === "released")
-    return [{ do: "reserve-replacement", component: name, pool, because: "machine-lost" }];
+    return [{ kind: "reserve-replacement", component: name, pool, because: "machine-lost" }];
   const node = grantedNode(replacement);
   // A pod that is not gone yet may be on this machine.
   if (replacement.state !== "granted" || podUid !== "" || node === undefined || !nodesLost.has(node)) return [];
-  return [{ do: "release-replacement", component: name, reservationId: replacement.id, because: "machine-lost" }];
+  return [{ kind: "release-replacement", component: name, reservationId: replacement.id, because: "machine-lost" }];
 }

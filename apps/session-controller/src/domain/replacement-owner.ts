@@ -1,18 +1,21 @@
 import { PART_OWNER_CHARACTERS, PART_SEPARATOR } from "@muster/names";
 import type { SessionRecord } from "./session.ts";
 
-/** Owner kind, in the ledger, of machines that components have in place of lost ones. Of another kind than sessions, so that they take no place of `SESSION_EXECUTORS`. */
+/**
+ * Owner kind, in the ledger, of machines that components have in place of lost ones. Of another kind than sessions, so that they take no place of
+ * `SESSION_EXECUTORS`.
+ */
 export const REPLACEMENT_KIND = "session-part";
 
 const UID_KEPT = 8;
 
-/** Id, in the ledger, of the owner of the machine that the component has in place of a lost one. No two sessions share one, whatever their names. */
+/** Owner id, in the ledger, of the replacement machine of a component. No two sessions share one, whatever their names. */
 export function replacementId(session: Pick<SessionRecord, "name" | "uid" | "components">, component: string): string {
   const index = session.components.findIndex(({ name }) => name === component);
   return `${replacementPrefix(session)}-${index}`;
 }
 
-/** What the ids of all replacements of one session begin with, up to the last hyphen. */
+/** Common prefix of all replacement owner ids of one session, up to the last hyphen. */
 export function replacementPrefix({ name, uid }: Pick<SessionRecord, "name" | "uid">): string {
   return `${name.slice(0, PART_OWNER_CHARACTERS)}${PART_SEPARATOR}${uid.replaceAll("-", "").slice(0, UID_KEPT)}`;
 }

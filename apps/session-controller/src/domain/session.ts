@@ -19,7 +19,7 @@ export type Component = {
   readonly templateJson: string;
 };
 
-/** What is to be run, with every default filled in, so that a later change of defaults does not touch a session that exists. */
+/** What is to be run, with all defaults filled in, so that a later change of defaults does not affect existing sessions. */
 export type SessionSpec = {
   readonly components: readonly Component[];
   readonly scenarioJson: string;
@@ -78,7 +78,10 @@ export type SessionEvent<Kind extends EventKind = EventKind> = {
 export type Verdict = SessionEvent<TerminalKind>;
 
 export type PodHealth = "UNKNOWN" | "READY" | "NOT_READY" | "SUCCEEDED" | "FAILED";
-/** PENDING: no pod exists yet. CREATED: it exists, and nothing is known of it yet. STOPPED: it was ready until the clean-up deleted it. The others are healths of the pod. */
+/**
+ * PENDING: no pod exists yet. CREATED: it exists, and nothing is known of it yet. STOPPED: it was ready until the clean-up deleted it. The others are healths
+ * of the pod.
+ */
 export const COMPONENT_STATES = [
   "PENDING",
   "CREATED",
@@ -190,7 +193,7 @@ export type NewSession = {
   readonly spec: SessionSpec;
   readonly traceparent: string;
   readonly nowMs: number;
-  /** What is said of it until an executor has looked at it. */
+  /** The reason of the wait until an executor has taken it. */
   readonly waitingBecause: string;
 };
 

@@ -12,7 +12,7 @@ export const WAIT_CODES = [
   "OTHER",
 ] as const;
 
-/** Why the ledger lets a request wait: a stable word and the numbers behind it. */
+/** Why the ledger lets a request wait: a stable word and its numbers. */
 export type WaitReason = {
   readonly code: (typeof WAIT_CODES)[number];
   readonly pool: string;
@@ -21,7 +21,7 @@ export type WaitReason = {
   readonly ahead: number;
 };
 
-/** Answers of the ledger after which asking again cannot help. */
+/** Answers of the ledger that a retry cannot change. */
 export type Refusal = Extract<
   Fault,
   { readonly code: "pool_unknown" | "pool_capacity" | "reservation_differs" | "invalid_request" }
@@ -38,7 +38,7 @@ export type ReservationSeen =
   | { readonly state: "granted"; readonly id: string; readonly machines: readonly Machine[] }
   | { readonly state: "refused"; readonly fault: Refusal };
 
-/** The same of another machine for a component that lost its own. `released`: it was given up. */
+/** The same for the replacement of a component's machine. `released`: it was released. */
 export type ReplacementSeen = ReservationSeen | { readonly state: "released" };
 
 export type Machine = { readonly component: string; readonly node: string };
@@ -50,29 +50,29 @@ export type LivePod = {
   readonly deleting: boolean;
   /** Its state, judged as a watcher does. */
   readonly seen: PodSeen;
-  /** Its node, once the pod should have gone by itself; undefined before that, and when the node could not be looked at. */
+  /** Its node, once the pod should have ended by itself; undefined before that, and if the node could not be read. */
   readonly overdueOn: NodeSeen | undefined;
-  /** Every container has ended for good, so that nothing of the pod runs on its machine. */
+  /** Every container has ended permanently, so that nothing of the pod runs on its machine. */
   readonly ended: boolean;
   /** Those that have started. */
   readonly containers: readonly string[];
-  /** What the main container left as its termination message; empty while it runs. */
+  /** Termination message of the main container; empty while it runs. */
   readonly leftText: string;
 };
 
-/** What stood in the way when a pod was to be made. */
+/** An obstacle to the creation of a pod. */
 export type Obstacle =
-  /** The API server will not have this pod, now or later. */
+  /** The API server permanently refuses this pod. */
   | {
       readonly kind: "refused";
       readonly component: string;
       readonly reason: "POD_REFUSED" | "POD_NAME_TAKEN";
       readonly message: string;
     }
-  /** A pod of an earlier session of the same name is still there. */
+  /** A pod of an earlier session of the same name still exists. */
   | { readonly kind: "leftover"; readonly component: string; readonly pod: string; readonly uid: string };
 
-/** What the world looks like to one pass; never mutated. */
+/** The observed state of one pass; never mutated. */
 export type Snapshot = {
   readonly nowMs: number;
   /** How long this executor has had the session. */
@@ -80,9 +80,9 @@ export type Snapshot = {
   readonly record: SessionRecord;
   readonly reservation: ReservationSeen;
   readonly pods: readonly PodSeen[];
-  /** Listed at the API server after the record was written, where `needsListing` asks for it; undefined: not listed. */
+  /** Listed at the API server after the record was written, if `needsListing` asks for it; undefined: not listed. */
   readonly livePods: readonly LivePod[] | undefined;
-  /** This executor reads logs now, or has not written yet that it did. */
+  /** This executor is reading logs, or has not recorded yet that it did. */
   readonly isReading: boolean;
   readonly obstacles: readonly Obstacle[];
   /** Nodes of the session that are lost, and why; empty while that is not known. */
@@ -91,17 +91,17 @@ export type Snapshot = {
   readonly nodesBack: ReadonlySet<string>;
   /** What the ledger last answered about another machine for a component that lost its own, by component; absent: `unknown`. */
   readonly replacements: ReadonlyMap<string, ReplacementSeen>;
-  /** What of the infrastructure failed in the pass before, for people; undefined when nothing did. */
+  /** The infrastructure failure of the previous pass, for people; undefined without one. */
   readonly trouble: string | undefined;
 };
 
 export type SessionPolicy = ForcePolicy & {
   /** From the verdict (and the pods' own time to end): a clean-up that takes longer is reported as a warning and left to the sweep. */
   readonly cleanupLimitMs: number;
-  /** Pods that are going away are looked at again this often. */
+  /** Interval of checks of terminating pods. */
   readonly lookAgainMs: number;
   /** A component whose machine is lost before it has started waits this long for another one. */
   readonly replacementWaitMs: number;
-  /** A session whose record was neither read nor written for this long may have been taken over; so it is read before anything is done. */
+  /** A session whose record was neither read nor written for this long may have been taken over, so it is read before any step. */
   readonly trustRecordMs: number;
 };

@@ -1,7 +1,7 @@
 import { hostPort } from "./build-pod.ts";
 import { isReplacing, podName, type ComponentStatus, type PodHealth, type SessionRecord } from "./session.ts";
 
-/** The newest that is known of one pod. */
+/** The newest known state of one pod. */
 export type PodSeen = {
   readonly pod: string;
   readonly uid: string;
@@ -22,8 +22,9 @@ const MESSAGES_LENGTH = 20_000;
 
 /**
  * What each component is doing, in declared order: the remembered status, updated from the newest state of exactly its pod, published or listed. A pod that the
- * API server no longer lists, and whose end is unknown, is gone. A pod that is deleted before it succeeded makes its component FAILED, which ends the session with
- * COMPONENT_FAILED (`decideFailure`), unless its machine is lost before it started (`replaceMachines`). `listed` was listed after the record was written; undefined: not listed.
+ * API server no longer lists, and whose end is unknown, is gone. A pod that is deleted before it succeeded makes its component FAILED, which ends the session
+ * with COMPONENT_FAILED (`decideFailure`), unless its machine is lost before it started (`replaceMachines`). `listed` was listed after the record was written;
+ * undefined: not listed.
  */
 export function summariseComponents(
   record: SessionRecord,
@@ -40,7 +41,7 @@ export function summariseComponents(
     const seen = newestOf(published?.uid === component.podUid ? published : undefined, live);
     if (seen === undefined) {
       return listed !== undefined
-        ? { ...component, state: "FAILED", message: "PodGone: the pod is gone, and nobody saw how it ended" }
+        ? { ...component, state: "FAILED", message: "PodGone: the pod is gone, and its end was not observed" }
         : component;
     }
     return {
@@ -54,7 +55,7 @@ export function summariseComponents(
   });
 }
 
-/** The listed state where it is newer; a published end stands, because a watcher also concludes it from the time and the node. */
+/** The listed state if it is newer; a published end stands, because a watcher also concludes it from the time and the node. */
 function newestOf(published: PodSeen | undefined, live: PodSeen | undefined): PodSeen | undefined {
   if (published === undefined || live === undefined) return published ?? live;
   return hasPodEnded(published) || live.resourceVersion <= published.resourceVersion ? published : live;
@@ -76,7 +77,7 @@ function messageOf(pod: PodSeen, readyPort: number, record: SessionRecord): stri
   return fitMessage(words.join(": "), record);
 }
 
-/** The beginning of a message, as much as the record has room for. */
+/** Truncates a message to the room in the record. */
 export function fitMessage(text: string, { components }: Pick<SessionRecord, "components">): string {
   const length = Math.min(MESSAGE_LENGTH, Math.floor(MESSAGES_LENGTH / components.length));
   return text.length > length ? `${text.slice(0, length - 3)}...` : text;

@@ -12,7 +12,7 @@ it.each<[ComponentState, ComponentState]>([
 ])("lists a component that was %s as %s once the pods are gone", (before, after) => {
   const record = running();
   const components = record.components.map((component) => ({ ...component, state: before }));
-  const next = transitionRecord({ ...record, components }, { do: "confirm-pods-gone", because: "none-listed" });
+  const next = transitionRecord({ ...record, components }, { kind: "confirm-pods-gone", because: "none-listed" });
   expect(new Set(next.components.map(({ state }) => state))).toEqual(new Set([after]));
 });
 
@@ -21,24 +21,24 @@ it("gives events the order of their times, also when the clock of the next execu
   const atMs = START_MS - 5000;
   const verdict = { kind: "DONE", atMs, description: "well", reason: "" } as const;
   const ended = [
-    { do: "conclude", verdict, because: "DONE" } as const,
-    { do: "finish", atMs, warnings: [], because: "cleaned-up" } as const,
+    { kind: "conclude", verdict, because: "DONE" } as const,
+    { kind: "finish", atMs, warnings: [], because: "cleaned-up" } as const,
   ].reduce(transitionRecord, running());
   expect(ended.events.at(-1)).toMatchObject({ kind: "DONE", atMs: ranAtMs });
   expect(ended.finishedAtMs).toBe(ranAtMs);
 });
 
 it.each<[string, Outcome, number]>([
-  ["counts when it has only explained a wait", { do: "explain-wait", text: "away", because: "wait-changed" }, 2],
-  ["does not count when it handed the session back", { do: "hand-back" }, 1],
+  ["counts when it has only explained a wait", { kind: "explain-wait", text: "away", because: "wait-changed" }, 2],
+  ["does not count when it handed the session back", { kind: "hand-back" }, 1],
   [
     "clears the count when it got further",
-    { do: "note-reservation", reservationId: "r-2", because: "ledger-answered" },
+    { kind: "note-reservation", reservationId: "r-2", because: "ledger-answered" },
     0,
   ],
   [
     "clears the count when it outlived everything there was to do",
-    { do: "confirm-quiet", because: "nothing-to-do" },
+    { kind: "confirm-quiet", because: "nothing-to-do" },
     0,
   ],
 ])("an executor %s", (_title, outcome, attempts) => {

@@ -8,18 +8,18 @@ import {
 } from "./session.ts";
 import type { RecordStep } from "./plan-session.ts";
 
-/** What a pass has to remember: its record-only steps, and what came of the others. */
+/** What a pass has to record: its record-only steps, and the outcomes of the others. */
 export type Outcome =
   | RecordStep
-  | { readonly do: "pod-created"; readonly component: string; readonly uid: string; readonly node: string }
+  | { readonly kind: "pod-created"; readonly component: string; readonly uid: string; readonly node: string }
   | LogsRead
-  | { readonly do: "released" }
-  /** The executor ends, and the session has not ended it. */
-  | { readonly do: "hand-back" };
+  | { readonly kind: "released" }
+  /** The executor ends without the session having ended it. */
+  | { readonly kind: "hand-back" };
 
-/** The logs of one pod were kept, or are lost as the warnings say. */
+/** The logs of one pod were kept, or are lost as the warnings record. */
 export type LogsRead = {
-  readonly do: "logs-read";
+  readonly kind: "logs-read";
   readonly pod: string;
   readonly warnings: readonly Warning[];
   /** Of the driver; undefined for the others. */
@@ -27,18 +27,18 @@ export type LogsRead = {
 };
 
 /**
- * The record after one outcome. Replaying an outcome changes nothing, so a write that lost a race may be made again on the newer record. What is final stays:
- * a verdict is decided once, and after the terminal event only the progress of the clean-up still moves.
+ * The record after one outcome. Replaying an outcome has no effect, so that a write that lost a race can be repeated on the newer record. Final fields stay: a
+ * verdict is decided once, and after the terminal event only the progress of the clean-up changes.
  */
 export function transitionRecord(record: SessionRecord, outcome: Outcome): SessionRecord {
-  if (outcome.do === "hand-back") return { ...record, attempts: Math.max(0, record.attempts - 1) };
+  if (outcome.kind === "hand-back") return { ...record, attempts: Math.max(0, record.attempts - 1) };
   const next = transition(record, outcome);
   // A wait that is explained is no progress.
-  return next.attempts === 0 || outcome.do === "explain-wait" ? next : { ...next, attempts: 0 };
+  return next.attempts === 0 || outcome.kind === "explain-wait" ? next : { ...next, attempts: 0 };
 }
 
-function transition(record: SessionRecord, outcome: Exclude<Outcome, { do: "hand-back" }>): SessionRecord {
-  switch (outcome.do) {
+function transition(record: SessionRecord, outcome: Exclude<Outcome, { kind: "hand-back" }>): SessionRecord {
+  switch (outcome.kind) {
     case "confirm-pods-gone":
       return { ...record, podsDeleted: true, components: record.components.map(stopped) };
     case "released":
@@ -48,7 +48,7 @@ function transition(record: SessionRecord, outcome: Exclude<Outcome, { do: "hand
   }
 }
 
-/** A user asks a session to end. One that no executor has ever touched ends here and now; the others are ended by whoever runs them. */
+/** A user cancels a session. One that no executor has taken ends immediately; the others are ended by their executor. */
 export function transitionCancel(record: SessionRecord, nowMs: number): SessionRecord {
   if (isFinished(record)) return record;
   if (record.epoch > 0) return { ...record, cancelRequested: true };
@@ -65,7 +65,7 @@ export function transitionCancel(record: SessionRecord, nowMs: number): SessionR
   };
 }
 
-/** Whoever writes with an older epoch after this has lost the session. A process counts once, however often it has led since. */
+/** A writer with an older epoch has lost the session after this. A process counts once, however often it has led since. */
 export function transitionTakeOver(
   record: SessionRecord,
   { token, executor }: { readonly token: number; readonly executor: string },
@@ -76,9 +76,9 @@ export function transitionTakeOver(
 
 function transitionLive(
   record: SessionRecord,
-  outcome: Exclude<Outcome, { do: "confirm-pods-gone" | "released" | "hand-back" }>,
+  outcome: Exclude<Outcome, { kind: "confirm-pods-gone" | "released" | "hand-back" }>,
 ): SessionRecord {
-  switch (outcome.do) {
+  switch (outcome.kind) {
     case "note-components":
       return record.verdict === undefined ? { ...record, components: outcome.components } : record;
     case "note-reservation":
@@ -105,13 +105,13 @@ function transitionLive(
   }
 }
 
-const WARNINGS_MAX = 32;
+const MAX_WARNINGS = 32;
 
 /** A lost result comes first, so that the limit drops none. */
 function withWarnings(record: SessionRecord, warnings: readonly Warning[]): readonly Warning[] {
   const all = [...record.warnings, ...warnings];
   const ofResult = all.filter(({ code }) => code === "RESULT_LOST");
-  return [...ofResult, ...all.filter(({ code }) => code !== "RESULT_LOST")].slice(0, WARNINGS_MAX);
+  return [...ofResult, ...all.filter(({ code }) => code !== "RESULT_LOST")].slice(0, MAX_WARNINGS);
 }
 
 function noteLogsRead(
@@ -130,12 +130,12 @@ function noteLogsRead(
   };
 }
 
-/** What was ready is not any more once its pod is gone; any other state is the last that is known of it. */
+/** A ready component is no longer ready once its pod is gone; any other state is the last known one. */
 function stopped(component: ComponentStatus): ComponentStatus {
   return component.state === "READY" ? { ...component, state: "STOPPED" } : component;
 }
 
-function accept(record: SessionRecord, step: Extract<RecordStep, { do: "accept" }>): SessionRecord {
+function accept(record: SessionRecord, step: Extract<RecordStep, { kind: "accept" }>): SessionRecord {
   const nodes = new Map(step.machines.map(({ component, node }) => [component, node]));
   return {
     ...record,
@@ -148,10 +148,10 @@ function accept(record: SessionRecord, step: Extract<RecordStep, { do: "accept" 
   };
 }
 
-/** The pod may be one that an executor before us made and did not write down, on another machine than this one chose: its machine is the component's. */
+/** An earlier executor may have created the pod without recording it, on another machine than this one chose: its machine is the component's. */
 function noteCreated(
   record: SessionRecord,
-  { component: name, uid, node }: Extract<Outcome, { do: "pod-created" }>,
+  { component: name, uid, node }: Extract<Outcome, { kind: "pod-created" }>,
 ): SessionRecord {
   return {
     ...record,
@@ -163,7 +163,7 @@ function noteCreated(
   };
 }
 
-function finish(record: SessionRecord, step: Extract<RecordStep, { do: "finish" }>): SessionRecord {
+function finish(record: SessionRecord, step: Extract<RecordStep, { kind: "finish" }>): SessionRecord {
   const { verdict } = record;
   if (verdict === undefined) return record;
   const events = withEvent(record.events, verdict);
@@ -188,8 +188,8 @@ const RANK: Readonly<Record<EventKind, number>> = {
 };
 
 /**
- * Appends an event unless one of its rank or a later one exists: so events stand in order, each once, and one terminal event is last. An executor whose clock is
- * behind the one before it gives the event that one's time.
+ * Appends an event unless one of its rank or a later one exists, so that events are ordered and unique, with one terminal event at the end. An executor whose
+ * clock is behind uses the time of the last event.
  */
 function withEvent(events: readonly SessionEvent[], event: SessionEvent): readonly SessionEvent[] {
   if (events.some(({ kind }) => RANK[kind] >= RANK[event.kind])) return events;

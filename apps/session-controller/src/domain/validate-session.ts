@@ -4,7 +4,7 @@ import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from 
 import { podName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
 import { checkComponentTemplate, POD_NAME_LENGTH_MAX, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
 
-/** What a user asks for: zeros mean the default, and a component may lack its kind. */
+/** A user's request: zeros mean the default, and a component may lack its kind. */
 export type SessionDraft = Omit<SessionSpec, "components"> & {
   readonly components: readonly (Omit<Component, "kind"> & { readonly kind: ComponentKind | undefined })[];
 };
@@ -20,7 +20,7 @@ export type SessionDefaults = {
 export type Validated =
   { readonly ok: true; readonly spec: SessionSpec } | { readonly ok: false; readonly fault: Fault };
 
-/** Refuses whatever can be known to be wrong without looking at the cluster, naming the field and the value; otherwise the spec with its defaults. */
+/** Refuses everything that is wrong without regard to the cluster, naming the field and the value; otherwise returns the spec with its defaults. */
 export function validateSession(name: string, draft: SessionDraft, defaults: SessionDefaults): Validated {
   const components: Component[] = [];
   for (const component of draft.components) {
@@ -39,7 +39,7 @@ export function validateSession(name: string, draft: SessionDraft, defaults: Ses
   return fault === undefined ? { ok: true, spec } : { ok: false, fault };
 }
 
-/** A request id must be there and short; it is what makes a repeated request harmless. */
+/** A request id is required and short; it makes a repeated request harmless. */
 export function checkRequestId(requestId: string): Fault | undefined {
   if (requestId === "") return wrong("request_id", "is empty; it is what makes a repeated request harmless");
   const { requestIdLength: max } = SESSION_LIMITS;
@@ -111,7 +111,7 @@ function checkEnv(name: string, field: string): Fault | undefined {
     : undefined;
 }
 
-/** The first of what is wrong, at its place in the template. */
+/** The first problem of a template, at its place. */
 function checkTemplate({ templateJson, env }: Pick<Component, "templateJson" | "env">, field: string) {
   if (templateJson === "") return undefined;
   const bytes = byteLength(templateJson);
@@ -165,11 +165,11 @@ function checkTextBytes(draft: SessionDraft): Fault | undefined {
   if (total <= max) return undefined;
   const all = `commands, arguments, environment and templates have ${total} bytes together; ${max} at most`;
   const { field, bytes } = largestText(draft);
-  // Of many small texts none is the one that is too large.
+  // Of many small texts, no single one is too large.
   return 4 * bytes < total ? wrong("components", all) : wrong(field, `has ${bytes} bytes; ${all}`);
 }
 
-/** The text that takes up most of the room: the one to make smaller. */
+/** The largest text, which is the one to reduce. */
 function largestText(draft: SessionDraft): { readonly field: string; readonly bytes: number } {
   const texts = draft.components.flatMap(({ image, workingDir, command, args, env, templateJson }, index) => {
     const at = `components[${index}]`;

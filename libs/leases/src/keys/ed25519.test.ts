@@ -42,7 +42,7 @@ describe("the golden vectors of the original", () => {
   });
 });
 
-it("verifies no other content, and no signature or key that is none", () => {
+it("refuses other content, and invalid signatures and keys", () => {
   const content = new TextEncoder().encode("content");
   const signature = signer.sign(content);
   expect(verifySignature(signer.publicKey, content, signature)).toBe(true);

@@ -12,16 +12,16 @@ import { throwFault } from "@muster/faults";
 import { PUBLIC_KEY_BYTES, userIdOf } from "../user-id.ts";
 import { agree } from "./x25519.ts";
 
-/** Signs with one key. Nothing of the private key can be read from it. */
+/** Signs with one private key, which cannot be read from it. */
 export type Signer = {
   readonly publicKey: Uint8Array;
   /** The public key in base58. */
   readonly userId: string;
-  /** 64 bytes; always the same for the same content. */
+  /** 64 bytes, deterministic. */
   sign(content: Uint8Array): Uint8Array;
-  /** The secret that it shares with the owner of a public key of X25519. Throws where that is no key. */
+  /** The secret shared with the owner of an X25519 public key. Throws if the key is invalid. */
   agree(publicKey: Uint8Array): Uint8Array;
-  /** 32 bytes that nobody else makes of this content; always the same for the same content. */
+  /** 32 secret bytes, deterministic for this content and key. */
   derive(content: Uint8Array): Uint8Array;
 };
 
@@ -29,13 +29,13 @@ const SEED_BYTES = 32;
 const PRIVATE_KEY_BYTES = 64;
 const SIGNATURE_BYTES = 64;
 
-// What stands before the key itself in the DER of an ed25519 key.
+// DER header of an ed25519 key.
 const PKCS8_HEAD = Buffer.from("302e020100300506032b657004220420", "hex");
 const SPKI_HEAD = Buffer.from("302a300506032b6570032100", "hex");
 
 /**
- * From hexadecimal text: a seed of 32 bytes, or the 64 bytes of seed and public key that belong together. Throws FaultError invalid_request, which names
- * the field and never the key.
+ * Reads a hexadecimal seed of 32 bytes, or the matching 64 bytes of seed and public key. Throws FaultError invalid_request, which names the field and never the
+ * key.
  */
 export function readSigner(field: string, text: string): Signer {
   const hex = text.trim();
@@ -57,7 +57,7 @@ export function readSigner(field: string, text: string): Signer {
   return signer;
 }
 
-/** A new key, and the text from which `readSigner` reads it. */
+/** Creates a key, and the text that `readSigner` reads. */
 export function makeSigner(): { readonly signer: Signer; readonly text: string } {
   const seed = randomBytes(SEED_BYTES);
   return { signer: signerOf(seed), text: seed.toString("hex") };
@@ -66,7 +66,7 @@ export function makeSigner(): { readonly signer: Signer; readonly text: string }
 function signerOf(seed: Uint8Array): Signer {
   const key = createPrivateKey({ key: Buffer.concat([PKCS8_HEAD, seed]), format: "der", type: "pkcs8" });
   const publicKey = rawPublicKey(createPublicKey(key));
-  // The half of its hash that ed25519 takes as its scalar: so its public key on the one curve is known from that on the other.
+  // Ed25519 uses this half of the hash as its scalar, so that the X25519 public key follows from the ed25519 one.
   const scalar = hash("sha512", seed, "buffer").subarray(0, SEED_BYTES);
   return {
     publicKey,
@@ -86,7 +86,7 @@ export function digest(content: Uint8Array): Uint8Array {
   return new Uint8Array(hash("sha256", content, "buffer"));
 }
 
-/** Whether the owner of the public key signed the content. What is no key or no signature verifies nothing. */
+/** Verifies a signature. Returns false for invalid keys and signatures. */
 export function verifySignature(publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array): boolean {
   if (publicKey.length !== PUBLIC_KEY_BYTES || signature.length !== SIGNATURE_BYTES) return false;
   const key = createPublicKey({ key: Buffer.concat([SPKI_HEAD, publicKey]), format: "der", type: "spki" });

@@ -6,7 +6,7 @@ import { makeKeyFile, readKeyFile } from "./key-file.ts";
 
 const SEED = "0123456789abcdef".repeat(4);
 
-it("reads a key that is its owner's alone, and no other", async () => {
+it("reads a key that only its owner may access, and no other", async () => {
   await using directory = await mkdtempDisposable(join(tmpdir(), "muster-key-"));
   const path = join(directory.path, "key");
   await writeFile(path, `${SEED}\n`, { mode: 0o600 });
@@ -19,7 +19,7 @@ it("reads a key that is its owner's alone, and no other", async () => {
   expect((await readKeyFile("KEY", path)).publicKey).toHaveLength(32);
 });
 
-it("says what is wrong with a file, and nothing of what is in it", async () => {
+it("reports the problem of a file, and none of its content", async () => {
   await using directory = await mkdtempDisposable(join(tmpdir(), "muster-key-"));
   const path = join(directory.path, "key");
   await expect(readKeyFile("KEY", path)).rejects.toThrow(path);
@@ -29,7 +29,7 @@ it("says what is wrong with a file, and nothing of what is in it", async () => {
   expect(error).not.toContain(SEED.slice(2, 12));
 });
 
-it("makes a key that only its owner may read, and never in place of a file that is there", async () => {
+it("creates a key that only its owner may read, and never overwrites a file", async () => {
   await using directory = await mkdtempDisposable(join(tmpdir(), "muster-key-"));
   const path = join(directory.path, "key");
   const made = await makeKeyFile("KEY", path);

@@ -2,13 +2,12 @@ import { open } from "node:fs/promises";
 import { throwFault } from "@muster/faults";
 import { makeSigner, readSigner, type Signer } from "./ed25519.ts";
 
-/** Others than the owner. */
+/** Mode bits of group and others. */
 const OTHERS = 0o077;
 const OWNER_ONLY = 0o600;
 
 /**
- * Reads a private key from a file that nobody but its owner may read. Throws FaultError invalid_request, which names the field that named the file, and the file, and never
- * the key.
+ * Reads a private key from a file that only its owner may access. Throws FaultError invalid_request, which names the field and the file, and never the key.
  */
 export async function readKeyFile(field: string, path: string): Promise<Signer> {
   const refuse = (reason: string): never =>
@@ -21,8 +20,8 @@ export async function readKeyFile(field: string, path: string): Promise<Signer> 
 }
 
 /**
- * Makes a private key in a new file that only its owner may read. Throws FaultError already_exists where a file is there, because a key that is overwritten is lost, and
- * invalid_request where it cannot be written.
+ * Creates a private key in a new file that only its owner may read. Throws FaultError already_exists rather than overwrite a key, and invalid_request if the
+ * file cannot be written.
  */
 export async function makeKeyFile(field: string, path: string): Promise<Signer> {
   const { signer, text } = makeSigner();
@@ -33,7 +32,7 @@ export async function makeKeyFile(field: string, path: string): Promise<Signer> 
     return throwFault({ code: "invalid_request", field, reason: `${path}: ${reason}` });
   };
   await using file = await open(path, "wx", OWNER_ONLY).catch(refuse);
-  // The mode that is asked for is not what a umask leaves.
+  // The umask may have changed the requested mode.
   await file.chmod(OWNER_ONLY);
   await file.writeFile(`${text}\n`);
   await file.sync();

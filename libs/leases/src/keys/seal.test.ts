@@ -1,7 +1,7 @@
 import { faultOf } from "@muster/faults";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { SEALED_CHARACTERS_MAX, SEALED_PREFIX, SECRET_CHARACTERS_MAX, type SealedPlace } from "../secret-fields.ts";
+import { MAX_SEALED_CHARACTERS, SEALED_PREFIX, MAX_SECRET_CHARACTERS, type SealedPlace } from "../secret-fields.ts";
 import { userIdOf } from "../user-id.ts";
 import { makeSigner, readSigner } from "./ed25519.ts";
 import { openText, sealText } from "./seal.ts";
@@ -9,7 +9,7 @@ import { toX25519 } from "./x25519.ts";
 
 const user = readSigner("key", "01".repeat(32));
 const engine = readSigner("key", "02".repeat(32));
-const PLACE: SealedPlace = { of: "order", id: "4711-1", user: user.userId, field: "secret_env.TOKEN" };
+const PLACE: SealedPlace = { kind: "order", id: "4711-1", user: user.userId, field: "secret_env.TOKEN" };
 const NOT_OPENED = {
   code: "invalid_request",
   field: "data.secret_env.TOKEN",
@@ -39,7 +39,7 @@ describe("pinned vectors", () => {
   });
 });
 
-it("opens what was sealed for it, whatever the keys and the text, and seals the same as the same", () => {
+it("opens every text that was sealed to it, and seals deterministically", () => {
   fc.assert(
     fc.property(fc.string({ unit: "grapheme", maxLength: 200 }), (text) => {
       const [from, to] = [makeSigner().signer, makeSigner().signer];
@@ -66,9 +66,9 @@ it("shares nothing between two texts, places or recipients", () => {
 });
 
 it.each<[string, Partial<SealedPlace>]>([
-  ["a result", { of: "result" }],
+  ["a result", { kind: "result" }],
   ["another lease", { id: "4711-2" }],
-  ["somebody else's order", { user: engine.userId }],
+  ["the order of another user", { user: engine.userId }],
   ["another field", { field: "secret_env.TOKEM" }],
 ])("opens nothing that was copied into %s", (_where, changes) => {
   const place = { ...PLACE, ...changes };
@@ -76,7 +76,7 @@ it.each<[string, Partial<SealedPlace>]>([
   expect(faultIn(() => openText(engine, sealed, place))).toMatchObject({ field: `data.${place.field}` });
 });
 
-it("opens nothing that was altered or is no seal, and says nothing of what is in it", () => {
+it("opens nothing altered or unsealed, and shows none of its content", () => {
   const sealed = Buffer.from(sealText(user, engine.userId, "hunter2", PLACE).slice(SEALED_PREFIX.length), "base64url");
   const open = (bytes: Uint8Array) =>
     faultIn(() => openText(engine, SEALED_PREFIX + Buffer.from(bytes).toString("base64url"), PLACE));
@@ -91,7 +91,7 @@ it("opens nothing that was altered or is no seal, and says nothing of what is in
   expect(faultIn(() => openText(engine, "hunter2", PLACE))).toEqual(NOT_OPENED);
 });
 
-it("seals to nobody who has no key, and never to one with which everybody shares the same secret", () => {
+it("refuses recipients without a key, and keys that give everyone the same secret", () => {
   expect(faultIn(() => sealText(engine, "1", "hunter2", PLACE))).toMatchObject({
     reason: 'cannot be sealed: "1" is no public key',
   });
@@ -102,6 +102,6 @@ it("seals to nobody who has no key, and never to one with which everybody shares
 });
 
 it("seals the longest secret to no more than a sealed text may have", () => {
-  const longest = "\u{ffff}".repeat(SECRET_CHARACTERS_MAX);
-  expect(sealText(user, engine.userId, longest, PLACE).length).toBe(SEALED_CHARACTERS_MAX);
+  const longest = "\u{ffff}".repeat(MAX_SECRET_CHARACTERS);
+  expect(sealText(user, engine.userId, longest, PLACE).length).toBe(MAX_SEALED_CHARACTERS);
 });

@@ -1,28 +1,28 @@
 import { createPrivateKey, createPublicKey, diffieHellman } from "node:crypto";
 
-/** Field of both curves. */
+/** Prime of the field of both curves. */
 const PRIME = 2n ** 255n - 19n;
 const KEY_BYTES = 32;
 
-// What stands before the key itself in the DER of an X25519 key.
+// DER header of an X25519 key.
 const PKCS8_HEAD = Buffer.from("302e020100300506032b656e04220420", "hex");
 const SPKI_HEAD = Buffer.from("302a300506032b656e032100", "hex");
 
-/** The secret that the owners of two keys share. Throws where the public one is no key, or one of the few with which any secret is the same. */
+/** The shared secret of two key owners. Throws if the public key is invalid, or one of the few that give everyone the same secret. */
 export function agree(scalar: Uint8Array, publicKey: Uint8Array): Uint8Array {
   const other = createPublicKey({ key: Buffer.concat([SPKI_HEAD, publicKey]), format: "der", type: "spki" });
   return new Uint8Array(diffieHellman({ privateKey: privateKeyOf(scalar), publicKey: other }));
 }
 
-/** The public key that belongs to 32 bytes. */
+/** The public key of a 32-byte scalar. */
 export function publicKeyOfScalar(scalar: Uint8Array): Uint8Array {
   const key = createPublicKey(privateKeyOf(scalar)).export({ format: "der", type: "spki" });
   return new Uint8Array(key.subarray(SPKI_HEAD.length));
 }
 
-/** The same key on the curve of X25519: u = (1 + y) / (1 - y), of RFC 7748, since node:crypto has no such conversion. */
+/** Converts a key between the curves: u = (1 + y) / (1 - y) of RFC 7748, which node:crypto lacks. */
 export function toX25519(ed25519PublicKey: Uint8Array): Uint8Array {
-  // The highest bit is the sign of x, which u does not depend on.
+  // The highest bit is the sign of x, which does not affect u.
   const y = fromLittleEndian(ed25519PublicKey) % 2n ** 255n;
   return toLittleEndian(mod((1n + y) * inverse(mod(1n - y))));
 }
@@ -35,7 +35,7 @@ function mod(value: bigint): bigint {
   return ((value % PRIME) + PRIME) % PRIME;
 }
 
-/** By Fermat; of 0 it is 0. */
+/** Inverse by Fermat's little theorem; the inverse of 0 is 0. */
 function inverse(value: bigint): bigint {
   let result = 1n;
   let base = value;

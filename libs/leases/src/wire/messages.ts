@@ -8,7 +8,7 @@ const { SIGNATURE_FORMAT_LEGACY, SIGNATURE_FORMAT_UNSPECIFIED } = wire.Signature
 export type WireOrder = PropertiesOf<typeof wire.Order>;
 export type WireRenewal = PropertiesOf<typeof wire.Renewal>;
 export type WireEnd = PropertiesOf<typeof wire.EndRequest>;
-/** A Timestamp or a Duration as it was decoded; undefined: it is missing. */
+/** A decoded Timestamp or Duration; undefined if it is missing. */
 export type WireTime = { readonly seconds: number; readonly nanos: number } | undefined;
 
 export function toWireOrder({ createdNs, durationNs, data, reference, signatureFormat, ...rest }: Order): WireOrder {
@@ -22,7 +22,7 @@ export function toWireOrder({ createdNs, durationNs, data, reference, signatureF
   };
 }
 
-/** An order as it came, not yet verified: what is missing is empty or 0, and is refused by whoever decides about it. Throws where its data are no text. */
+/** Converts an unverified order. Missing fields are empty or 0, which the decision refuses. Throws if its data are not text. */
 export function toOrder(message: muster.provision.v1.Order): Order {
   return {
     id: message.id,
@@ -32,7 +32,7 @@ export function toOrder(message: muster.provision.v1.Order): Order {
     data: textOf(message.data),
     createdNs: toNs(message.created),
     durationNs: toNs(message.duration),
-    // An empty one is none: on the wire they are the same.
+    // Proto3 does not distinguish empty from missing.
     reference: message.reference === "" ? undefined : message.reference,
     version: message.version,
     signature: message.signature,
@@ -44,7 +44,7 @@ export function toWireRenewal({ expiresAtNs, ...rest }: Renewal): WireRenewal {
   return { ...rest, expiresAt: timestampOf(expiresAtNs) };
 }
 
-/** A renewal as it came, not yet verified. */
+/** Converts an unverified renewal. */
 export function toRenewal(message: muster.provision.v1.Renewal): Renewal {
   const { id, engine, user, expiresAt, sequence, signature } = message;
   return { id, engine, user, expiresAtNs: toNs(expiresAt), sequence, signature };
@@ -54,7 +54,7 @@ export function toWireEnd({ createdNs, ...rest }: EndRequest): WireEnd {
   return { ...rest, created: timestampOf(createdNs) };
 }
 
-/** A wish to end as it came, not yet verified. */
+/** Converts an unverified end. */
 export function toEnd({ id, engine, user, created, signature }: muster.provision.v1.EndRequest): EndRequest {
   return { id, engine, user, createdNs: toNs(created), signature };
 }
@@ -63,7 +63,7 @@ export function toNs(time: WireTime): bigint {
   return nsFrom(time ?? { seconds: 0, nanos: 0 });
 }
 
-/** Bytes that are no UTF-8 are refused: as text they would be something else than what was signed. */
+/** Refuses bytes that are not UTF-8, whose text would differ from what was signed. */
 export function textOf(bytes: Uint8Array): string {
   return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
 }

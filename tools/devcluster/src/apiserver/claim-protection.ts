@@ -17,7 +17,7 @@ export type ClaimProtectionDeps = {
 const PODS = bucketOf(pods);
 const CLAIMS = bucketOf(volumeClaims);
 
-/** Lets claims go that are being deleted, once no pod that has a node names them; a pod that has ended still does. */
+/** Removes the finalizer of claims that are being deleted, once no pod on a node names them; a pod that has ended still counts. Leases of type kubernetes need it. */
 export function startClaimProtection(deps: ClaimProtectionDeps): Disposable {
   const { store } = deps;
   let scheduled: NodeJS.Immediate | undefined;
@@ -67,7 +67,7 @@ function release({ registry }: ClaimProtectionDeps, namespace: string, claim: Js
     const target = { resource: volumeClaims, namespace, name: nameOf(claim) };
     registry.update(target, { change: () => released, dryRun: false });
   } catch (error) {
-    // Somebody else's write came in between; it has caused the next pass.
+    // Another write came first, and has caused the next pass.
     if (!(error instanceof FailureError)) throw error;
   }
 }

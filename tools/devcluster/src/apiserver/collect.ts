@@ -28,7 +28,7 @@ export type CollectPolicy = {
   readonly isKept: (apiVersion: string, kind: string) => boolean;
 };
 
-/** One pass over everything: dependents of owners that are gone, namespaces that end, events nobody reads any more. */
+/** One pass over everything: dependents of owners that are gone, namespaces that end, expired events. */
 export function planCollection(world: readonly Held[], policy: CollectPolicy, nowMs: number): CollectStep[] {
   const byUid = new Map(world.map((held) => [uidOf(held.object), held]));
   const steps: CollectStep[] = [];

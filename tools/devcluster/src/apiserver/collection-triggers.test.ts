@@ -118,7 +118,7 @@ it("never overlooks a change that gives the collector something new to do", () =
               );
         const matters = triggers.note(change);
         const todo = concerned();
-        // Whoever was to be changed before is still looked at: the pass of then decides on what is there when it runs.
+        // A change that was due before still triggers: the pass decides on the objects that exist when it runs.
         if (!matters) expect(todo.filter((one) => !known.includes(one))).toEqual([]);
         known = todo;
       }

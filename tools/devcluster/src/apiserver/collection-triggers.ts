@@ -3,7 +3,10 @@ import { type JsonObject, listAt, textAt } from "./json.ts";
 import { finalizersOf, isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
 import type { Change } from "./store.ts";
 
-/** Knows of each change whether it can give the collector anything to do; most cannot, and looking at everything for each of thousands of pods would take all the time. */
+/**
+ * Knows of each change whether it can give the collector anything to do; most cannot, and looking at everything for each of thousands of pods would take
+ * all the time.
+ */
 export type CollectionTriggers = {
   add(object: JsonObject): void;
   /** Takes the change in and says whether it may matter. */

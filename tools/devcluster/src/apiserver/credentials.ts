@@ -27,7 +27,7 @@ export function credentialsFileOf(directory: string): string {
   return join(directory, "state/credentials.json");
 }
 
-/** Those of the file, mode 0600; new ones when there is none, or when its authority is about to end. */
+/** The credentials of the file, mode 0600; new ones without a file, and when its authority is about to expire. */
 export async function keepCredentials(file: string, nowMs: number): Promise<Credentials> {
   const known = await read(file);
   if (known !== undefined && endOf(known) - nowMs > REPLACE_BEFORE_MS) return known;

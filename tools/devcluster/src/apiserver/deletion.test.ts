@@ -12,7 +12,7 @@ const running = (metadata: JsonObject = {}): JsonObject => ({
 });
 
 describe("a deletion", () => {
-  it("removes what nobody has to let go of", () => {
+  it("removes an object without grace period and finalizers", () => {
     const object = { metadata: { uid: "u" } };
     expect(decideDeletion(configMaps, object, {}, NOW)).toEqual({
       do: "remove",
@@ -67,7 +67,7 @@ describe("a deletion", () => {
     );
   });
 
-  it("is done when finalizers are gone and nobody is waited for", () => {
+  it("is done when finalizers and grace period are gone", () => {
     const marked = { deletionTimestamp: "2026-01-01T00:00:00Z" };
     expect(isDoneDeleting({ metadata: marked })).toBe(true);
     expect(isDoneDeleting({ metadata: {} })).toBe(false);

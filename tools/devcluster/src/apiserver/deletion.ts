@@ -16,7 +16,7 @@ export type Deletion =
   | { readonly do: "refuse"; readonly because: string }
   /** It is being deleted already, and no sooner for this request. */
   | { readonly do: "nothing"; readonly because: "deletion-pending" }
-  /** It stays for a while: somebody has to stop it, or a finalizer is there. */
+  /** It stays for its grace period or its finalizers. */
   | { readonly do: "mark"; readonly object: JsonObject; readonly because: "grace-period" | "finalizers" }
   /** The last state that watchers see comes with it. */
   | { readonly do: "remove"; readonly object: JsonObject; readonly because: "nothing-to-wait-for" };
@@ -50,7 +50,7 @@ export function decideDeletion(
   return { do: "remove", object: marked, because: "nothing-to-wait-for" };
 }
 
-/** Whether an object that was marked goes away with this change: its finalizers are gone and nobody is waited for. */
+/** Whether this change ends the deletion of a marked object: it has no finalizers and no grace period. */
 export function isDoneDeleting(object: JsonObject): boolean {
   return (
     isDeleting(object) &&

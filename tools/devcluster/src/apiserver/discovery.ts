@@ -6,7 +6,7 @@ import type { Catalogue } from "./resources.ts";
 /** The version of Kubernetes whose behaviour the server shows. */
 const MINOR = "36";
 
-/** The document at a path of discovery; undefined when there is none. `address` is host and port. */
+/** The document at a path of discovery; undefined for other paths. `address` is host and port. */
 export function discoveryDocument(path: string, address: string, catalogue: Catalogue): JsonObject | undefined {
   const resources = catalogue.all();
   const segments = path.split("/").filter((segment) => segment !== "");
@@ -128,8 +128,6 @@ function describeSubresource(kind: string, name: Subresource): JsonObject {
   switch (name) {
     case "status":
       return { ...base, kind, verbs: ["get", "patch", "update"] };
-    case "scale":
-      return { ...base, group: "autoscaling", version: "v1", kind: "Scale", verbs: ["get", "patch", "update"] };
     case "log":
       return { ...base, kind, verbs: ["get"] };
     case "finalize":

@@ -56,7 +56,7 @@ function write(registry: Registry, budget: JsonObject): void {
   try {
     registry.update(target, { subresource: "status", change: () => budget, dryRun: false });
   } catch (error) {
-    // Somebody else's write came in between; it has caused the next pass.
+    // Another write came first, and has caused the next pass.
     if (!(error instanceof FailureError)) throw error;
   }
 }

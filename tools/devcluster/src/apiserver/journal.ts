@@ -20,8 +20,9 @@ export type Kept = { readonly bucket: string; readonly key: string; readonly obj
 /**
  * The store's state in one file: a snapshot, then every change.
  *
- * A change is handed to the operating system before anybody hears of it, so that whatever kills the process loses nothing that was acknowledged. The disk is
- * waited for (fsync) only by a snapshot and at the end: a machine that loses its power may lose the last seconds, and comes back with a state that once was.
+ * A change is handed to the operating system before anybody hears of it, so that whatever kills the process loses nothing that was acknowledged. The
+ * disk is waited for (fsync) only by a snapshot and at the end: a machine that loses its power may lose the last seconds, and comes back with a state
+ * that once was.
  */
 export type Journal = Disposable & {
   /** What an earlier life has written, oldest first; given once. */
@@ -37,7 +38,7 @@ export type JournalOptions = {
   readonly directory: string;
   /** Changes take at least this much before there is a new snapshot, and at least as much as the snapshot before. Default 16 MiB. */
   readonly compactFromBytes?: number;
-  /** Told of a snapshot that could not be written; the changes go on in the old file. */
+  /** Gets the failure to write a snapshot; changes continue in the old file. */
   readonly onProblem: (error: unknown) => void;
 };
 

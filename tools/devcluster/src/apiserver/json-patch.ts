@@ -1,7 +1,10 @@
 import { isList, isObject, type Json, type JsonObject, sameJson, textAt, withKey, without } from "./json.ts";
 import { badRequest, fail, type Failure } from "./status.ts";
 
-/** Applies a JSON patch (RFC 6902). A patch that is no list of operations fails with 400; one that does not fit the document with 422, as Kubernetes answers. */
+/**
+ * Applies a JSON patch (RFC 6902). A patch that is no list of operations fails with 400; one that does not fit the document with 422, as Kubernetes
+ * answers. Kept because kubeCalls offers it and `kubectl patch --type=json` sends it.
+ */
 export function jsonPatch(document: Json, patch: Json): Json {
   if (!isList(patch))
     return fail(badRequest("error decoding patch: json: cannot unmarshal object into a list of operations"));

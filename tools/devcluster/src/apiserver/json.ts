@@ -22,7 +22,7 @@ export function at(value: Json | undefined, ...path: readonly string[]): Json | 
   return found;
 }
 
-/** The text at a path; "" when there is none. */
+/** The text at a path; "" for a missing or another value. */
 export function textAt(value: Json | undefined, ...path: readonly string[]): string {
   const found = at(value, ...path);
   return typeof found === "string" ? found : "";

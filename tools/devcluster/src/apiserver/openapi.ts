@@ -5,8 +5,8 @@ import { apiVersionOf, type Resource } from "./resource.ts";
 import type { Catalogue } from "./resources.ts";
 
 /**
- * OpenAPI as far as clients read it: which parameters a patch takes, and the schema of each kind, for `kubectl explain` and typed clients. Paths of subresources and of lists are left
- * out.
+ * OpenAPI as far as clients read it: which parameters a patch takes, and the schema of each kind, for `kubectl explain` and typed clients. Paths of
+ * subresources and of lists are left out.
  */
 export function openApiDocument(path: string, catalogue: Catalogue): JsonObject | undefined {
   const resources = catalogue.all();

@@ -2,7 +2,7 @@ import { isObject, type JsonObject, numberAt, textAt } from "./json.ts";
 import { badRequest, fail } from "./status.ts";
 import type { Entry } from "./store.ts";
 
-/** Where a list goes on: after a key, in the state of a revision; -1 for whatever is now. */
+/** The start of the next page: after a key, in the state of a revision; -1 for the current state. */
 export type Position = { readonly revision: number; readonly after: string };
 
 export type Page = {
@@ -21,7 +21,7 @@ export function pageOf(entries: readonly Entry[], limit: number, after: string |
   return { entries: page, next: end < entries.length ? last : undefined, remaining: entries.length - end };
 }
 
-/** The opaque text that clients hand back; the same form as Kubernetes' own. */
+/** The opaque continue token, in Kubernetes' own form. */
 export function encodePosition({ revision, after }: Position): string {
   const json = JSON.stringify({ v: "meta.k8s.io/v1", rv: revision, start: `${after}\u0000` });
   return Buffer.from(json).toString("base64url");

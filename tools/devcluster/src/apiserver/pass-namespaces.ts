@@ -1,10 +1,10 @@
 export type NamespacePasses = Disposable & {
-  /** Something in this namespace has changed: it is looked at soon, once for all that changes until then. */
+  /** A namespace has changed: one pass over it follows soon, for all changes until then. */
   note(namespace: string): void;
 };
 
-/** Looks at namespaces that have changed. What one pass throws goes to `onDefect`, and the next one comes all the same. */
-export function passNamespaces(look: (namespace: string) => void, onDefect: (error: unknown) => void): NamespacePasses {
+/** Runs passes over changed namespaces. A pass that throws reports to `onDefect`, and later passes still run. */
+export function passNamespaces(run: (namespace: string) => void, onDefect: (error: unknown) => void): NamespacePasses {
   const changed = new Set<string>();
   let scheduled: NodeJS.Timeout | undefined;
   let pauseMs = 0;
@@ -13,12 +13,14 @@ export function passNamespaces(look: (namespace: string) => void, onDefect: (err
     const startMs = performance.now();
     const namespaces = [...changed];
     changed.clear();
-    try {
-      for (const namespace of namespaces) look(namespace);
-    } catch (error) {
-      onDefect(error);
+    for (const namespace of namespaces) {
+      try {
+        run(namespace);
+      } catch (error) {
+        onDefect(error);
+      }
     }
-    // With thousands of pods that change, requests get at least as much of the time.
+    // Requests get at least as much time as passes do, however many pods change.
     pauseMs = performance.now() - startMs;
   };
   return {

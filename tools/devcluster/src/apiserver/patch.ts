@@ -51,7 +51,7 @@ export function applyPatch(current: JsonObject | undefined, request: PatchReques
   if (type === APPLY) {
     checkApplied(current, request, patch);
     if (current === undefined) return patch;
-    // No field has an owner here: an apply changes what it names, and conflicts with nobody.
+    // No field has an owner here: an apply changes the fields that it names, and never conflicts.
     if (!resource.patchesStrategically) return requireObject(mergePatch(current, patch));
   }
   const name = definitionOf(apiVersionOf(resource), resource.kind);

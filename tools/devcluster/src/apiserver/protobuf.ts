@@ -4,7 +4,7 @@ import { definitionOf, generated } from "./definitions.ts";
 import { isList, isObject, type Json, type JsonObject, mapEntries, textAt } from "./json.ts";
 import { badRequest, fail } from "./status.ts";
 
-/** What every object in protobuf begins with; a message `Unknown` follows, with the kind and the bytes of the object. */
+/** Kept because `kubectl create` and `kubectl create token` send protobuf. What every object in it begins with; a message `Unknown` follows, with the kind and the bytes of the object. */
 const MAGIC = Buffer.from([0x6b, 0x38, 0x73, 0x00]);
 
 type Field = { readonly name: string; readonly type: string; readonly flags: readonly string[] };
@@ -40,8 +40,8 @@ const CHOICES: Readonly<Record<string, (message: JsonObject) => Json>> = {
 let messages: ReadonlyMap<string, Message> | undefined;
 
 /**
- * A built-in kind as Go clients send it, kubectl's `create` among them, as the JSON that says the same. Undefined for a kind that has no such form here. Fails with 400 for bytes that
- * are none.
+ * A built-in kind as Go clients send it, kubectl's `create` among them, as the JSON that says the same. Undefined for a kind that has no such form here.
+ * Fails with 400 for bytes that are none.
  */
 export function decodeProtobuf(bytes: Buffer, expected: { apiVersion: string; kind: string }): JsonObject | undefined {
   if (!bytes.subarray(0, MAGIC.length).equals(MAGIC)) {

@@ -19,7 +19,10 @@ export type QuotaDeps = {
 
 const QUOTAS = bucketOf(resourceQuotas);
 
-/** Why the quotas of a namespace let a new object not in; undefined where they do. Counted is what is there now, so that two that come at once cannot both be the last. */
+/**
+ * Why the quotas of a namespace let a new object not in; undefined where they do. Counted is what is there now, so that two that come at once cannot
+ * both be the last.
+ */
 export function refuseByQuota(
   { store, kinds }: Pick<QuotaDeps, "store" | "kinds">,
   namespace: string,
@@ -56,7 +59,7 @@ function report({ store, registry, kinds }: QuotaDeps, namespace: string): void 
     try {
       registry.update(target, { subresource: "status", change: () => put(quota, ["status"], status), dryRun: false });
     } catch (error) {
-      // Somebody else's write came in between; it has caused the next pass.
+      // Another write came first, and has caused the next pass.
       if (!(error instanceof FailureError)) throw error;
     }
   }

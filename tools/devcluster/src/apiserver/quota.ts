@@ -70,7 +70,7 @@ function usageOf({ resource, object }: Counted): Usage {
   const { group, plural } = resource;
   const usage = new Map<string, Amount>([[`count/${plural}${group === "" ? "" : `.${group}`}`, ONE]]);
   if (resource === pods) {
-    // A pod that has ended stands in nobody's way.
+    // A pod that has ended uses nothing.
     if (!["Succeeded", "Failed"].includes(textAt(object, "status", "phase"))) addPod(usage, object);
     return usage;
   }

@@ -297,6 +297,6 @@ function nextState(
     ...resource.validateUpdate(before, after),
     ...resource.validateChange(before, after),
   ]);
-  const changed = resource.counted && !sameJson(resource.wishOf(after), resource.wishOf(before));
+  const changed = resource.counted && !sameJson(resource.desiredOf(after), resource.desiredOf(before));
   return changed ? nextGeneration(after) : after;
 }

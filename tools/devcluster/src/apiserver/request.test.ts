@@ -73,7 +73,7 @@ describe("an Authorization header", () => {
     expect(isAuthorized(header, "secret")).toBe(expected);
   });
 
-  it("lets nobody in when the server has no token", () => {
+  it("refuses every client when the server has no token", () => {
     expect(isAuthorized("Bearer ", "")).toBe(false);
   });
 });

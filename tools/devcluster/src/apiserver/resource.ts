@@ -7,7 +7,7 @@ import type { Check } from "./names.ts";
 import { decode, type Decoded } from "./schema.ts";
 import type { SelectableFields } from "./selectors.ts";
 import type { Problem } from "./status.ts";
-import type { Column } from "./table.ts";
+import { AGE, type Column, NAME } from "./table.ts";
 
 /** All that sets one resource apart from the others; the rest of the server is the same for each. */
 export type Resource = {
@@ -44,29 +44,27 @@ export type Resource = {
   readonly keepAlways: (object: JsonObject) => string | undefined;
   /** How an object that is being deleted shows it beside its metadata. */
   readonly whileDeleting: (object: JsonObject) => JsonObject;
-  /** `metadata.generation` counts changes of what stands for the wish: the spec, if nothing else is said. */
+  /** `metadata.generation` counts changes of the desired state, which is the spec by default. */
   readonly counted: boolean;
-  readonly wishOf: (object: JsonObject) => Json | undefined;
+  readonly desiredOf: (object: JsonObject) => Json | undefined;
   /** What a new object has not, whatever is posted. */
   readonly withoutStatus: (object: JsonObject) => JsonObject;
   /** What is wrong with an object whose status is written. */
   readonly validateStatus: (before: JsonObject, after: JsonObject) => readonly Problem[];
-  /** The object as it is kept while somebody waits for its end; undefined: no more than a mark. */
+  /** The object as it is stored while it is being deleted. */
   readonly holdDeletion: (object: JsonObject, time: string) => JsonObject;
   /** Why no new objects are taken; undefined when they are. */
   readonly closed: string | undefined;
   /** Whether strategic merge patches are known for it. */
   readonly patchesStrategically: boolean;
-  /** Where the replicas are that the scale subresource shows. */
-  readonly scale: ScalePaths | undefined;
   /** An update without a resource version is taken. */
   readonly unconditionalUpdate: boolean;
   /** An update of an object that does not exist creates it. */
   readonly createOnUpdate: boolean;
   /** Answer of a deletion: the object that is gone, or a Status. */
   readonly deleteReturnsObject: boolean;
-  /** Seconds that a deletion waits for somebody to stop what the object stands for; undefined: there is nothing to wait for. */
-  readonly gracePeriodSeconds: ((object: JsonObject, wanted: number | undefined) => number) | undefined;
+  /** The grace period of a deletion, in seconds; undefined for resources without grace. */
+  readonly gracePeriodSeconds: ((object: JsonObject, requested: number | undefined) => number) | undefined;
   /** What is answered at once to an object that is posted, by who posts it; such objects are kept nowhere, and nothing else can be done with them. */
   readonly answer: ((object: JsonObject, asker: Asker) => JsonObject) | undefined;
   /** Where the objects are kept, if another resource keeps them in its own form. */
@@ -76,15 +74,8 @@ export type Resource = {
 /** Who asks, and all that is kept of what anybody may do. */
 export type Asker = { readonly user: User; readonly book: RoleBook };
 
-/** Paths of fields. */
-export type ScalePaths = {
-  readonly specReplicas: readonly string[];
-  readonly statusReplicas: readonly string[];
-  readonly selector: readonly string[] | undefined;
-};
-
 export type Subresource =
-  "scale" | "status" | "binding" | "log" | "eviction" | "finalize" | "token" | "exec" | "attach" | "portforward";
+  "status" | "binding" | "log" | "eviction" | "finalize" | "token" | "exec" | "attach" | "portforward";
 
 /** Two API groups may show one set of objects. */
 export type StoredForm = {
@@ -93,7 +84,7 @@ export type StoredForm = {
   readonly fromStored: (object: JsonObject) => JsonObject;
 };
 
-type Given = Pick<Resource, "kind" | "plural" | "columns"> & Partial<Resource>;
+type Given = Pick<Resource, "kind" | "plural"> & Partial<Resource>;
 
 /** A resource of the core group with nothing special about it, but for what is given. */
 export function defineResource(given: Given): Resource {
@@ -109,6 +100,7 @@ export function defineResource(given: Given): Resource {
     schema: undefined,
     decode: (body, wrong) => decode({ apiVersion, kind: given.kind }, body, wrong),
     checkName: () => undefined,
+    columns: [NAME, AGE],
     defaults: (object) => object,
     validate: () => [],
     validateUpdate: (_before, after) => given.validate?.(after) ?? [],
@@ -122,12 +114,11 @@ export function defineResource(given: Given): Resource {
     createOnUpdate: false,
     deleteReturnsObject: false,
     gracePeriodSeconds: undefined,
-    wishOf: (object) => object["spec"],
+    desiredOf: (object) => object["spec"],
     withoutStatus: (object) => object,
     validateStatus: () => [],
     holdDeletion: (object) => object,
     closed: undefined,
-    scale: undefined,
     patchesStrategically: true,
     answer: undefined,
     storedAs: undefined,

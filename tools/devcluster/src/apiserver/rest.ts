@@ -30,7 +30,6 @@ import {
   notServed,
   successStatus,
 } from "./status.ts";
-import { serveScale } from "./scale.ts";
 import type { ObjectStore } from "./store.ts";
 import type { Target } from "./target.ts";
 import { planWatch } from "./watch-events.ts";
@@ -73,14 +72,13 @@ export async function serveTarget(
   }
   if (target.name === "") return serveCollection(call);
   if (target.subresource === "") return serveItem(call);
+  if (target.subresource === "scale") return fail(notServed("the subresource scale"));
   const known = target.resource.subresources.find((name) => name === target.subresource);
   if (known === undefined) return fail(noSuchResource());
   const method = exchange.request.method ?? "";
   switch (known) {
     case "status":
       return ["GET", "PUT", "PATCH"].includes(method) ? serveItem(call, "status") : fail(methodNotAllowed());
-    case "scale":
-      return serveScale(deps, exchange, call);
     case "finalize":
       return method === "PUT" ? update(call, "finalize") : fail(methodNotAllowed());
     case "binding":
@@ -228,7 +226,7 @@ function expectedOf(resource: Resource): { apiVersion: string; kind: string } {
   return { apiVersion: apiVersionOf(resource), kind: resource.kind };
 }
 
-/** Takes what the kind has; unknown fields are refused, told, or dropped in silence, as the client asks. */
+/** Decodes the fields of the kind. Unknown fields are refused, dropped with a warning, or dropped silently, by `fieldValidation`. */
 function decodeBody({ exchange, target }: Call, body: JsonObject, refuse: (because: string) => never): Decoded {
   const { resource } = target;
   const kind = textAt(body, "kind");

@@ -30,7 +30,10 @@ export type Decoded = {
   readonly warnings: readonly string[];
 };
 
-/** Takes from a body what a built-in kind has, with types checked, null left out, times and quantities in Kubernetes' own form. `wrong` refuses a value of the wrong type. */
+/**
+ * Takes from a body what a built-in kind has, with types checked, null left out, times and quantities in Kubernetes' own form. `wrong` refuses a value
+ * of the wrong type.
+ */
 export function decode(
   { apiVersion, kind }: { readonly apiVersion: string; readonly kind: string },
   body: JsonObject,

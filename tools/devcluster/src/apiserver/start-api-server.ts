@@ -35,7 +35,10 @@ import { writeKubeconfig } from "./write-kubeconfig.ts";
 export type ApiServerOptions = {
   /** Gets the kubeconfig, mode 0600. */
   readonly directory: string;
-  /** Keep objects, revisions and credentials in the folder `state` of the directory, and go on from what is there. Give a port with it, for clients to find the server again. */
+  /**
+   * Keep objects, revisions and credentials in the folder `state` of the directory, and start from its contents. Set a port too, so clients find the
+   * server after a restart.
+   */
   readonly persist?: boolean;
   /** Default 0: any free port. */
   readonly port?: number;
@@ -49,7 +52,7 @@ export type ApiServerOptions = {
   /** Changes that are remembered for each resource; older versions are answered with 410. Default 1000. */
   readonly historyLimit?: number;
   readonly watchLimits?: Partial<WatchLimits>;
-  /** Told about defects of the server; clients get 500. */
+  /** Gets defects of the server; clients get 500. */
   readonly onError?: (error: unknown) => void;
 };
 
@@ -67,7 +70,7 @@ export type ApiServer = AsyncDisposable & {
   openWatches(): number;
   /** Cuts off every open watch, as a broken connection would. */
   closeWatches(): void;
-  /** Forgets all history: whoever comes back with a resource version that was known before gets 410. */
+  /** Forgets all history: an earlier resource version gets 410. */
   expireHistory(): void;
 };
 
@@ -205,7 +208,7 @@ async function serve(deps: RestDeps, guard: Guard, asked: Asked): Promise<void> 
   } catch (error) {
     answerError(exchange, error, guard.onDefect);
   } finally {
-    // A body that nobody asked for is read away, so that the connection can be used again.
+    // An unread body is drained, so that the connection can be reused.
     request.resume();
   }
 }

@@ -28,7 +28,7 @@ describe("the store", () => {
     );
   });
 
-  it("tells a watcher with a selector exactly what moves in and out of its sight, from any revision on", () => {
+  it("reports to a watcher with a selector exactly the objects that start and stop matching, from any revision on", () => {
     fc.assert(
       fc.property(writes, fc.nat(40), (steps, start) => {
         const store = objectStore({ historyLimit: 100 });
@@ -67,7 +67,7 @@ describe("the store", () => {
     expect(store.changesAfter("others", first)).toEqual([]);
   });
 
-  it("forgets everything at once when told to, also for buckets that come later", () => {
+  it("forgets everything on request, also for buckets that come later", () => {
     const store = objectStore({ historyLimit: 5 });
     store.commit("things", "a/1", object("in"));
     const before = store.revision();

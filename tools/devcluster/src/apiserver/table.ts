@@ -78,13 +78,3 @@ export function ageOf(time: string, nowMs: number): string {
 export function orNone(text: string): string {
   return text === "" ? "<none>" : text;
 }
-
-/** `a=b,c=d`, or `<none>`. */
-export function pairs(map: JsonObject): string {
-  return orNone(
-    Object.keys(map)
-      .map((key) => `${key}=${textAt(map, key)}`)
-      .sort()
-      .join(","),
-  );
-}

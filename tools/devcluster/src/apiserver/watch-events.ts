@@ -4,7 +4,7 @@ import { type Change, removedObject } from "./store.ts";
 
 export type WatchEvent = { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: JsonObject };
 
-/** What a watcher that sees only some objects is told of a change: an object that moves out of its sight is deleted for it, one that moves in is added. */
+/** The event of a change for a watcher with a selector: an object that stops matching is deleted for it, one that starts matching is added. */
 export function decideEvent(change: Change, matches: (object: JsonObject) => boolean): WatchEvent | undefined {
   const { before, after, revision } = change;
   const was = before !== undefined && matches(before);
@@ -102,7 +102,7 @@ function parseRevision(text: string, refuse: (message: string) => Failure): numb
   return fail(refuse(`resourceVersion: Invalid value: ${JSON.stringify(text)}: ${because}`));
 }
 
-/** Tells a client how far it has seen everything. */
+/** Reports the revision up to which a client has seen everything. */
 export function buildBookmark(kind: string, apiVersion: string, revision: number, endOfInitial: boolean): JsonObject {
   const annotations = endOfInitial ? { annotations: { "k8s.io/initial-events-end": "true" } } : {};
   return { kind, apiVersion, metadata: { resourceVersion: String(revision), ...annotations } };

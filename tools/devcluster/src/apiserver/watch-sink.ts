@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 
-/** What is on its way to one watcher. Lines are shared by all watchers that are told the same, so waiting ones cost each watcher no copy. */
+/** The lines under way to one watcher. Watchers of the same events share them, so a waiting line costs no copy for each watcher. */
 export type WatchSink = {
   push(line: Buffer): void;
   /** Ends the answer once everything before has been sent. */
@@ -8,8 +8,8 @@ export type WatchSink = {
 };
 
 /**
- * Sends `first` as fast as the client reads it, then what is pushed. The connection breaks once more than `backlogMaxBytes` of pushed lines wait: a client
- * that reads so slowly has to begin again, and costs the server no more than that.
+ * Sends `first` as fast as the client reads it, then what is pushed. The connection breaks once more than `backlogMaxBytes` of pushed lines wait: a
+ * client that reads so slowly has to begin again, and costs the server no more than that.
  */
 export function watchSink(response: ServerResponse, first: Iterator<Buffer>, backlogMaxBytes: number): WatchSink {
   let waiting: Buffer[] = [];

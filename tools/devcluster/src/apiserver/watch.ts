@@ -102,7 +102,7 @@ type Beginning = {
   readonly revision: number;
 };
 
-/** What a watch tells of before anything new, or why it cannot begin. */
+/** The first events of a watch, or why it cannot begin. */
 function planBeginning(store: ObjectStore, bucket: string, plan: WatchPlan): Beginning | { readonly refused: Failure } {
   const revision = store.revision();
   const missed = plan.after === undefined ? [] : store.changesAfter(bucket, plan.after);

@@ -1,14 +1,4 @@
-import { CONTINUE_TOO_OLD } from "../apiserver/list.ts";
-import { decodePosition, encodePosition } from "../apiserver/page.ts";
-import {
-  conflict,
-  expired,
-  type Failure,
-  FailureError,
-  internalError,
-  MODIFIED,
-  tooManyRequests,
-} from "../apiserver/status.ts";
+import { conflict, expired, type Failure, internalError, MODIFIED, tooManyRequests } from "../apiserver/status.ts";
 import type { RequestFault } from "./decide-fault.ts";
 import type { RequestFacts } from "./request-facts.ts";
 
@@ -45,17 +35,3 @@ export function buildFaultAnswer(fault: Extract<RequestFault, { do: "answer" }>,
 }
 
 export const WATCH_TOO_OLD: Failure = expired("The resourceVersion for the provided watch is too old.");
-
-/** 410 for a further page, with the token that lets the list go on as an inconsistent one. */
-export function buildExpiredPage(token: string): Failure {
-  return expired(CONTINUE_TOO_OLD, inconsistent(token));
-}
-
-function inconsistent(token: string): string | undefined {
-  try {
-    return encodePosition({ ...decodePosition(token), revision: -1 });
-  } catch (error) {
-    if (error instanceof FailureError) return undefined;
-    throw error;
-  }
-}

@@ -5,8 +5,8 @@ import { buildRequestFacts, type RequestFacts } from "./request-facts.ts";
 
 const PODS = "/api/v1/namespaces/default/pods";
 
-function facts(method: string, url: string, more: { who?: string; userAgent?: string } = {}): RequestFacts {
-  return buildRequestFacts({ method, url, who: more.who ?? "", userAgent: more.userAgent ?? "" });
+function facts(method: string, url: string, more: { who?: string } = {}): RequestFacts {
+  return buildRequestFacts({ method, url, who: more.who ?? "" });
 }
 
 function run(rules: readonly FaultRule[], requests: readonly RequestFacts[], seed = 1) {
@@ -37,13 +37,6 @@ describe("what a request wants", () => {
   ] as const)("%s %s", (method, url, wanted) => {
     expect(facts(method, url)).toMatchObject(wanted);
   });
-
-  it("can expire when it goes on from somewhere", () => {
-    expect(facts("GET", `${PODS}?watch=1&resourceVersion=7`).resumes).toBe(true);
-    expect(facts("GET", `${PODS}?watch=1&resourceVersion=0`).resumes).toBe(false);
-    expect(facts("GET", `${PODS}?continue=abc`).resumes).toBe(true);
-    expect(facts("GET", `${PODS}?resourceVersion=7`).resumes).toBe(false);
-  });
 });
 
 describe("what happens to a request", () => {
@@ -52,22 +45,20 @@ describe("what happens to a request", () => {
   it("is nothing where no rule matches", () => {
     const rule: FaultRule = {
       id: "r",
-      match: { verbs: ["patch"], resources: ["pods"], who: ["watcher"], userAgent: "node" },
+      match: { verbs: ["patch"], resources: ["pods"], who: ["watcher"] },
       fault: answer,
     };
-    const patch = (url: string, who: string, userAgent: string): RequestFacts =>
-      facts("PATCH", url, { who, userAgent });
+    const patch = (url: string, who: string): RequestFacts => facts("PATCH", url, { who });
     const { verdicts } = run(
       [rule],
       [
-        patch(`${PODS}/a`, "watcher", "a node client"),
-        patch(`${PODS}/a/status`, "watcher", "a node client"),
-        patch(`${PODS}/a`, "other", "a node client"),
-        patch(`${PODS}/a`, "watcher", "kubectl"),
-        facts("GET", `${PODS}/a`, { who: "watcher", userAgent: "a node client" }),
+        patch(`${PODS}/a`, "watcher"),
+        patch(`${PODS}/a/status`, "watcher"),
+        patch(`${PODS}/a`, "other"),
+        facts("GET", `${PODS}/a`, { who: "watcher" }),
       ],
     );
-    expect(verdicts.map(({ because }) => because)).toEqual([["r"], [], [], [], []]);
+    expect(verdicts.map(({ because }) => because)).toEqual([["r"], [], [], []]);
   });
 
   it("is what the first rule says that acts, after the delays before it", () => {
@@ -83,19 +74,6 @@ describe("what happens to a request", () => {
       { delayMs: 12, fault: { do: "drop" }, because: ["slow", "slower", "second"] },
     ]);
     expect(states.map(({ injected }) => injected)).toEqual([2, 2, 1, 1]);
-  });
-
-  it("is an expiry or a silence only where there can be one", () => {
-    const rules: FaultRule[] = [
-      { id: "expire", match: {}, fault: { do: "expire" } },
-      { id: "silence", match: {}, fault: { do: "silence" } },
-    ];
-    const { verdicts } = run(rules, [
-      facts("GET", PODS),
-      facts("GET", `${PODS}?watch=1`),
-      facts("GET", `${PODS}?watch=1&resourceVersion=3`),
-    ]);
-    expect(verdicts.map(({ because }) => because)).toEqual([[], ["silence"], ["expire"]]);
   });
 
   it("never happens more often than the rule says", () => {

@@ -9,26 +9,18 @@ export type FaultMatch = {
   readonly names?: readonly string[];
   /** The clients whose kubeconfigs were made for these names. */
   readonly who?: readonly string[];
-  /** A part of the User-Agent header. */
-  readonly userAgent?: string;
 };
 
 /** What happens to a request. */
 export type RequestFault =
   /** The API server does not see the request; the client gets this answer. */
   | { readonly do: "answer"; readonly code: 409 | 429 | 500 | 503 | 504; readonly retryAfterSeconds?: number }
-  /** 410, for a watch that names a version and for a further page of a list. Other requests do not match. */
-  | { readonly do: "expire" }
   /** Passed on later. Delays of several rules add up, and another rule may still do more. */
   | { readonly do: "delay"; readonly ms: number }
   /** The connection breaks before the API server sees the request. */
   | { readonly do: "drop" }
-  /** The API server does as it is told, and the connection breaks before the client hears of it. */
-  | { readonly do: "lose-answer" }
-  /** The connection breaks in the middle of the answer, after so many bytes of its body and always before the end. */
-  | { readonly do: "cut-answer"; readonly afterBytes: number }
-  /** The watch opens, and nothing is ever heard on it. Other requests do not match. */
-  | { readonly do: "silence" };
+  /** The API server handles the request, and the connection breaks before the client gets the answer. */
+  | { readonly do: "lose-answer" };
 
 export type FaultRule = {
   /** Names the rule in counters, and is a part of what its draws come from. */
@@ -66,7 +58,7 @@ export function decideFault(
   const after = rules.map((state) => {
     const { rule, matched, injected } = state;
     if (fault !== undefined || injected >= (rule.times ?? Number.POSITIVE_INFINITY)) return state;
-    if (!matchesRule(rule, request)) return state;
+    if (!matchesRequest(rule.match, request)) return state;
     if (drawShare(seed, rule.id, matched) >= (rule.share ?? 1)) return { ...state, matched: matched + 1 };
     because.push(rule.id);
     if (rule.fault.do === "delay") delayMs += rule.fault.ms;
@@ -84,15 +76,8 @@ export function matchesRequest(match: FaultMatch, request: RequestFacts): boolea
     isIn(match.resources, request.resource) &&
     isIn(match.namespaces, request.namespace) &&
     isIn(match.names, request.name) &&
-    isIn(match.who, request.who) &&
-    request.userAgent.includes(match.userAgent ?? "")
+    isIn(match.who, request.who)
   );
-}
-
-function matchesRule({ match, fault }: FaultRule, request: RequestFacts): boolean {
-  if (fault.do === "expire" && !request.resumes) return false;
-  if (fault.do === "silence" && request.verb !== "watch") return false;
-  return matchesRequest(match, request);
 }
 
 /** A number from 0 up to 1 that looks random and depends on its arguments alone. */

@@ -14,7 +14,7 @@ it.each<[object, string]>([
 });
 
 it("takes a rule without an id and a match for every request", () => {
-  const fault = { do: "cut-answer", afterBytes: 5 } as const;
+  const fault = { do: "delay", ms: 5 } as const;
   expect(parseFaultCommand({ do: "inject", rules: [{ fault, share: 0.5 }] })).toEqual({
     do: "inject",
     rules: [{ match: {}, fault, share: 0.5 }],

@@ -38,7 +38,6 @@ const match = z.strictObject({
   namespaces: texts.exactOptional(),
   names: texts.exactOptional(),
   who: texts.exactOptional(),
-  userAgent: z.string().exactOptional(),
 });
 
 const fault = z.discriminatedUnion("do", [
@@ -48,8 +47,7 @@ const fault = z.discriminatedUnion("do", [
     retryAfterSeconds: amount.exactOptional(),
   }),
   z.strictObject({ do: z.literal("delay"), ms: amount }),
-  z.strictObject({ do: z.literal("cut-answer"), afterBytes: amount }),
-  z.strictObject({ do: z.enum(["expire", "drop", "lose-answer", "silence"]) }),
+  z.strictObject({ do: z.enum(["drop", "lose-answer"]) }),
 ]);
 
 const rule = z.strictObject({ id: text.exactOptional(), match: match.default({}), fault, ...ruleLimits });

@@ -1,10 +1,10 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, request as httpRequest, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { describeFault, FaultError } from "@muster/faults";
 import { isAuthorized } from "../apiserver/authenticate.ts";
 import { parseJson, readBody } from "../apiserver/body.ts";
-import { isObject, textAt } from "../apiserver/json.ts";
 import { FailureError } from "../apiserver/status.ts";
+import { type ControlAddress, sendCommand } from "../send-command.ts";
 import type { FaultMatch } from "./decide-fault.ts";
 import {
   type FaultCommand,
@@ -28,14 +28,11 @@ export type FaultControls = {
   counters(): Promise<FaultCounters>;
 };
 
-/** Where another process gives commands. */
-export type ControlAddress = { readonly url: string; readonly token: string };
-
 type Perform = (command: FaultCommand) => Promise<FaultCounters>;
 
 /** The controls of a faulty API in another process. */
 export function remoteFaultControls(address: ControlAddress): FaultControls {
-  return faultControls((command) => send(address, command));
+  return faultControls(async (command) => parseFaultCounters(await sendCommand(address, command)));
 }
 
 export function faultControls(perform: Perform): FaultControls {
@@ -51,7 +48,7 @@ export function faultControls(perform: Perform): FaultControls {
   };
 }
 
-/** Takes commands as JSON with POST, on a free port of loopback, from whoever has the token. */
+/** Takes commands as JSON with POST, on a free port of loopback, from clients with the token. */
 export async function serveFaultControls(token: string, perform: Perform): Promise<AsyncDisposable & ControlAddress> {
   const server = createServer((request, response) => {
     serve(request, response, token, perform).catch(() => response.destroy());
@@ -96,13 +93,4 @@ function reply(response: ServerResponse, code: number, body: object): void {
   const text = JSON.stringify(body);
   response.writeHead(code, { "content-type": "application/json", "content-length": Buffer.byteLength(text) });
   response.end(text);
-}
-
-async function send({ url, token }: ControlAddress, command: FaultCommand): Promise<FaultCounters> {
-  const request = httpRequest(url, { method: "POST", agent: false, headers: { authorization: `Bearer ${token}` } });
-  request.end(JSON.stringify(command));
-  const [response] = (await once(request, "response")) as [IncomingMessage];
-  const body = parseJson(await readBody(response), "counters");
-  if (response.statusCode === 200 && isObject(body)) return parseFaultCounters(body);
-  throw new Error(`commanding the faulty API: ${textAt(body, "error")}`);
 }

@@ -3,7 +3,7 @@ import type { Server } from "node:https";
 import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** A port that can be taken away and given back. */
+/** A port that can be closed and reopened. */
 export type FaultyListener = AsyncDisposable & {
   readonly port: number;
   /** Breaks every connection and refuses new ones for at least so long; a longer absence that runs already stays. */

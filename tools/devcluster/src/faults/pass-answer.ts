@@ -61,33 +61,6 @@ export function passAnswer(incoming: IncomingMessage, response: ServerResponse):
   };
 }
 
-/** Passes the head and the first bytes on, then breaks the connection; an answer that is shorter loses its end all the same. */
-export function cutAnswer(incoming: IncomingMessage, response: ServerResponse, afterBytes: number): void {
-  const length = Number(incoming.headers["content-length"] ?? Number.POSITIVE_INFINITY);
-  let left = Math.max(0, Math.min(afterBytes, length - 1));
-  writeHead(incoming, response);
-  const cut = (chunk: Buffer | string): void => {
-    left = -1;
-    // What is still to be sent would be lost with the connection; the callback comes once it is out.
-    if (chunk.length === 0) setImmediate(() => response.destroy());
-    else response.write(chunk, () => response.destroy());
-    incoming.destroy();
-  };
-  incoming.on("data", (chunk: Buffer) => {
-    if (left < 0) return;
-    if (chunk.length >= left) {
-      cut(chunk.subarray(0, left));
-      return;
-    }
-    left -= chunk.length;
-    response.write(chunk);
-  });
-  incoming.once("end", () => {
-    if (left >= 0) cut("");
-  });
-  incoming.once("error", () => response.destroy());
-}
-
 function writeHead(incoming: IncomingMessage, response: ServerResponse): void {
   for (const [name, values] of Object.entries(incoming.headersDistinct)) {
     if (values !== undefined && !CONNECTION_HEADERS.includes(name)) response.setHeader(name, values);

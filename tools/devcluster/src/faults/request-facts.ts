@@ -3,15 +3,12 @@ export type RequestFacts = {
   readonly verb: Verb;
   /** `pods`, `pods/status`; the path itself for what is no resource. */
   readonly resource: string;
-  /** "" where there is none. */
+  /** "" for cluster-scoped resources. */
   readonly namespace: string;
   /** "" for a collection. */
   readonly name: string;
-  readonly userAgent: string;
-  /** Whose kubeconfig it came with; "" for the one that is nobody's. */
+  /** The client of its kubeconfig; "" for the kubeconfig without a name. */
   readonly who: string;
-  /** It goes on from a version or a page that the server may have forgotten. */
-  readonly resumes: boolean;
 };
 
 export const VERBS = [
@@ -31,29 +28,22 @@ export type HttpRequest = {
   readonly method: string;
   /** Path and query. */
   readonly url: string;
-  readonly userAgent: string;
   readonly who: string;
 };
 
 /** Reads a request as the API server's request info does; no catalogue of resources is needed. */
-export function buildRequestFacts({ method, url, userAgent, who }: HttpRequest): RequestFacts {
+export function buildRequestFacts({ method, url, who }: HttpRequest): RequestFacts {
   const base = "https://127.0.0.1";
   const { pathname, searchParams } = URL.canParse(url, base) ? new URL(url, base) : new URL(base);
   const place = placeOf(pathname.split("/").filter((segment) => segment !== ""));
-  const version = searchParams.get("resourceVersion") ?? "";
   const watch = searchParams.get("watch");
   const watches = watch !== null && watch !== "0" && watch !== "false";
-  const verb = verbOf(method, place, watches);
   return {
-    verb,
+    verb: verbOf(method, place, watches),
     resource: place?.resource ?? pathname,
     namespace: place?.namespace ?? "",
     name: place?.name ?? "",
-    userAgent,
     who,
-    resumes:
-      (verb === "watch" && version !== "" && version !== "0") ||
-      (verb === "list" && (searchParams.get("continue") ?? "") !== ""),
   };
 }
 

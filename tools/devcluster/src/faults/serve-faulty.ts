@@ -1,11 +1,11 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { answerFailure, type Exchange } from "../apiserver/answer.ts";
-import { failureStatus, unauthorized } from "../apiserver/status.ts";
-import { buildExpiredPage, buildFaultAnswer, WATCH_TOO_OLD } from "./build-fault-answer.ts";
+import { unauthorized } from "../apiserver/status.ts";
+import { buildFaultAnswer } from "./build-fault-answer.ts";
 import type { FaultVerdict } from "./decide-fault.ts";
 import type { OpenWatches } from "./open-watches.ts";
-import { CONNECTION_HEADERS, cutAnswer, passAnswer } from "./pass-answer.ts";
+import { CONNECTION_HEADERS, passAnswer } from "./pass-answer.ts";
 import type { RequestFacts } from "./request-facts.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -15,7 +15,7 @@ export type FaultyDeps = {
   readonly onUpstreamError: () => void;
 };
 
-/** What is known of a request; undefined when nobody knows its token. */
+/** The facts of a request; undefined for an unknown token. */
 export type Judged = { readonly facts: RequestFacts | undefined; readonly verdict: FaultVerdict | undefined };
 
 /** Does to one request what was decided for it. */
@@ -43,19 +43,12 @@ export function serveFaulty(
 type Decided = { readonly facts: RequestFacts; readonly fault: FaultVerdict["fault"] };
 
 function act(deps: FaultyDeps, request: IncomingMessage, response: ServerResponse, { facts, fault }: Decided): void {
-  const exchange = exchangeOf(request, response);
   switch (fault?.do) {
     case undefined:
       pass(deps, request, response, (incoming) => {
         const passed = passAnswer(incoming, response);
         if (facts.verb === "watch") response.once("close", deps.watches.add({ request: facts, ...passed }));
       });
-      return;
-    case "silence":
-      pass(deps, request, response, (incoming) => passAnswer(incoming, response).silence());
-      return;
-    case "cut-answer":
-      pass(deps, request, response, (incoming) => cutAnswer(incoming, response, fault.afterBytes));
       return;
     case "lose-answer":
       // The head comes only after the API server has done it.
@@ -66,15 +59,7 @@ function act(deps: FaultyDeps, request: IncomingMessage, response: ServerRespons
       return;
     case "answer":
       request.resume();
-      answerFailure(exchange, buildFaultAnswer(fault, facts));
-      return;
-    case "expire":
-      request.resume();
-      if (facts.verb === "list") answerFailure(exchange, buildExpiredPage(exchange.query.get("continue") ?? ""));
-      else {
-        response.writeHead(200, { "content-type": "application/json" });
-        response.end(`${JSON.stringify({ type: "ERROR", object: failureStatus(WATCH_TOO_OLD) })}\n`);
-      }
+      answerFailure(exchangeOf(request, response), buildFaultAnswer(fault, facts));
   }
 }
 
@@ -90,7 +75,7 @@ function pass(
   for (const [name, value] of Object.entries(request.headers)) {
     if (name !== "host" && name !== "authorization" && !CONNECTION_HEADERS.includes(name)) headers[name] = value;
   }
-  // A body whose length nobody knows needs chunks, which Node uses by itself for some methods only.
+  // A body of unknown length needs chunks, and Node uses them by itself for some methods only.
   if (request.headers["transfer-encoding"] !== undefined) headers["transfer-encoding"] = "chunked";
   const forwarded = httpsRequest({
     ...options,

@@ -6,12 +6,13 @@ import { loadKube } from "@muster/kube";
 import { checkDnsLabel } from "@muster/names";
 import { makeAuthority, signLoopbackServer } from "../apiserver/certificates.ts";
 import { writeKubeconfig } from "../apiserver/write-kubeconfig.ts";
+import type { ControlAddress } from "../send-command.ts";
 import { decideFault, type RuleState } from "./decide-fault.ts";
 import { checkRule, type FaultCommand, type FaultCounters, RULES_MAX } from "./fault-commands.ts";
-import { type ControlAddress, type FaultControls, faultControls, serveFaultControls } from "./fault-controls.ts";
+import { type FaultControls, faultControls, serveFaultControls } from "./fault-controls.ts";
 import { faultyListener } from "./faulty-listener.ts";
 import { openWatches } from "./open-watches.ts";
-import { buildRequestFacts, type RequestFacts } from "./request-facts.ts";
+import { buildRequestFacts } from "./request-facts.ts";
 import { serveFaulty } from "./serve-faulty.ts";
 import { connectUpstream } from "./upstream.ts";
 
@@ -24,15 +25,15 @@ export type FaultyApiOptions = {
   readonly seed: number;
   /** Default 0: any free port. */
   readonly port?: number;
-  /** Told of a port that could not be had again after an absence. */
+  /** Gets the failure to reopen the port after an absence. */
   readonly onError?: (error: unknown) => void;
 };
 
-/** An API server that fails as it is told to. Everything else is passed on to the one behind it. */
+/** A proxy that injects faults on request. It passes all other requests on to the API server. */
 export type FaultyApi = AsyncDisposable &
   FaultControls & {
     readonly url: string;
-    /** The file, for clients that need not be told apart. */
+    /** The file, for clients without a name of their own. */
     readonly kubeconfig: string;
     /** PEM of the authority of its certificate. */
     readonly ca: string;
@@ -52,7 +53,10 @@ export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyA
   const clients = new Map<string, string>();
   const server = createServer(await signLoopbackServer(authority, "kube-apiserver"), (request, response) => {
     const who = clients.get(digest(/^Bearer +(.*)$/i.exec(request.headers.authorization ?? "")?.[1] ?? ""));
-    const facts = who === undefined ? undefined : factsOf(request, who);
+    const facts =
+      who === undefined
+        ? undefined
+        : buildRequestFacts({ method: request.method ?? "GET", url: request.url ?? "/", who });
     const verdict = facts === undefined ? undefined : state.decide(facts, seed);
     serveFaulty({ upstream, watches: state.watches, onUpstreamError: state.upstreamFailed }, request, response, {
       facts,
@@ -95,21 +99,12 @@ export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyA
   };
 }
 
-function factsOf(
-  request: { readonly method?: string | undefined; readonly url?: string | undefined; readonly headers: object },
-  who: string,
-): RequestFacts {
-  const { headers } = request;
-  const userAgent = "user-agent" in headers && typeof headers["user-agent"] === "string" ? headers["user-agent"] : "";
-  return buildRequestFacts({ method: request.method ?? "GET", url: request.url ?? "/", userAgent, who });
-}
-
 type LocalCommand = Exclude<FaultCommand, { do: "go-away" | "come-back" }>;
 
 /** The rules, what they have done, and the watches that are open. */
 function faultState(): {
   readonly watches: ReturnType<typeof openWatches>;
-  decide(facts: RequestFacts, seed: number): ReturnType<typeof decideFault>["verdict"];
+  decide(facts: Parameters<typeof decideFault>[1], seed: number): ReturnType<typeof decideFault>["verdict"];
   perform(command: LocalCommand): void;
   counters(): FaultCounters;
   wentAway(): void;

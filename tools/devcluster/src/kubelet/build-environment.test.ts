@@ -29,7 +29,7 @@ describe("expandVariables", () => {
     expect(expandVariables(text, { A: "1", B: "2" })).toBe(expected);
   });
 
-  it("leaves every text without a dollar as it is, and gives back escaped text unchanged", () => {
+  it("keeps every text without a dollar, and returns escaped text unchanged", () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         expect(expandVariables(text.replaceAll("$", "$$$$"), { A: "1" })).toBe(text);

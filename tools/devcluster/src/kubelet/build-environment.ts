@@ -124,7 +124,7 @@ function fieldOf(path: string, { pod, podIp, hostIp }: EnvironmentSources): Foun
   }
 }
 
-/** The command line of a container, or why there is none: an image has an entrypoint, a process here has not. */
+/** The command line of a container, or why it has none: an image has an entrypoint, a process here does not. */
 export function buildCommand(
   container: V1Container,
   env: Environment,

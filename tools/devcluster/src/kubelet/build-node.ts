@@ -3,7 +3,7 @@ import type { V1Node, V1NodeCondition } from "@kubernetes/client-node";
 export type NodeFacts = {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** That a new node is born with; whoever takes one off later has the last word. */
+  /** Set on a new node only. A taint that is removed later stays removed. */
   readonly taints?: readonly NodeTaint[];
   /** Kubernetes quantities; `cpu`, `memory` and `pods` are needed. */
   readonly capacity: Readonly<Record<string, string>>;

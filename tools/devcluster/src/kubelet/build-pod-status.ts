@@ -143,7 +143,7 @@ function judge(observation: PodObservation, phase: Phase): Judgement[] {
   ];
 }
 
-/** The pod's own gates, which somebody else opens through conditions. */
+/** The pod's own readiness gates, which other controllers open through conditions. */
 function gateCondition(pod: V1Pod): Judgement {
   const conditions = pod.status?.conditions ?? [];
   const closed = (pod.spec?.readinessGates ?? [])

@@ -9,7 +9,7 @@ export function claimDirectory(directory: string): Disposable {
   return claimFor("kubelet", directory);
 }
 
-/** The same for a directory that is there, and for whatever kind of thing works in it. */
+/** The same for an existing directory, by another kind of owner. */
 export function claimFor(kind: string, directory: string): Disposable {
   const file = join(directory, "owner");
   const own = JSON.stringify({ pid: process.pid, identity: identityOf(process.pid) });
@@ -29,7 +29,7 @@ function readOwner(file: string): { pid: number; identity: string } | undefined 
     const { pid, identity } = parsed;
     return typeof pid === "number" && typeof identity === "string" ? { pid, identity } : undefined;
   } catch {
-    // No file, or one that was cut short: nobody's.
+    // No file, or a truncated one: the directory has no owner.
     return undefined;
   }
 }

@@ -1,19 +1,14 @@
-import { CoreV1Api, type KubeConfig } from "@kubernetes/client-node";
-import { kubeClient, kubeFault } from "@muster/kube";
+import type { KubeConfig, V1ConfigMap } from "@kubernetes/client-node";
+import { kubeCalls, unlessMissing } from "@muster/kube";
 import type { KubeletAccess } from "./kubelet-server.ts";
 
 const CALL_TIMEOUT_MS = 10_000;
+const PUBLISHED = { apiVersion: "v1", plural: "configmaps", namespace: "kube-system" };
 
-/** What a cluster publishes for servers that want to know its clients. Nobody may ask where it publishes nothing. */
+/** The authority of clients that a cluster publishes for its servers. Without one, a kubelet refuses every request. */
 export async function clusterAccess(kubeconfig: KubeConfig): Promise<KubeletAccess> {
-  const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
-  const name = "extension-apiserver-authentication";
-  try {
-    const published = await api.readNamespacedConfigMap({ name, namespace: "kube-system" });
-    const clientCa = published.data?.["client-ca-file"];
-    return clientCa === undefined ? {} : { clientCa };
-  } catch (error) {
-    if (kubeFault(error)?.code === "not_found") return {};
-    throw error;
-  }
+  await using calls = kubeCalls(kubeconfig, { timeoutMs: CALL_TIMEOUT_MS });
+  const published = await unlessMissing(calls.get<V1ConfigMap>(PUBLISHED, "extension-apiserver-authentication"));
+  const clientCa = published?.data?.["client-ca-file"];
+  return clientCa === undefined ? {} : { clientCa };
 }

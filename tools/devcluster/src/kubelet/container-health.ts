@@ -9,7 +9,7 @@ export type ContainerHealthDeps = {
   readonly onError: (error: unknown) => void;
   /** Something became true of the run. */
   readonly onEvent: (event: ContainerEvent) => void;
-  /** A warning about the run. */
+  /** Records a warning about the run. */
   readonly warn: (reason: "Unhealthy" | "FailedPostStartHook", message: string) => void;
   /** The run has to end, and its restart policy says what comes next. */
   readonly doom: (graceSeconds: number | undefined) => void;
@@ -18,7 +18,10 @@ export type ContainerHealthDeps = {
 /** A hook that runs after the start has so long. */
 const POST_START_TIMEOUT_MS = 600_000;
 
-/** Finds out how one run of a container is: its hook after the start, then its startup probe, then readiness and liveness. Without any of them it is ready as soon as it runs. */
+/**
+ * Follows the health of one run: its hook after the start, then its startup probe, then readiness and liveness. Without any of them it is ready as soon
+ * as it runs.
+ */
 export class ContainerHealth {
   readonly #container: V1Container;
   readonly #run: ContainerRun;
@@ -50,7 +53,7 @@ export class ContainerHealth {
     for (const probe of this.#probes) probe.tick(nowMs);
   }
 
-  /** The run has ended, or has to: nothing is asked or told any more. */
+  /** The run has ended or has to: it is neither probed nor reported any more. */
   stop(): void {
     this.#isOver = true;
     this.#probes = [];
@@ -65,9 +68,9 @@ export class ContainerHealth {
     const { readiness } = this.#run;
     const { startupProbe } = this.#container;
     if (readiness.by === "itself") {
-      this.#tell({ event: "started-up", started: true });
-      this.#tell({ event: "probed", ready: readiness.isReady });
-      readiness.onReady(() => this.#tell({ event: "probed", ready: true }));
+      this.#report({ event: "started-up", started: true });
+      this.#report({ event: "probed", ready: readiness.isReady });
+      readiness.onReady(() => this.#report({ event: "probed", ready: true }));
     } else if (startupProbe === undefined) this.#started();
     else {
       this.#probes = [
@@ -82,10 +85,10 @@ export class ContainerHealth {
   #started(): void {
     const { readinessProbe, livenessProbe } = this.#container;
     const probes: ContainerProbe[] = [];
-    const tellReady = (ready: boolean): void => this.#tell({ event: "probed", ready });
-    this.#tell({ event: "started-up", started: true });
-    if (readinessProbe === undefined) tellReady(true);
-    else probes.push(this.#probe("Readiness", readinessProbe, false, tellReady));
+    const reportReady = (ready: boolean): void => this.#report({ event: "probed", ready });
+    this.#report({ event: "started-up", started: true });
+    if (readinessProbe === undefined) reportReady(true);
+    else probes.push(this.#probe("Readiness", readinessProbe, false, reportReady));
     if (livenessProbe !== undefined) {
       probes.push(
         this.#probe("Liveness", livenessProbe, true, (lives) => {
@@ -112,7 +115,7 @@ export class ContainerHealth {
     });
   }
 
-  #tell(event: ContainerEvent): void {
+  #report(event: ContainerEvent): void {
     if (!this.#isOver) this.#deps.onEvent(event);
   }
 

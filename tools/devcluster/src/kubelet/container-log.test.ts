@@ -84,7 +84,7 @@ describe("a container's log", () => {
     log.close();
   });
 
-  it("gives back what was written, however it was cut", async () => {
+  it("returns what was written, in whatever pieces it came", async () => {
     const texts = fc.array(fc.string({ unit: fc.constantFrom("a", "\n", "ß", "日", " ") }), { maxLength: 20 });
     await fc.assert(
       fc.asyncProperty(texts, async (pieces) => {

@@ -17,7 +17,10 @@ export const LOG_FILE_BYTES = 10 * 1024 * 1024;
 /** A longer line is written in pieces, as containerd does. */
 const LINE_BYTES = 16 * 1024;
 
-/** What one run of a container has written. Writes are synchronous: a reader in this process sees every byte, and a process that writes faster than the disk waits. */
+/**
+ * What one run of a container has written. Writes are synchronous: a reader in this process sees every byte, and a process that writes faster than the
+ * disk waits.
+ */
 export type ContainerLog = {
   readonly path: string;
   append(stream: "stdout" | "stderr", chunk: Buffer): void;
@@ -93,7 +96,8 @@ export function openContainerLog(
 export type LogRequest = LogSelection & { readonly follow?: boolean; readonly limitBytes?: number };
 
 /**
- * Yields what a reader asked for, in pieces. With `follow` it goes on until the run has ended, the signal aborts, or limitBytes are reached. `log` is the open log of a run that this
+ * Yields the requested part of a log, in pieces. With `follow` it continues until the run has ended, the signal aborts, or limitBytes are reached.
+ * `log` is the open log of a run that this
  * process writes, or the path of one that it does not.
  */
 export async function* readContainerLog(

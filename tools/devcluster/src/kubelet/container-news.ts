@@ -3,7 +3,7 @@ import { recordEvent } from "../record-event.ts";
 import type { PodName } from "./pod-api.ts";
 import type { PodWorkerDeps } from "./pod-worker.ts";
 
-/** Tells the news of one pod's containers as the events of this node's kubelet, in the background. An event of a pod whose namespace is gone is nobody's. */
+/** Records the news of one pod's containers as events of this node's kubelet, in the background. An event in a deleted namespace is dropped. */
 export function newsRecorder(
   calls: KubeCalls,
   { name, namespace, uid }: PodName,

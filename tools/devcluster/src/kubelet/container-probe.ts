@@ -19,7 +19,7 @@ export type ContainerProbeDeps = {
   readonly onError: (error: unknown) => void;
 };
 
-/** Asks one run of one container, one question at a time, and tells when what its answers mean changes. */
+/** Probes one run of one container, one request at a time, and reports each change of the result. */
 export class ContainerProbe {
   readonly #probe: V1Probe;
   readonly #timing: ProbeTiming;

@@ -1,18 +1,18 @@
-import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
+import { isAuthorized } from "../apiserver/authenticate.ts";
 import type { LogRequest } from "./container-log.ts";
 import type { LogReader } from "./pod-runtime.ts";
 import { refuseUpgrade, serveExec, type StartExec } from "./serve-exec.ts";
 
-/** Who may ask: whoever has the token, or a client certificate of the authority. Without either nobody may. */
+/** Credentials of clients: the token, or a client certificate of the authority. Without both every request is refused. */
 export type KubeletAccess = { readonly bearerToken?: string; readonly clientCa?: string };
 
-/** A log to read, or the status and text that say why there is none. */
+/** A log to read, or the status and text of the refusal. */
 export type FoundLog =
   | { readonly found: true; readonly read: LogReader }
   | { readonly found: false; readonly status: 400 | 404; readonly message: string };
@@ -33,7 +33,7 @@ export type FindLog = (which: WhichContainer & { readonly previous: boolean }) =
 const EXEC_PATH = /^\/exec\/([^/]+)\/([^/]+)\/([^/]+)$/;
 const LOGS_PATH = /^\/containerLogs\/([^/]+)\/([^/]+)\/([^/]+)$/;
 
-/** Serves what an API server asks of a kubelet, over HTTPS on a free port of 127.0.0.1: container logs, commands in containers, and health. */
+/** Serves the requests of an API server to a kubelet, over HTTPS on a free port of 127.0.0.1: container logs, commands in containers, and health. */
 export async function startKubeletServer(options: {
   readonly certificate: { readonly cert: string; readonly key: string };
   readonly access: KubeletAccess;
@@ -165,14 +165,7 @@ function refuse(response: ServerResponse, status: number, message: string): void
 function isAllowed(request: IncomingMessage, access: KubeletAccess): boolean {
   const { socket } = request;
   if (access.clientCa !== undefined && socket instanceof TLSSocket && socket.authorized) return true;
-  const given = /^Bearer (.+)$/.exec(request.headers.authorization ?? "")?.[1];
-  return access.bearerToken !== undefined && given !== undefined && isEqual(given, access.bearerToken);
-}
-
-/** Takes the same time wherever two texts differ. */
-function isEqual(a: string, b: string): boolean {
-  const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
-  return timingSafeEqual(digest(a), digest(b));
+  return isAuthorized(request.headers.authorization, access.bearerToken ?? "");
 }
 
 /** What the query asks for, or what is wrong with it. */

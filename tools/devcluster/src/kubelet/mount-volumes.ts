@@ -6,8 +6,9 @@ import { buildVolumeFiles } from "./build-volume-files.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 
 /**
- * Puts the volumes of one container where its process finds them. A process has no mounts of its own, so `mountPath` is taken below HOME: `/etc/config` is `$HOME/etc/config`, a link
- * into the pod's volumes. Returns why that cannot be, or undefined. Files of ConfigMaps, Secrets and fields are written at each start of a container and not in between.
+ * Puts the volumes of one container where its process finds them. A process has no mounts of its own, so `mountPath` is taken below HOME: `/etc/config`
+ * is `$HOME/etc/config`, a link into the pod's volumes. Returns why that cannot be, or undefined. Files of ConfigMaps, Secrets and fields are written at
+ * each start of a container and not in between.
  */
 export function mountVolumes(
   container: V1Container,

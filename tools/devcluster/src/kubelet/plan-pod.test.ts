@@ -173,7 +173,7 @@ describe("decideEnding, of pods that are over", () => {
     expect(decideEnding(pod, { ...late, containers: [ended(main(), 0)] })).toBeUndefined();
   });
 
-  it("ends the processes of a pod that somebody else has declared failed", () => {
+  it("ends the processes of a pod that another client has declared failed", () => {
     const pod: V1Pod = { spec: { containers: [], terminationGracePeriodSeconds: 1 }, status: { phase: "Failed" } };
     expect(decideEnding(pod, { ...late, containers: [running(main())] })).toEqual({
       because: "given-up",

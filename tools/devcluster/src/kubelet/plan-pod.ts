@@ -33,13 +33,13 @@ export type PodSnapshot = {
 export const GONE_GRACE_MS = 1_000;
 const DEFAULT_GRACE_SECONDS = 30;
 
-/** Whether the pod has to end, and by when. `pod` is undefined when the API server no longer has it. A grace period that is asked for later may only shorten the first. */
+/** Whether the pod has to end, and by when. `pod` is undefined when the API server no longer has it. A later grace period can only shorten the first. */
 export function decideEnding(pod: V1Pod | undefined, snapshot: Omit<PodSnapshot, "pod">): Ending | undefined {
   const { ending, nowMs } = snapshot;
   const wished = wishedEnding(pod, snapshot);
   if (wished === undefined) return ending;
   const killAtMs = Math.min(ending?.killAtMs ?? Infinity, nowMs + wished.graceMs);
-  // The first reason is the one that the status tells; only a pod that is gone has no status any more.
+  // The status shows the first reason. A deleted pod has no status.
   const because = ending === undefined || wished.because === "gone" ? wished.because : ending.because;
   return { because, killAtMs };
 }
@@ -55,7 +55,7 @@ function wishedEnding(
     return { because: "deleted", graceMs: seconds === undefined ? ownGraceMs : seconds * 1000 };
   }
   if (isTerminal(podPhase(pod, containers, ending))) {
-    // Our own reports say so only when nothing runs any more: somebody else has given the pod up.
+    // The kubelet reports an end only when nothing runs: another client has declared the pod ended.
     const runs = containers.some((each) => each.state.is === "running");
     return runs ? { because: "given-up", graceMs: ownGraceMs } : undefined;
   }

@@ -11,7 +11,7 @@ export type PodAddresses = AsyncDisposable & {
   release(address: string): void;
 };
 
-/** Whoever listens on this port of a block's first address owns the block; the system gives it back when the owner dies. */
+/** The listener on this port of a block's first address owns the block. The system releases it when the owner dies. */
 const CLAIM_PORT = 11_270;
 /** Two addresses are no pod's: the one of the claim, and the last, which some systems take for a broadcast. */
 const FIRST_HOST = 2;

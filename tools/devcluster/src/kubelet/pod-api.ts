@@ -1,5 +1,5 @@
-import type { CoreV1Api, V1Pod } from "@kubernetes/client-node";
-import { unlessMissing } from "@muster/kube";
+import type { V1ConfigMap, V1Pod, V1Secret } from "@kubernetes/client-node";
+import { type KubeCalls, unlessMissing } from "@muster/kube";
 import { unlessGone } from "../unless-gone.ts";
 import type { Environment } from "./build-environment.ts";
 import type { PodWorkerDeps } from "./pod-worker.ts";
@@ -7,29 +7,29 @@ import type { ConfigReader } from "./start-container.ts";
 
 export type PodName = { readonly name: string; readonly namespace: string; readonly uid: string };
 
-/** Everything that the worker of one pod asks of the API server; only the pod with this uid is ever touched. */
+/** The calls of the worker of one pod; they touch the pod with this uid alone. */
 export function podApi(
-  api: CoreV1Api,
+  calls: KubeCalls,
   { name, namespace, uid }: PodName,
 ): Pick<PodWorkerDeps, "readPod" | "saveStatus" | "deletePod"> & { readonly config: ConfigReader } {
+  const of = (plural: string) => ({ apiVersion: "v1", plural, namespace });
   return {
     readPod: async () => {
-      const pod = await unlessMissing(api.readNamespacedPod({ name, namespace }));
+      const pod = await unlessMissing(calls.get<V1Pod>(of("pods"), name));
       return pod?.metadata?.uid === uid ? pod : undefined;
     },
-    saveStatus: (pod: V1Pod) =>
-      api.replaceNamespacedPodStatus({ name, namespace, body: { ...pod, apiVersion: "v1", kind: "Pod" } }),
+    saveStatus: (pod) =>
+      calls.replace(of("pods"), { ...pod, apiVersion: "v1", kind: "Pod" }, { subresource: "status" }),
     deletePod: async () => {
-      const body = { gracePeriodSeconds: 0, preconditions: { uid } };
-      await unlessGone(api.deleteNamespacedPod({ name, namespace, body }));
+      await unlessGone(calls.delete(of("pods"), name, { gracePeriodSeconds: 0, preconditions: { uid } }));
     },
     config: {
       configMap: async (wanted) => {
-        const found = await unlessMissing(api.readNamespacedConfigMap({ name: wanted, namespace }));
+        const found = await unlessMissing(calls.get<V1ConfigMap>(of("configmaps"), wanted));
         return found === undefined ? undefined : (found.data ?? {});
       },
       secret: async (wanted) => {
-        const found = await unlessMissing(api.readNamespacedSecret({ name: wanted, namespace }));
+        const found = await unlessMissing(calls.get<V1Secret>(of("secrets"), wanted));
         return found === undefined ? undefined : decode(found.data ?? {});
       },
     },

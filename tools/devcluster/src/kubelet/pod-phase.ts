@@ -47,7 +47,7 @@ export function mainsAreOver(pod: V1Pod, containers: readonly ContainerRecord[])
 
 function endedPhase(containers: readonly ContainerRecord[], ending: Ending): Phase {
   if (ending.because === "deadline") return "Failed";
-  // A sidecar ends because it is told to; how says nothing about the pod.
+  // A sidecar ends on request, so its exit code does not count for the pod.
   return containers.every((each) => each.kind === "sidecar" || hasSucceeded(each)) ? "Succeeded" : "Failed";
 }
 

@@ -32,7 +32,7 @@ export type ContainerRun = {
   /** Resolves when nothing of the container runs any more and its log is complete. */
   readonly ended: Promise<{ readonly exitCode: number; readonly message: string | undefined }>;
   readonly signal: (signal: "SIGTERM" | "SIGKILL") => void;
-  /** How readiness is known: the container tells it itself, or it is asked as its probes say. */
+  /** The source of readiness: the container itself, or its probes. */
   readonly readiness:
     | { readonly by: "itself"; readonly isReady: boolean; readonly onReady: (listener: () => void) => void }
     | { readonly by: "probe"; readonly ask: (probe: V1Probe, timeoutMs: number) => Promise<boolean> };

@@ -23,11 +23,11 @@ export type PodWorkerDeps = ReporterDeps & {
   readonly deletePod: () => Promise<void>;
   readonly runtime: PodRuntime;
   readonly addresses: Pick<PodAddresses, "allocate" | "release">;
-  /** While true nothing is decided or told. */
+  /** While true the worker neither decides nor reports. */
   readonly isFrozen?: () => boolean;
-  /** An image that nobody can pull. */
+  /** Whether an image cannot be pulled. */
   readonly isImageMissing: (image: string) => boolean;
-  /** Tells of something that happened to a container, or to the pod where none is named. Never fails. */
+  /** Records news of a container. Never fails. */
   readonly record: (event: ContainerNews) => void;
   readonly onError: (error: unknown, doing: string) => void;
   /** The pod is gone and nothing of it is left. */
@@ -48,7 +48,7 @@ export type ContainerNews = {
   readonly container: string;
 };
 
-/** Owns the containers of one pod: brings them to what the API server says, and tells the API server what they are. */
+/** Owns the containers of one pod: starts and ends them as the API server says, and reports their status. */
 export class PodWorker {
   readonly #deps: PodWorkerDeps;
   readonly #report: StatusReporter;
@@ -57,8 +57,8 @@ export class PodWorker {
   readonly #runs = new Map<string, ContainerRun>();
   readonly #health = new Map<string, ContainerHealth>();
   readonly #pullFailures = new Map<string, number>();
-  /** Why a container cannot be created is told once, however often it is tried. */
-  readonly #told = new Map<string, string>();
+  /** The last failure to create each container: it is recorded once, however often the creation is retried. */
+  readonly #recordedFailures = new Map<string, string>();
   #pod: V1Pod;
   #containers: ContainerRecord[];
   #ending: Ending | undefined;
@@ -81,7 +81,7 @@ export class PodWorker {
     this.poke();
   }
 
-  /** Something may have changed: look again. */
+  /** Something may have changed: runs another pass. */
   poke(): void {
     this.#loop.poke();
   }
@@ -117,7 +117,7 @@ export class PodWorker {
     return { found: false, status: 404, message: `container not found ("${container}")` };
   }
 
-  /** Ends the processes and says nothing about it: the node stops, and the next life of its kubelet finds out. */
+  /** Ends the processes without a report: the node stops, and its kubelet finds out at its next start. */
   async stop(graceMs: number): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
     const running = [...this.#runs.values()];
@@ -131,7 +131,7 @@ export class PodWorker {
     this.#releaseAddress();
   }
 
-  /** The machine is lost: nothing is decided or told any more. */
+  /** The machine is lost: the worker neither decides nor reports any more. */
   async abandon(): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
     this.#releaseAddress();
@@ -207,24 +207,24 @@ export class PodWorker {
     const outcome = await this.#deps.runtime.start({ pod: this.#pod, container, run, podIp: this.#podIp, containerId });
     switch (outcome.is) {
       case "waiting":
-        if (outcome.message !== undefined && this.#told.get(name) !== outcome.message) {
-          this.#told.set(name, outcome.message);
-          this.#tell(name, "Warning", "Failed", `Error: ${outcome.message}`);
+        if (outcome.message !== undefined && this.#recordedFailures.get(name) !== outcome.message) {
+          this.#recordedFailures.set(name, outcome.message);
+          this.#record(name, "Warning", "Failed", `Error: ${outcome.message}`);
         }
         this.#change(name, { event: "delayed", ...outcome });
         return;
       case "failed":
-        this.#tell(name, "Warning", "Failed", `Error: ${outcome.message}`);
+        this.#record(name, "Warning", "Failed", `Error: ${outcome.message}`);
         this.#end(name, { exitCode: 128, reason: "StartError", message: outcome.message, containerId });
         return;
       case "running":
-        this.#tell(
+        this.#record(
           name,
           "Normal",
           "Created",
           `Container created; this node pulls no images and ignores "${container.image ?? ""}"`,
         );
-        this.#tell(name, "Normal", "Started", "Container started");
+        this.#record(name, "Normal", "Started", "Container started");
         this.#follow(container, outcome.run, containerId);
     }
   }
@@ -252,14 +252,14 @@ export class PodWorker {
       });
   }
 
-  /** The image cannot be pulled: said at once, then held back for a time that doubles. */
+  /** The image cannot be pulled: reported immediately, then retried after a pause that doubles. */
   #failPull({ name, image = "" }: V1Container): void {
     const failures = this.#pullFailures.get(name) ?? 0;
     this.#pullFailures.set(name, failures + 1);
     const message = `failed to pull and unpack image "${image}": failed to resolve reference "${image}": ${image}: not found`;
-    this.#tell(name, "Normal", "Pulling", `Pulling image "${image}"`);
-    this.#tell(name, "Warning", "Failed", `Failed to pull image "${image}": ${message}`);
-    this.#tell(name, "Warning", "Failed", "Error: ErrImagePull");
+    this.#record(name, "Normal", "Pulling", `Pulling image "${image}"`);
+    this.#record(name, "Warning", "Failed", `Failed to pull image "${image}": ${message}`);
+    this.#record(name, "Warning", "Failed", "Error: ErrImagePull");
     const retryAtMs = this.#deps.now() + backoffMs(failures + 1);
     this.#change(name, { event: "delayed", reason: "ErrImagePull", message, retryAtMs });
   }
@@ -267,14 +267,14 @@ export class PodWorker {
   #holdPull({ container, untilMs }: { readonly container: string; readonly untilMs: number }): void {
     const { image = "" } = this.#containerSpec(container);
     const message = `Back-off pulling image "${image}"`;
-    this.#tell(container, "Normal", "BackOff", message);
+    this.#record(container, "Normal", "BackOff", message);
     this.#change(container, { event: "delayed", reason: "ImagePullBackOff", message, retryAtMs: untilMs });
   }
 
   #holdRestart(step: { readonly container: string; readonly delayMs: number; readonly untilMs: number }): void {
     const { name = "", namespace = "", uid = "" } = this.#pod.metadata ?? {};
     const pod = `${name}_${namespace}(${uid})`;
-    this.#tell(
+    this.#record(
       step.container,
       "Warning",
       "BackOff",
@@ -284,7 +284,7 @@ export class PodWorker {
     this.#change(step.container, { event: "held", message, untilMs: step.untilMs });
   }
 
-  #tell(container: string, type: ContainerNews["type"], reason: ContainerNews["reason"], message: string): void {
+  #record(container: string, type: ContainerNews["type"], reason: ContainerNews["reason"], message: string): void {
     this.#deps.record({ container, type, reason, message });
   }
 
@@ -299,7 +299,7 @@ export class PodWorker {
         this.#change(name, event);
         this.poke();
       },
-      warn: (reason, message) => this.#tell(name, "Warning", reason, message),
+      warn: (reason, message) => this.#record(name, "Warning", reason, message),
       doom: (graceSeconds) => {
         if (!isPresent()) return;
         const seconds = graceSeconds ?? this.#pod.spec?.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS;
@@ -320,7 +320,7 @@ export class PodWorker {
     }
     const isUnhealthy = because === "unhealthy";
     const message = isUnhealthy ? `Container ${name} is unhealthy, will be restarted` : `Stopping container ${name}`;
-    this.#tell(name, "Normal", "Killing", message);
+    this.#record(name, "Normal", "Killing", message);
     const hook = this.#containerSpec(name).lifecycle?.preStop;
     if (hook === undefined || run === undefined || run.readiness.by === "itself") {
       run?.signal(signal);
@@ -329,7 +329,7 @@ export class PodWorker {
     // The grace period runs meanwhile: SIGKILL does not wait for the hook.
     runHook(hook, run.readiness.ask, PRE_STOP_TIMEOUT_MS)
       .then((succeeded) => {
-        if (!succeeded) this.#tell(name, "Warning", "FailedPreStopHook", "PreStopHook failed");
+        if (!succeeded) this.#record(name, "Warning", "FailedPreStopHook", "PreStopHook failed");
         if (this.#runs.get(name) === run) run.signal(signal);
       })
       .catch((error: unknown) => this.#deps.onError(error, `stopping ${name}`));

@@ -89,7 +89,7 @@ async function probeExec(command: readonly string[], target: ProbeTarget): Promi
   return code === 0;
 }
 
-/** A number, or the name of one of the container's ports; 0, where nobody listens, for a name that is not there. */
+/** A number, or the name of one of the container's ports; 0, a port without listeners, for an unknown name. */
 function portOf(port: string | number, { container }: ProbeTarget): number {
   const number = Number(port);
   if (Number.isInteger(number)) return number;

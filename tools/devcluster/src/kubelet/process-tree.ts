@@ -19,7 +19,7 @@ const NO_SESSION = -1;
 const KILL_ROUNDS = 5;
 const LEFTOVERS_GONE_MS = 5_000;
 
-/** What tells a process from a later one with the same number; undefined when it has ended, or where there is no /proc. */
+/** Differs for a later process with the same number. Undefined for a process that has ended, and without /proc. */
 export function identityOf(pid: number): string | undefined {
   const startTime = startTimeOf(pid);
   return startTime === undefined ? undefined : `${readBootId()}/${startTime}`;
@@ -32,7 +32,7 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
     return true;
   } catch (error) {
     if (isErrno(error, "ESRCH")) return false;
-    // macOS refuses to signal a group of which only zombies are left.
+    // macOS refuses to signal a group that has only zombies.
     if (isErrno(error, "EPERM")) return false;
     throw error;
   }
@@ -60,8 +60,8 @@ export function recordProcess(directory: string, pid: number, containerId: strin
 }
 
 /**
- * Ends the processes that an earlier life of this node left behind, and resolves with their number once they are gone. A process is signalled only when its start time, or the container's
- * name in its environment, proves that it is one of ours.
+ * Ends the processes that an earlier life of this node left behind, and resolves with their number once they are gone. A process is signalled only when
+ * its start time, or the container's name in its environment, proves that it is one of ours.
  */
 export async function killLeftovers(directory: string): Promise<number> {
   const records = readRecords(directory);
@@ -136,7 +136,7 @@ function readBootId(): string {
   return readProc("/proc/sys/kernel/random/boot_id")?.trim() ?? "";
 }
 
-/** Undefined for a process that has ended or is somebody else's. */
+/** Undefined for a process that has ended, and for one of another user. */
 function readProc(path: string): string | undefined {
   try {
     return readFileSync(path, "latin1");

@@ -12,7 +12,7 @@ describe("statusReporter", () => {
     expect(server.writes).toEqual(["Running"]);
   });
 
-  it("repairs what somebody else wrote over it", async () => {
+  it("repairs a status that another client has overwritten", async () => {
     const server = makeServer();
     const report = statusReporter(server);
     await report(server.stored(), () => ({ phase: "Running" }));
@@ -21,7 +21,7 @@ describe("statusReporter", () => {
     expect(server.writes).toEqual(["Running", "Running"]);
   });
 
-  it("reads the pod again after a conflict and judges it anew", async () => {
+  it("reads the pod after a conflict and builds its status from what it read", async () => {
     const server = makeServer();
     const report = statusReporter(server);
     const cached = server.stored();
@@ -35,7 +35,7 @@ describe("statusReporter", () => {
     expect(server.writes).toEqual(["Running"]);
   });
 
-  it("gives up quietly when the pod is gone, and loudly when conflicts do not end", async () => {
+  it("stops without an error when the pod is gone, and with one when conflicts do not end", async () => {
     const server = makeServer();
     const cached = server.stored();
     server.change("Unknown");

@@ -22,14 +22,17 @@ export type RunningProcess = {
   signal(signal: "SIGTERM" | "SIGKILL"): void;
 };
 
-/** A process, or why there is none, in the words of the system. */
+/** A process, or the failure to start one, in the words of the system. */
 export type StartedProcess =
   { readonly started: true; readonly process: RunningProcess } | { readonly started: false; readonly message: string };
 
 /** Output that a process which left the container still holds open is given up after this. */
 const OUTPUT_COMPLETE_MS = 2_000;
 
-/** Runs a command as the leader of a session of its own. Its output goes to the log, which is closed at the end; its group is on record in the directory while it lives. */
+/**
+ * Runs a command as the leader of a session of its own. Its output goes to the log, which is closed at the end; its group is on record in the directory
+ * while it lives.
+ */
 export async function runProcess(
   command: ProcessCommand,
   log: ContainerLog,

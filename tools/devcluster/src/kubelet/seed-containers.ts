@@ -2,8 +2,8 @@ import type { V1ContainerStateTerminated, V1ContainerStatus, V1Pod } from "@kube
 import { type ContainerRecord, type EndedRun, newContainer } from "./transition-container.ts";
 
 /**
- * What a kubelet that has just started knows of a pod's containers: what the API server remembers. Processes of an earlier life were ended at the start, so a
- * container that was running counts as killed, and the restart policy decides what comes next.
+ * What a kubelet that has just started knows of a pod's containers: what the API server remembers. Processes of an earlier life were ended at the start,
+ * so a container that was running counts as killed, and the restart policy decides what comes next.
  */
 export function seedContainers(pod: V1Pod, nowMs: number): ContainerRecord[] {
   const inits = pod.spec?.initContainers ?? [];

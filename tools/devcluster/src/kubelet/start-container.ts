@@ -71,8 +71,8 @@ const SHARED_NETWORK =
   "Every server must listen on its POD_IP (fieldRef status.podIP)";
 
 /**
- * What a container left as its message: its message file, when that lies in the pod's directory; where it failed, the end of its log if it asks for that, or else the
- * cause that only this cluster has.
+ * What a container left as its message: its message file, when that lies in the pod's directory; where it failed, the end of its log if it asks for
+ * that, or else the cause that only this cluster has.
  */
 export function terminationMessage(
   container: V1Container,

@@ -1,7 +1,7 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { CoreV1Api, type KubeConfig, type V1Pod } from "@kubernetes/client-node";
-import { informer, kubeCalls, kubeClient, listWatch } from "@muster/kube";
+import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
+import { informer, kubeCalls, listWatch } from "@muster/kube";
 import type { NodeFacts, NodeTaint } from "./build-node.ts";
 import { claimDirectory } from "./claim-directory.ts";
 import { type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
@@ -9,6 +9,7 @@ import { newsRecorder, stopSignal } from "./container-news.ts";
 import { isMissingImage } from "./missing-image.ts";
 import { makeKubeletCertificate } from "./kubelet-certificate.ts";
 import { readSystem, startHeartbeat } from "./node-heartbeat.ts";
+import { nodeApi } from "./node-api.ts";
 import { podApi } from "./pod-api.ts";
 import { claimPodAddresses } from "./pod-addresses.ts";
 import { PodWorker } from "./pod-worker.ts";
@@ -40,7 +41,7 @@ export type KubeletOptions = {
   readonly now?: () => number;
   /** Gives up, and rejects, when it aborts before the node is ready; without meaning afterwards. */
   readonly signal?: AbortSignal;
-  /** Told about every failure; the kubelet goes on by itself. */
+  /** Gets every failure; the kubelet continues. */
   readonly onError?: (error: unknown, doing: string) => void;
 };
 
@@ -48,25 +49,27 @@ export type KubeletOptions = {
 export type Kubelet = AsyncDisposable & {
   readonly nodeName: string;
   readonly port: number;
-  /** The machine is off: its processes are gone, and the API server is told nothing. Disposing is needless afterwards. */
+  /** Turns the machine off: its processes are gone, and nothing is reported. Do not dispose afterwards. */
   readonly die: () => Promise<void>;
 };
 
-/** Pods that ask for room on root file systems, as those under a LimitRange of a slice do without saying so, are placed only where a node tells that it has some. */
+/** Nodes report ephemeral storage, because the LimitRange of a slice makes every pod request some. */
 const DEFAULT_CAPACITY = { cpu: "4", memory: "8Gi", "ephemeral-storage": "100Gi", pods: "110" };
 const STOP_GRACE_MS = 2_000;
 const TICK_MS = 100;
 const CALL_TIMEOUT_MS = 15_000;
 
-/** Starts a node that runs the containers of its pods as local processes. Processes that an earlier life of the same directory left are ended first; a directory that another process uses is refused. Resolves when the node is ready. */
+/**
+ * Starts a node that runs the containers of its pods as local processes. Processes that an earlier life of the same directory left are ended first; a
+ * directory that another process uses is refused. Resolves when the node is ready.
+ */
 export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   const { kubeconfig, nodeName, directory, onError = () => undefined, now = Date.now } = options;
   await using started = new AsyncDisposableStack();
   started.use(claimDirectory(directory));
   await killLeftovers(directory);
   const addresses = started.use(await claimPodAddresses(options.nodeIndex));
-  const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: CALL_TIMEOUT_MS });
-  const events = started.use(kubeCalls(kubeconfig, { timeoutMs: CALL_TIMEOUT_MS }));
+  const calls = started.use(kubeCalls(kubeconfig, { timeoutMs: CALL_TIMEOUT_MS }));
   const stopped = stopSignal(started);
   const workers = new Map<string, PodWorker>();
   let isOff = false;
@@ -95,7 +98,7 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   const ensureWorker = (pod: V1Pod): void => {
     const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
     if (workers.has(uid)) return;
-    const { config, ...ownApi } = podApi(api, { name, namespace, uid });
+    const { config, ...ownApi } = podApi(calls, { name, namespace, uid });
     const worker = new PodWorker(pod, {
       ...ownApi,
       runtime: processRuntime(pod, { now, config, nodeDirectory: directory, path: options.path }),
@@ -106,7 +109,7 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
       },
       addresses,
       isImageMissing: isMissingImage,
-      record: newsRecorder(events, { name, namespace, uid }, { nodeName, now, onError, stopped }),
+      record: newsRecorder(calls, { name, namespace, uid }, { nodeName, now, onError, stopped }),
       onError,
       onDone: () => workers.delete(uid),
     });
@@ -118,14 +121,14 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   });
   await orAborted(pods.synced, options.signal);
   for (const pod of pods.list()) ensureWorker(pod);
-  removeStrangers(directory, workers);
+  removeForeignDirectories(directory, workers);
 
   const ticker = setInterval(() => {
     const nowMs = now();
     for (const worker of workers.values()) worker.tick(nowMs);
   }, TICK_MS);
   started.defer(() => clearInterval(ticker));
-  const heartbeat = started.use(startHeartbeat(kubeconfig, factsOf(options, server.port), { now, onError }));
+  const heartbeat = started.use(startHeartbeat(nodeApi(calls, now), factsOf(options, server.port), onError));
   await orAborted(heartbeat.ready, options.signal);
   const all = started.move();
   return {
@@ -151,7 +154,7 @@ function factsOf({ nodeName, labels = {}, taints, capacity }: KubeletOptions, po
   };
 }
 
-/** What is waited for may never come, when nobody answers. */
+/** Rejects when the signal aborts first: without an API server the value may never come. */
 async function orAborted<Value>(coming: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
   if (signal === undefined) return coming;
   signal.throwIfAborted();
@@ -178,7 +181,7 @@ function find<Found>(
 }
 
 /** Directories of pods that went away while the kubelet did not run. */
-function removeStrangers(directory: string, workers: ReadonlyMap<string, PodWorker>): void {
+function removeForeignDirectories(directory: string, workers: ReadonlyMap<string, PodWorker>): void {
   for (const uid of readdirSync(join(directory, "pods"))) {
     if (!workers.has(uid)) rmSync(join(directory, "pods", uid), { recursive: true, force: true });
   }

@@ -26,7 +26,7 @@ export type ContainerKind = "init" | "sidecar" | "main";
 /** What the kubelet knows of one container of one pod. */
 export type ContainerRecord = {
   readonly name: string;
-  /** A sidecar is an init container that goes on running: `restartPolicy: Always`. */
+  /** A sidecar is an init container that keeps running: `restartPolicy: Always`. */
   readonly kind: ContainerKind;
   readonly state: ContainerState;
   /** The run before the present one. */
@@ -38,7 +38,7 @@ export type ContainerRecord = {
   readonly ready: boolean;
   /** False while a startup probe has not succeeded. */
   readonly started: boolean;
-  /** Set once the present run has to end though the pod goes on: SIGKILL from here on. */
+  /** Set once the present run has to end although the pod continues: the time of SIGKILL. */
   readonly killAtMs: number | undefined;
   /** The strongest signal that the present run was sent. */
   readonly signalled: "SIGTERM" | "SIGKILL" | undefined;

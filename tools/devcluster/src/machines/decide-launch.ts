@@ -21,12 +21,12 @@ export type AnswerFault =
   | { readonly do: "delay"; readonly ms: number }
   /** The connection breaks before the cloud has done anything. */
   | { readonly do: "drop" }
-  /** The cloud does as it is told, and the connection breaks before anybody hears of it. */
+  /** The cloud handles the call, and the connection breaks before the client gets the answer. */
   | { readonly do: "lose-answer" };
 
 /** What happens to a machine that is asked for. */
 export type LaunchFault =
-  /** There is none in the zones of the match; without zones, in none. */
+  /** No capacity in the zones of the match, or in any zone. */
   | { readonly do: "no-capacity" }
   | { readonly do: "unsupported" }
   | ({ readonly do: "boot-delay" } & Range)
@@ -68,7 +68,7 @@ export type AnswerVerdict = {
 
 type Decided<Verdict> = { readonly rules: readonly MachineRuleState[]; readonly verdict: Verdict };
 
-/** What is done to one call before anybody looks at what it asks for, and the rules after it. */
+/** The fault of one call, whatever the call asks for, and the rules after it. */
 export function decideAnswer(
   rules: readonly MachineRuleState[],
   facts: CallFacts,

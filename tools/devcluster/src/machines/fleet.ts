@@ -61,7 +61,7 @@ export type Launched = { readonly kind: "created" | "known"; readonly machine: M
 const GONE_MAX = 1_000;
 const RETRY_MS = 1_000;
 
-/** The machines of one small cloud, and what is wrong with it. Everything that it is told is done at once in memory; `save` keeps it. */
+/** The machines of one small cloud and its faults. Every command takes effect in memory immediately; `save` stores it. */
 export class Fleet {
   readonly #options: FleetOptions;
   readonly #machines: Map<string, Machine>;
@@ -97,7 +97,7 @@ export class Fleet {
     return { launched: this.#launched, machines: [...this.#machines.values()], gone: this.#gone };
   }
 
-  /** What a call meets before anybody looks at what it asks for. */
+  /** The fault of a call, whatever the call asks for. */
   answer(facts: CallFacts): AnswerVerdict {
     this.#calls += 1;
     const { rules, verdict } = decideAnswer(this.#rules, facts, this.#options.seed);
@@ -193,8 +193,8 @@ export class Fleet {
             field: "nodeName",
             reason: `${nodeName} is an on-demand machine: only spot is lost`,
           });
-        const toldAtMs = this.#options.now();
-        this.#change(nodeName, { loss: { toldAtMs, atMs: toldAtMs + command.noticeMs } });
+        const noticeAtMs = this.#options.now();
+        this.#change(nodeName, { loss: { noticeAtMs, atMs: noticeAtMs + command.noticeMs } });
         break;
       }
       case "vanish":

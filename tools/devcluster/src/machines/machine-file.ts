@@ -3,6 +3,7 @@ import { rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { z } from "zod";
 import { parseJson } from "../apiserver/body.ts";
+import { isObject } from "../apiserver/json.ts";
 import { amount, count, readShape, text } from "../read-shape.ts";
 import type { LaunchFaults, Machine } from "./machine.ts";
 import { order } from "./read-machines.ts";
@@ -12,7 +13,7 @@ export type MachineRecords = {
   /** How many there have ever been. */
   readonly launched: number;
   readonly machines: readonly Machine[];
-  /** Gone ones, the latest last, so that an order that is repeated late makes none anew. */
+  /** Gone machines, the latest last: a repeated order must not create one of them again. */
   readonly gone: readonly Machine[];
 };
 
@@ -41,7 +42,7 @@ export function machineSaver(file: string, current: () => MachineRecords): () =>
     await rename(`${file}.new`, file);
   };
   return () => {
-    // Whoever comes while one write is under way shares the one after it.
+    // Callers during a write share the next one.
     next ??= writing = writing.catch(() => undefined).then(write);
     return next;
   };
@@ -61,6 +62,12 @@ const launchFaults = z
     return { ...rest, bootFailure, spotLoss, vanishAfterMs };
   });
 
+/** Files of earlier versions name the time of the notice `toldAtMs`. */
+const loss = z.preprocess(
+  (value) => (isObject(value) && "toldAtMs" in value ? { ...value, noticeAtMs: value["toldAtMs"] } : value),
+  z.object({ atMs: z.number(), noticeAtMs: z.number() }),
+);
+
 const machine = z
   .object({
     instanceId: text,
@@ -73,7 +80,7 @@ const machine = z
     bootsAtMs: z.number(),
     faults: launchFaults,
     nodes: z.array(z.string()),
-    loss: z.object({ atMs: z.number(), toldAtMs: z.number() }).optional(),
+    loss: loss.optional(),
     vanishesAtMs: z.number().optional(),
     goneAtMs: z.number().optional(),
   })

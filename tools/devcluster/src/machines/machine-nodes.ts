@@ -13,11 +13,11 @@ export type MachineNode = {
   readonly capacity: Readonly<Record<string, string>>;
 };
 
-/** A machine's kubelet. Its Node object stays, as in a cluster without a cloud controller: whoever scales removes it. */
+/** A machine's kubelet. Its Node object stays, as in a cluster without a cloud controller: the scaler removes it. */
 export type JoinedNode = {
-  /** What runs is told to end, and the node says that it is not ready any more. */
+  /** Ends what runs, and reports the node as not ready. */
   leave(): Promise<void>;
-  /** The machine is off: nobody hears of it. */
+  /** Turns the machine off without a report. */
   die(): Promise<void>;
 };
 

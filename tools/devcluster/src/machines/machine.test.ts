@@ -41,9 +41,9 @@ describe("planMachines", () => {
     ["never joins when the boot fails", faulty({ bootFailure: "" }), 100, [{ do: "fail" }]],
     ["does nothing more when it runs", machine({ state: "running" }), 200, []],
     ["ends when its time has come", machine({ state: "stopping", goneAtMs: NOW + 5 }), 5, [{ do: "end" }]],
-    ["does not join when it was told to end", machine({ state: "stopping", goneAtMs: NOW + 500 }), 100, []],
+    ["does not join after an order to end", machine({ state: "stopping", goneAtMs: NOW + 500 }), 100, []],
     ["is lost even while it ends", machine({ state: "stopping", vanishesAtMs: NOW }), 0, [{ do: "die" }]],
-    ["is lost after the notice", machine({ loss: { toldAtMs: NOW, atMs: NOW + 60 } }), 60, [{ do: "die" }]],
+    ["is lost after the notice", machine({ loss: { noticeAtMs: NOW, atMs: NOW + 60 } }), 60, [{ do: "die" }]],
   ])("%s", (_title, given, afterMs, steps) => {
     expect(planMachines([given], NOW + afterMs)).toMatchObject(steps);
   });
@@ -70,10 +70,10 @@ describe("an order to end", () => {
 });
 
 describe("buildView", () => {
-  it("tells of a loss from the notice on, and of a failed boot once the machine is on", () => {
-    const told = machine({ loss: { toldAtMs: NOW + 10, atMs: NOW + 20 } });
-    expect(buildView(told, NOW + 9)).not.toHaveProperty("lostAtMs");
-    expect(buildView(told, NOW + 10)).toMatchObject({ lostAtMs: NOW + 20 });
+  it("shows a loss from the notice on, and a failed boot once the machine is on", () => {
+    const noticed = machine({ loss: { noticeAtMs: NOW + 10, atMs: NOW + 20 } });
+    expect(buildView(noticed, NOW + 9)).not.toHaveProperty("lostAtMs");
+    expect(buildView(noticed, NOW + 10)).toMatchObject({ lostAtMs: NOW + 20 });
     const failed = faulty({ bootFailure: "no disk" });
     expect(buildView(failed, NOW)).not.toHaveProperty("failure");
     expect(buildView({ ...failed, state: "running" }, NOW)).toMatchObject({ failure: "no disk" });
@@ -83,7 +83,7 @@ describe("buildView", () => {
     const joined = buildJoined(faulty({ spotLoss: { afterMs: 5, noticeMs: 7 }, vanishAfterMs: 3 }), NOW);
     expect(joined).toMatchObject({
       nodes: ["n-1"],
-      loss: { toldAtMs: NOW + 5, atMs: NOW + 12 },
+      loss: { noticeAtMs: NOW + 5, atMs: NOW + 12 },
       vanishesAtMs: NOW + 3,
     });
   });

@@ -1,10 +1,10 @@
 import type { NodeTaint } from "../kubelet/build-node.ts";
 
-/** What somebody asks for. */
+/** The order of a client. */
 export type MachineOrder = {
   /** Two orders of one owner with the same name are one machine. */
   readonly nodeName: string;
-  /** Whoever asks for machines sees those of its own name. */
+  /** A client sees the machines of its own name only. */
   readonly owner: string;
   readonly instanceType: string;
   /** Empty: the newest. */
@@ -17,7 +17,7 @@ export type MachineOrder = {
   readonly privateIpOnly: boolean;
   /** For the Kubernetes node. */
   readonly labels: Readonly<Record<string, string>>;
-  /** That the Kubernetes node is born with. */
+  /** Taints of the Kubernetes node at its creation. */
   readonly taints: readonly NodeTaint[];
 };
 
@@ -39,8 +39,8 @@ export type MachineType = {
 
 export type Range = { readonly from: number; readonly to: number };
 
-/** It goes away at `atMs`, and whoever asks from `toldAtMs` on is told so. */
-export type Loss = { readonly atMs: number; readonly toldAtMs: number };
+/** The machine is lost at `atMs`, and its view shows that from `noticeAtMs` on. */
+export type Loss = { readonly atMs: number; readonly noticeAtMs: number };
 
 /** What is wrong with a machine from its launch on. */
 export type LaunchFaults = {
@@ -73,9 +73,9 @@ export type Machine = {
   /** Names of the Kubernetes nodes that it has joined as. */
   readonly nodes: readonly string[];
   readonly loss: Loss | undefined;
-  /** It disappears then, and nobody is told. */
+  /** It disappears then, without notice. */
   readonly vanishesAtMs: number | undefined;
-  /** It was told to end; it is listed until then at least. */
+  /** Set by an order to end: the machine is listed until then at least. */
   readonly goneAtMs: number | undefined;
 };
 
@@ -83,9 +83,9 @@ export type MachineStep =
   | { readonly do: "join"; readonly instanceId: string; readonly as: readonly string[]; readonly because: string }
   /** It is on, and never becomes a node. */
   | { readonly do: "fail"; readonly instanceId: string; readonly because: string }
-  /** In order: what runs on it is told to end. */
+  /** Ends what runs on it first. */
   | { readonly do: "end"; readonly instanceId: string; readonly because: string }
-  /** Without a word to anybody. */
+  /** Without notice. */
   | { readonly do: "die"; readonly instanceId: string; readonly because: string };
 
 /** What is due now, at most one step a machine. */
@@ -111,11 +111,11 @@ export function nodeNames({ order, faults }: Machine): string[] {
   return faults.isTwin ? [order.nodeName, `${order.nodeName}-twin`] : [order.nodeName];
 }
 
-/** It has joined at this time: what was to come so long afterwards has a time now. One that was told to end meanwhile ends all the same. */
+/** The machine after it has joined: its faults get their times. A machine with an order to end still ends. */
 export function buildJoined(machine: Machine, nowMs: number): Machine {
   const { spotLoss, vanishAfterMs } = machine.faults;
-  const toldAtMs = nowMs + (spotLoss?.afterMs ?? 0);
-  const loss = spotLoss === undefined ? undefined : { toldAtMs, atMs: toldAtMs + spotLoss.noticeMs };
+  const noticeAtMs = nowMs + (spotLoss?.afterMs ?? 0);
+  const loss = spotLoss === undefined ? undefined : { noticeAtMs, atMs: noticeAtMs + spotLoss.noticeMs };
   return {
     ...machine,
     state: machine.state === "pending" ? "running" : machine.state,
@@ -169,7 +169,7 @@ export function buildView(machine: Machine, nowMs: number): MachineView {
     createdAtMs,
     addresses: state === "pending" ? [] : [ADDRESS],
     ...(kubernetesNode === undefined ? {} : { kubernetesNode }),
-    ...(loss === undefined || nowMs < loss.toldAtMs ? {} : { lostAtMs: loss.atMs }),
+    ...(loss === undefined || nowMs < loss.noticeAtMs ? {} : { lostAtMs: loss.atMs }),
     ...(failure === "" ? {} : { failure }),
   };
 }

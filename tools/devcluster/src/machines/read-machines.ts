@@ -10,7 +10,7 @@ export type MachineCommand =
   | { readonly do: "inject"; readonly rules: readonly MachineRule[] }
   /** Without ids: all rules, with what they have counted. */
   | { readonly do: "remove"; readonly ids?: readonly string[] }
-  /** It is told now that a machine goes away after so long. */
+  /** Announces now that a machine is lost after so long. */
   | { readonly do: "lose-spot"; readonly nodeName: string; readonly noticeMs: number }
   | { readonly do: "vanish"; readonly nodeName: string }
   | { readonly do: "count" };

@@ -15,7 +15,7 @@ type Answer = {
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** Serves a fleet on loopback, or on all addresses where a host name for them is given, to whoever has the token: see the table in the README. */
+/** Serves a fleet to clients with the token, on loopback, or on all addresses when a host name is given: see the table in the README. */
 export async function serveMachines(
   fleet: Fleet,
   options: { readonly token: string; readonly port: number; readonly host?: string },

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { throwFault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
 import { endLeftovers } from "../attach-nodes.ts";
-import type { ControlAddress } from "../faults/fault-controls.ts";
+import type { ControlAddress } from "../send-command.ts";
 import { claimFor } from "../kubelet/claim-directory.ts";
 import { NODES_MAX } from "../kubelet/pod-addresses.ts";
 import type { MachineRule } from "./decide-launch.ts";
@@ -16,7 +16,7 @@ import type { MachineNodes } from "./machine-nodes.ts";
 import { serveMachines } from "./serve-machines.ts";
 
 export type MachinesOptions = {
-  /** Of this cloud alone: its machines, its token, and what its kubelets keep. A later life of the same directory goes on with the machines. */
+  /** Of this cloud alone: its machines, its token, and what its kubelets keep. After a restart on the same directory the machines continue. */
   readonly directory: string;
   /** How machines become nodes, see `kubeletNodes` and `simulatedMachineNodes`; the former keep theirs in `nodesOf(directory)`. */
   readonly nodes: MachineNodes;
@@ -39,11 +39,11 @@ export type MachinesOptions = {
   /** Name by which other machines reach it: then it listens on all addresses, and not on 127.0.0.1 alone. */
   readonly host?: string;
   readonly now?: () => number;
-  /** Told about every failure; the cloud tries again by itself. */
+  /** Gets every failure; the cloud retries. */
   readonly onError?: (error: unknown, doing: string) => void;
 };
 
-/** A small cloud. Disposing takes its nodes off in order; the machines go on with the next life of the directory. */
+/** A small cloud. Disposing shuts its nodes down; the machines continue after a restart on the same directory. */
 export type Machines = AsyncDisposable &
   MachineControls & {
     readonly url: string;
@@ -63,7 +63,7 @@ export function nodesOf(directory: string): string {
   return join(directory, "nodes");
 }
 
-/** Starts a cloud that makes nodes of a cluster on demand, and fails as it is told to. Resolves when it answers; machines of an earlier life boot again. */
+/** Starts a cloud that makes nodes of a cluster on demand, and fails on request. Resolves when it answers; machines of an earlier life boot again. */
 export async function startMachines(options: MachinesOptions): Promise<Machines> {
   const { directory, nodes, types, bootMs = { from: BOOT_MS, to: BOOT_MS }, onError = () => undefined } = options;
   checkOptions(options);
@@ -86,7 +86,7 @@ export async function startMachines(options: MachinesOptions): Promise<Machines>
   const save = machineSaver(records, () => fleet.records());
   started.use(claimFor("cloud", directory));
   await save();
-  // Machines that ended while nobody looked have left processes that no kubelet will find again.
+  // Machines that ended while the cloud did not run have left processes that no kubelet finds.
   await endLeftovers(nodesOf(directory));
   fleet.onChange(save);
   started.defer(async () => {
@@ -124,7 +124,7 @@ function checkOptions({ types, zones, machinesMax = NODES_MAX }: MachinesOptions
     wrong("machinesMax", `${machinesMax} is no number of machines`);
 }
 
-/** The same over the lives of a directory, so that whoever read it once may go on. */
+/** The same token after every restart on a directory, so clients need not read it again. */
 function ownToken(file: string): string {
   try {
     return readFileSync(file, "utf8").trim();

@@ -31,7 +31,7 @@ export class NodeRecords {
     if (row !== undefined) row.heardAtMs = nowMs;
   }
 
-  /** Nobody listened for so long: silence of that time counts for nobody. */
+  /** This process slept for so long: no node counts as silent during that time. */
   slept(gapMs: number): void {
     for (const row of this.#rows.values()) row.heardAtMs += gapMs;
   }

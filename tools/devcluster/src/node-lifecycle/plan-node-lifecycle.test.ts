@@ -84,7 +84,7 @@ describe("planNodeLifecycle", () => {
     ["that tolerates it for a time", [{ key: "gpu", operator: "Exists", tolerationSeconds: 30 }], NOW + 20_000],
     ["whose time is over", [{ key: "gpu", operator: "Exists", tolerationSeconds: 10 }], "evicted"],
     [
-      "with two times, of which the shorter counts",
+      "with two times, the shorter one counts",
       [
         { key: "gpu", operator: "Exists" },
         { operator: "Exists", tolerationSeconds: 10 },

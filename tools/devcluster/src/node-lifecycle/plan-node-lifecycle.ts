@@ -5,7 +5,7 @@ import { tolerates } from "../scheduler/tolerations.ts";
 export type NodeFacts = {
   readonly node: V1Node;
   readonly pods: readonly V1Pod[];
-  /** Since when nothing was heard: no lease renewed, no status told. */
+  /** The last heartbeat: a renewed lease or a reported status. */
   readonly heardAtMs: number;
   /** Since when each taint with effect NoExecute was seen, by `taintKey`. */
   readonly taintedAtMs: ReadonlyMap<string, number>;
@@ -42,11 +42,11 @@ export function planNodeLifecycle(facts: NodeFacts, policy: { readonly graceMs: 
   const name = node.metadata?.name ?? "";
   const steps: NodeStep[] = [];
   const dueMs = heardAtMs + policy.graceMs;
-  const told = node.status?.conditions?.find((each) => each.type === "Ready")?.status;
+  const reported = node.status?.conditions?.find((each) => each.type === "Ready")?.status;
   const isSilent = nowMs >= dueMs;
   if (!isSilent) steps.push({ do: "wait", untilMs: dueMs, because: "grace" });
-  const status = isSilent ? "Unknown" : told;
-  if (isSilent && told !== "Unknown") {
+  const status = isSilent ? "Unknown" : reported;
+  if (isSilent && reported !== "Unknown") {
     steps.push({ do: "mark-unknown", node: name, conditions: unknownConditions(node, nowMs), because: "silent" });
   }
   const because = status === "True" ? "ready" : status === "Unknown" ? "unreachable" : "not-ready";
@@ -62,7 +62,7 @@ export function taintKey({ key, value = "", effect }: V1Taint): string {
   return `${key}=${value}:${effect}`;
 }
 
-/** The taints that are set and taken off here; whoever adds others looks after them. */
+/** The taints that are set and removed here. Other taints belong to other clients. */
 const MANAGED = [NOT_READY, UNREACHABLE]
   .flatMap((key) => ["NoSchedule", "NoExecute"].map((effect): V1Taint => ({ key, effect })))
   .concat({ key: UNSCHEDULABLE, effect: "NoSchedule" });

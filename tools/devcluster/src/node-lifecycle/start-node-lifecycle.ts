@@ -19,10 +19,10 @@ import { type NodeStep, planNodeLifecycle } from "./plan-node-lifecycle.ts";
 
 export type NodeLifecycleOptions = {
   readonly kubeconfig: KubeConfig;
-  /** A node of which nothing is heard for so long is NotReady; default 40000. */
+  /** A node without a heartbeat for so long is NotReady; default 40000. */
   readonly nodeGraceMs?: number;
   readonly now?: () => number;
-  /** Told about every failure; the next pass tries again. */
+  /** Gets every failure; the next pass retries. */
   readonly onError?: (error: unknown, doing: string) => void;
 };
 
@@ -32,14 +32,15 @@ const ORPHAN_GRACE_MS = 2_000;
 const CALL_TIMEOUT_MS = 15_000;
 const TICK_MS = 100;
 const CONFLICT_PAUSE_MS = 100;
-/** Whoever was not there for so long cannot say that others were silent. */
+/** After a sleep of this process for so long, no node counts as silent. */
 const OWN_SLEEP_MS = 2_000;
 const COMPONENT = "node-controller";
 const NODES = { apiVersion: "v1", plural: "nodes" };
 
 /**
- * Does for a cluster without a controller manager what that does for nodes: calls a silent node NotReady and taints it, takes the taints off when it is back, evicts pods that do not tolerate
- * a taint (any longer), and removes pods whose node no longer exists. Silence is counted from what is seen here, so that a late start never makes a node late.
+ * Does for a cluster without a controller manager what that does for nodes: calls a silent node NotReady and taints it, takes the taints off when it is
+ * back, evicts pods that do not tolerate a taint (any longer), and removes pods whose node no longer exists. Silence is counted from what is seen here,
+ * so that a late start never makes a node late.
  */
 export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise<AsyncDisposable> {
   const { kubeconfig, onError = () => undefined, now = Date.now } = options;
@@ -128,7 +129,7 @@ async function execute(calls: KubeCalls, step: NodeStep, nowMs: number): Promise
     }
     case "set-taints": {
       const { resourceVersion, taints } = step;
-      // The whole list is replaced: a taint that somebody adds meanwhile must not be lost.
+      // The whole list is replaced; the resource version protects a taint that another client adds concurrently.
       const body = { metadata: { resourceVersion }, spec: { taints } };
       await unlessMissing(calls.patch(NODES, step.node, { kind: "merge", body }));
       return;
@@ -151,7 +152,7 @@ async function execute(calls: KubeCalls, step: NodeStep, nowMs: number): Promise
   }
 }
 
-/** Nobody is left who could end the pod in order. */
+/** No kubelet exists that could end the pod gracefully. */
 async function removeOrphan(calls: KubeCalls, pod: V1Pod): Promise<void> {
   const node = await unlessMissing(calls.get(NODES, pod.spec?.nodeName ?? ""));
   if (node !== undefined) return;

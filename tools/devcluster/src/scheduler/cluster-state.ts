@@ -20,14 +20,14 @@ export type PlacedPod = {
   readonly requests: Requests;
 };
 
-/** A required anti-affinity term that pods in the cluster have, and how many of them have it on each node. */
+/** A required anti-affinity term, and the number of its pods on each node. Every pod of a job has such a term. */
 type HeldTerm = { readonly term: V1PodAffinityTerm; readonly namespace: string; readonly nodes: Map<string, number> };
 
 const HOSTNAME = "kubernetes.io/hostname";
 
 /**
- * Which pods are where, indexed for the questions that placing a pod asks: what a node has left, which pods have a label, and which anti-affinity others hold. Every change costs what has
- * changed, and not what is there.
+ * Which pods are where, indexed for the questions that placing a pod asks: what a node has left, which pods have a label, and which anti-affinity others
+ * hold. Every change costs what has changed, and not what is there.
  */
 export class ClusterState {
   readonly #places = new Map<string, NodePlace>();
@@ -98,25 +98,23 @@ export class ClusterState {
     return this.#placed.get(uid)?.nodeName;
   }
 
-  /** For each term of this pod the domains (values of its topology key) in which pods are that all the terms mean. The pod itself does not count. */
-  domainsWith(terms: readonly V1PodAffinityTerm[], owner: V1Pod): readonly ReadonlySet<string>[] {
-    const [first] = terms;
-    if (first === undefined) return [];
+  /** The domains (values of the topology key) with pods that a term of this pod means. The pod itself does not count. */
+  domainsWith(term: V1PodAffinityTerm, owner: V1Pod): ReadonlySet<string> {
     const namespace = owner.metadata?.namespace ?? "";
-    const meant = [...this.#candidates(first)].filter(
-      (placed) => placed.uid !== owner.metadata?.uid && terms.every((term) => this.means(term, namespace, placed)),
-    );
-    return terms.map(({ topologyKey }) => {
-      const domains = meant.map((placed) => this.#domainOf(placed.nodeName, topologyKey));
-      return new Set(domains.filter((domain) => domain !== undefined));
-    });
+    const domains = new Set<string>();
+    for (const placed of this.#candidates(term)) {
+      if (placed.uid === owner.metadata?.uid || !this.#means(term, namespace, placed)) continue;
+      const domain = this.#domainOf(placed.nodeName, term.topologyKey);
+      if (domain !== undefined) domains.add(domain);
+    }
+    return domains;
   }
 
-  /** Domains that pods which are there keep this one from: topology key and value. */
+  /** The domains that placed pods keep this one from: topology key and value. */
   domainsHeldAgainst(pod: V1Pod): { readonly topologyKey: string; readonly domains: ReadonlySet<string> }[] {
     const newcomer = { namespace: pod.metadata?.namespace ?? "", labels: pod.metadata?.labels ?? {} };
     return [...this.#held.values()]
-      .filter(({ term, namespace }) => this.means(term, namespace, newcomer))
+      .filter(({ term, namespace }) => this.#means(term, namespace, newcomer))
       .map(({ term: { topologyKey }, nodes }) => {
         const domains = new Set<string>();
         for (const name of nodes.keys()) {
@@ -128,7 +126,7 @@ export class ClusterState {
   }
 
   /** Whether a term that a pod of `ownNamespace` has is about the other pod. */
-  means(
+  #means(
     term: V1PodAffinityTerm,
     ownNamespace: string,
     other: { readonly namespace: string; readonly labels: Labels },
@@ -180,10 +178,6 @@ export function topologyOf(node: V1Node, key: string): string | undefined {
 
 export function antiAffinityTerms(pod: V1Pod): readonly V1PodAffinityTerm[] {
   return pod.spec?.affinity?.podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
-}
-
-export function affinityTerms(pod: V1Pod): readonly V1PodAffinityTerm[] {
-  return pod.spec?.affinity?.podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
 }
 
 function labelKeys(labels: Labels): string[] {

@@ -134,17 +134,14 @@ describe("decidePlacement", () => {
     });
   });
 
-  it("goes near to the pods it names, and the first of a group anywhere", () => {
-    const nodes = ["a", "b", "c"].map((name) =>
-      node(name, { metadata: { name, labels: { zone: name === "c" ? "z2" : "z1" } } }),
-    );
-    const near = affinity({ app: "web" }, "zone");
-    expect(place(pod("web-0", near, { app: "web" }), nodes, [])).toMatchObject({ do: "bind" });
-    expect(place(pod("db", near, { app: "db" }), nodes, [])).toMatchObject({
-      message: "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.",
+  it("leaves a pod with required pod affinity to a real cluster", () => {
+    const term = { topologyKey: "zone", labelSelector: { matchLabels: { app: "db" } } };
+    const near = { affinity: { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [term] } } };
+    expect(place(pod("p", near), [node("a")], [])).toMatchObject({
+      do: "wait",
+      because: "not-served",
+      message: expect.stringContaining("--kubeconfig") as string,
     });
-    const placed = [pod("web-0", { nodeName: "c" }, { app: "web" })];
-    expect(place(pod("db", near, { app: "db" }), nodes, placed)).toMatchObject({ node: "c" });
   });
 
   it("forgets a pod that has left, and a node that is gone", () => {
@@ -276,17 +273,11 @@ function fits(wanted: V1Pod, at: V1Node, nodes: readonly V1Node[], placed: reado
   const domain = (key: string, node: string): string | undefined =>
     nodes.find((each) => each.metadata?.name === node)?.metadata?.labels?.[key];
   const terms = wanted.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
-  const affinities = (each: V1Pod, kind: "podAffinity" | "podAntiAffinity"): V1PodAffinityTerm[] =>
-    each.spec?.affinity?.[kind]?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
+  const apart = (each: V1Pod): V1PodAffinityTerm[] =>
+    each.spec?.affinity?.podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
   const meant = (term: V1PodAffinityTerm, owner: V1Pod, other: V1Pod): boolean =>
     owner.metadata?.namespace === other.metadata?.namespace &&
     matchesSelector(term.labelSelector, other.metadata?.labels ?? {});
-  const near = affinities(wanted, "podAffinity");
-  // A pod on a node without the topology key is near to nobody.
-  const others = placed.filter((other) => near.every((term) => meant(term, wanted, other)));
-  const isFirst =
-    near.every((term) => meant(term, wanted, wanted)) &&
-    !others.some((other) => near.some((term) => domain(term.topologyKey, other.spec?.nodeName ?? "") !== undefined));
   return (
     at.spec?.unschedulable !== true &&
     (at.spec?.taints ?? []).every((taint) => wanted.spec?.tolerations?.some((each) => each.key === taint.key)) &&
@@ -294,21 +285,13 @@ function fits(wanted: V1Pod, at: V1Node, nodes: readonly V1Node[], placed: reado
     (terms === undefined || terms.some((term) => matchesNodeTerm(term, { name, labels }))) &&
     here.length < Number(at.status?.allocatable?.["pods"]) &&
     here.reduce((sum, other) => sum + cpu(other), cpu(wanted)) <= 4000 &&
-    near.every(
-      (term) =>
-        labels[term.topologyKey] !== undefined &&
-        (isFirst ||
-          others.some((other) => domain(term.topologyKey, other.spec?.nodeName ?? "") === labels[term.topologyKey])),
-    ) &&
     placed.every((other) => {
       const otherNode = other.spec?.nodeName ?? "";
       const together = (key: string): boolean =>
         domain(key, otherNode) !== undefined && domain(key, otherNode) === labels[key];
       return (
-        !affinities(wanted, "podAntiAffinity").some(
-          (term) => meant(term, wanted, other) && together(term.topologyKey),
-        ) &&
-        !affinities(other, "podAntiAffinity").some((term) => meant(term, other, wanted) && together(term.topologyKey))
+        !apart(wanted).some((term) => meant(term, wanted, other) && together(term.topologyKey)) &&
+        !apart(other).some((term) => meant(term, other, wanted) && together(term.topologyKey))
       );
     })
   );
@@ -348,11 +331,10 @@ function anyPod(): fc.Arbitrary<(name: string) => V1Pod> {
     selector: fc.constantFrom<Record<string, string>[]>({}, {}, { zone: "z1" }),
     tolerations: fc.constantFrom<V1PodSpec["tolerations"][]>([], [{ key: "gpu", operator: "Exists" }]),
     expression: fc.option(expression, { nil: undefined, freq: 3 }),
-    near: fc.option(fc.uniqueArray(term, { minLength: 1, maxLength: 2 }), { nil: undefined, freq: 3 }),
     apart: fc.option(fc.array(term, { maxLength: 2 }), { nil: undefined, freq: 3 }),
   });
   return parts.map(
-    ({ app: own, namespace, milliCpu, selector, tolerations = [], expression: wish, near, apart }) =>
+    ({ app: own, namespace, milliCpu, selector, tolerations = [], expression: wish, apart }) =>
       (name) => {
         const affinity = {
           ...(wish === undefined
@@ -362,7 +344,6 @@ function anyPod(): fc.Arbitrary<(name: string) => V1Pod> {
                   requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: [wish] }] },
                 },
               }),
-          ...(near === undefined ? {} : { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: near } }),
           ...(apart === undefined
             ? {}
             : { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: apart } }),
@@ -372,11 +353,6 @@ function anyPod(): fc.Arbitrary<(name: string) => V1Pod> {
         return { ...made, metadata: { ...made.metadata, namespace } };
       },
   );
-}
-
-function affinity(labels: Record<string, string>, topologyKey: string): Partial<V1PodSpec> {
-  const term = { topologyKey, labelSelector: { matchLabels: labels } };
-  return { affinity: { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [term] } } };
 }
 
 function antiAffinity(labels: Record<string, string>): Partial<V1PodSpec> {

@@ -1,5 +1,5 @@
 import type { V1Node, V1Pod, V1Taint } from "@kubernetes/client-node";
-import { affinityTerms, antiAffinityTerms, type ClusterState, type NodePlace, topologyOf } from "./cluster-state.ts";
+import { antiAffinityTerms, type ClusterState, type NodePlace, topologyOf } from "./cluster-state.ts";
 import { hasLabels, matchesNodeTerm } from "./match-labels.ts";
 import { podRequests, type Requests } from "./pod-requests.ts";
 import { tolerates, untolerated } from "./tolerations.ts";
@@ -9,12 +9,14 @@ export type Placement =
   | { readonly do: "bind"; readonly node: string; readonly because: "fits" }
   | {
       readonly do: "wait";
-      readonly because: "no-nodes" | "no-fit";
+      readonly because: "no-nodes" | "no-fit" | "not-served";
       readonly message: string;
       /** Reason to number of nodes with it; a node that lacks several resources counts once for each. */
       readonly reasons: ReadonlyMap<string, number>;
     };
 
+const NO_POD_AFFINITY =
+  "this scheduler does not support required pod affinity: use a Kubernetes cluster of your own (--kubeconfig)";
 const DEFAULT_SCHEDULER = "default-scheduler";
 const DEFAULT_PODS_MILLI = 110_000;
 
@@ -31,17 +33,22 @@ export function awaitsPlacement(pod: V1Pod): boolean {
   );
 }
 
-/** Chooses a node for one pod. Among the nodes that fit the one with the fewest pods wins, then the first by name: in which order the state came to be has no influence. */
+/**
+ * Chooses a node for one pod. Among the nodes that fit the one with the fewest pods wins, then the first by name: in which order the state came to be
+ * has no influence.
+ */
 export function decidePlacement(pod: V1Pod, state: ClusterState): Placement {
   const nodes = state.nodes();
   if (nodes.length === 0) {
     return { do: "wait", because: "no-nodes", message: "no nodes available to schedule pods", reasons: new Map() };
   }
-  const wish = wishOf(pod, state);
+  if (pod.spec?.affinity?.podAffinity?.requiredDuringSchedulingIgnoredDuringExecution !== undefined)
+    return { do: "wait", because: "not-served", message: NO_POD_AFFINITY, reasons: new Map() };
+  const demands = demandsOf(pod, state);
   const reasons = new Map<string, number>();
   let best: NodePlace | undefined;
   for (const { place, node } of nodes) {
-    const problems = problemsOf(wish, place, node);
+    const problems = problemsOf(demands, place, node);
     for (const problem of problems) reasons.set(problem, (reasons.get(problem) ?? 0) + 1);
     if (problems.length === 0 && (best === undefined || isBetter(place, best))) best = place;
   }
@@ -55,58 +62,46 @@ function isBetter(a: NodePlace, b: NodePlace): boolean {
 
 type Domains = { readonly topologyKey: string; readonly domains: ReadonlySet<string> };
 
-/** What is the same for every node is found out once. */
-type Wish = {
+/** The demands of a pod that are the same for every node. */
+type Demands = {
   readonly pod: V1Pod;
   readonly requests: Requests;
-  readonly near: readonly (Domains & { readonly isFirst: boolean })[];
   readonly apart: readonly Domains[];
   readonly unwanted: readonly Domains[];
 };
 
-function wishOf(pod: V1Pod, state: ClusterState): Wish {
-  const namespace = pod.metadata?.namespace ?? "";
-  const self = { namespace, labels: pod.metadata?.labels ?? {} };
-  const terms = affinityTerms(pod);
-  const near = state.domainsWith(terms, pod);
-  // The first of a group that wants to be together has nobody to be near to, and may go anywhere.
-  const isFirst =
-    near.every((domains) => domains.size === 0) && terms.every((term) => state.means(term, namespace, self));
+function demandsOf(pod: V1Pod, state: ClusterState): Demands {
   return {
     pod,
     requests: podRequests(pod),
-    near: terms.map(({ topologyKey }, index) => ({ topologyKey, domains: near[index] ?? new Set(), isFirst })),
-    apart: antiAffinityTerms(pod).flatMap((term) =>
-      state.domainsWith([term], pod).map((domains) => ({ topologyKey: term.topologyKey, domains })),
-    ),
+    apart: antiAffinityTerms(pod).map((term) => ({
+      topologyKey: term.topologyKey,
+      domains: state.domainsWith(term, pod),
+    })),
     unwanted: state.domainsHeldAgainst(pod),
   };
 }
 
 /** Reasons against one node, the first kind that applies, in the order and the words of kube-scheduler. */
-function problemsOf(wish: Wish, place: NodePlace, node: V1Node): readonly string[] {
-  const { pod } = wish;
+function problemsOf(demands: Demands, place: NodePlace, node: V1Node): readonly string[] {
+  const { pod } = demands;
   const tolerations = pod.spec?.tolerations ?? [];
   if (node.spec?.unschedulable === true && !tolerations.some((each) => tolerates(each, CORDON))) {
     return ["node(s) were unschedulable"];
   }
-  // Whoever watches over nodes taints the ones that are not ready, a moment later.
+  // The node life cycle taints nodes that are not ready, a moment later.
   const taints = isReady(node) ? (node.spec?.taints ?? []) : [...(node.spec?.taints ?? []), NOT_READY];
   const taint = untolerated(taints, tolerations);
   if (taint !== undefined) return [`node(s) had untolerated taint {${taint.key}: ${taint.value ?? ""}}`];
   if (!matchesNode(pod, node)) return ["node(s) didn't match Pod's node affinity/selector"];
-  const lacking = insufficient(wish.requests, place);
+  const lacking = insufficient(demands.requests, place);
   if (lacking.length > 0) return lacking;
   const isIn = ({ topologyKey, domains }: Domains): boolean => {
     const domain = topologyOf(node, topologyKey);
     return domain !== undefined && domains.has(domain);
   };
-  const isNear = wish.near.every(
-    (each) => topologyOf(node, each.topologyKey) !== undefined && (each.isFirst || isIn(each)),
-  );
-  if (!isNear) return ["node(s) didn't match pod affinity rules"];
-  if (wish.apart.some(isIn)) return ["node(s) didn't match pod anti-affinity rules"];
-  return wish.unwanted.some(isIn) ? ["node(s) didn't satisfy existing pods anti-affinity rules"] : [];
+  if (demands.apart.some(isIn)) return ["node(s) didn't match pod anti-affinity rules"];
+  return demands.unwanted.some(isIn) ? ["node(s) didn't satisfy existing pods anti-affinity rules"] : [];
 }
 
 const CORDON: V1Taint = { key: "node.kubernetes.io/unschedulable", effect: "NoSchedule" };

@@ -4,8 +4,8 @@ import { milliQuantity } from "./quantity.ts";
 export type Requests = ReadonlyMap<string, number>;
 
 /**
- * What a pod asks of a node at its worst moment, in thousandths per resource: its containers and sidecars together, or an init container beside the sidecars that started before it
- * where that is more; plus the pod's overhead.
+ * What a pod asks of a node at its worst moment, in thousandths per resource: its containers and sidecars together, or an init container beside the
+ * sidecars that started before it where that is more; plus the pod's overhead.
  */
 export function podRequests(pod: V1Pod): Requests {
   const mains = new Map<string, number>();

@@ -57,7 +57,7 @@ describe("schedulingPass", () => {
     expect(world.log.slice(3)).toEqual(["bind a to n", "Scheduled a"]);
   });
 
-  it("gives back the place of a pod that could not be bound", async () => {
+  it("releases the place of a pod that could not be bound", async () => {
     const world = makeWorld({ pods: [pod("a", 1)], nodes: [node("n", "1")], answers: [false] });
     await schedulingPass(world.deps);
     world.deps.queue.set(pod("b", 2), 0);

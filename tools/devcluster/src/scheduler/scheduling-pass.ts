@@ -25,7 +25,7 @@ export type SchedulingDeps = {
 /** What one pass decides at most, so that it never holds up the process for long. */
 const PODS_PER_PASS = 50;
 
-/** Decides at once for the pods that are due, each with the pods before it already counted. Resolves when all that came of it is told. */
+/** Decides for the pods that are due, each with the pods before it already counted. Resolves when all decisions are written. */
 export async function schedulingPass(deps: SchedulingDeps): Promise<void> {
   const { state, queue } = deps;
   const acts: Promise<void>[] = [];
@@ -42,7 +42,7 @@ export async function schedulingPass(deps: SchedulingDeps): Promise<void> {
   await Promise.all(acts);
 }
 
-/** One pod's failure is its own: it is tried again, and the others go on. */
+/** The failure of one pod leads to its retry and leaves the others unchanged. */
 async function attempt(deps: SchedulingDeps, pod: V1Pod, act: () => Promise<void>): Promise<void> {
   try {
     await act();

@@ -13,7 +13,7 @@ import { SchedulingQueue } from "./scheduling-queue.ts";
 export type SchedulerOptions = {
   readonly kubeconfig: KubeConfig;
   readonly now?: () => number;
-  /** Told about every failure; the scheduler goes on by itself. */
+  /** Gets every failure; the scheduler continues. */
   readonly onError?: (error: unknown, doing: string) => void;
 };
 
@@ -21,7 +21,10 @@ const CALL_TIMEOUT_MS = 15_000;
 const TICK_MS = 100;
 const COMPONENT = "default-scheduler";
 
-/** Starts placing the pods that name no scheduler or `default-scheduler`. Resolves once pods and nodes are known; disposing ends it, and leaves every binding as it is. */
+/**
+ * Starts placing the pods that name no scheduler or `default-scheduler`. Resolves once pods and nodes are known; disposing ends it, and leaves every
+ * binding as it is.
+ */
 export async function startScheduler(options: SchedulerOptions): Promise<AsyncDisposable> {
   const { kubeconfig, onError = () => undefined, now = Date.now } = options;
   await using started = new AsyncDisposableStack();
@@ -97,7 +100,7 @@ function podChanged(
   const had = state.nodeOf(uid);
   if (after === undefined) state.removePod(uid);
   else state.setPod(after);
-  // A pod that has left makes room; one that came may be what another wants to be near to.
+  // A pod that has left makes room.
   if (had !== state.nodeOf(uid)) queue.changed();
 }
 

@@ -6,7 +6,7 @@ export const SIMULATED_NODES_MAX = 65_536;
 const FIRST_HOST = 2;
 const LAST_HOST = 254;
 
-/** Addresses that nobody listens on, no two pods of one simulation with the same. The one freed longest ago is given first. */
+/** Addresses without listeners, unique in one simulation. The one freed longest ago is allocated first. */
 export function nodeAddresses(nodeIndex: number): Pick<PodAddresses, "allocate" | "release"> {
   const block = `10.${nodeIndex >> 8}.${nodeIndex & 255}`;
   const free = Array.from({ length: LAST_HOST - FIRST_HOST + 1 }, (_, host) => `${block}.${host + FIRST_HOST}`);

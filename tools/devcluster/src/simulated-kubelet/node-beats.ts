@@ -2,18 +2,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { V1Node } from "@kubernetes/client-node";
 import type { Informer } from "@muster/kube";
 import type { SimulatedNode } from "./simulated-node.ts";
-import type { SimulatedNodeApi } from "./simulated-node-api.ts";
+import { isReady, type NodeApi } from "../kubelet/node-api.ts";
 
 export type BeatsOptions = {
   readonly nodes: readonly SimulatedNode[];
-  readonly api: SimulatedNodeApi;
+  readonly api: NodeApi;
   /** The nodes as the API server has them. */
   readonly seen: Informer<V1Node>;
   readonly leaseEveryMs: number;
   readonly onError: (error: unknown, doing: string) => void;
 };
 
-/** Keeps many nodes known and alive. Disposing tells the API server that those which live are not ready any more. */
+/** Keeps many nodes registered and alive. Disposing reports those that live as not ready. */
 export type NodeBeats = AsyncDisposable & {
   readonly register: (node: SimulatedNode) => Promise<void>;
   readonly report: (node: SimulatedNode) => Promise<void>;
@@ -26,7 +26,7 @@ export type NodeBeats = AsyncDisposable & {
   readonly takeLeave: (node: SimulatedNode) => Promise<void>;
 };
 
-/** Kubernetes' kubelet as well: a status that has not changed is told again every five minutes only. */
+/** As in Kubernetes' kubelet: an unchanged status is reported every five minutes. */
 const STATUS_EVERY_MS = 300_000;
 const TICK_MS = 250;
 /** What one tick may send at most; nodes that are later have their turn in the next one. */
@@ -36,7 +36,7 @@ const RETRY_MS = 500;
 
 type Times = { leaseAtMs: number; statusAtMs: number; isBusy: boolean };
 
-/** Registers all nodes, and goes on with a lease each now and then; the nodes' turns are spread over the interval. Resolves when all are ready. */
+/** Registers all nodes, then renews their leases, spread over the interval. Resolves when all are ready. */
 export async function startBeats(options: BeatsOptions): Promise<NodeBeats> {
   const { api, seen, leaseEveryMs, onError } = options;
   const times = new Map<string, Times>();
@@ -64,7 +64,7 @@ export async function startBeats(options: BeatsOptions): Promise<NodeBeats> {
       if (own !== undefined) void beat(node, own);
     }
   }, TICK_MS);
-  // Somebody who missed the heartbeats has called the node unknown: it lives, and says so.
+  // The node life cycle missed heartbeats and called the node unknown: the node reports that it lives.
   const stopSeeing = seen.onChange(({ key, after }) => {
     const own = times.get(key);
     if (own !== undefined && after !== undefined && !isReady(after) && byName.get(key)?.state() === "alive")
@@ -134,7 +134,7 @@ async function beatOnce(
   }
 }
 
-async function registered(node: SimulatedNode, api: SimulatedNodeApi): Promise<void> {
+async function registered(node: SimulatedNode, api: NodeApi): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       await api.register(node.facts);
@@ -144,8 +144,4 @@ async function registered(node: SimulatedNode, api: SimulatedNodeApi): Promise<v
       await sleep(RETRY_MS * attempt);
     }
   }
-}
-
-function isReady(node: V1Node): boolean {
-  return node.status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") ?? false;
 }

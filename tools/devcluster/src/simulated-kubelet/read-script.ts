@@ -6,14 +6,14 @@ export type Script = {
   readonly startMs: number;
   /** Running, but not ready for so long. */
   readonly readyMs: number;
-  /** Ends by itself after so long; undefined: runs until it is told to end. */
+  /** Ends by itself after so long; undefined: runs until a signal ends it. */
   readonly runMs: number | undefined;
   readonly exitCode: number;
   /** Lines written when it starts to run. */
   readonly print: readonly string[];
   /** Lines written before it ends by itself. */
   readonly printAtEnd: readonly string[];
-  /** After SIGTERM it goes on for so long; undefined: until SIGKILL. */
+  /** Runs for so long after SIGTERM; undefined: until SIGKILL. */
   readonly termMs: number | undefined;
   readonly termExitCode: number;
   readonly terminationMessage: string | undefined;
@@ -28,8 +28,8 @@ const NUMBERS = ["start-ms", "ready-ms", "run-ms", "exit", "term-ms", "term-exit
 const TEXTS = ["print", "print-at-end", "termination-message"] as const;
 
 /**
- * Reads `["simulate", "--run-ms=500", "--exit=0", ...]`: command and args of a container, with variables replaced. Everything else is refused, so that a real program is never taken for one
- * that was simulated.
+ * Reads `["simulate", "--run-ms=500", "--exit=0", ...]`: command and args of a container, with variables replaced. Everything else is refused, so that a
+ * real program is never taken for one that was simulated.
  */
 export function readScript(command: readonly string[]): ReadScript {
   const [program = "", ...flags] = command;

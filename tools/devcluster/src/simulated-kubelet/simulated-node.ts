@@ -69,7 +69,7 @@ export class SimulatedNode {
     if (this.#state === "alive") this.#state = "frozen";
   }
 
-  /** Goes on where it was; what was due meanwhile happens now. */
+  /** Continues; what was due meanwhile happens now. */
   thaw(): void {
     if (this.#state !== "frozen") return;
     this.#state = "alive";

@@ -7,7 +7,7 @@ import { SimulatedRun } from "./simulated-run.ts";
 
 const PULL_AGAIN_MS = 10_000;
 
-/** The runs of one machine, which go on whether or not its kubelet does. */
+/** The runs of one machine. They continue without its kubelet. */
 export type SimulatedMachine = { readonly runs: Set<SimulatedRun> };
 
 export function tickMachine(machine: SimulatedMachine, nowMs: number): void {

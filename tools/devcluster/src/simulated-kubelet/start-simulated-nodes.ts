@@ -7,6 +7,7 @@ import { type FindLog, startKubeletServer } from "../kubelet/kubelet-server.ts";
 import { stopSignal } from "../kubelet/container-news.ts";
 import { clusterAccess } from "../kubelet/cluster-access.ts";
 import { makeKubeletCertificate } from "../kubelet/kubelet-certificate.ts";
+import { nodeApi } from "../kubelet/node-api.ts";
 import { readSystem } from "../kubelet/node-heartbeat.ts";
 import type { KubeletOptions } from "../kubelet/start-kubelet.ts";
 import { startControlPlane } from "../start-control-plane.ts";
@@ -14,7 +15,6 @@ import { withoutManagedFields } from "../without-managed-fields.ts";
 import { SIMULATED_NODES_MAX } from "./node-addresses.ts";
 import { type NodeBeats, startBeats } from "./node-beats.ts";
 import { SimulatedNode } from "./simulated-node.ts";
-import { simulatedNodeApi } from "./simulated-node-api.ts";
 
 export type SimulatedPool = {
   readonly nodes: number;
@@ -46,18 +46,21 @@ export type SimulatedNodes = AsyncDisposable & {
   readonly podCount: () => number;
   /** The machine is off: heartbeats stop, its pods stay in the API as they are, and what ran on it is lost. Resolves when its last request has ended. */
   readonly kill: (name: string) => Promise<void>;
-  /** Machine and kubelet hang until `thaw`: nothing is told, no command obeyed. */
+  /** Machine and kubelet hang until `thaw`: no report, and no reaction to commands. */
   readonly freeze: (name: string) => void;
   readonly thaw: (name: string) => Promise<void>;
-  /** A machine that is off starts, and its containers count as lost; one that runs restarts its kubelet, which goes on with its pods. Registers the node again when it was deleted. */
+  /**
+   * A machine that is off starts, and its containers count as lost; one that runs restarts its kubelet, which keeps its pods. Registers a deleted node
+   * again.
+   */
   readonly restart: (name: string) => Promise<void>;
   /** Kills the machine and deletes its Node object, as a cloud does. */
   readonly delete: (name: string) => Promise<void>;
   /** One more machine. Resolves when its node is ready; throws already_exists for a name that is there. */
   readonly add: (name: string, machine: Omit<SimulatedPool, "nodes">) => Promise<void>;
-  /** The machine says that it is not ready any more, and is gone for good; its Node object stays. */
+  /** The machine reports that it is not ready, and is gone for good; its Node object stays. */
   readonly retire: (name: string) => Promise<void>;
-  /** The machine is gone for good without a word; its Node object stays. */
+  /** The machine is gone for good without a report; its Node object stays. */
   readonly lose: (name: string) => Promise<void>;
 };
 
@@ -66,7 +69,10 @@ const TICK_MS = 20;
 const CALL_TIMEOUT_MS = 15_000;
 const LEASE_EVERY_MS = 10_000;
 
-/** Gives an API server hundreds of nodes that only pretend to run their pods: each container does what its command says, see `readScript`. Resolves when every node is ready. */
+/**
+ * Gives an API server hundreds of nodes that only pretend to run their pods: each container does what its command says, see `readScript`. Resolves when
+ * every node is ready.
+ */
 export async function startSimulatedNodes(options: SimulatedNodesOptions): Promise<SimulatedNodes> {
   const { now = Date.now, onError = () => undefined } = options;
   const kubeconfig = loadKube(options.kubeconfig);
@@ -130,7 +136,7 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
   const beats = started.use(
     await startBeats({
       nodes: [...nodes.values()],
-      api: simulatedNodeApi(calls, now),
+      api: nodeApi(calls, now),
       seen: nodeInformer(started, kubeconfig, onError),
       leaseEveryMs: options.leaseEveryMs ?? LEASE_EVERY_MS,
       onError,

@@ -43,7 +43,7 @@ export type Api = {
   patch(path: string, kind: PatchKind, body: unknown): Promise<Answer>;
   delete(path: string, body?: unknown): Promise<Answer>;
   watch(path: string, accept?: string): Promise<OpenWatch>;
-  /** A namespace that nobody else uses. */
+  /** A namespace for one suite. */
   namespace(): Promise<string>;
 };
 

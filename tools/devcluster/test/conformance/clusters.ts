@@ -17,7 +17,7 @@ export type Cluster = AsyncDisposable & {
   readonly kubeconfig: string;
   /** What a kubelet has to show, for the server to read logs from it. */
   readonly kubeletCertificate: Certificate;
-  /** There is somebody who collects what lost its owner or its namespace. */
+  /** Controllers run that collect objects without owner or namespace, and that act for workloads. */
   readonly collects: boolean;
 };
 
@@ -99,7 +99,7 @@ function startControllerManager(kubeconfig: string): ChildProcess | undefined {
   return spawn(program, [`--kubeconfig=${kubeconfig}`, ...flags], { stdio: "ignore" });
 }
 
-/** The kubectl to test with, or the reason why there is none. */
+/** The kubectl to test with, or why none was found. */
 export function findKubectl(): { readonly path: string } | { readonly reason: string } {
   const assets = process.env["KUBEBUILDER_ASSETS"] ?? "";
   const candidates = [assets, ...(process.env["PATH"] ?? "").split(":")].filter((directory) => directory !== "");

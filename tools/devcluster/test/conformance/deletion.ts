@@ -44,7 +44,7 @@ export function describeDeletion(api: () => Api): void {
     expect((await api().delete(`${maps}/required`, { preconditions })).code).toBe(200);
   });
 
-  it("keeps everything when told to run dry", async () => {
+  it("keeps everything in a dry run", async () => {
     await api().post(maps, configMap("dry"));
     expect((await api().delete(`${maps}/dry?dryRun=All`)).code).toBe(200);
     expect((await api().get(`${maps}/dry`)).code).toBe(200);
@@ -192,10 +192,10 @@ export function describeDeletion(api: () => Api): void {
       context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
       const owner = await api().post(maps, configMap("owner-1"));
       await api().post(maps, configMap("child-1", { metadata: ownedBy(owner) }));
-      await api().post(maps, configMap("stranger-1"));
+      await api().post(maps, configMap("foreign-1"));
       await api().delete(`${maps}/owner-1`);
       await isGone("child-1");
-      expect((await api().get(`${maps}/stranger-1`)).code).toBe(200);
+      expect((await api().get(`${maps}/foreign-1`)).code).toBe(200);
     });
 
     it("collects what names an owner that was never there, and leaves kinds that it does not know", async (context) => {
@@ -203,8 +203,8 @@ export function describeDeletion(api: () => Api): void {
       const unknown = { ownerReferences: [{ apiVersion: "example.com/v1", kind: "Widget", name: "w", uid: "w" }] };
       await api().post(maps, configMap("child-of-widget", { metadata: unknown }));
       const dangling = { ownerReferences: [{ apiVersion: "v1", kind: "ConfigMap", name: "never", uid: "never" }] };
-      await api().post(maps, configMap("child-of-nobody", { metadata: dangling }));
-      await isGone("child-of-nobody");
+      await api().post(maps, configMap("child-of-missing", { metadata: dangling }));
+      await isGone("child-of-missing");
       expect((await api().get(`${maps}/child-of-widget`)).code).toBe(200);
     });
 

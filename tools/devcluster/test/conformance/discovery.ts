@@ -25,7 +25,7 @@ export function describeDiscovery(api: () => Api): void {
     });
   });
 
-  // Short names, verbs and categories are what kubectl goes by; the hash of the storage is nobody's business.
+  // kubectl uses short names, verbs and categories; no client uses the hash of the storage.
   const SHARED = [
     "configmaps",
     "events",

@@ -134,10 +134,10 @@ export function describeDisruption(api: () => Api): void {
 
     it("says on the pod why it ends", async () => {
       const spec = { nodeName: "some-node", terminationGracePeriodSeconds: 30 };
-      await api().post(pods, pod("told", { spec }));
-      await api().patch(`${pods}/told/status`, "merge", { status: { phase: "Running" } });
-      expect((await evict("told")).code).toBe(201);
-      const found = await api().get(`${pods}/told`);
+      await api().post(pods, pod("explained", { spec }));
+      await api().patch(`${pods}/explained/status`, "merge", { status: { phase: "Running" } });
+      expect((await evict("explained")).code).toBe(201);
+      const found = await api().get(`${pods}/explained`);
       expect(textAt(found.body, "metadata", "deletionTimestamp")).not.toBe("");
       const conditions = listAt(found.body, "status", "conditions");
       expect(conditions.find((one) => textAt(one, "type") === "DisruptionTarget")).toMatchObject({
@@ -217,7 +217,7 @@ export function describeDisruption(api: () => Api): void {
     });
 
     it("is refused for a pod that is not there, another name, and preconditions that do not hold", async () => {
-      expect((await evict("nobody")).code).toBe(404);
+      expect((await evict("missing")).code).toBe(404);
       await run("named", "named");
       const other = await evict("named", { metadata: { name: "other", namespace } });
       expect(other.code).toBe(400);

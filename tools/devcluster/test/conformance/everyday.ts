@@ -26,13 +26,13 @@ export function describeEveryday(api: () => Api): void {
       expect([out, err]).toEqual([expected, ""]);
     });
 
-    it("creates what it was told to", async () => {
+    it("creates namespaces, config maps and services", async () => {
       const name = `${kubectl.namespace()}-made`;
       expect((await kubectl.run("create", "namespace", name)).out).toBe(`namespace/${name} created\n`);
       expect((await kubectl.run("get", "ns", name, "-o", "jsonpath={.status.phase}")).out).toBe("Active");
       await kubectl.run("create", "configmap", "literal", "--from-literal=a=1", "--from-literal=b=2");
       expect((await kubectl.run("get", "cm", "literal", "-o", "jsonpath={.data}")).out).toBe('{"a":"1","b":"2"}');
-      await kubectl.run("create", "service", "nodeport", "literal", "--tcp=80:8080");
+      await kubectl.run("create", "service", "clusterip", "literal", "--tcp=80:8080");
       const ports = await kubectl.run(
         "get",
         "svc",
@@ -40,10 +40,10 @@ export function describeEveryday(api: () => Api): void {
         "-o",
         "jsonpath={.spec.type} {.spec.ports[0].targetPort}",
       );
-      expect(ports.out).toBe("NodePort 8080");
+      expect(ports.out).toBe("ClusterIP 8080");
     });
 
-    it("says of a kind that there is none", async () => {
+    it("reports an unknown kind", async () => {
       const file = await kubectl.file("nope.yaml", "{apiVersion: foo/v1, kind: Nope, metadata: {name: a}}");
       for (const verb of ["create", "apply"]) {
         const { err, code } = await kubectl.run(verb, "-f", file);
@@ -115,20 +115,20 @@ export function describeEveryday(api: () => Api): void {
       expect((await kubectl.run("wait", "cm/edited", "--for=delete", "--timeout=5s")).code).toBe(0);
     });
 
-    it("tells what happened", async () => {
+    it("shows events", async () => {
       const path = `/api/v1/namespaces/${kubectl.namespace()}/events`;
       const involvedObject = { kind: "Pod", name: "p", namespace: kubectl.namespace() };
       const lastTimestamp = new Date(Date.now() - 60_000).toISOString();
       await api().post(path, {
-        metadata: { name: "told" },
+        metadata: { name: "shown" },
         involvedObject,
         lastTimestamp,
         type: "Warning",
-        reason: "Told",
-        message: "it was told",
+        reason: "Shown",
+        message: "it was shown",
       });
-      expect((await kubectl.run("events")).out).toMatch(/Warning +Told +Pod\/p +it was told/);
-      expect((await kubectl.run("get", "events")).out).toMatch(/Warning +Told +pod\/p +it was told/);
+      expect((await kubectl.run("events")).out).toMatch(/Warning +Shown +Pod\/p +it was shown/);
+      expect((await kubectl.run("get", "events")).out).toMatch(/Warning +Shown +pod\/p +it was shown/);
     });
 
     it("works with custom resources as with others", async () => {
@@ -151,10 +151,7 @@ export function describeEveryday(api: () => Api): void {
         names: { shortNames: ["gd"], categories: ["all"] },
         schema: { type: "object", description: "A gadget.", properties },
         version: {
-          subresources: {
-            status: {},
-            scale: { specReplicasPath: ".spec.replicas", statusReplicasPath: ".status.replicas" },
-          },
+          subresources: { status: {} },
           additionalPrinterColumns: [
             { name: "Size", type: "string", jsonPath: ".spec.size" },
             { name: "Replicas", type: "integer", jsonPath: ".spec.replicas", priority: 1 },
@@ -182,9 +179,7 @@ export function describeEveryday(api: () => Api): void {
       expect((await kubectl.run("get", "gd")).out).toMatch(/^NAME +SIZE\none +large\n$/);
       expect((await kubectl.run("get", "gd", "-o", "wide")).out).toMatch(/^NAME +SIZE +REPLICAS\none +large +1\n$/);
       expect((await kubectl.run("get", "all")).out).toContain(`gadget.${group}/one`);
-      expect((await kubectl.run("scale", "gd/one", "--replicas=3")).out).toBe(`gadget.${group}/one scaled\n`);
-      expect((await kubectl.run("get", "gd", "one", "-o", "jsonpath={.spec.replicas}")).out).toBe("3");
-      expect((await kubectl.run("describe", "gd", "one")).out).toMatch(/Spec:\n +Replicas: +3\n +Size: +large\n/);
+      expect((await kubectl.run("describe", "gd", "one")).out).toMatch(/Spec:\n +Replicas: +1\n +Size: +large\n/);
       const strategic = await kubectl.run("patch", "gd", "one", "-p", "{}");
       expect(strategic.err).toContain("application/strategic-merge-patch+json is not supported by");
       const explained = await kubectl.run("explain", "gadget.spec.size");
@@ -211,11 +206,10 @@ export function describeEveryday(api: () => Api): void {
 
     it("knows what one may do", async () => {
       expect((await kubectl.run("auth", "can-i", "delete", "nodes")).out).toContain("yes\n");
-      expect((await kubectl.run("auth", "can-i", "--list")).out).toMatch(/^\*\.\* +\[\] +\[\] +\[\*\]$/m);
       expect((await kubectl.run("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")).out).toBe("admin");
     });
 
-    it("says where the cluster is and of which version", async () => {
+    it("shows the address and the version of the cluster", async () => {
       expect((await kubectl.run("cluster-info")).out).toContain(api().cluster.url);
       expect((await kubectl.run("version", "-o", "json")).out).toMatch(/"serverVersion": \{[^}]*"minor": "36"/);
       expect((await kubectl.run("api-versions")).out).toMatch(/^coordination\.k8s\.io\/v1$/m);

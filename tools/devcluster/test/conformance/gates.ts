@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { at, type JsonObject, listAt, numberAt, textAt } from "../../src/apiserver/json.ts";
 import { type Api, pod } from "./api.ts";
 
-/** Pods that nobody may place yet. */
+/** Pods with scheduling gates. */
 export function describeGates(api: () => Api, pods: () => string): void {
   const gated = (name: string, ...gates: string[]): Promise<Awaited<ReturnType<Api["post"]>>> => {
     const containers = [{ name: "main", image: "program" }];

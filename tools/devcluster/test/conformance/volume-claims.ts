@@ -5,7 +5,7 @@ import { type Api, pod } from "./api.ts";
 
 const FINALIZER = "kubernetes.io/pvc-protection";
 
-/** Claims that nobody binds: neither server has a controller of volumes. */
+/** Claims that stay unbound: neither server has a controller of volumes. */
 export function describeVolumeClaims(api: () => Api): void {
   let claims: string;
   let pods: string;
@@ -45,7 +45,7 @@ export function describeVolumeClaims(api: () => Api): void {
       expect((await patch({ spec: { volumeName: "disk-2" } })).code).toBe(422);
     });
 
-    it("is bound by whoever writes its status, and gets no more room from a class of storage that is not there", async () => {
+    it("is bound by a write of its status, and cannot grow without a class of storage", async () => {
       await api().post(claims, claim("bound"));
       const status = { phase: "Bound", accessModes: ["ReadWriteOnce"], capacity: { storage: "1Gi" } };
       const bound = await api().patch(`${claims}/bound/status`, "merge", { status });
@@ -85,9 +85,7 @@ export function describeVolumeClaims(api: () => Api): void {
       expect(made.code, made.text).toBe(201);
       const marked = await api().delete(`${claims}/used`);
       expect(marked.body).toMatchObject({ kind: "PersistentVolumeClaim", metadata: { finalizers: [FINALIZER] } });
-      const table = await api().get(`${claims}/used`, "application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
-      expect(listAt(listAt(table.body, "rows")[0], "cells")[1]).toBe("Terminating");
-      // A claim that nobody uses, deleted later, shows that the one in use was looked at.
+      // An unused claim that is deleted later shows that a pass has seen the one in use.
       await api().post(claims, claim("after"));
       await api().delete(`${claims}/after`);
       await until("the other is gone", async () => (await api().get(`${claims}/after`)).code === 404);

@@ -12,17 +12,18 @@ export function describeWatches(api: () => Api): void {
     pods = `/api/v1/namespaces/${namespace}/pods`;
   });
   const now = async (): Promise<string> => versionIn((await api().get(maps)).body);
-  const told = (events: readonly Event[]): string[] => events.map(({ type, object }) => `${type} ${nameIn(object)}`);
+  const summaries = (events: readonly Event[]): string[] =>
+    events.map(({ type, object }) => `${type} ${nameIn(object)}`);
 
-  it("tells of everything after a version, in order, with whole objects", async () => {
+  it("sends all changes after a version, in order, with whole objects", async () => {
     const since = await now();
-    const made = await api().post(maps, configMap("told"));
-    const changed = await api().put(`${maps}/told`, configMap("told", { data: { key: "changed" } }));
-    await api().delete(`${maps}/told`);
+    const made = await api().post(maps, configMap("changed"));
+    const changed = await api().put(`${maps}/changed`, configMap("changed", { data: { key: "changed" } }));
+    await api().delete(`${maps}/changed`);
     await using watch = await api().watch(`${maps}?watch=true&resourceVersion=${since}`);
     expect(watch.code).toBe(200);
     const events = await watch.take(3);
-    expect(told(events)).toEqual(["ADDED told", "MODIFIED told", "DELETED told"]);
+    expect(summaries(events)).toEqual(["ADDED changed", "MODIFIED changed", "DELETED changed"]);
     const [added, modified, deleted] = events;
     expect(added?.object).toEqual(made.body);
     expect(modified?.object).toEqual(changed.body);
@@ -30,12 +31,12 @@ export function describeWatches(api: () => Api): void {
     expect(Number(versionIn(deleted?.object ?? {}))).toBeGreaterThan(Number(versionIn(changed.body)));
   });
 
-  it("tells of changes as they come", async () => {
+  it("sends changes as they happen", async () => {
     await using watch = await api().watch(`${maps}?watch=1&resourceVersion=${await now()}`);
     await api().post(maps, configMap("live"));
-    expect(told(await watch.take(1))).toEqual(["ADDED live"]);
+    expect(summaries(await watch.take(1))).toEqual(["ADDED live"]);
     await api().delete(`${maps}/live`);
-    expect(told(await watch.take(1))).toEqual(["DELETED live"]);
+    expect(summaries(await watch.take(1))).toEqual(["DELETED live"]);
   });
 
   it.each(["", "&resourceVersion=0"])(
@@ -45,9 +46,9 @@ export function describeWatches(api: () => Api): void {
       await api().post(place, configMap("a"));
       await api().post(place, configMap("b"));
       await using watch = await api().watch(`${place}?watch=true${version}`);
-      expect(told(await watch.take(2)).sort()).toEqual(["ADDED a", "ADDED b"]);
+      expect(summaries(await watch.take(2)).sort()).toEqual(["ADDED a", "ADDED b"]);
       await api().post(place, configMap("c"));
-      expect(told(await watch.take(1))).toEqual(["ADDED c"]);
+      expect(summaries(await watch.take(1))).toEqual(["ADDED c"]);
     },
   );
 
@@ -65,17 +66,17 @@ export function describeWatches(api: () => Api): void {
     });
     expect(Number(versionIn(bookmark?.object ?? {}))).toBeGreaterThanOrEqual(Number(versionIn(added?.object ?? {})));
     await api().post(place, configMap("b"));
-    expect(told(await watch.take(1))).toEqual(["ADDED b"]);
+    expect(summaries(await watch.take(1))).toEqual(["ADDED b"]);
   });
 
-  it("begins with nothing when told not to send initial events", async () => {
+  it("sends no initial events with sendInitialEvents=false", async () => {
     const place = `/api/v1/namespaces/${await api().namespace()}/configmaps`;
     await api().post(place, configMap("a"));
     await using watch = await api().watch(
       `${place}?watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan`,
     );
     await api().post(place, configMap("b"));
-    expect(told(await watch.take(1))).toEqual(["ADDED b"]);
+    expect(summaries(await watch.take(1))).toEqual(["ADDED b"]);
   });
 
   it("says with an event that the initial events are to be newer than anything", async () => {
@@ -127,14 +128,14 @@ export function describeWatches(api: () => Api): void {
     await using plain = await api().watch(`${maps}?${query}`);
     const made = await api().post(maps, configMap("before-the-bookmark"));
     const [added, ...bookmarks] = await marked.rest();
-    expect(told(added === undefined ? [] : [added])).toEqual(["ADDED before-the-bookmark"]);
+    expect(summaries(added === undefined ? [] : [added])).toEqual(["ADDED before-the-bookmark"]);
     expect(bookmarks.length).toBeGreaterThan(0);
     for (const { type, object } of bookmarks) {
       expect(type).toBe("BOOKMARK");
       expect(object).toMatchObject({ kind: "ConfigMap", apiVersion: "v1" });
       expect(Number(versionIn(object))).toBeGreaterThanOrEqual(Number(versionIn(made.body)));
     }
-    expect(told(await plain.rest())).toEqual(["ADDED before-the-bookmark"]);
+    expect(summaries(await plain.rest())).toEqual(["ADDED before-the-bookmark"]);
   });
 
   it("waits for versions that are still to come, and is silent about those before", async () => {
@@ -171,7 +172,7 @@ export function describeWatches(api: () => Api): void {
       `${maps}?watch=true&labelSelector=app%3Din&resourceVersion=${since}&timeoutSeconds=1`,
     );
     const events = await watch.rest();
-    expect(told(events)).toEqual(["ADDED moving", "MODIFIED moving", "DELETED moving"]);
+    expect(summaries(events)).toEqual(["ADDED moving", "MODIFIED moving", "DELETED moving"]);
     // The last state that the watcher could see, with the version of the change that took it away.
     expect(textAt(events[2]?.object, "data", "step")).toBe("2");
     expect(Number(versionIn(events[2]?.object ?? {}))).toBeGreaterThan(Number(versionIn(events[1]?.object ?? {})));
@@ -185,9 +186,9 @@ export function describeWatches(api: () => Api): void {
       metadata: { name: "to-bind" },
       target: { kind: "Node", name: "watched" },
     });
-    expect(told(await watch.take(1))).toEqual(["ADDED to-bind"]);
+    expect(summaries(await watch.take(1))).toEqual(["ADDED to-bind"]);
     await api().delete(`${pods}/to-bind`, { gracePeriodSeconds: 0 });
-    expect(told(await watch.take(2))).toEqual(["MODIFIED to-bind", "DELETED to-bind"]);
+    expect(summaries(await watch.take(2))).toEqual(["MODIFIED to-bind", "DELETED to-bind"]);
   });
 
   it("sees what a status moves into its fields and out of its labels", async () => {
@@ -206,7 +207,7 @@ export function describeWatches(api: () => Api): void {
     const selectors = "fieldSelector=status.phase%3DRunning&labelSelector=app%3Din";
     await using watch = await api().watch(`${place}?watch=true&${selectors}&resourceVersion=${since}&timeoutSeconds=1`);
     const events = await watch.rest();
-    expect(told(events)).toEqual(["ADDED mover", "DELETED mover", "ADDED mover", "DELETED mover"]);
+    expect(summaries(events)).toEqual(["ADDED mover", "DELETED mover", "ADDED mover", "DELETED mover"]);
     const versions = events.map(({ object }) => Number(versionIn(object)));
     expect(versions).toEqual(versions.toSorted((a, b) => a - b));
   });
@@ -217,7 +218,7 @@ export function describeWatches(api: () => Api): void {
     );
     await api().post(maps, configMap("not-mine"));
     await api().post(maps, configMap("mine"));
-    expect(told(await watch.take(1))).toEqual(["ADDED mine"]);
+    expect(summaries(await watch.take(1))).toEqual(["ADDED mine"]);
   });
 
   it("counts one version over all resources", async () => {
@@ -225,7 +226,7 @@ export function describeWatches(api: () => Api): void {
     const made = await api().post(pods, pod("counted"));
     expect(Number(versionIn(made.body))).toBeGreaterThan(Number(versionIn(map.body)));
     await using watch = await api().watch(`${pods}?watch=true&resourceVersion=${versionIn(map.body)}`);
-    expect(told(await watch.take(1))).toEqual(["ADDED counted"]);
+    expect(summaries(await watch.take(1))).toEqual(["ADDED counted"]);
   });
 
   describe("as tables", () => {

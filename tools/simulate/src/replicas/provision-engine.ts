@@ -102,7 +102,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     sign: (result) => ({ ...result, signature: ENGINE_SIGNER.sign(buildResultBytes(result)) }),
     nowNs,
     policy: ENGINE.engine,
-    tell: tellOf(logger),
+    report: reportsOf(logger),
   });
   const onDefect = (method: string, error: unknown): void =>
     logger.error({ method, err: error }, "a request failed inside the service");
@@ -116,7 +116,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     requests,
     feedback: ops.feedback,
     sign: ops.sign,
-    onRetry: (error) => logger.warn({ err: error }, "an order is not written down, and tried again"),
+    onRetry: (error) => logger.warn({ err: error }, "cannot record an order; it is retried"),
     signal: stop.signal,
   });
   const election = { ...world, lock: world.leaseLock, ttlMs: ENGINE.lockTtlMs };
@@ -131,12 +131,12 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   });
 }
 
-function tellOf(logger: ReturnType<typeof traceLogger>): EngineOps["tell"] {
+function reportsOf(logger: ReturnType<typeof traceLogger>): EngineOps["report"] {
   return {
-    failed: (lease, what, error) => logger.warn({ lease, what, err: error }, "not done, and tried again"),
-    defect: (lease, error) => logger.error({ lease, err: error }, "defect of a workload"),
-    planned: ({ lease }, plan) => logger.info({ lease: lease.id, do: plan.do, because: plan.because }, "planned"),
-    stuck: ({ order }) => logger.warn({ lease: order.id }, "a lease cannot be taken down"),
+    failed: (lease, what, error) => logger.warn({ lease, what, err: error }, "a call or write failed; it is retried"),
+    defect: (lease, error) => logger.error({ lease, err: error }, "internal error of a workload"),
+    planned: ({ lease }, plan) => logger.info({ lease: lease.id, do: plan.kind, because: plan.because }, "planned"),
+    stuck: ({ order }) => logger.warn({ lease: order.id }, "cannot remove a lease"),
   };
 }
 
@@ -155,17 +155,17 @@ async function lead(ops: EngineOps, cleaner: Cleaner, leadership: Leadership): P
 
 function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["records"]): Cleaner {
   const logger = traceLogger(world, process);
-  const failed = (error: unknown): void => logger.warn({ err: error }, "what is left behind is not all looked at");
+  const failed = (error: unknown): void => logger.warn({ err: error }, "clean-up cannot list all objects of leases");
   const inLedger = openLedgerLeftovers(client(bus, ReservationService), (_kind, error) => failed(error));
   return openCleaner(
     {
       leftovers: joinLeftovers([inLedger, simLeftovers(world)]),
       records,
       nowMs: Date.now,
-      census: async () => ({ records: (await records.list()).length, bucketMadeMs: world.startMs }),
+      census: async () => ({ records: (await records.list()).length, bucketCreatedMs: world.startMs }),
       policy: { engine: ENGINE.order.engine, ...ENGINE.cleanup },
-      tell: {
-        step: ({ do: what, object }) => logger.info({ lease: object.lease?.id, do: what }, "left behind"),
+      report: {
+        step: ({ kind: what, object }) => logger.info({ lease: object.lease?.id, do: what }, "left behind"),
         brake: (brake) => {
           if (brake !== undefined) logger.error({ ...brake }, "clean-up removes nothing");
         },

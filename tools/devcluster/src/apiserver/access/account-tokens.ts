@@ -5,7 +5,7 @@ import { nameOf, namespaceOf, timestamp, uidOf } from "../metadata.ts";
 import type { ObjectName } from "../registry.ts";
 import type { User } from "./user.ts";
 
-/** Whom tokens are for, if nobody else is named: this server. */
+/** The default audience of tokens: this server. */
 export const OWN_AUDIENCE = "https://kubernetes.default.svc";
 
 export type TokenWish = { readonly audiences: readonly string[]; readonly expirationSeconds: number };
@@ -18,7 +18,7 @@ export type AccountTokens = {
 };
 
 export type AccountTokenDeps = {
-  /** Whoever has it can make tokens. */
+  /** Signs the tokens. */
   readonly key: string;
   readonly find: (target: ObjectName) => JsonObject | undefined;
   readonly nowMs: () => number;

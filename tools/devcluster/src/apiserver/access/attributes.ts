@@ -53,7 +53,7 @@ function collectionVerb(verb: string, query: URLSearchParams): string {
   return ["true", "1", ""].includes(query.get("watch") ?? "false") ? "watch" : "list";
 }
 
-/** Whoever asks for a collection by one name asks for that object. */
+/** A request for a collection by one name is a request for that object. */
 function nameIn(selector: string): string {
   return /(?:^|,)metadata\.name==?([^,!=\\]+)(?:,|$)/.exec(selector)?.[1] ?? "";
 }

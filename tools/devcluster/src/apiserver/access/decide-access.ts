@@ -19,7 +19,7 @@ const BASIC: readonly JsonObject[] = [
   {
     verbs: ["create"],
     apiGroups: ["authorization.k8s.io"],
-    resources: ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+    resources: ["selfsubjectaccessreviews"],
   },
   { verbs: ["create"], apiGroups: ["authentication.k8s.io"], resources: ["selfsubjectreviews"] },
   {
@@ -45,7 +45,7 @@ const EVERYTHING: readonly JsonObject[] = [
 ];
 
 /** All that a user may do in a namespace; "" stands for the cluster. */
-export function grantsOf(user: User, namespace: string, book: RoleBook): Grant[] {
+function grantsOf(user: User, namespace: string, book: RoleBook): Grant[] {
   if (mayDoEverything(user)) return EVERYTHING.map((rule) => ({ rule, because: "" }));
   const bound = book.bindings(namespace).flatMap((binding): Grant[] => {
     const subject = listAt(binding, "subjects").find((one) => isMeant(one, user, namespaceOf(binding)));

@@ -2,7 +2,9 @@ import { at, isObject, type JsonObject, listAt, objectAt, sameJson, textAt } fro
 import { nameOf } from "../metadata.ts";
 import { checkSubdomain } from "../names.ts";
 import { fail, invalidValue, notServed, type Problem, required, unsupported } from "../status.ts";
+import { columnPaths, readColumnPath } from "./printer-columns.ts";
 import { compileRules } from "./rules.ts";
+import { findNotServed } from "./validate-value.ts";
 
 const SCOPES = ["Cluster", "Namespaced"];
 
@@ -30,6 +32,10 @@ function checkVersion(version: JsonObject, index: number): Problem[] {
   const schema = at(version, "schema", "openAPIV3Schema");
   if (!isObject(schema)) return [required(`spec.versions[${index}].schema.openAPIV3Schema`)];
   if (version["selectableFields"] !== undefined) fail(notServed("selectableFields of a definition"));
+  const keyword = findNotServed(schema);
+  if (keyword !== undefined) fail(notServed(`${keyword} in the schema of a definition`));
+  const path = columnPaths(version).find((one) => readColumnPath(one) === undefined);
+  if (path !== undefined) fail(notServed(`the column ${path} of a definition`));
   const [defect] = compileRules(schema).defects;
   if (defect !== undefined) fail(notServed(`the rule ${textAt(defect.rule, "rule")} (${defect.because})`));
   return [];

@@ -1,11 +1,10 @@
 import { decodeDefinition, type Decoded } from "../schema.ts";
 import { isObject, type JsonObject, listAt, objectAt, put, textAt, textsAt, without } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
-import { defineResource, type Resource, type ScalePaths } from "../resource.ts";
+import { defineResource, type Resource } from "../resource.ts";
 import { definitions, type Schema } from "../definitions.ts";
 import { badRequest, fail, invalid, invalidValue, type Problem } from "../status.ts";
 import { fillDefaults } from "./fill-defaults.ts";
-import { fieldsOfPath } from "./json-path.ts";
 import { checkListTypes } from "./list-types.ts";
 import { columnsOf } from "./printer-columns.ts";
 import { prune, withoutNulls } from "./prune.ts";
@@ -51,9 +50,8 @@ function buildResource(definition: JsonObject, version: JsonObject): Resource {
   const kind = textAt(names, "kind");
   const schema = objectAt(version, "schema", "openAPIV3Schema");
   const hasStatus = isObject(objectAt(version, "subresources")["status"]);
-  const scale = scaleOf(version);
   const rules = compileRules(schema);
-  const check = checksOf(schema, rules, scale);
+  const check = checksOf(schema, rules);
   const known = { group, version: name, kind };
   const stored = `${group}/${storageVersion(definition)}`;
   const shown = `${group}/${name}`;
@@ -64,7 +62,7 @@ function buildResource(definition: JsonObject, version: JsonObject): Resource {
     shortNames: textsAt(names, "shortNames"),
     categories: textsAt(names, "categories"),
     namespaced: textAt(spec, "scope") === "Namespaced",
-    subresources: [...(hasStatus ? ["status" as const] : []), ...(scale === undefined ? [] : ["scale" as const])],
+    subresources: hasStatus ? ["status"] : [],
     schema: publishSchema(schema),
     checkName: checkSubdomain,
     columns: columnsOf(version),
@@ -73,13 +71,12 @@ function buildResource(definition: JsonObject, version: JsonObject): Resource {
     validate: (object) => check(object, undefined),
     validateChange: () => [],
     counted: true,
-    wishOf: (object) => without(object, "metadata", ...(hasStatus ? ["status"] : [])),
+    desiredOf: (object) => without(object, "metadata", ...(hasStatus ? ["status"] : [])),
     withoutStatus: (object) => (hasStatus ? without(object, "status") : object),
     validateUpdate: (before, after) => check(after, before),
-    validateStatus: (before, after) => checkStatus({ schema, rules, scale }, before, defaultsOf(schema, after)),
+    validateStatus: (before, after) => checkStatus({ schema, rules }, before, defaultsOf(schema, after)),
     unconditionalUpdate: false,
     closed: textAt(definition, "metadata", "deletionTimestamp") === "" ? undefined : TERMINATING,
-    scale,
     patchesStrategically: false,
     storedAs: {
       bucket: `${group}/${textAt(names, "plural")}`,
@@ -141,11 +138,7 @@ function decodeMetadata(object: JsonObject, wrong: (because: string) => never, w
   return { ...object, metadata: decoded.object };
 }
 
-function checksOf(
-  schema: Structural,
-  rules: Rules,
-  scale: ScalePaths | undefined,
-): (object: JsonObject, old: JsonObject | undefined) => Problem[] {
+function checksOf(schema: Structural, rules: Rules): (object: JsonObject, old: JsonObject | undefined) => Problem[] {
   // Metadata has been checked like that of any other object.
   const content = (object: JsonObject): JsonObject => without(object, "metadata", "apiVersion", "kind");
   const contentSchema: Structural = {
@@ -158,7 +151,6 @@ function checksOf(
     const wasUnique = before === undefined || checkListTypes(schema, before).length === 0;
     const problems = [
       ...validateValue(contentSchema, content(object), "", before),
-      ...checkScale(object, scale),
       ...(wasUnique ? checkListTypes(schema, content(object)) : []),
     ];
     if (problems.some(blocksRules)) return rules.defined ? [...problems, RULES_NOT_CHECKED] : problems;
@@ -166,10 +158,10 @@ function checksOf(
   };
 }
 
-type Checked = { readonly schema: Structural; readonly rules: Rules; readonly scale: ScalePaths | undefined };
+type Checked = { readonly schema: Structural; readonly rules: Rules };
 
 /** A status is checked by itself; rules may look at the whole object. */
-function checkStatus({ schema, rules, scale }: Checked, before: JsonObject, after: JsonObject): Problem[] {
+function checkStatus({ schema, rules }: Checked, before: JsonObject, after: JsonObject): Problem[] {
   const status = objectAt(schema, "properties")["status"];
   const value = after["status"];
   const found =
@@ -178,7 +170,6 @@ function checkStatus({ schema, rules, scale }: Checked, before: JsonObject, afte
       : [];
   const problems = [
     ...found,
-    ...checkScale(after, scale),
     ...(isObject(status) && value !== undefined ? checkListTypes(status, value, "status") : []),
   ];
   if (problems.some(blocksRules)) return rules.defined ? [...problems, RULES_NOT_CHECKED] : problems;
@@ -187,33 +178,6 @@ function checkStatus({ schema, rules, scale }: Checked, before: JsonObject, afte
 
 function statusField(field: string): string {
   return field === "<nil>" ? "status" : `status.${field}`;
-}
-
-function checkScale(object: JsonObject, scale: ScalePaths | undefined): Problem[] {
-  if (scale === undefined) return [];
-  return [scale.specReplicas, scale.statusReplicas].flatMap((path) => {
-    const field = `.${path.join(".")}`;
-    const holder = objectAt(object, ...path.slice(0, -1));
-    const value = holder[path.at(-1) ?? ""];
-    if (value === undefined || value === null) return [];
-    if (typeof value === "number" && Number.isInteger(value)) {
-      return value < 0 ? [invalidValue(field, value, "should be a non-negative integer")] : [];
-    }
-    const type = typeof value === "number" ? "float64" : typeof value === "boolean" ? "bool" : typeof value;
-    const shown = typeof value === "object" ? JSON.stringify(value) : String(value);
-    return [invalidValue(field, 0, `${field} accessor error: ${shown} is of the type ${type}, expected int64`)];
-  });
-}
-
-function scaleOf(version: JsonObject): ScalePaths | undefined {
-  const scale = objectAt(version, "subresources")["scale"];
-  if (!isObject(scale)) return undefined;
-  const selector = textAt(scale, "labelSelectorPath");
-  return {
-    specReplicas: fieldsOfPath(textAt(scale, "specReplicasPath")),
-    statusReplicas: fieldsOfPath(textAt(scale, "statusReplicasPath")),
-    selector: selector === "" ? undefined : fieldsOfPath(selector),
-  };
 }
 
 const IDENTITY = "io.k8s.api.core.v1.Pod";

@@ -2,7 +2,6 @@ import { type Json, type JsonObject, listAt, objectAt, put, sameJson, textAt, wi
 import { finalizersOf } from "../metadata.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
-import { NAME } from "../table.ts";
 import { checkDefinition, checkDefinitionName, checkDefinitionChange } from "./check-definition.ts";
 import { storageVersion } from "./custom-resource.ts";
 
@@ -18,17 +17,6 @@ export const definitionResource: Resource = defineResource({
   namespaced: false,
   subresources: ["status"],
   checkName: checkSubdomain,
-  columns: [
-    NAME,
-    {
-      name: "Created At",
-      type: "date",
-      format: "",
-      priority: 0,
-      description: "When the definition was created.",
-      cell: (definition) => textAt(definition, "metadata", "creationTimestamp"),
-    },
-  ],
   counted: true,
   deleteReturnsObject: true,
   unconditionalUpdate: false,

@@ -113,7 +113,7 @@ function act({ store, registry }: DefinitionDeps, step: DefinitionStep): void {
       }
     }
   } catch (error) {
-    // Somebody else was faster; the change that they made causes the next pass.
+    // Another write came first, and has caused the next pass.
     if (!(error instanceof FailureError)) throw error;
   }
 }

@@ -1,7 +1,6 @@
 import { humanDuration } from "../duration.ts";
-import { isObject, type Json, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
+import { at, isList, isObject, type Json, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
 import { ageOf, type Column, NAME } from "../table.ts";
-import { parseJsonPath } from "./json-path.ts";
 
 const CREATED =
   "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
@@ -25,7 +24,7 @@ export function columnsOf(version: JsonObject): readonly Column[] {
 function buildColumn(column: JsonObject): Column {
   const path = textAt(column, "jsonPath");
   const type = textAt(column, "type");
-  const find = parseJsonPath(path);
+  const find = readColumnPath(path);
   return {
     name: textAt(column, "name"),
     type,
@@ -33,13 +32,25 @@ function buildColumn(column: JsonObject): Column {
     priority: numberAt(column, "priority") ?? 0,
     description: textAt(column, "description") || `Custom resource definition column (in JSONPath format): ${path}`,
     cell: (object, nowMs) => {
-      const found = find?.(object) ?? [];
-      // All values of a text are shown; of other types the first one.
-      if (type === "string" && found.length > 1) return found.map(print).join(",");
-      const [first] = found;
-      return first === undefined ? null : cellOf(first, type, nowMs);
+      const found = find?.(object);
+      return found === undefined ? null : cellOf(found, type, nowMs);
     },
   };
+}
+
+export function columnPaths(version: JsonObject): string[] {
+  return listAt(version, "additionalPrinterColumns").map((column) => textAt(column, "jsonPath"));
+}
+
+/** Fields apart by dots; `[-1:]` takes the last item of a list. Undefined for any other path. */
+export function readColumnPath(path: string): ((object: Json) => Json | undefined) | undefined {
+  if (!/^(\.[\w-]+(\[-1:\])?)+$/.test(path)) return undefined;
+  const names = path.slice(1).replaceAll("[-1:]", ".[-1:]").split(".");
+  return (object) =>
+    names.reduce<Json | undefined>((value, name) => {
+      if (name === "[-1:]") return isList(value) ? value.at(-1) : undefined;
+      return at(value, name);
+    }, object);
 }
 
 function cellOf(value: Json, type: string, nowMs: number): Json {

@@ -19,11 +19,9 @@ describe("rules", () => {
     ["size(self.t) == 2 && self.t.matches('^a+$')", { t: { type: "string" } }, { t: "aa" }],
     ["self.?t.orValue('none') == 'none'", { t: { type: "string" } }, {}],
     ["has(self.namespace) && self.namespace == 'x'", { namespace: { type: "string" } }, { namespace: "x" }],
-    [
-      "self.__namespace__ == 'x' && self.a__dash__b == 1",
-      { namespace: { type: "string" }, "a-b": { type: "integer" } },
-      { namespace: "x", "a-b": 1 },
-    ],
+    ["size(self.n) == 1 && self.n.all(k, k in self.n)", { n: { type: "object" } }, { n: { a: {} } }],
+    ["self.n.?a.b.orValue(2) == 1", { n: { type: "object" } }, { n: { a: { b: 1 } } }],
+    ["self.n.?x.b.orValue(2) == 2", { n: { type: "object" } }, { n: { a: { b: 1 } } }],
     [
       "self.o == {'a': 1} || self.o.a == 1",
       { o: { type: "object", additionalProperties: { type: "integer" } } },
@@ -34,9 +32,10 @@ describe("rules", () => {
   });
 
   it.each([
-    ["self.nope == 1", "nope"],
-    ["self.n + 'a' == 'b'", "no such overload"],
-    ["self.n", "it must evaluate to a bool"],
+    ["1 + 'a' == 'b'", "no such overload"],
+    ["1", "it must evaluate to a bool"],
+    ["timestamp(self.n) > timestamp('2020-01-01T00:00:00Z')", "it needs typed values"],
+    ["self.a__dash__b == 1", "it needs typed values"],
     ["self.n >", "Unexpected"],
     ["quantity('1').isInteger()", "quantity"],
   ])("are refused before they run: %s", (rule, because) => {

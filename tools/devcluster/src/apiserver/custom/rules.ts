@@ -1,22 +1,16 @@
-import type { Environment } from "@marcbachmann/cel-js";
+import { Environment } from "@marcbachmann/cel-js";
 import { isList, isObject, type Json, type JsonObject, listAt, objectAt, sameJson, textAt } from "../json.ts";
 import type { Problem } from "../status.ts";
-import { ruleEnvironment } from "./rule-library.ts";
-import { type RuleType, typeDeclarer } from "./rule-types.ts";
-import { correlate, fieldSchema, itemSchema, type Structural } from "./structural.ts";
+import { childrenOf, correlate, fieldSchema, itemSchema, type Structural } from "./structural.ts";
 
-/** A rule that cannot be compiled, and why. */
-export type RuleDefect = {
-  readonly rule: JsonObject;
-  readonly because: string;
-};
+/** A rule that this server cannot evaluate. */
+export type RuleDefect = { readonly rule: JsonObject; readonly because: string };
 
-/** The rules of one schema, compiled. */
+/** The compiled rules of one schema. */
 export type Rules = {
-  /** What the rules find wrong with an object; `old` is its state before, for rules about changes. */
+  /** The problems that the rules find in an object; `old` is its state before, for rules about changes. */
   validate(object: JsonObject, old: JsonObject | undefined): Problem[];
   readonly defined: boolean;
-  /** Rules that cannot be compiled. */
   readonly defects: readonly RuleDefect[];
 };
 
@@ -26,70 +20,62 @@ type Rule = {
   readonly program: Program | undefined;
   readonly usesOld: boolean;
 };
-type Node = { readonly type: RuleType; readonly rules: readonly Rule[] };
 
 const SELF = "self";
 const OLD = "oldSelf";
+/** Values are untyped here: times and durations are texts, and names of fields are not escaped. */
+const NEEDS_TYPES = /\b(timestamp|duration)\(|__/;
 
-/** Compiles `x-kubernetes-validations` of a schema and of all that is in it. */
+/** CEL and `sum()`, the one function of Kubernetes that Muster's definitions use. */
+const environment = new Environment({
+  enableOptionalTypes: true,
+  homogeneousAggregateLiterals: false,
+  limits: { maxAstNodes: 100_000 },
+})
+  .registerFunction("list<A>.sum(): A", (list: readonly (bigint | number)[]) =>
+    list.slice(1).reduce<bigint | number>((sum, item) => add(sum, item), list[0] ?? 0n),
+  )
+  .registerVariable(SELF, "dyn")
+  .registerVariable(OLD, "dyn");
+
+function add(a: bigint | number, b: bigint | number): bigint | number {
+  return typeof a === "bigint" && typeof b === "bigint" ? a + b : Number(a) + Number(b);
+}
+
+/** Compiles `x-kubernetes-validations` of a schema and of all schemas in it. */
 export function compileRules(root: Structural): Rules {
-  const holders = schemasWithRules(root);
-  if (holders.length === 0) return { validate: () => [], defined: false, defects: [] };
-  const environment = ruleEnvironment();
-  const declare = typeDeclarer(environment, root);
-  const types = holders.map((schema) => [schema, declare(schema)] as const);
   const defects: RuleDefect[] = [];
-  const nodes = new Map(
-    types.map(([schema, type]) => {
-      const rules = listAt(schema, "x-kubernetes-validations").filter(isObject);
-      return [schema, { type, rules: rules.map((rule) => compileRule(environment, type, rule, defects)) }] as const;
-    }),
-  );
+  const nodes = new Map<Structural, readonly Rule[]>();
   const inside = new Set<Structural>();
-  collectPaths(root, nodes, inside);
-  return { validate: (object, old) => validate({ nodes, inside }, root, object, "", old), defined: true, defects };
-}
-
-function childrenOf(schema: Structural): Structural[] {
-  const rest = schema["additionalProperties"];
-  const items = itemSchema(schema);
-  return [
-    ...Object.values(objectAt(schema, "properties")).filter(isObject),
-    ...(isObject(rest) ? [rest] : []),
-    ...(items === undefined ? [] : [items]),
-  ];
-}
-
-function schemasWithRules(schema: Structural): Structural[] {
-  const own = listAt(schema, "x-kubernetes-validations").length > 0 ? [schema] : [];
-  return [...own, ...childrenOf(schema).flatMap(schemasWithRules)];
-}
-
-/** Finds the schemas that have rules in them, so that whole parts of an object can be passed over. */
-function collectPaths(schema: Structural, nodes: ReadonlyMap<Structural, Node>, inside: Set<Structural>): boolean {
-  const below = childrenOf(schema).map((child) => collectPaths(child, nodes, inside));
-  const found = nodes.has(schema) || below.includes(true);
-  if (found) inside.add(schema);
-  return found;
-}
-
-function compileRule(environment: Environment, type: RuleType, source: JsonObject, defects: RuleDefect[]): Rule {
-  const scope = environment.clone().registerVariable(SELF, type.name).registerVariable(OLD, type.name);
-  const text = textAt(source, "rule");
-  const compiled = compileExpression(scope, text);
-  if ("because" in compiled) defects.push({ rule: source, because: compiled.because });
-  return {
-    source,
-    program: "program" in compiled ? compiled.program : undefined,
-    usesOld: /\boldSelf\b/.test(text.replace(/"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'/g, "")),
+  /** Whether the schema or one in it has rules: all other parts of an object are skipped. */
+  const collect = (schema: Structural): boolean => {
+    const rules = listAt(schema, "x-kubernetes-validations").filter(isObject);
+    if (rules.length > 0)
+      nodes.set(
+        schema,
+        rules.map((rule) => compileRule(rule, defects)),
+      );
+    const below = childrenOf(schema).map(collect);
+    const found = rules.length > 0 || below.includes(true);
+    if (found) inside.add(schema);
+    return found;
   };
+  const defined = collect(root);
+  return { validate: (object, old) => validate({ nodes, inside }, root, object, "", old), defined, defects };
 }
 
-type Compiled = { readonly program: Program } | { readonly because: string };
+function compileRule(source: JsonObject, defects: RuleDefect[]): Rule {
+  const text = textAt(source, "rule");
+  const plain = text.replace(/"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'/g, "");
+  const compiled = NEEDS_TYPES.test(plain) ? { because: "it needs typed values" } : compileExpression(text);
+  if ("because" in compiled) defects.push({ rule: source, because: compiled.because });
+  const program = "program" in compiled ? compiled.program : undefined;
+  return { source, program, usesOld: /\boldSelf\b/.test(plain) };
+}
 
-function compileExpression(scope: Environment, text: string): Compiled {
+function compileExpression(text: string): { readonly program: Program } | { readonly because: string } {
   try {
-    const parsed = scope.parse(text);
+    const parsed = environment.parse(text);
     const checked = parsed.check();
     if (!checked.valid) return { because: checked.error?.summary ?? "invalid" };
     if (checked.type !== "bool" && checked.type !== "dyn") return { because: "it must evaluate to a bool" };
@@ -104,7 +90,18 @@ function summaryOf(error: unknown): string {
   return "summary" in error && typeof error.summary === "string" ? error.summary : error.message;
 }
 
-type CompiledRules = { readonly nodes: ReadonlyMap<Structural, Node>; readonly inside: ReadonlySet<Structural> };
+/** A value as rules see it: whole numbers are ints, objects are maps. */
+function toRuleValue(value: Json): unknown {
+  if (typeof value === "number" && Number.isInteger(value)) return BigInt(value);
+  if (isList(value)) return value.map(toRuleValue);
+  if (isObject(value)) return new Map(Object.entries(value).map(([key, child]) => [key, toRuleValue(child)]));
+  return value;
+}
+
+type CompiledRules = {
+  readonly nodes: ReadonlyMap<Structural, readonly Rule[]>;
+  readonly inside: ReadonlySet<Structural>;
+};
 
 function validate(
   compiled: CompiledRules,
@@ -115,8 +112,7 @@ function validate(
 ): Problem[] {
   if (value === null || !compiled.inside.has(schema)) return [];
   const before = old === null ? undefined : old;
-  const node = compiled.nodes.get(schema);
-  const own = node === undefined ? [] : runRules(node, schema, value, path, before);
+  const own = runRules(compiled.nodes.get(schema) ?? [], schema, value, path, before);
   const below = (child: Structural, next: Json, place: string, earlier: Json | undefined): Problem[] =>
     validate(compiled, child, next, place, earlier);
   if (isList(value)) {
@@ -144,19 +140,20 @@ function validate(
 }
 
 function runRules(
-  { type, rules }: Node,
+  rules: readonly Rule[],
   schema: Structural,
   value: Json,
   path: string,
   old: Json | undefined,
 ): Problem[] {
-  const self = type.convert(value);
-  const before = old === undefined ? undefined : type.convert(old);
+  if (rules.length === 0) return [];
+  const self = toRuleValue(value);
+  const before = old === undefined ? undefined : toRuleValue(old);
   const unchanged = old !== undefined && sameJson(value, old);
   return rules.flatMap((rule) => {
     if (rule.program === undefined || (rule.usesOld && before === undefined)) return [];
     const found = runRule(rule, { [SELF]: self, [OLD]: before }, { schema, value, path });
-    // What was accepted once stays acceptable, but for rules that are about changes.
+    // An unchanged value stays accepted, except by rules about changes.
     return found === undefined || (unchanged && !rule.usesOld) ? [] : [found];
   });
 }

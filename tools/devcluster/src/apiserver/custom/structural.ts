@@ -16,6 +16,17 @@ export function itemSchema(schema: Structural): Structural | undefined {
   return isObject(items) ? items : undefined;
 }
 
+/** The schemas directly below one. */
+export function childrenOf(schema: Structural): Structural[] {
+  const rest = schema["additionalProperties"];
+  const items = itemSchema(schema);
+  return [
+    ...Object.values(objectAt(schema, "properties")).filter(isObject),
+    ...(isObject(rest) ? [rest] : []),
+    ...(items === undefined ? [] : [items]),
+  ];
+}
+
 /** Fields that no schema names are kept. */
 export function keepsUnknown(schema: Structural): boolean {
   return schema["x-kubernetes-preserve-unknown-fields"] === true;
@@ -25,7 +36,7 @@ export function isIntOrString(schema: Structural): boolean {
   return schema["x-kubernetes-int-or-string"] === true;
 }
 
-/** Which items of two lists are the same: by all their keys, or by their value; undefined when they cannot be told apart. */
+/** The identity of list items: their keys, or their value; undefined for items without identity. */
 export function listKeysOf(schema: Structural): readonly string[] | "value" | undefined {
   switch (textAt(schema, "x-kubernetes-list-type")) {
     case "set":

@@ -64,7 +64,6 @@ export const serviceAccounts: Resource = defineResource({
   shortNames: ["sa"],
   subresources: ["token"],
   checkName: checkSubdomain,
-  columns: [NAME, AGE],
 });
 
 export const leases: Resource = defineResource({

@@ -3,16 +3,7 @@ import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { invalidValue, type Problem } from "../status.ts";
 import { AGE, NAME } from "../table.ts";
-import {
-  checkWorkload,
-  CONTAINER_COLUMNS,
-  countColumn,
-  defaultWorkload,
-  readyColumn,
-  refuseValues,
-  SELECTOR_COLUMN,
-  WORKLOAD_SCALE,
-} from "./workload.ts";
+import { checkWorkload, countColumn, defaultWorkload, readyColumn } from "./workload.ts";
 
 /** Strategy of all deployments here: a new template takes effect after all pods of the old one have ended. */
 const RECREATE = { type: "Recreate" };
@@ -23,8 +14,7 @@ export const deployments: Resource = defineResource({
   plural: "deployments",
   shortNames: ["deploy"],
   categories: ["all"],
-  subresources: ["status", "scale"],
-  scale: WORKLOAD_SCALE,
+  subresources: ["status"],
   checkName: checkSubdomain,
   counted: true,
   columns: [
@@ -33,23 +23,19 @@ export const deployments: Resource = defineResource({
     { ...countColumn("Up-to-date", "status", "updatedReplicas"), type: "string" },
     { ...countColumn("Available", "status", "availableReplicas"), type: "string" },
     AGE,
-    ...CONTAINER_COLUMNS,
-    SELECTOR_COLUMN,
   ],
   defaults: (deployment) => {
     const filled = defaultWorkload(deployment, { revisionHistoryLimit: 10 });
     return put(filled, ["spec", "strategy"], withDefaults(objectAt(deployment, "spec", "strategy"), RECREATE));
   },
   withoutStatus: (deployment) => ({ ...deployment, status: {} }),
-  validate: (deployment) => {
-    refuseValues("deployments", deployment, {
+  validate: (deployment) =>
+    checkWorkload(deployment, "deployment", {
       "spec.strategy": [RECREATE],
       "spec.paused": [false],
       "spec.minReadySeconds": [0],
       "spec.progressDeadlineSeconds": [],
-    });
-    return checkWorkload(deployment, "deployment");
-  },
+    }),
   validateChange: checkSameSelector,
 });
 
@@ -59,8 +45,7 @@ export const replicaSets: Resource = defineResource({
   plural: "replicasets",
   shortNames: ["rs"],
   categories: ["all"],
-  subresources: ["status", "scale"],
-  scale: WORKLOAD_SCALE,
+  subresources: ["status"],
   checkName: checkSubdomain,
   counted: true,
   fields: { "status.replicas": (set) => String(numberAt(set, "status", "replicas") ?? 0) },
@@ -70,15 +55,10 @@ export const replicaSets: Resource = defineResource({
     countColumn("Current", "status", "replicas"),
     countColumn("Ready", "status", "readyReplicas"),
     AGE,
-    ...CONTAINER_COLUMNS,
-    SELECTOR_COLUMN,
   ],
   defaults: (set) => defaultWorkload(set, {}),
   withoutStatus: (set) => ({ ...set, status: { replicas: 0 } }),
-  validate: (set) => {
-    refuseValues("replica sets", set, { "spec.minReadySeconds": [0] });
-    return checkWorkload(set, "deployment");
-  },
+  validate: (set) => checkWorkload(set, "deployment", { "spec.minReadySeconds": [0] }),
   validateChange: checkSameSelector,
 });
 

@@ -1,8 +1,7 @@
-import { type Json, type JsonObject, numberAt, objectAt, put, textAt } from "../json.ts";
+import { type Json, type JsonObject, objectAt, put, textAt } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { invalidValue, type Problem, unsupported } from "../status.ts";
-import { AGE, column, NAME } from "../table.ts";
 
 const PERCENT = /^[0-9]+%$/;
 const NOT_PERCENT =
@@ -18,28 +17,13 @@ export const disruptionBudgets: Resource = defineResource({
   checkName: checkSubdomain,
   counted: true,
   unconditionalUpdate: false,
-  columns: [
-    NAME,
-    column("Min Available", (budget) => amount(budget, "minAvailable")),
-    column("Max Unavailable", (budget) => amount(budget, "maxUnavailable")),
-    {
-      ...column("Allowed Disruptions", (budget) => numberAt(budget, "status", "disruptionsAllowed") ?? 0),
-      type: "integer",
-    },
-    AGE,
-  ],
-  // What it comes to is for the server to say.
+  // Only the server writes a status.
   defaults: (budget) =>
     budget["status"] === undefined || textAt(budget, "metadata", "resourceVersion") === ""
       ? put(budget, ["status"], { disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 })
       : budget,
   validate: (budget) => checkSpec(objectAt(budget, "spec")),
 });
-
-function amount(budget: JsonObject, field: string): string {
-  const value = objectAt(budget, "spec")[field];
-  return typeof value === "number" || typeof value === "string" ? String(value) : "N/A";
-}
 
 function checkSpec(spec: JsonObject): Problem[] {
   const { minAvailable, maxUnavailable, selector, unhealthyPodEvictionPolicy: policy } = spec;

@@ -1,21 +1,16 @@
-import { nameOf, namespaceOf } from "../metadata.ts";
-import { isObject, type JsonObject, numberAt, textAt } from "../json.ts";
+import { namespaceOf } from "../metadata.ts";
+import { isObject, type JsonObject, textAt } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { invalidValue, type Problem } from "../status.ts";
-import { ageOf, type Column, column, NAME } from "../table.ts";
+import { ageOf, type Column, column } from "../table.ts";
 
 const columns: readonly Column[] = [
   column("Last Seen", (event, nowMs) => ageOf(lastSeen(event), nowMs)),
   column("Type", (event) => textAt(event, "type")),
   column("Reason", (event) => textAt(event, "reason")),
   column("Object", involved),
-  column("Subobject", (event) => textAt(event, "involvedObject", "fieldPath"), "wide"),
-  column("Source", source, "wide"),
   column("Message", (event) => textAt(event, "message").trim()),
-  column("First Seen", (event, nowMs) => ageOf(firstSeen(event), nowMs), "wide"),
-  column("Count", (event) => numberAt(event, "series", "count") ?? (numberAt(event, "count") || 1), "wide"),
-  { ...NAME, priority: 1, cell: nameOf },
 ];
 
 const INVOLVED: Resource["fields"] = Object.fromEntries(
@@ -50,23 +45,13 @@ function checkPlace(event: JsonObject): Problem[] {
   return [invalidValue("involvedObject.namespace", about, "does not match event.namespace")];
 }
 
-function firstSeen(event: JsonObject): string {
-  return textAt(event, "firstTimestamp") || textAt(event, "eventTime");
-}
-
 function lastSeen(event: JsonObject): string {
   if (isObject(event["series"])) return textAt(event, "series", "lastObservedTime");
-  return textAt(event, "lastTimestamp") || firstSeen(event);
+  return textAt(event, "lastTimestamp") || textAt(event, "firstTimestamp") || textAt(event, "eventTime");
 }
 
 function involved(event: JsonObject): string {
   const kind = textAt(event, "involvedObject", "kind").toLowerCase();
   const name = textAt(event, "involvedObject", "name");
   return name === "" ? kind : `${kind}/${name}`;
-}
-
-function source(event: JsonObject): string {
-  const component = textAt(event, "source", "component") || textAt(event, "reportingComponent");
-  const host = textAt(event, "source", "host") || textAt(event, "reportingInstance");
-  return host === "" ? component : `${component}, ${host}`;
 }

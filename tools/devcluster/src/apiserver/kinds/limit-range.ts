@@ -2,17 +2,15 @@ import { at, isObject, type Json, type JsonObject, listAt, objectAt, put, textAt
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { fail, notServed, type Problem, required } from "../status.ts";
-import { AGE, column, NAME } from "../table.ts";
 
 const BOUNDS = ["max", "maxLimitRequestRatio", "min"];
 
-/** What the containers of a namespace get that do not say what they need. A range with bounds is refused: nothing here would hold a pod to them. */
+/** Default resources of the containers of a namespace, for leases of type kubernetes. A range with bounds is refused, because nothing here enforces them. */
 export const limitRanges: Resource = defineResource({
   kind: "LimitRange",
   plural: "limitranges",
   shortNames: ["limits"],
   checkName: checkSubdomain,
-  columns: [NAME, column("Created At", (range) => textAt(range, "metadata", "creationTimestamp")), AGE],
   defaults: (range) => put(range, ["spec", "limits"], listAt(range, "spec", "limits").map(defaultItem)),
   validate: checkRange,
 });

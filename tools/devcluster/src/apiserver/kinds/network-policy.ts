@@ -1,10 +1,8 @@
 import { isObject, type Json, type JsonObject, listAt, objectAt, put, withDefaults } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
-import { printSelector } from "../object-selector.ts";
 import { defineResource, type Resource } from "../resource.ts";
-import { AGE, column, NAME, orNone } from "../table.ts";
 
-/** Who may speak to whom, as data: no process here is held to it, so that a real API server judges its rules. */
+/** Stored without effect, for leases of type network: processes share one network. A real API server judges the rules. */
 export const networkPolicies: Resource = defineResource({
   group: "networking.k8s.io",
   kind: "NetworkPolicy",
@@ -12,11 +10,6 @@ export const networkPolicies: Resource = defineResource({
   shortNames: ["netpol"],
   checkName: checkSubdomain,
   counted: true,
-  columns: [
-    NAME,
-    column("Pod-Selector", (policy) => orNone(printSelector(objectAt(policy, "spec", "podSelector")))),
-    AGE,
-  ],
   defaults: (policy) => {
     const spec = withDefaults(objectAt(policy, "spec"), { podSelector: {} });
     const types = ["Ingress", ...(listAt(spec, "egress").length === 0 ? [] : ["Egress"])];

@@ -46,7 +46,7 @@ export function defaultPodSpec(spec: JsonObject): JsonObject {
   );
 }
 
-/** The server says it itself: whoever schedules does not look at the pod before its gates are gone. */
+/** The server sets this condition: a scheduler ignores the pod until its gates are removed. */
 function gated(pod: JsonObject): JsonObject {
   return {
     type: "PodScheduled",

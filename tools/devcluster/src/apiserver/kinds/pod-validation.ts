@@ -54,8 +54,10 @@ export function validatePod(pod: JsonObject): Problem[] {
   ];
 }
 
-/** Probes by gRPC, which nothing here makes. */
+/** Refuses probes by gRPC and required pod affinity: neither kubelet nor scheduler here has them. */
 function refuseUnsupported(spec: JsonObject): void {
+  if (at(spec, "affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution") !== undefined)
+    fail(notServed("required podAffinity"));
   const probed = [...listAt(spec, "containers"), ...listAt(spec, "initContainers")];
   for (const probe of ["livenessProbe", "readinessProbe", "startupProbe"])
     if (probed.some((container) => at(container, probe, "grpc") !== undefined)) fail(notServed(`${probe}.grpc`));

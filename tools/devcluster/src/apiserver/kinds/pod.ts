@@ -31,7 +31,7 @@ export const pods: Resource = defineResource({
   gracePeriodSeconds: decideGracePeriod,
 });
 
-/** Nobody has to be waited for when the pod never reached a node or has ended. */
+/** A pod that has no node or has ended is deleted without grace. */
 export function decideGracePeriod(pod: JsonObject, wanted: number | undefined): number {
   const seconds = wanted ?? numberAt(pod, "spec", "terminationGracePeriodSeconds") ?? 30;
   if (textAt(pod, "spec", "nodeName") === "") return 0;

@@ -3,7 +3,6 @@ import { checkLabelKey, checkSubdomain } from "../names.ts";
 import { parseQuantity } from "../quantity.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { fail, invalidValue, notServed, type Problem } from "../status.ts";
-import { AGE, column, NAME } from "../table.ts";
 
 /** What counts without a prefix. */
 const PLAIN = [
@@ -23,7 +22,7 @@ const PLAIN = [
 /** Leases of type kubernetes have a quota with it. */
 const SCOPE = "PriorityClass";
 
-/** How much the objects of a namespace may be together. */
+/** Limits of the objects of a namespace together, for leases of type kubernetes. */
 export const resourceQuotas: Resource = defineResource({
   kind: "ResourceQuota",
   plural: "resourcequotas",
@@ -31,12 +30,6 @@ export const resourceQuotas: Resource = defineResource({
   subresources: ["status"],
   checkName: checkSubdomain,
   deleteReturnsObject: true,
-  columns: [
-    NAME,
-    column("Request", (quota) => printAmounts(quota, (name) => !name.startsWith("limits."))),
-    column("Limit", (quota) => printAmounts(quota, (name) => name.startsWith("limits."))),
-    AGE,
-  ],
   defaults: (quota) => (quota["spec"] === undefined ? { ...quota, spec: {} } : quota),
   withoutStatus: (quota) => put(quota, ["status"], {}),
   validate: checkQuota,
@@ -45,15 +38,6 @@ export const resourceQuotas: Resource = defineResource({
       ? []
       : [invalidValue("spec.scopes", at(after, "spec", "scopes") ?? null, "field is immutable")],
 });
-
-function printAmounts(quota: JsonObject, isShown: (name: string) => boolean): string {
-  const hard = objectAt(quota, "status", "hard");
-  return Object.keys(hard)
-    .filter(isShown)
-    .toSorted()
-    .map((name) => `${name}: ${textAt(quota, "status", "used", name) || "0"}/${textAt(hard, name)}`)
-    .join(", ");
-}
 
 function checkQuota(quota: JsonObject): Problem[] {
   const other = textsAt(quota, "spec", "scopes").find((scope) => scope !== SCOPE);

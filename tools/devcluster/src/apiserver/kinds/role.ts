@@ -2,19 +2,9 @@ import { isObject, type Json, type JsonObject, listAt, objectAt, put, sameJson, 
 import { checkPathSegment, checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { invalidValue, type Problem, required, unsupported } from "../status.ts";
-import { AGE, column, NAME } from "../table.ts";
 
 const GROUP = "rbac.authorization.k8s.io";
-const CREATED_AT = {
-  name: "Created At",
-  type: "date",
-  format: "",
-  priority: 0,
-  description: "When it was created.",
-  cell: (object: JsonObject) => textAt(object, "metadata", "creationTimestamp"),
-};
-
-/** They say what service accounts may do; whoever has the server's token may do everything, whatever they say. */
+/** They grant rights to service accounts, for leases of type kubernetes. The server's own token may do everything without them. */
 export const roles = defineRole("Role", true);
 export const clusterRoles = defineRole("ClusterRole", false);
 export const roleBindings = defineBinding("RoleBinding", ["Role", "ClusterRole"]);
@@ -28,7 +18,6 @@ function defineRole(kind: string, namespaced: boolean): Resource {
     namespaced,
     createOnUpdate: true,
     checkName: checkPathSegment,
-    columns: [NAME, CREATED_AT],
     defaults: (role) => (role["rules"] === undefined ? { ...role, rules: null } : role),
     validate: (role) => [
       ...listAt(role, "rules").flatMap((rule, index) => checkRule(rule, namespaced, `rules[${index}]`)),
@@ -64,7 +53,6 @@ function checkRule(rule: Json, namespaced: boolean, path: string): Problem[] {
 
 function defineBinding(kind: string, kindsOfRoles: readonly string[]): Resource {
   const namespaced = kind === "RoleBinding";
-  const names = (binding: JsonObject, of: string): string => subjects(binding, of).map(subjectName).join(", ");
   return defineResource({
     group: GROUP,
     kind,
@@ -72,14 +60,6 @@ function defineBinding(kind: string, kindsOfRoles: readonly string[]): Resource 
     namespaced,
     createOnUpdate: true,
     checkName: checkPathSegment,
-    columns: [
-      NAME,
-      column("Role", (binding) => `${textAt(binding, "roleRef", "kind")}/${textAt(binding, "roleRef", "name")}`),
-      AGE,
-      column("Users", (binding) => names(binding, "User"), "wide"),
-      column("Groups", (binding) => names(binding, "Group"), "wide"),
-      column("ServiceAccounts", (binding) => names(binding, "ServiceAccount"), "wide"),
-    ],
     defaults: withGroups,
     validate: (binding) => [
       ...checkReference(objectAt(binding, "roleRef"), kindsOfRoles),
@@ -92,15 +72,6 @@ function defineBinding(kind: string, kindsOfRoles: readonly string[]): Resource 
         ? []
         : [invalidValue("roleRef", printReference(objectAt(after, "roleRef")), "cannot change roleRef")],
   });
-}
-
-function subjects(binding: JsonObject, kind: string): readonly Json[] {
-  return listAt(binding, "subjects").filter((subject) => textAt(subject, "kind") === kind);
-}
-
-function subjectName(subject: Json): string {
-  const namespace = textAt(subject, "namespace");
-  return `${namespace === "" ? "" : `${namespace}/`}${textAt(subject, "name")}`;
 }
 
 /** Roles, users and groups are of one API group; service accounts are of the core group. */

@@ -3,14 +3,7 @@ import { checkLabel } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { forbiddenValue, invalidValue, type Problem } from "../status.ts";
 import { AGE, NAME } from "../table.ts";
-import {
-  checkWorkload,
-  CONTAINER_COLUMNS,
-  defaultWorkload,
-  readyColumn,
-  refuseValues,
-  WORKLOAD_SCALE,
-} from "./workload.ts";
+import { checkWorkload, defaultWorkload, readyColumn } from "./workload.ts";
 
 const CHANGEABLE = ["replicas", "template", "revisionHistoryLimit"];
 const UNCHANGEABLE =
@@ -24,11 +17,10 @@ export const statefulSets: Resource = defineResource({
   plural: "statefulsets",
   shortNames: ["sts"],
   categories: ["all"],
-  subresources: ["status", "scale"],
-  scale: WORKLOAD_SCALE,
+  subresources: ["status"],
   checkName: checkLabel,
   counted: true,
-  columns: [NAME, readyColumn(), AGE, ...CONTAINER_COLUMNS],
+  columns: [NAME, readyColumn(), AGE],
   defaults: defaultStatefulSet,
   withoutStatus: (set) => ({ ...set, status: { replicas: 0, availableReplicas: 0 } }),
   validate: checkStatefulSet,
@@ -49,18 +41,17 @@ function defaultStatefulSet(set: JsonObject): JsonObject {
 }
 
 function checkStatefulSet(set: JsonObject): Problem[] {
-  refuseValues("stateful sets", set, {
-    "spec.podManagementPolicy": ["OrderedReady"],
-    "spec.updateStrategy": [ROLLING],
-    "spec.persistentVolumeClaimRetentionPolicy": [RETAIN],
-    "spec.volumeClaimTemplates": [[]],
-    "spec.ordinals": [{}, { start: 0 }],
-    "spec.minReadySeconds": [0],
-  });
   const service = textAt(set, "spec", "serviceName");
   const problem = service === "" ? undefined : checkLabel(service);
   return [
     ...(problem === undefined ? [] : [invalidValue("spec.serviceName", service, problem)]),
-    ...checkWorkload(set, "statefulset"),
+    ...checkWorkload(set, "statefulset", {
+      "spec.podManagementPolicy": ["OrderedReady"],
+      "spec.updateStrategy": [ROLLING],
+      "spec.persistentVolumeClaimRetentionPolicy": [RETAIN],
+      "spec.volumeClaimTemplates": [[]],
+      "spec.ordinals": [{}, { start: 0 }],
+      "spec.minReadySeconds": [0],
+    }),
   ];
 }

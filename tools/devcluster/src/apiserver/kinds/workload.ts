@@ -11,28 +11,11 @@ import {
   textAt,
   withDefaults,
 } from "../json.ts";
-import { matchesSelector, printSelector } from "../object-selector.ts";
+import { matchesSelector } from "../object-selector.ts";
 import { fail, forbiddenValue, invalidValue, notServed, type Problem, required, unsupported } from "../status.ts";
-import { type Column, column, orNone } from "../table.ts";
+import { type Column, column } from "../table.ts";
 import { defaultPodSpec } from "./pod-defaults.ts";
 import { validatePod } from "./pod-validation.ts";
-
-/** Where the scale subresource finds the replicas of a workload. */
-export const WORKLOAD_SCALE = {
-  specReplicas: ["spec", "replicas"],
-  statusReplicas: ["status", "replicas"],
-  selector: ["spec", "selector"],
-} as const;
-
-export const CONTAINER_COLUMNS: readonly Column[] = [
-  column("Containers", (workload) => containerTexts(workload, "name"), "wide"),
-  column("Images", (workload) => containerTexts(workload, "image"), "wide"),
-];
-export const SELECTOR_COLUMN: Column = column(
-  "Selector",
-  (workload) => orNone(printSelector(objectAt(workload, "spec", "selector"))),
-  "wide",
-);
 
 /** A column that counts something of the spec or the status. */
 export function countColumn(name: string, ...path: readonly string[]): Column {
@@ -46,7 +29,7 @@ export function readyColumn(): Column {
   });
 }
 
-/** One replica where none is said, and the template of a pod as Kubernetes completes it. */
+/** One replica by default, and the template of a pod with Kubernetes' defaults. */
 export function defaultWorkload(workload: JsonObject, more: JsonObject): JsonObject {
   const spec = withDefaults(objectAt(workload, "spec"), { replicas: 1, ...more });
   const template = objectAt(spec, "template");
@@ -57,27 +40,28 @@ export function defaultWorkload(workload: JsonObject, more: JsonObject): JsonObj
   });
 }
 
-/** What holds for the spec of every workload. `kind` is as Kubernetes names it in its words. */
-export function checkWorkload(workload: JsonObject, kind: "deployment" | "statefulset"): Problem[] {
+/**
+ * Checks the spec of every workload. `kind` is Kubernetes' own word for it. Refuses a field with another value than `served`, and more than one replica:
+ * leases have one, and a real cluster serves the rest.
+ */
+export function checkWorkload(
+  workload: JsonObject,
+  kind: "deployment" | "statefulset",
+  served: Readonly<Record<string, readonly Json[]>>,
+): Problem[] {
   const spec = objectAt(workload, "spec");
-  return [
+  const problems = [
     ...["replicas", "revisionHistoryLimit"].flatMap((field) => checkCount(spec, field)),
     ...checkSelector(spec["selector"], kind),
     ...checkTemplate(spec, kind === "statefulset" ? "StatefulSet" : "ReplicaSet"),
   ];
-}
-
-/** Refuses a field of another value than these: what it asks for is left to a real cluster. */
-export function refuseValues(
-  plural: string,
-  workload: JsonObject,
-  fields: Readonly<Record<string, readonly Json[]>>,
-): void {
-  for (const [field, values] of Object.entries(fields)) {
+  if (problems.length > 0) return problems;
+  for (const [field, values] of Object.entries({ ...served, "spec.replicas": [0, 1] })) {
     const value = at(workload, ...field.split("."));
     if (value !== undefined && !values.some((one) => sameJson(one, value)))
-      fail(notServed(`${field} ${JSON.stringify(value)} of ${plural}`));
+      fail(notServed(`${field} ${JSON.stringify(value)} of a ${textAt(workload, "kind")}`));
   }
+  return [];
 }
 
 function checkCount(spec: JsonObject, field: string): Problem[] {
@@ -113,10 +97,4 @@ function checkTemplate(spec: JsonObject, owner: string): Problem[] {
           ),
         ]),
   ];
-}
-
-function containerTexts(workload: JsonObject, field: string): string {
-  return listAt(workload, "spec", "template", "spec", "containers")
-    .map((container) => textAt(container, field))
-    .join(",");
 }

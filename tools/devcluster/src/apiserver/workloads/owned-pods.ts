@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { isList, isObject, type Json, type JsonObject, listAt, numberAt, objectAt, textAt } from "../json.ts";
 import { controllerOf, isDeleting, nameOf, uidOf } from "../metadata.ts";
 
-/** The replicas that a workload wants. */
+/** Desired replicas of a workload: 0 or 1, because the server refuses more. */
 export function replicasOf(workload: JsonObject): number {
   return numberAt(workload, "spec", "replicas") ?? 1;
 }
@@ -22,7 +22,7 @@ export function controllerReference(owner: JsonObject): JsonObject {
   };
 }
 
-/** A pod as the template of its workload describes it, with more metadata. */
+/** A pod of the workload's template, with more metadata. */
 export function buildPod(owner: JsonObject, metadata: JsonObject): JsonObject {
   const template = objectAt(owner, "spec", "template");
   const { labels, annotations, finalizers } = objectAt(template, "metadata");
@@ -39,7 +39,7 @@ export function buildPod(owner: JsonObject, metadata: JsonObject): JsonObject {
   };
 }
 
-/** The pod may still serve: it has not ended, and is not being deleted. */
+/** The pod has neither ended nor is it being deleted. */
 export function isActive(pod: JsonObject): boolean {
   return !isOver(pod) && !isDeleting(pod);
 }
@@ -54,16 +54,14 @@ export function isReady(pod: JsonObject): boolean {
   );
 }
 
-/** The conditions with this one, or without it where it does not hold; the time stays while the status does. */
-export function withCondition(conditions: readonly Json[], next: JsonObject, time: string, holds = true): Json[] {
-  const known = conditions.find((one) => textAt(one, "type") === next["type"]);
-  const others = conditions.filter((one) => one !== known);
-  if (!holds) return others;
-  const isSame = textAt(known, "status") === next["status"];
-  return [...others, { ...next, lastTransitionTime: isSame ? textAt(known, "lastTransitionTime") : time }];
+/** The condition, with its old transition time while its status stays the same. */
+export function continueCondition(known: readonly Json[], next: JsonObject, time: string): JsonObject {
+  const before = known.find((one) => textAt(one, "type") === next["type"]);
+  const isSame = textAt(before, "status") === next["status"];
+  return { ...next, lastTransitionTime: isSame ? textAt(before, "lastTransitionTime") : time };
 }
 
-/** Numbers that are 0 are left out, as Go leaves them out. */
+/** Omits zeros, as Go does. */
 export function positive(counts: Readonly<Record<string, number>>): JsonObject {
   return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));
 }
@@ -71,7 +69,7 @@ export function positive(counts: Readonly<Record<string, number>>): JsonObject {
 const HASH_ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
 const HASH_LENGTH = 10;
 
-/** Ten characters that fit into a name and a label, the same for the same template. */
+/** Ten characters that fit into a name and a label, equal for equal templates. */
 export function templateHash(workload: JsonObject): string {
   const text = JSON.stringify(sorted(objectAt(workload, "spec", "template")));
   const digest = createHash("sha256").update(text).digest();

@@ -2,13 +2,13 @@ import { type JsonObject, listAt, numberAt, objectAt, put, textAt } from "../jso
 import { isDeleting, nameOf } from "../metadata.ts";
 import { labelsOf } from "../selectors.ts";
 import {
+  continueCondition,
   controllerReference,
   isControlledBy,
   isOver,
   positive,
   replicasOf,
   templateHash,
-  withCondition,
 } from "./owned-pods.ts";
 
 export type DeploymentStep =
@@ -18,7 +18,7 @@ export type DeploymentStep =
 
 const HASH_LABEL = "pod-template-hash";
 
-/** All pods of an old template end before the first pod of the new one starts. `sets` are those that the deployment owns, `pods` all of the namespace. */
+/** All pods of an old template end before the pod of the new one starts. `sets` are those that the deployment owns, `pods` all of the namespace. */
 export function planDeployment(
   deployment: JsonObject,
   sets: readonly JsonObject[],
@@ -30,15 +30,15 @@ export function planDeployment(
   const old = sets.filter((set) => set !== current);
   const running = old.filter((set) => replicasOf(set) > 0);
   if (running.length > 0)
-    return running.map((set) => ({ do: "write-set", set: scaled(set, 0), because: "template-old" }));
+    return running.map((set) => ({ do: "write-set", set: withReplicas(set, 0), because: "template-old" }));
   if (pods.some((pod) => !isOver(pod) && old.some((set) => isControlledBy(pod, set)))) return [];
-  const removals = old
+  const steps = old
     .filter((set) => !isDeleting(set))
     .map((set): DeploymentStep => ({ do: "delete-set", set, because: "template-old" }));
-  if (current === undefined)
-    return [...removals, { do: "create-set", set: buildSet(deployment, replicas), because: "template-new" }];
-  if (replicasOf(current) === replicas) return removals;
-  return [...removals, { do: "write-set", set: scaled(current, replicas), because: "scaled" }];
+  if (current === undefined) steps.push({ do: "create-set", set: buildSet(deployment), because: "template-new" });
+  else if (replicasOf(current) !== replicas)
+    steps.push({ do: "write-set", set: withReplicas(current, replicas), because: "scaled" });
+  return steps;
 }
 
 /** The replica set of the present template. */
@@ -54,15 +54,14 @@ export function buildDeploymentStatus(deployment: JsonObject, sets: readonly Jso
     of.reduce((sum, set) => sum + (numberAt(set, "status", field) ?? 0), 0);
   const available = count("availableReplicas");
   const isAvailable = available >= replicasOf(deployment);
-  const word = isAvailable ? "MinimumReplicasAvailable" : "MinimumReplicasUnavailable";
-  const availability = {
+  const condition = {
     type: "Available",
     status: isAvailable ? "True" : "False",
-    reason: word,
+    reason: isAvailable ? "MinimumReplicasAvailable" : "MinimumReplicasUnavailable",
     message: `Deployment ${isAvailable ? "has" : "does not have"} minimum availability.`,
   };
-  const failure = listAt(current, "status", "conditions").find((one) => textAt(one, "type") === "ReplicaFailure");
-  const known = listAt(deployment, "status", "conditions").filter((one) => textAt(one, "type") === "Available");
+  const known = listAt(deployment, "status", "conditions");
+  const failures = listAt(current, "status", "conditions").filter((one) => textAt(one, "type") === "ReplicaFailure");
   return {
     observedGeneration: numberAt(deployment, "metadata", "generation") ?? 1,
     ...positive({
@@ -72,28 +71,24 @@ export function buildDeploymentStatus(deployment: JsonObject, sets: readonly Jso
       availableReplicas: available,
       unavailableReplicas: Math.max(0, replicasOf(deployment) - available),
     }),
-    conditions: [...withCondition(known, availability, time), ...(failure === undefined ? [] : [failure])],
+    conditions: [continueCondition(known, condition, time), ...failures],
   };
 }
 
-function scaled(set: JsonObject, replicas: number): JsonObject {
+function withReplicas(set: JsonObject, replicas: number): JsonObject {
   return put(set, ["spec", "replicas"], replicas);
 }
 
-function buildSet(deployment: JsonObject, replicas: number): JsonObject {
+function buildSet(deployment: JsonObject): JsonObject {
   const { template, selector } = objectAt(deployment, "spec");
   const hash = templateHash(deployment);
   const labels = { ...objectAt(template, "metadata", "labels"), [HASH_LABEL]: hash };
   return {
     apiVersion: "apps/v1",
     kind: "ReplicaSet",
-    metadata: {
-      name: `${nameOf(deployment)}-${hash}`,
-      labels,
-      ownerReferences: [controllerReference(deployment)],
-    },
+    metadata: { name: `${nameOf(deployment)}-${hash}`, labels, ownerReferences: [controllerReference(deployment)] },
     spec: {
-      replicas,
+      replicas: replicasOf(deployment),
       selector: put(objectAt(selector), ["matchLabels", HASH_LABEL], hash),
       template: put(objectAt(template), ["metadata", "labels"], labels),
     },

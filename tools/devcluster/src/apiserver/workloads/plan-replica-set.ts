@@ -1,26 +1,21 @@
-import { type JsonObject, listAt, numberAt, textAt } from "../json.ts";
+import { type JsonObject, listAt, numberAt } from "../json.ts";
 import { isDeleting, nameOf } from "../metadata.ts";
-import { buildPod, isActive, isReady, positive, replicasOf, withCondition } from "./owned-pods.ts";
+import { buildPod, continueCondition, isActive, isReady, positive, replicasOf } from "./owned-pods.ts";
 
 export type PodStep =
   | { readonly do: "create-pod"; readonly pod: JsonObject; readonly because: "missing" }
   | { readonly do: "delete-pod"; readonly pod: JsonObject; readonly because: "ended" | "outdated" | "scaled-down" };
 
-/** Brings the pods of a set to their number; a pod that has ended or is being deleted no longer counts. */
+/** Creates the one pod of a set, or deletes it at 0 replicas. A pod that has ended or is being deleted does not count. */
 export function planReplicaSet(set: JsonObject, pods: readonly JsonObject[]): PodStep[] {
   if (isDeleting(set)) return [];
   const active = pods.filter(isActive);
-  const missing = replicasOf(set) - active.length;
-  const pod = buildPod(set, { generateName: `${nameOf(set)}-` });
-  if (missing >= 0) return Array.from({ length: missing }, () => ({ do: "create-pod", pod, because: "missing" }));
-  // Pods that are not ready go first, then the newest.
-  return active
-    .toSorted((one, other) => Number(isReady(one)) - Number(isReady(other)) || createdMs(other) - createdMs(one))
-    .slice(0, -missing)
-    .map((extra) => ({ do: "delete-pod", pod: extra, because: "scaled-down" }));
+  if (replicasOf(set) === 0) return active.map((pod) => ({ do: "delete-pod", pod, because: "scaled-down" }));
+  if (active.length > 0) return [];
+  return [{ do: "create-pod", pod: buildPod(set, { generateName: `${nameOf(set)}-` }), because: "missing" }];
 }
 
-/** The status of a replica set. `failure` is why the last step was refused. */
+/** The status of a replica set. `failure` is the refusal of the last step. */
 export function buildReplicaSetStatus(
   set: JsonObject,
   pods: readonly JsonObject[],
@@ -28,20 +23,12 @@ export function buildReplicaSetStatus(
 ): JsonObject {
   const active = pods.filter(isActive);
   const ready = active.filter(isReady).length;
-  const conditions = withCondition(
-    listAt(set, "status", "conditions"),
-    { type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: failure ?? "" },
-    time,
-    failure !== undefined,
-  );
+  const condition = { type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: failure ?? "" };
+  const known = listAt(set, "status", "conditions");
   return {
     replicas: active.length,
     ...positive({ fullyLabeledReplicas: active.length, readyReplicas: ready, availableReplicas: ready }),
     observedGeneration: numberAt(set, "metadata", "generation") ?? 1,
-    ...(conditions.length === 0 ? {} : { conditions }),
+    ...(failure === undefined ? {} : { conditions: [continueCondition(known, condition, time)] }),
   };
-}
-
-function createdMs(pod: JsonObject): number {
-  return Date.parse(textAt(pod, "metadata", "creationTimestamp"));
 }

@@ -8,28 +8,16 @@ const REVISION_LABEL = "controller-revision-hash";
 const NAME_LABEL = "statefulset.kubernetes.io/pod-name";
 const INDEX_LABEL = "apps.kubernetes.io/pod-index";
 
-/** One step at a time: pods in the order of their numbers, each after the one before is ready, then those above the number, then those of an old template from the last on. */
+/** Keeps the one pod of a set, under one name: it is recreated after it has ended and for a new template. */
 export function planStatefulSet(set: JsonObject, pods: readonly JsonObject[]): PodStep[] {
   if (isDeleting(set)) return [];
-  const find = (ordinal: number): JsonObject | undefined =>
-    pods.find((pod) => nameOf(pod) === `${nameOf(set)}-${ordinal}`);
-  const ordinals = Array.from({ length: replicasOf(set) }, (_, ordinal) => ordinal);
-  for (const ordinal of ordinals) {
-    const pod = find(ordinal);
-    if (pod === undefined) return [{ do: "create-pod", pod: buildMember(set, ordinal), because: "missing" }];
-    if (isDeleting(pod)) return [];
-    if (isOver(pod)) return [{ do: "delete-pod", pod, because: "ended" }];
-    // A pod that never gets ready would otherwise keep the template that is to repair it.
-    if (!isReady(pod) && isCurrent(set, pod)) return [];
-  }
-  const wanted = new Set(ordinals.map(find));
-  const extra = pods.filter((pod) => !wanted.has(pod)).toSorted((one, other) => ordinalOf(other) - ordinalOf(one))[0];
-  if (extra !== undefined) return isDeleting(extra) ? [] : [{ do: "delete-pod", pod: extra, because: "scaled-down" }];
-  const outdated = ordinals
-    .toReversed()
-    .map(find)
-    .find((pod) => pod !== undefined && !isCurrent(set, pod));
-  return outdated === undefined ? [] : [{ do: "delete-pod", pod: outdated, because: "outdated" }];
+  const pod = pods.find((one) => nameOf(one) === memberName(set));
+  if (pod === undefined)
+    return replicasOf(set) === 0 ? [] : [{ do: "create-pod", pod: buildMember(set), because: "missing" }];
+  if (isDeleting(pod)) return [];
+  if (replicasOf(set) === 0) return [{ do: "delete-pod", pod, because: "scaled-down" }];
+  if (isOver(pod)) return [{ do: "delete-pod", pod, because: "ended" }];
+  return isCurrent(set, pod) ? [] : [{ do: "delete-pod", pod, because: "outdated" }];
 }
 
 /** The status of a stateful set. */
@@ -46,11 +34,15 @@ export function buildStatefulStatus(set: JsonObject, pods: readonly JsonObject[]
   };
 }
 
-function buildMember(set: JsonObject, ordinal: number): JsonObject {
-  const name = `${nameOf(set)}-${ordinal}`;
+function memberName(set: JsonObject): string {
+  return `${nameOf(set)}-0`;
+}
+
+function buildMember(set: JsonObject): JsonObject {
+  const name = memberName(set);
   const labels = {
     ...objectAt(set, "spec", "template", "metadata", "labels"),
-    [INDEX_LABEL]: String(ordinal),
+    [INDEX_LABEL]: "0",
     [REVISION_LABEL]: revisionOf(set),
     [NAME_LABEL]: name,
   };
@@ -65,8 +57,4 @@ function revisionOf(set: JsonObject): string {
 
 function isCurrent(set: JsonObject, pod: JsonObject): boolean {
   return textAt(labelsOf(pod), REVISION_LABEL) === revisionOf(set);
-}
-
-function ordinalOf(pod: JsonObject): number {
-  return Number(nameOf(pod).split("-").at(-1));
 }

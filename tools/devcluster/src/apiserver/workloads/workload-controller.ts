@@ -3,6 +3,7 @@ import { deployments, replicaSets } from "../kinds/deployment.ts";
 import { pods } from "../kinds/pod.ts";
 import { statefulSets } from "../kinds/stateful-set.ts";
 import { nameOf, timestamp, uidOf } from "../metadata.ts";
+import { passNamespaces } from "../pass-namespaces.ts";
 import type { Registry } from "../registry.ts";
 import { bucketOf, type Resource } from "../resource.ts";
 import { FailureError } from "../status.ts";
@@ -20,21 +21,21 @@ export type WorkloadDeps = {
   readonly onDefect: (error: unknown) => void;
 };
 
-const RETRY_MIN_MS = 100;
-const RETRY_MAX_MS = 30_000;
+/** A refused write is retried: a quota that grows changes no pod and no workload. */
+const RETRY_MS = 1_000;
 
-/** Reads and writes of one pass over a namespace. Everything happens at once, so that what is read is true until the next write. */
+/** Reads and writes of one pass over a namespace. All are synchronous, so a read stays true until the next write. */
 type World = {
   readonly time: string;
   read: (resource: Resource) => JsonObject[];
-  /** Each returns why it was refused; undefined when it was done. */
+  /** Each returns the refusal; undefined on success. */
   create: (resource: Resource, object: JsonObject) => string | undefined;
   write: (resource: Resource, object: JsonObject) => string | undefined;
   delete: (resource: Resource, object: JsonObject) => string | undefined;
   report: (resource: Resource, object: JsonObject, status: JsonObject) => string | undefined;
 };
 
-/** Takes a workload one step further and reports its status; returns why a write was refused. */
+/** Takes a workload one step further and reports its status; returns the refusal of a write. */
 type Sync = (world: World, workload: JsonObject) => string | undefined;
 
 const SYNCS: readonly (readonly [Resource, Sync])[] = [
@@ -44,76 +45,35 @@ const SYNCS: readonly (readonly [Resource, Sync])[] = [
 ];
 const WORKLOADS = new Set(SYNCS.map(([resource]) => bucketOf(resource)));
 
-/** Does for workloads what a controller manager does: soon after a change of a namespace. */
+/** Acts for workloads as a controller manager does: soon after a change of a namespace. */
 export function startWorkloadController(deps: WorkloadDeps): Disposable {
   const { store } = deps;
-  /** Namespaces, and when each is due. */
-  const due = new Map<string, number>();
-  const failures = new Map<string, number>();
-  let timer: NodeJS.Timeout | undefined;
-  let timerAtMs = Infinity;
-  let pauseMs = 0;
-  const schedule = (): void => {
-    const nowMs = deps.nowMs();
-    const nextMs = Math.min(Infinity, ...due.values());
-    if (nextMs >= timerAtMs) return;
-    clearTimeout(timer);
-    timerAtMs = nextMs;
-    timer = setTimeout(pass, Math.max(pauseMs, nextMs - nowMs));
-  };
-  const note = (namespace: string, atMs: number): void => {
-    due.set(namespace, Math.min(atMs, due.get(namespace) ?? Infinity));
-    schedule();
-  };
-  const pass = (): void => {
-    timerAtMs = Infinity;
-    const startMs = performance.now();
-    const nowMs = deps.nowMs();
-    const ready = [...due].filter(([, atMs]) => atMs <= nowMs).map(([namespace]) => namespace);
-    for (const namespace of ready) {
-      due.delete(namespace);
-      try {
-        const dueAtMs = syncNamespace(deps, namespace, failures);
-        if (dueAtMs < Infinity) note(namespace, dueAtMs);
-      } catch (error) {
-        deps.onDefect(error);
-      }
-    }
-    // With thousands of pods that change, requests get at least as much of the time.
-    pauseMs = performance.now() - startMs;
-    schedule();
-  };
-  for (const [resource] of SYNCS)
-    for (const [key] of store.entries(bucketOf(resource))) note(keyNamespace(key), deps.nowMs());
+  const retries = new Map<string, NodeJS.Timeout>();
+  const passes = passNamespaces((namespace) => {
+    const world = worldOf(deps, namespace);
+    // Every workload gets its pass, also after a refusal.
+    const refusals = SYNCS.flatMap(([resource, sync]) => world.read(resource).map((one) => sync(world, one)));
+    clearTimeout(retries.get(namespace));
+    retries.delete(namespace);
+    if (refusals.every((refusal) => refusal === undefined)) return;
+    retries.set(
+      namespace,
+      setTimeout(() => passes.note(namespace), RETRY_MS),
+    );
+  }, deps.onDefect);
+  for (const [resource] of SYNCS) for (const [key] of store.entries(bucketOf(resource))) passes.note(keyNamespace(key));
   const unsubscribe = store.subscribe((bucket, { key }) => {
     // Most clusters have pods and no workloads.
     const isMet = bucket === bucketOf(pods) && SYNCS.some(([resource]) => store.entries(bucketOf(resource)).length > 0);
-    if (isMet || WORKLOADS.has(bucket)) note(keyNamespace(key), deps.nowMs());
+    if (isMet || WORKLOADS.has(bucket)) passes.note(keyNamespace(key));
   });
   return {
     [Symbol.dispose]: () => {
       unsubscribe();
-      clearTimeout(timer);
+      passes[Symbol.dispose]();
+      for (const retry of retries.values()) clearTimeout(retry);
     },
   };
-}
-
-/** Runs one pass over each workload of a namespace; returns when a refused write is due again. */
-function syncNamespace(deps: WorkloadDeps, namespace: string, failures: Map<string, number>): number {
-  const world = worldOf(deps, namespace);
-  let dueAtMs = Infinity;
-  for (const [resource, sync] of SYNCS) {
-    for (const workload of world.read(resource)) {
-      if (sync(world, workload) === undefined) {
-        failures.delete(uidOf(workload));
-        continue;
-      }
-      const count = failures.get(uidOf(workload)) ?? 0;
-      failures.set(uidOf(workload), count + 1);
-      dueAtMs = Math.min(dueAtMs, deps.nowMs() + Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** count));
-    }
-  }
-  return dueAtMs;
 }
 
 function syncReplicaSet(world: World, set: JsonObject): string | undefined {
@@ -174,7 +134,7 @@ function worldOf({ store, registry, nowMs }: WorkloadDeps, namespace: string): W
   };
 }
 
-/** Why something is refused, in the words that a client gets. */
+/** The refusal of a write, in the words of an answer to a client. */
 function attempt(act: () => unknown): string | undefined {
   try {
     act();

@@ -1,0 +1,62 @@
+import { describeFault, faultOf } from "@muster/faults";
+import { kubeFault } from "@muster/kube";
+import type { Logger } from "@muster/service";
+import type { JobStatus } from "../domain/job-status.ts";
+import { jobKey } from "../domain/ownership.ts";
+import { adviceOnGroup } from "../domain/plan-group.ts";
+import { planNews } from "../domain/plan-news.ts";
+import type { JobStep } from "../domain/plan-steps.ts";
+import type { JobPolicy } from "../domain/snapshot.ts";
+import type { PassDeps } from "../reconcile.ts";
+import type { RecordEvent } from "./gather-events.ts";
+import { jobMetrics } from "./metrics.ts";
+import type { Observation } from "./observe.ts";
+import type { JobRow } from "./read-job.ts";
+
+export type PassReports = Pick<PassDeps<Observation>, "planned" | "failed"> & {
+  /** Call it when `status` has replaced the status of the row. */
+  readonly reportStatus: (job: JobRow, status: JobStatus) => void;
+};
+
+/** Steps whose refusal has an event of its own. */
+const STEPS_WITH_EVENTS: ReadonlySet<JobStep["kind"]> = new Set([
+  "create-pods",
+  "delete-pod",
+  "create-service",
+  "delete-service",
+]);
+
+/** Reports passes in logs, events and counters. */
+export function passReports(
+  recordEvent: RecordEvent,
+  logger: Pick<Logger, "info" | "warn">,
+  policy: Pick<JobPolicy, "gangScheduling">,
+): PassReports {
+  const counts = jobMetrics();
+  const reportStatus = (job: JobRow, status: JobStatus): void => {
+    const news = planNews(job.status, status, job.warnings);
+    counts.countNews(job.kind.kind, news);
+    for (const { type, reason, message } of news) recordEvent(job, type, reason, message);
+  };
+  const planned: PassDeps<Observation>["planned"] = ({ job, ignored, errors, snapshot }, { steps }) => {
+    const key = jobKey(job);
+    const advice = adviceOnGroup(snapshot, policy);
+    if (advice !== undefined && steps.some((step) => step.kind === "create-pods"))
+      recordEvent(job, "Warning", "NoPodGroup", advice);
+    for (const error of errors) logger.warn({ job: key, err: error }, "a member is left for the next pass");
+    for (const { pod, because } of ignored) {
+      const message = `pod ${pod.metadata?.name ?? ""} is ignored: ${because}`;
+      recordEvent(job, "Warning", "UnreadableIndex", message);
+    }
+    for (const step of steps)
+      logger.info({ job: key, kind: job.kind.kind, step: step.kind, because: step.because }, "planned");
+  };
+  const failed = ({ job }: Observation, step: JobStep, error: unknown): void => {
+    logger.warn({ job: jobKey(job), kind: job.kind.kind, step: step.kind, err: error }, "a step failed");
+    const fault = faultOf(error) ?? kubeFault(error);
+    // An invalid request does not succeed by itself, so the job gets an event.
+    if (fault?.code === "invalid_request" && !STEPS_WITH_EVENTS.has(step.kind))
+      recordEvent(job, "Warning", "StepRefused", `${step.kind}: ${describeFault(fault)}`);
+  };
+  return { reportStatus, planned, failed };
+}

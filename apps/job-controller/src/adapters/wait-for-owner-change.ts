@@ -1,0 +1,13 @@
+import { once, type EventEmitter } from "node:events";
+import { deadline } from "@muster/backoff";
+
+/** Resolves at the next change of this owner, after `ms`, or at the signal. Leaves no listener behind. */
+export async function waitForOwnerChange(
+  ownerChanges: EventEmitter,
+  ownerId: string,
+  ms: number,
+  signal: AbortSignal,
+): Promise<void> {
+  using over = deadline(ms, [signal]);
+  await once(ownerChanges, ownerId, { signal: over.signal }).catch(() => undefined);
+}

@@ -1,0 +1,26 @@
+import { componentOf, gangSize } from "./build-units.ts";
+import type { ReplicaSpec } from "./job.ts";
+import type { JobStatus } from "./job-status.ts";
+import { machinesOf } from "./plan-machines.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/**
+ * The present indexes of a type: those without which the gang does not start, and those members of an elastic type beyond them that have a machine, a pod, or
+ * have completed. A member that still waits for a machine must not be waited for: no machine may become free before the others are done.
+ */
+export function presentMembers(snapshot: Snapshot, status: JobStatus, replica: ReplicaSpec): readonly number[] {
+  const { type, replicas } = replica;
+  const required = Math.max(1, gangSize(replica));
+  const all = Array.from({ length: replicas }, (_, index) => index);
+  if (required >= replicas) return all;
+  const machines = machinesOf(snapshot, status);
+  const slots = snapshot.replicas.find((each) => each.type === type)?.slots ?? [];
+  const completed = status.replicas.find((each) => each.type === type)?.completedIndexes ?? [];
+  return all.filter(
+    (index) =>
+      index < required ||
+      machines.has(componentOf({ type, index })) ||
+      slots[index] !== undefined ||
+      completed.includes(index),
+  );
+}

@@ -1,0 +1,133 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { computeRemainder, computeRolloutStep, type RolloutCounts } from "./compute-rollout-step.ts";
+
+const counts = (...given: readonly [number, number, number, number, number]): RolloutCounts => {
+  const [newHealthy, oldDesired, newDesired, target, minimum] = given;
+  return { newHealthy, oldDesired, newDesired, target, minimum };
+};
+
+describe("one step of a rolling update", () => {
+  it.each([
+    ["nothing is left to add", counts(3, 0, 3, 3, 2), 0, 0],
+    ["the new set has more than it should", counts(4, 2, 4, 3, 2), 0, 0],
+    ["the minimum leaves room for one", counts(0, 3, 0, 3, 2), 1, 1],
+    ["the minimum leaves no room", counts(0, 3, 0, 3, 3), 0, 0],
+    ["the minimum leaves no room, and the target is larger", counts(0, 3, 0, 5, 3), 2, 0],
+    ["the new set alone has the minimum", counts(2, 2, 2, 4, 2), 2, 2],
+    ["the minimum is none: all at once", counts(0, 3, 0, 3, 0), 3, 3],
+    ["a known bad version replaces another one", counts(0, 3, 0, 3, 0), 3, 3],
+    ["new replicas that are not healthy yet count for nothing", counts(0, 2, 1, 3, 2), 0, 0],
+    ["new replicas have become healthy", counts(1, 2, 1, 3, 2), 1, 1],
+    ["old pods that are on their way out count for nothing", counts(0, 2, 3, 5, 2), 0, 0],
+    ["nothing old is healthy, and what holds the nodes goes", counts(1, 4, 1, 5, 3), 2, 2],
+    ["nothing is healthy, and what the minimum needs could become so", counts(0, 3, 2, 5, 3), 0, 0],
+    ["there is nothing old, and a minimum", counts(0, 0, 0, 3, 3), 3, 0],
+    ["it begins below the minimum, and has more to add than to take", counts(0, 1, 0, 2, 2), 1, 0],
+    ["the target is smaller than what is there", counts(0, 5, 0, 2, 4), 1, 1],
+    ["more are to be added than go", counts(0, 1, 0, 4, 0), 4, 1],
+  ])("%s", (_case, given, add, remove) => {
+    expect(computeRolloutStep(given)).toEqual({ add, remove });
+  });
+
+  it.each([
+    ["the new set has the minimum: all go", counts(2, 3, 2, 2, 2), 3],
+    ["two can be spared", counts(1, 3, 2, 2, 2), 2],
+    ["one can be spared", counts(0, 3, 2, 2, 2), 1],
+    ["none can be spared", counts(0, 2, 2, 2, 2), 0],
+    ["nothing has to stay", counts(0, 3, 2, 2, 0), 3],
+  ])("what is left of a larger old set: %s", (_case, given, remove) => {
+    expect(computeRemainder(given)).toBe(remove);
+  });
+});
+
+/** Pods of both sets, as the world has them: what is asked for comes later, becomes healthy later or never, and falls ill. */
+type World = { old: boolean[]; fresh: boolean[]; oldDesired: number; newDesired: number };
+
+const healthy = (pods: readonly boolean[]): number => pods.filter(Boolean).length;
+
+const rollout = fc.record({
+  old: fc.array(fc.boolean(), { maxLength: 12 }),
+  target: fc.integer({ min: 0, max: 12 }),
+  minimum: fc.integer({ min: 0, max: 12 }),
+  events: fc.array(
+    fc.record({
+      what: fc.constantFrom(
+        "step",
+        "step",
+        "step",
+        "add",
+        "add",
+        "recover",
+        "recover",
+        "remove",
+        "old-recovers",
+        "old-falls-ill",
+      ),
+      which: fc.nat({ max: 23 }),
+    }),
+    { maxLength: 80 },
+  ),
+});
+
+describe("a whole rolling update", () => {
+  it("takes what is healthy only where more than the minimum are, and keeps both sets at the larger of target and start", () => {
+    fc.assert(
+      fc.property(rollout, ({ old, target, minimum, events }) => {
+        const world: World = { old: [...old], fresh: [], oldDesired: old.length, newDesired: 0 };
+        for (const { what, which } of events) {
+          const floor = Math.min(minimum, healthy(world.old) + healthy(world.fresh));
+          act(world, what, which, { target, minimum });
+          const falls = what === "old-falls-ill" ? 1 : 0;
+          expect(healthy(world.old) + healthy(world.fresh)).toBeGreaterThanOrEqual(floor - falls);
+          expect(world.oldDesired + world.newDesired).toBeLessThanOrEqual(Math.max(old.length, target));
+          expect(world.newDesired).toBeLessThanOrEqual(target);
+          expect(world.oldDesired).toBeGreaterThanOrEqual(0);
+        }
+      }),
+      { numRuns: 20_000 },
+    );
+  });
+
+  it("ends with the target whenever what is added becomes healthy, whatever the old ones are", () => {
+    fc.assert(
+      fc.property(rollout, ({ old, target, minimum }) => {
+        fc.pre(minimum < Math.max(old.length, target) || minimum === 0 || old.length === 0);
+        const world: World = { old: [...old], fresh: [], oldDesired: old.length, newDesired: 0 };
+        for (let round = 0; round < 200; round += 1) {
+          act(world, "step", 0, { target, minimum });
+          while (world.fresh.length < world.newDesired) world.fresh.push(true);
+          world.old.length = Math.min(world.old.length, world.oldDesired);
+        }
+        expect(world.newDesired).toBe(target);
+      }),
+      { numRuns: 5000 },
+    );
+  });
+});
+
+function act(
+  world: World,
+  what: string,
+  which: number,
+  limits: { readonly target: number; readonly minimum: number },
+): void {
+  if (what === "add" && world.fresh.length < world.newDesired) world.fresh.push(false);
+  else if (what === "recover" && world.fresh.length > 0) world.fresh[which % world.fresh.length] = true;
+  else if (what === "old-recovers" && world.old.length > 0) world.old[which % world.old.length] = true;
+  else if (what === "old-falls-ill" && world.old.length > 0) world.old[which % world.old.length] = false;
+  // As the old set's owner does it: what is not healthy first.
+  else if (what === "remove" && world.old.length > world.oldDesired) {
+    const ill = world.old.indexOf(false);
+    world.old.splice(ill < 0 ? which % world.old.length : ill, 1);
+  } else if (what === "step" && world.old.length <= world.oldDesired) {
+    const step = computeRolloutStep({
+      newHealthy: healthy(world.fresh),
+      oldDesired: world.oldDesired,
+      newDesired: world.newDesired,
+      ...limits,
+    });
+    world.oldDesired -= step.remove;
+    world.newDesired += step.add;
+  }
+}

@@ -1,0 +1,31 @@
+import { expect, it } from "vitest";
+import { aRollout, placedOn } from "../../test/a-set.ts";
+import { explainRollout } from "./explain-rollout.ts";
+import type { RolloutSnapshot } from "./plan-rollout.ts";
+import type { Rollout } from "./rollout.ts";
+
+const old = placedOn(["a", "b"], { rollout: "web-2" });
+const fresh = placedOn(["d"], { name: "web-2", rollout: "web-2" });
+
+it.each<[why: RegExp, rollout: Partial<Rollout>, rest?: Partial<RolloutSnapshot>]>([
+  [/^$/, { oldDesired: 2, minimum: 1 }],
+  [/^it is paused$/, { oldDesired: 2, phase: "PAUSED" }],
+  [/^it waits 60 s/, { oldDesired: 2, delayMs: 60_000, lastStepAtMs: 1 }],
+  [/^the watcher is silent/, { oldDesired: 2 }, { blind: true }],
+  [
+    /^0 of 1 in web-2 are healthy, so that web keeps 2: 2 of both/,
+    { oldDesired: 2 },
+    { fresh: { set: fresh, healthy: 0 } },
+  ],
+  [/^web-2 has 1 of 3 places/, { oldDesired: 2, newDesired: 3 }],
+  [/^web or web-2 has not yet given up/, { oldDesired: 1 }],
+  [/^web has 2 places left/, { oldDesired: 0, newDesired: 3, phase: "FINISHING" }],
+])("%s is why it waits", (why, rollout, rest) => {
+  const snapshot = {
+    nowMs: 2,
+    rollout: aRollout(rollout),
+    old: { set: old, healthy: 2 },
+    fresh: { set: fresh, healthy: 1 },
+  };
+  expect(explainRollout({ ...snapshot, blind: false, ...rest })).toMatch(why);
+});

@@ -1,0 +1,28 @@
+import { minimumOf } from "./rollout.ts";
+import { planRollout, type RolloutSnapshot } from "./plan-rollout.ts";
+
+/** Why a rolling update does not move now, for people, by its own plan; empty: it moves. */
+export function explainRollout(snapshot: RolloutSnapshot): string {
+  const { rollout, old, fresh } = snapshot;
+  const { oldSet, newSet, oldDesired, newDesired, target, delayMs } = rollout;
+  const step = planRollout(snapshot);
+  if (step.kind !== "wait") return "";
+  switch (step.because) {
+    case "paused":
+      return "it is paused";
+    case "delay":
+      return `it waits ${delayMs / 1000} s between two steps`;
+    case "transfer-there":
+      return `${oldSet} or ${newSet} is leaving a node, which ends first`;
+    case "blind":
+      return "the watcher is silent, so the health of replicas is unknown";
+    case "minimum-healthy":
+      return `${fresh?.healthy ?? 0} of ${newDesired} in ${newSet} are healthy, so that ${oldSet} keeps ${oldDesired}: ${minimumOf(rollout)} of both have to stay healthy`;
+    case "places-missing":
+      return `${newSet} has ${fresh?.set.placements.length ?? 0} of ${target} places, and no other eligible node is free`;
+    case "surplus-there":
+      return `${oldSet} or ${newSet} has not yet given up what it has to`;
+    case "old-pods-there":
+      return `${oldSet} has ${old?.set.placements.length ?? 0} places left, which go now`;
+  }
+}

@@ -1,0 +1,54 @@
+import type { AuditRecord, Trouble } from "./replica-set.ts";
+
+/** CREATING: both sets are being marked. FINISHING: the new set has its replicas; the old one is deleted, or stays. */
+export type RolloutPhase = "CREATING" | "RUNNING" | "PAUSED" | "FINISHING";
+
+/**
+ * A rolling update. While it exists, the desired replicas of both sets are here and not in the sets, so that one write moves both, and no reader sees one
+ * changed and the other unchanged.
+ */
+export type Rollout = {
+  /** The name that the new set had when the update was created; it stays when the update is undone. */
+  readonly id: string;
+  readonly oldSet: string;
+  readonly newSet: string;
+  /** Of the new set; the update is finished once it has this many, healthy or not. */
+  readonly target: number;
+  /** `target` of an undo: the replicas of both sets together when the update began. */
+  readonly undoTarget: number;
+  /** The initial replicas of the new set: more than 0 when the update continues a canary. */
+  readonly newBefore: number;
+  /** The requested minimum of healthy replicas in both sets together; see `minimumOf`. */
+  readonly minimum: number;
+  /** The old set keeps its remaining replicas: a canary. */
+  readonly leaveOld: boolean;
+  /** Between two steps, once the new set has a replica. */
+  readonly delayMs: number;
+  readonly oldDesired: number;
+  readonly newDesired: number;
+  readonly phase: RolloutPhase;
+  readonly lastStepAtMs: number;
+  readonly createdAtMs: number;
+  /** Fencing token of the farm that runs it. */
+  readonly fence: number;
+  /** How often old and new were swapped. */
+  readonly undone: number;
+  readonly trouble: Trouble | undefined;
+  readonly outbox: readonly AuditRecord[];
+  readonly requestId: string;
+  readonly traceparent: string;
+  /** The client that requested it; empty: anonymous. */
+  readonly by: string;
+};
+
+/** The minimum that applies now: an undo returns to the initial number, which may be lower. */
+export function minimumOf({ minimum, target, newBefore, undone }: Rollout): number {
+  return undone % 2 === 1 ? Math.min(minimum, target + newBefore) : minimum;
+}
+
+/** The replicas that the update demands of the set; undefined before both sets are marked. */
+export function desiredInRollout(rollout: Rollout, set: string): number | undefined {
+  if (rollout.phase === "CREATING") return undefined;
+  if (set === rollout.oldSet) return rollout.oldDesired;
+  return set === rollout.newSet ? rollout.newDesired : undefined;
+}

@@ -1,0 +1,263 @@
+import { muster } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { describe, expect, it } from "vitest";
+import { makeHandlers } from "../src/adapters/handlers.ts";
+import { aRollout, aSpec, placedOn } from "./a-set.ts";
+import type { ReplicaSet } from "../src/domain/replica-set.ts";
+import {
+  apply,
+  enable,
+  holdTransfers,
+  remove,
+  requireSet,
+  scale,
+  transferNode,
+  type RequestDeps,
+} from "../src/requests.ts";
+import { changeRollout, createRollout, type CreateRolloutRequest } from "../src/rollout-requests.ts";
+import { passWorld, type PassWorld } from "./pass-world.ts";
+
+function requestDeps({ sets, rollouts: rolls, world }: PassWorld): RequestDeps {
+  return {
+    now: () => 1,
+    newId: () => crypto.randomUUID(),
+    sets,
+    rollouts: rolls,
+    world,
+    auditLog: { page: () => Promise.resolve({ items: [], before: undefined }), publish: () => Promise.resolve() },
+    templateHash: () => "h1",
+    transferMs: 1,
+    check: () => Promise.resolve(),
+    pools: () => Promise.resolve(["gpu"]),
+    farmOf: () => "",
+  };
+}
+
+async function askedOf(deps: RequestDeps, sets: readonly ReplicaSet[], request: Partial<CreateRolloutRequest>) {
+  for (const set of sets) await deps.sets.create(set.name, set);
+  return createRollout(deps, {
+    requestId: "q",
+    oldSet: "web",
+    newSet: "web-2",
+    spec: undefined,
+    template: "",
+    replicasDesired: undefined,
+    minimum: 1,
+    leaveOld: false,
+    delayMs: 0,
+    by: "ann",
+    ...request,
+  });
+}
+
+const web = placedOn(["a", "b"]);
+const CONTEXT = { signal: new AbortController().signal, deadlineMs: Infinity, pageBytes: Infinity };
+
+describe("a rolling update that is asked for", () => {
+  it("is refused to a set of another pod id, also to one that exists", async () => {
+    await using world = await passWorld();
+    const db = placedOn([], { name: "db", spec: aSpec({ podId: "db" }) });
+    await expect(askedOf(requestDeps(world), [web, db], { newSet: "db" })).rejects.toThrow(/pod id "db".*"web"/);
+    expect(await world.rollouts.get("db")).toBeUndefined();
+  });
+
+  it("continues after a canary to as many as both sets have, by default", async () => {
+    await using world = await passWorld();
+    const canary = placedOn(["c"], { name: "web-2" });
+    const { record } = await askedOf(requestDeps(world), [web, canary], {});
+    expect(record).toMatchObject({ target: 3 });
+  });
+});
+
+it("a rolling update of a set that another one is about to take is refused", async () => {
+  await using world = await passWorld();
+  await world.rollouts.create("web-9", aRollout({ id: "web-9", newSet: "web-9", phase: "CREATING" }));
+  await until("the other one is seen", () => world.world.rollouts().length === 1);
+  const fresh = placedOn([], { name: "web-2" });
+  await expect(askedOf(requestDeps(world), [web, fresh], {})).rejects.toThrow(/web is in rolling update web-9 already/);
+});
+
+describe("a set in a rolling update", () => {
+  const request = { requestId: "d", name: "web-2", keepPods: false, by: "" };
+  const fresh = placedOn(["c"], { name: "web-2", rollout: "web-2", fence: 0 });
+
+  it("is deleted by force alone, which ends the update and leaves the other set what it has", async () => {
+    await using world = await passWorld();
+    const deps = requestDeps(world);
+    for (const set of [{ ...web, rollout: "web-2" }, fresh]) await world.sets.create(set.name, set);
+    await world.rollouts.create("web-2", aRollout({ oldDesired: 2, newDesired: 1 }));
+    await until("the update is seen", () => world.world.rollouts().length === 1);
+    await expect(remove(deps, { ...request, force: false })).rejects.toThrow(/in rolling update web-2/);
+    await remove(deps, { ...request, force: true });
+    await until("the update and the set are gone", async () => (await world.pass("web-2")).kind === "gone");
+    expect(await world.rollouts.get("web-2")).toBeUndefined();
+    const left = await world.sets.get("web");
+    expect(left).toMatchObject({
+      record: { rollout: undefined, spec: { replicasDesired: 2 }, placements: web.placements },
+    });
+  });
+
+  it("is deleted by force also when the record of the update is lost", async () => {
+    await using world = await passWorld();
+    await world.sets.create("web-2", fresh);
+    await world.pass("web-2");
+    await remove(requestDeps(world), { ...request, force: true });
+    await until("the set is gone", async () => (await world.pass("web-2")).kind === "gone");
+    expect(await world.sets.get("web-2")).toBeUndefined();
+  });
+});
+
+it("a request about a set is audited with its client", async () => {
+  await using world = await passWorld();
+  const deps = requestDeps(world);
+  const asked = { requestId: "q", name: "web", by: "ann" };
+  await world.sets.create("web", web);
+  await scale(deps, { ...asked, replicasDesired: 3, expected: undefined });
+  await enable(deps, { ...asked, enabled: false });
+  await holdTransfers(deps, { ...asked, hold: true, because: "repair" });
+  await holdTransfers(deps, { ...asked, hold: false, because: "" });
+  await transferNode(deps, { ...asked, node: "a", newNode: "" });
+  await remove(deps, { ...asked, keepPods: false, force: true });
+  const { outbox } = (await requireSet(deps, "web")).record;
+  expect(outbox.map(({ eventType }) => eventType)).toEqual([
+    "SCALED",
+    "DISABLED",
+    "TRANSFERS_HELD",
+    "TRANSFERS_RELEASED",
+    "NODE_TRANSFER_START",
+    "DELETED",
+  ]);
+  for (const { details } of outbox) expect(JSON.parse(details)).toMatchObject({ by: "ann" });
+});
+
+it("a pool that does not exist is refused where the ledger says which there are", async () => {
+  await using world = await passWorld();
+  const deps = requestDeps(world);
+  const asked = (pool: string) => ({
+    ...{ requestId: "q", name: "web", by: "", replace: false, dryRun: true },
+    spec: aSpec({ pool, nodeSelector: "" }),
+  });
+  await expect(apply(deps, asked("gpus"))).rejects.toThrow(/there is no pool "gpus": the ledger has gpu/);
+  expect(await apply(deps, asked("gpu"))).toMatchObject({ outcome: "CREATED" });
+  const silent = { ...deps, pools: () => Promise.resolve(undefined) };
+  expect(await apply(silent, asked("gpus"))).toMatchObject({ outcome: "CREATED" });
+});
+
+it("a place without a pod says so", async () => {
+  await using world = await passWorld();
+  await world.sets.create("web", web);
+  await world.putPod(web, 1);
+  await until("the pod is seen", () => world.world.podsOf("web").size === 1);
+  const { getReplicaSet } = makeHandlers(requestDeps(world));
+  const request = new muster.farm.v1.GetReplicaSetRequest({ name: "web" });
+  const { set } = await getReplicaSet(request, CONTEXT);
+  expect(set?.replicas?.map(({ reason }) => reason)).toEqual(["", "NO_POD"]);
+});
+
+it("rolling updates are listed a page at a time", async () => {
+  await using world = await passWorld();
+  const ids = ["web-2", "web-3", "web-4"];
+  for (const id of ids) await world.rollouts.create(id, aRollout({ id, newSet: id }));
+  await until("the updates are seen", () => world.world.rollouts().length === ids.length);
+  const { listRolls } = makeHandlers(requestDeps(world));
+  const list = async (after: string) => {
+    const request = new muster.farm.v1.ListRollsRequest({ limit: 2, continue: after });
+    return listRolls(request, CONTEXT);
+  };
+  const first = await list("");
+  expect(first.rolls?.map(({ record }) => record?.id)).toEqual(["web-2", "web-3"]);
+  const second = await list(first.continue ?? "");
+  expect(second.rolls?.map(({ record }) => record?.id)).toEqual(["web-4"]);
+  expect(second.continue).toBe("");
+});
+
+it("sets are listed as many a page as fit into a reply", async () => {
+  await using world = await passWorld();
+  const names = ["a", "b", "c", "d"];
+  const spec = aSpec({ template: JSON.stringify({ spec: { hostname: "x".repeat(10_000) } }) });
+  for (const name of names) await world.sets.create(name, placedOn([], { name, spec }));
+  await until("the sets are seen", () => world.world.sets().length === names.length);
+  const { listReplicaSets } = makeHandlers(requestDeps(world));
+  const pages: (string | null | undefined)[][] = [];
+  let after = "";
+  do {
+    const request = new muster.farm.v1.ListReplicaSetsRequest({ continue: after });
+    const { sets, continue: next } = await listReplicaSets(request, { ...CONTEXT, pageBytes: 25_000 });
+    pages.push(sets?.map(({ record }) => record?.name) ?? []);
+    after = next ?? "";
+  } while (after !== "");
+  expect(pages).toEqual([
+    ["a", "b"],
+    ["c", "d"],
+  ]);
+});
+
+describe("a rolling update that has ended", () => {
+  it("is kept until what is audited of it is on its stream, also when both sets are gone", async () => {
+    let isAway = true;
+    const publish = () => (isAway ? Promise.reject(new Error("the stream is away")) : Promise.resolve());
+    await using world = await passWorld({}, { auditLog: { publish } });
+    const event = { eventType: "ROLLING_UPDATE_CREATION", details: "{}", timestampMs: 0, traceparent: "" } as const;
+    const outbox = [{ ...event, id: "i", replicaSet: "web-2" }];
+    const ids = ["web-2", "web-3"];
+    await world.sets.create("web-2", placedOn(["a", "b", "c"], { name: "web-2" }));
+    for (const id of ids) await world.rollouts.create(id, aRollout({ id, newSet: id, phase: "FINISHING", outbox }));
+    await until("the updates are seen", () => world.world.rollouts().length === 2);
+    for (const id of ids) {
+      expect(await world.pass(id)).toMatchObject({ kind: "settled" });
+      expect(await world.rollouts.get(id)).toMatchObject({ record: { outbox } });
+    }
+    isAway = false;
+    for (const id of ids) {
+      const hasEnded = async () => (await world.pass(id), (await world.rollouts.get(id)) === undefined);
+      await until(`update ${id} has ended`, hasEnded);
+    }
+  });
+});
+
+describe("a rolling update that is turned round", () => {
+  const changesOf = async (world: PassWorld) => {
+    const deps = requestDeps(world);
+    await deps.rollouts.create(
+      "web-2",
+      aRollout({ phase: "RUNNING", oldDesired: 2, newDesired: 1, minimum: 2, fence: 0 }),
+    );
+    let count = 0;
+    return async (word: string, minimum?: number) => {
+      count += 1;
+      const request = { requestId: `q${count}`, id: "web-2", change: word, minimum, by: "ann" };
+      return (await changeRollout(deps, request)).record;
+    };
+  };
+
+  it("goes back however often that is asked for, forward again by a word of its own, and both trails say by whom", async () => {
+    await using world = await passWorld();
+    const change = await changesOf(world);
+    const back = await change("UNDO");
+    expect(back).toMatchObject({ oldSet: "web-2", newSet: "web", undone: 1 });
+    expect(await change("UNDO")).toEqual(back);
+    const forward = await change("REDO");
+    expect(forward).toMatchObject({ oldSet: "web", newSet: "web-2", undone: 2 });
+    expect(await change("REDO")).toEqual(forward);
+    const audits = forward.outbox.map(({ eventType, replicaSet, details }) => ({
+      eventType,
+      replicaSet,
+      by: (JSON.parse(details) as { by: string }).by,
+    }));
+    expect(audits.map(({ by }) => by)).toEqual(["ann", "ann", "ann", "ann"]);
+    expect(audits.map(({ eventType, replicaSet }) => `${eventType} ${replicaSet}`)).toEqual([
+      "ROLLING_UPDATE_UNDO web-2",
+      "ROLLING_UPDATE_UNDO web",
+      "ROLLING_UPDATE_REDO web",
+      "ROLLING_UPDATE_REDO web-2",
+    ]);
+  });
+
+  it("continues with another minimum, unless that can never be kept", async () => {
+    await using world = await passWorld();
+    const change = await changesOf(world);
+    await change("UNDO");
+    expect(await change("UNDO", 0)).toMatchObject({ newSet: "web", undone: 1, minimum: 0 });
+    await expect(change("UNDO", 9)).rejects.toThrow(/minimum_replicas/);
+  });
+});
