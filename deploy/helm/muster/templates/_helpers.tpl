@@ -57,7 +57,7 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* What the level `restricted` asks of pods and containers, and a file system that nobody writes. */}}
+{{/* What the level `restricted` asks of pods and containers, and a read-only file system. */}}
 {{- define "muster.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 1000
