@@ -136,7 +136,7 @@ async function threeStreams(stack: AsyncDisposableStack) {
   return { directory: directory.path, file, run, empty };
 }
 
-it("knows a backup that is whole from one of which a bit has changed or an end is missing, and restores nothing of that", async () => {
+it("detects a backup with a changed bit or a missing end, and restores nothing of it", async () => {
   await using stack = new AsyncDisposableStack();
   const { directory, file, run, empty } = await threeStreams(stack);
   expect(await run("backup", "--check", file)).toMatchObject({
@@ -212,7 +212,7 @@ it("refuses to write what another is writing, which ends well", async () => {
   await using directory = await mkdtempDisposable(join(tmpdir(), "muster-backup-"));
   const file = join(directory.path, "backup");
   await using first = await writeBackup(file, 0);
-  await expect(writeBackup(file, 0)).rejects.toThrow(`${file}.part is there already`);
+  await expect(writeBackup(file, 0)).rejects.toThrow(`${file}.part exists already`);
   await first.finish();
   await using reader = await readBackup(file);
   expect(await reader.streams()[Symbol.asyncIterator]().next()).toEqual({ done: true, value: undefined });

@@ -59,7 +59,7 @@ it("the HTTP benchmark loads two servers from two clients and leaves its result 
   expect(result["requests"]).toBeGreaterThan(0);
 });
 
-it("the HTTP benchmark fails, and still tells a result, when no server answers", async () => {
+it("the HTTP benchmark fails, and still has a result, when no server answers", async () => {
   const { components } = readExample("http-benchmark.yaml");
   const ip = `${freshNetwork()}.1`;
   const client = components.find(({ kind }) => kind === "client")!;

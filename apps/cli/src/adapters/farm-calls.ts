@@ -29,7 +29,7 @@ export type RollRequest = {
 
 export type RollChange = "PAUSE" | "RESUME" | "UNDO" | "REDO";
 
-/** What the farms can be asked for. Every call rejects with FaultError and nothing else. */
+/** The calls of the farms. Every one rejects with FaultError and nothing else. */
 export type FarmCalls = {
   apply(
     document: SetDocument,
@@ -37,7 +37,7 @@ export type FarmCalls = {
   ): Promise<{ readonly set: ReplicaSet; readonly outcome: Outcome }>;
   get(name: string): Promise<ReplicaSet>;
   list(): Promise<ReplicaSet[]>;
-  /** Sets whose records nobody can read. */
+  /** Sets whose records the farms cannot read. */
   unreadable(): Promise<UnreadableSet[]>;
   explain(name: string): Promise<ExplainedSet>;
   scale(name: string, replicas: number, expected: number | undefined): Promise<ReplicaSet>;
@@ -61,10 +61,13 @@ export type FarmCalls = {
 export function farmCalls({ bus, stop }: Link): FarmCalls {
   const farms = client(bus, FarmService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-  const again = (): { requestId: string; by: string } => ({ requestId: crypto.randomUUID(), by: caller() });
+  const identified = (): { requestId: string; by: string } => ({ requestId: crypto.randomUUID(), by: caller() });
   return {
     apply: async ({ name, spec }, how) => {
-      const reply = await farms.applyReplicaSet({ ...again(), name, spec: setSpecToMessage(spec), ...how }, options);
+      const reply = await farms.applyReplicaSet(
+        { ...identified(), name, spec: setSpecToMessage(spec), ...how },
+        options,
+      );
       return { set: setFromMessage(reply.set), outcome: outcomeOf(reply.outcome) };
     },
     get: async (name) => setFromMessage((await farms.getReplicaSet({ name }, options)).set),
@@ -79,25 +82,25 @@ export function farmCalls({ bus, stop }: Link): FarmCalls {
       ),
     explain: async (name) => explainedFromMessage(await farms.explainReplicaSet({ name }, options)),
     scale: async (name, replicasDesired, expected) => {
-      const { set } = await farms.scaleReplicaSet({ ...again(), name, replicasDesired, expected }, options);
+      const { set } = await farms.scaleReplicaSet({ ...identified(), name, replicasDesired, expected }, options);
       return setFromMessage(set);
     },
     enable: async (name, enabled) =>
-      setFromMessage((await farms.enableReplicaSet({ ...again(), name, enabled }, options)).set),
+      setFromMessage((await farms.enableReplicaSet({ ...identified(), name, enabled }, options)).set),
     delete: async (name, how) => {
-      const { set } = await farms.deleteReplicaSet({ ...again(), name, ...how }, options);
+      const { set } = await farms.deleteReplicaSet({ ...identified(), name, ...how }, options);
       return set && setFromMessage(set);
     },
     transfer: async (name, node, newNode) =>
-      setFromMessage((await farms.transferNode({ ...again(), name, node, newNode }, options)).set),
+      setFromMessage((await farms.transferNode({ ...identified(), name, node, newNode }, options)).set),
     hold: async (name, hold) => {
-      const request = { ...again(), name, hold: hold !== undefined, ...hold };
+      const request = { ...identified(), name, hold: hold !== undefined, ...hold };
       return setFromMessage((await farms.holdTransfers(request, options)).set);
     },
     audit: async (name, limit) => (await farms.listAudit({ name, limit }, options)).records.map(auditFromMessage),
     roll: async ({ oldSet, newSet, spec, replicas, minimum, leaveOld, delayMs }) => {
       const request = {
-        ...again(),
+        ...identified(),
         oldSet,
         newSet,
         spec: spec && setSpecToMessage(spec),
@@ -116,7 +119,7 @@ export function farmCalls({ bus, stop }: Link): FarmCalls {
       }),
     changeRoll: async (id, change, minimum) => {
       const request = {
-        ...again(),
+        ...identified(),
         id,
         change,
         minimumReplicas: minimum,

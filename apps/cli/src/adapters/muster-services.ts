@@ -6,14 +6,14 @@ import type { Work } from "../domain/work.ts";
 import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { explanationFromMessage, jobFromMessage, poolFromMessage, reservationFromMessage } from "./messages.ts";
 
-/** What the services can be asked for beside work, in domain types. Every call rejects with FaultError and nothing else. */
+/** The calls of the services beside work, in domain types. Every one rejects with FaultError and nothing else. */
 export type MusterServices = {
   pools(): Promise<Pool[]>;
-  /** Of a ledger that answers at once. */
+  /** With a short timeout. */
   poolsNow(): Promise<Pool[]>;
   reservation(ownerKind: string, ownerId: string): Promise<Reservation>;
   reservations(): Promise<Reservation[]>;
-  /** How many jobs have machines or wait for them, as far as one page tells; of a ledger that answers at once. */
+  /** How many jobs have machines or wait for them, up to one page; with a short timeout. */
   jobReservationsNow(): Promise<number>;
   explanation(ownerKind: string, ownerId: string): Promise<ReservationExplanation>;
   watcherStatus(): Promise<WatcherStatus>;

@@ -14,7 +14,7 @@ import { enginesOf } from "../domain/lease-engine.ts";
 import type { Lease } from "../domain/lease.ts";
 import { print, type Format } from "./output.ts";
 
-/** `muster doctor`: looks at everything that must be right for a session to run, and says what to do about the rest. */
+/** `muster doctor`: checks everything that a session needs, and says what to do about each problem. */
 export async function doctor(cli: Cli, format: Format): Promise<ExitCode> {
   const checks = buildChecks(await observe(cli), cli.now());
   print(cli.io, format, { table: (style) => buildDoctorTable(checks, style), data: () => checks });
@@ -78,7 +78,7 @@ async function observe(cli: Cli): Promise<Observations> {
   };
 }
 
-/** Of each engine that has a replica; leases that nothing is to be done about are only counted. */
+/** Every engine with a replica; leases without a problem are only counted. */
 async function leasesSeen({ link, replicas }: Connected): Promise<SeenEngine[]> {
   const calls = leaseCalls(link, STATUS_TIMEOUT_MS);
   const all = (phase: string): Promise<Lease[]> => calls.list({ user: undefined, type: undefined, phase });
@@ -109,7 +109,7 @@ async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {
   }
 }
 
-/** Expected failures are what this command shows; a defect goes on. */
+/** The command shows expected failures; it rethrows a defect. */
 function reason(error: unknown): string {
   const fault = faultOf(error);
   if (fault !== undefined) return describeTrouble(fault);

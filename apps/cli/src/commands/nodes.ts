@@ -9,7 +9,7 @@ import { nearestName } from "@muster/documents";
 import type { ScaledNode } from "../domain/scaled-node.ts";
 import { print, type Format } from "./output.ts";
 
-/** `muster nodes [-p POOL]`: the nodes that the node scaler made, or makes; with `all` those that are gone already too. */
+/** `muster nodes [-p POOL]`: the nodes of the node scaler; with `all` also those that are terminated. */
 export async function listNodes(
   cli: Cli,
   { pool, all, format }: { readonly pool: string | undefined; readonly all: boolean; readonly format: Format },
@@ -36,7 +36,7 @@ export async function dumpNodes(cli: Cli, format: Format): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** `muster nodes terminate NAME`: asks somebody at a terminal first, unless `sure`; about a node that does not exist it asks nobody. */
+/** `muster nodes terminate NAME`: asks at a terminal before that, unless `sure`. Fails without a question for a node that does not exist. */
 export async function terminateNode(
   cli: Cli,
   name: string,

@@ -6,9 +6,9 @@ import type { Work } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 
 /** Components of one whose logs are shown; one failure often takes the others down. */
-const COMPONENTS_MAX = 3;
+const MAX_COMPONENTS = 3;
 /** Of a longer log only this much is read in search of its end. */
-const BYTES_MAX = 4 * 1024 * 1024;
+const MAX_BYTES = 4 * 1024 * 1024;
 
 export type Followed = {
   readonly work: Work;
@@ -30,7 +30,7 @@ export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): P
     const isLost = work.warnings.some(({ code }) => code === "LOGS_LOST");
     const failed = work.components.filter(({ state }) => state === "FAILED");
     const unready = work.components.filter(({ state }) => UNREADY.includes(state));
-    for (const { name } of (failed.length > 0 ? failed : unready).slice(0, COMPONENTS_MAX)) {
+    for (const { name } of (failed.length > 0 ? failed : unready).slice(0, MAX_COMPONENTS)) {
       const digest = await readDigest(calls, work.name, name);
       if (digest === undefined) continue;
       const { error, last } = digest;
@@ -58,7 +58,7 @@ async function readDigest(
   let rest = "";
   let from = { offset: 0, run: "" };
   try {
-    while (from.offset < BYTES_MAX) {
+    while (from.offset < MAX_BYTES) {
       const chunk = await calls.log(name, component, from);
       const lines = (rest + decoder.decode(chunk.bytes, { stream: true })).split("\n");
       rest = lines.pop() ?? "";

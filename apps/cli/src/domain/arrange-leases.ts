@@ -1,7 +1,7 @@
 import { isLeaseOver, type Lease } from "./lease.ts";
 
 /** Of those that are over, in a list that is of all. */
-export const OVER_SHOWN = 10;
+export const MAX_SHOWN_OVER = 10;
 
 /** Leases in the order in which people look for them: what is not over, then what is, each the newest first. `left`: those beyond the first `overMax` that are over. */
 export function arrangeLeases(

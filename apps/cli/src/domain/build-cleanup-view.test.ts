@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { buildCleanupRecord, buildCleanupView, type Cleanup } from "./build-cleanup-view.ts";
 
 const step = { action: "SUSPECTED", kind: "Secret", namespace: "default", name: "s", lease: "1-1", because: "gone" };
-const schedule = { mode: "dry-run", nextLookMs: 3_600_000 };
+const schedule = { mode: "dry-run", nextScanMs: 3_600_000 };
 const own = { dryRun: false, nowMs: 0 };
 const cleanup: Cleanup = { steps: [step], found: 4, removed: 0, suspected: 3, heldBecause: "", schedule };
 const style = { colours: false, columns: 200 };
@@ -24,12 +24,12 @@ it.each([
   [
     "off",
     undefined,
-    "clean-up by itself is off (PROVISION_CLEANUP): the engine removes nothing by itself, and does not look",
+    "clean-up by itself is off (PROVISION_CLEANUP): the engine neither searches nor removes anything by itself",
   ],
-  ["dry-run", 3_600_000, "gives back machines; it looks next in 1h00m"],
-  ["on", undefined, "removes at its next look what still looks left over"],
-])("says that the engine's own clean-up is %s, and when it looks next", (mode, nextLookMs, line) => {
-  const seen: Cleanup = { ...cleanup, suspected: 0, schedule: { mode, nextLookMs } };
+  ["dry-run", 3_600_000, "releases machines; its next scan is in 1h00m"],
+  ["on", undefined, "removes at its next scan what is still left over"],
+])("says that the engine's own clean-up is %s, and when its next scan is", (mode, nextScanMs, line) => {
+  const seen: Cleanup = { ...cleanup, suspected: 0, schedule: { mode, nextScanMs } };
   expect(buildCleanupView(seen, own, style).at(-1)).toContain(line);
   expect(buildCleanupRecord(seen)).toMatchObject({ mode });
 });

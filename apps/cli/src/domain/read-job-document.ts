@@ -12,8 +12,8 @@ export type ReadJob =
   { readonly ok: true; readonly document: JobDocument } | { readonly ok: false; readonly findings: readonly Finding[] };
 
 /**
- * Reads one document's plain data as a job, or says everything that is wrong with it. Never throws. Without a schema, of which another project publishes the
- * definition, only the frame is looked at: the job controller knows the rest.
+ * Reads one document's plain data as a job, or reports every problem in it. Never throws. Without a schema, where another project publishes the
+ * definition, only the frame is checked: the job controller knows the rest.
  */
 export function readJobDocument(value: unknown, apiVersion: string, schema: CheckedSchema | undefined): ReadJob {
   const reader = valueReader();

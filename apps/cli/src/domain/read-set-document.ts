@@ -5,9 +5,9 @@ import { API_VERSION } from "./session-document.ts";
 import {
   MIN_READY_SECONDS,
   SET_KIND,
-  SET_LABELS_MAX,
-  SET_NAME_MAX,
-  SET_REPLICAS_MAX,
+  MAX_SET_LABELS,
+  MAX_SET_NAME,
+  MAX_SET_REPLICAS,
   STRATEGIES,
   type SetDocument,
   type SetSpec,
@@ -23,7 +23,7 @@ const FIELDS = {
   template: ["metadata", "spec"],
 } as const;
 
-/** Reads one document's plain data as a set, or says everything that is wrong with it. Never throws. */
+/** Reads one document's plain data as a set, or reports every problem in it. Never throws. */
 export function readSetDocument(value: unknown): ReadSet {
   const reader = valueReader();
   const top = reader.mapping([], value, ["apiVersion", "kind", "metadata", "spec"]);
@@ -50,7 +50,7 @@ function readName(reader: ValueReader, metadata: Fields | undefined): string | u
     return undefined;
   }
   const name = reader.text(["metadata", "name"], metadata["name"]);
-  const wrong = reasonOf(optional(name, (text) => checkDnsLabel("name", text, SET_NAME_MAX)));
+  const wrong = reasonOf(optional(name, (text) => checkDnsLabel("name", text, MAX_SET_NAME)));
   if (wrong !== undefined) reader.report(["metadata", "name"], wrong);
   return name;
 }
@@ -91,7 +91,7 @@ function readMinReady(reader: ValueReader, value: unknown): number {
   return reader.integer(["spec", "minReadySeconds"], value ?? fallback, { min: 0, max }) ?? fallback;
 }
 
-/** A number that got lost must never mean none. */
+/** A missing number must never mean zero. */
 function readReplicas(reader: ValueReader, { replicas }: Fields, daemon: boolean): number | undefined {
   const path = ["spec", "replicas"];
   if (daemon) {
@@ -103,13 +103,13 @@ function readReplicas(reader: ValueReader, { replicas }: Fields, daemon: boolean
     return undefined;
   }
   if (replicas === undefined) {
-    reader.report(["spec"], "lacks replicas (or daemon: true); that there are to be none has to be said: replicas: 0");
+    reader.report(["spec"], "lacks replicas (or daemon: true); for a set without pods write replicas: 0");
     return undefined;
   }
-  return reader.integer(path, replicas, { min: 0, max: SET_REPLICAS_MAX });
+  return reader.integer(path, replicas, { min: 0, max: MAX_SET_REPLICAS });
 }
 
-/** A selector as text, or labels of which all are needed. */
+/** A selector as text, or labels that all have to match. */
 function readSelector(reader: ValueReader, path: Path, value: unknown): string {
   if (value === undefined) return "";
   if (typeof value === "object" && value !== null && !Array.isArray(value)) {
@@ -154,7 +154,7 @@ function readTemplate(reader: ValueReader, value: unknown): Fields {
   return template;
 }
 
-/** What everybody forgets once; the API server knows the rest. */
+/** Frequent mistakes; the API server checks the rest. */
 function checkPod(reader: ValueReader, path: Path, spec: Fields): void {
   const { containers, restartPolicy } = spec;
   if (restartPolicy !== undefined) reader.oneOf([...path, "restartPolicy"], restartPolicy, ["Always"]);
@@ -180,7 +180,7 @@ function readTexts(reader: ValueReader, path: Path, value: unknown): Readonly<Re
 
 function checkLabels(reader: ValueReader, path: Path, labels: Readonly<Record<string, string>>): void {
   const entries = Object.entries(labels);
-  if (entries.length > SET_LABELS_MAX) reader.report(path, `has ${entries.length} labels; ${SET_LABELS_MAX} at most`);
+  if (entries.length > MAX_SET_LABELS) reader.report(path, `has ${entries.length} labels; ${MAX_SET_LABELS} at most`);
   for (const [key, value] of entries) {
     for (const fault of [checkLabelKey(key, key), checkLabelValue(key, value)]) {
       const wrong = reasonOf(fault);

@@ -13,10 +13,10 @@ export type Kinds = readonly [Kind, ...Kind[]];
 
 export const KINDS: Kinds = [SESSION, ...JOBS];
 
-/** What is meant by `NAME`, `KIND/NAME`, or by the plural of a kind: all of it. */
+/** The meaning of `NAME`, `KIND/NAME`, or of the plural of a kind: all of it. */
 export type Target = { readonly kind: Kind; readonly name: string | undefined };
 
-/** Undefined where what stands before the slash is no kind. */
+/** Undefined where the word before the slash is no kind. */
 export function findTarget(kinds: Kinds, text: string): Target | undefined {
   const all = kinds.find(({ plural }) => plural === text);
   if (all !== undefined) return { kind: all, name: undefined };
@@ -32,7 +32,7 @@ export function findKind(kinds: Kinds, word: string): Kind | undefined {
   return kinds.find(({ noun, plural }) => noun === word || plural === word);
 }
 
-/** What to say of a target that is none. */
+/** The error for an unknown target. */
 export function describeUnknownTarget(kinds: Kinds, text: string): string {
   const [word = "", name = ""] = text.split("/", 2);
   const nouns = kinds.map(({ noun }) => noun);
@@ -41,22 +41,19 @@ export function describeUnknownTarget(kinds: Kinds, text: string): string {
   return `"${word}" is no kind; ${near === undefined ? `known are ${nouns.join(", ")}` : `did you mean "${near}/${name}"?`}`;
 }
 
-/** What the command reads, and does with something else than `muster run`. */
+/** Documents of other commands than `muster run`. */
 const ELSEWHERE = new Map<string, string>([
   ["PinnedReplicaSet", "a PinnedReplicaSet is kept until it is deleted, and never over: use `muster apply -f FILE`"],
   [LEASE_KIND, "a Lease is signed with your key: use `muster lease order -f FILE`, or `muster apply -f FILE`"],
 ]);
 
-/** Of Kubeflow, and read by nobody here. */
+/** Kinds of Kubeflow that Muster does not run. */
 const NOT_RUN = ["MXJob", "XGBoostJob", "PaddleJob"];
 
 /** Work that a document asks for, and its kind. */
 export type ReadWork = { readonly kind: Kind; readonly draft: Draft };
 
-/**
- * Reads a document as what its `kind` says. One without a kind is read as the first kind, so that all that is wrong with it is told; of one with a kind that is not known only
- * that is.
- */
+/** Reads a document by its `kind`. One without a kind is read as the first kind, so that every problem in it is reported; of an unknown kind only that is reported. */
 export function readWork(kinds: Kinds, document: unknown): ReadDocument<ReadWork> {
   const known = kinds.flatMap(({ documents }) => documents);
   const word = wordOf(document);
@@ -76,7 +73,7 @@ function describeUnknownKind(word: string, known: readonly string[]): string {
   return `"${word}" is no kind; ${near === undefined ? `known are ${known.join(", ")}` : `did you mean "${near}"?`}`;
 }
 
-/** Those of Kubernetes that somebody may have in mind. */
+/** Kinds of Kubernetes that users may confuse with a PinnedReplicaSet. */
 const KUBERNETES = ["ReplicaSet", "Deployment", "DaemonSet", "StatefulSet", "ReplicationController"];
 
 /** Reads a document as a replica set. One without a kind is read as one, too. */
@@ -87,8 +84,9 @@ export function readSet(kinds: Kinds, document: unknown): ReadDocument<SetDocume
     return read.ok ? { ok: true, value: read.document } : read;
   }
   const work = kinds.find(({ documents }) => documents.includes(word));
-  if (work !== undefined) return refuseKind(`a ${word} is run, and is over one day: use \`muster run FILE\``);
-  if (KUBERNETES.includes(word)) return refuseKind(`${word} is of Kubernetes, and kubectl's; ours is ${SET_KIND}`);
+  if (work !== undefined) return refuseKind(`a ${word} runs to its end: use \`muster run FILE\``);
+  if (KUBERNETES.includes(word))
+    return refuseKind(`${word} is a kind of Kubernetes, for kubectl; Muster has ${SET_KIND}`);
   return refuseKind(
     word === LEASE_KIND ? (ELSEWHERE.get(word) ?? "") : describeUnknownKind(word, [SET_KIND, LEASE_KIND]),
   );
