@@ -141,7 +141,7 @@ describe("muster run", () => {
     const cli = await processSession("cancelled");
     cli.interrupt();
     await until("the cancel has arrived", () => world.sessions.get("cancelled")?.cancelRequested);
-    expect(cli.stderr()).toContain("cancelling cancelled and waiting for the end; Ctrl-C again leaves at once");
+    expect(cli.stderr()).toContain("cancelling cancelled and waiting for the end; Ctrl-C again leaves immediately");
     world.move("cancelled", "CANCELLED", { why: "asked to" });
     const { code, stdout } = await cli.ended;
     expect(stdout).toMatch(/^session cancelled CANCELLED after/);

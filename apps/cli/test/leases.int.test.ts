@@ -388,7 +388,9 @@ it(
       file: `${machines("3-0", 2)}---\n${machines("3-1", 3)}`,
     });
     expect(many.code).toBe(1);
-    expect(many.out).toMatch(/^lease\/3-0 would be ordered: .*\nlease\/3-1 would be FAILED at once: .*3.*\(dry run/);
+    expect(many.out).toMatch(
+      /^lease\/3-0 would be ordered: .*\nlease\/3-1 would be FAILED immediately: .*3.*\(dry run/,
+    );
     const two = await muster("lease order --wait -f -", { file: machines("3-1", 2) });
     expect(two.code).toBe(0);
     expect(two.out).toMatch(/ACTIVE: .*"node":"n-0".*"node":"n-1"|ACTIVE: .*"node":"n-1".*"node":"n-0"/);

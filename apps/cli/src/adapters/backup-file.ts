@@ -5,7 +5,10 @@ import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { StreamHead } from "./backup-order.ts";
 
-/** Pieces, each after its length in four bytes: what the file is; of each stream its head, its bytes in pieces, an empty piece, and the check sum of head and bytes; how many streams there were. */
+/**
+ * The file is a row of pieces, each after its length in four bytes: the form; for each stream its head, its bytes in pieces, an empty piece, and the check
+ * sum of head and bytes; the number of streams.
+ */
 const FORM = "muster-backup/2";
 const CHECK_SUM = "sha256";
 const LENGTH_BYTES = 4;
@@ -23,7 +26,10 @@ export type BackupWriter = AsyncDisposable & {
   readonly finish: () => Promise<void>;
 };
 
-/** Writes to a file beside `path` until `finish`; disposed before that, it leaves nothing. Rejects with CommandError where the file exists or cannot be created, or where the disk is full. */
+/**
+ * Writes to a file beside `path` until `finish`; disposed before that, it leaves nothing. Rejects with CommandError where the file exists or cannot be
+ * created, or where the disk is full.
+ */
 export async function writeBackup(path: string, atMs: number): Promise<BackupWriter> {
   await refuseExisting(path);
   const part = `${path}.part`;

@@ -10,10 +10,10 @@ export type StreamHead = {
 export type BackupGroup = { readonly streams: readonly string[]; readonly steady?: string };
 
 /**
- * The order in which streams are copied while services write them. Each copy is of another moment, so a record is copied before what it relies on: a record may name
- * machines, which the later ledger has; machines that only the ledger has are released by their owner. The log of the ledger is cut after a snapshot, so both are copied
- * within a time without one. Locks are late, because their fencing tokens must be newer than those of earlier leaders. The id of the installation is last: without it,
- * after a partial restore, no running pod counts as a leftover of this installation.
+ * The order in which streams are copied while services write them. Each copy is of another moment, so a record is copied before what it relies on: a record
+ * may name machines, which the later ledger has; machines that only the ledger has are released by their owner. The log of the ledger is cut after a
+ * snapshot, so both are copied within a time without one. Locks are late, because their fencing tokens must be newer than those of earlier leaders. The id
+ * of the installation is last: without it, after a partial restore, no running pod counts as a leftover of this installation.
  */
 export function backupOrder(): readonly BackupGroup[] {
   const { locks, farmLocks, snapshots, installation, ...records } = buckets;

@@ -4,6 +4,7 @@ import { dirname, resolve } from "node:path";
 import { connectNats, isCredentialRefused, readNatsAccess, type NatsAccess, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { buckets, streams, subjects } from "@muster/proto";
+import { z } from "zod";
 import type { Cli, CommonOptions, Interrupts, Io } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
@@ -147,32 +148,36 @@ function newestStack(files: readonly string[]): LocalStack | undefined {
   return gone;
 }
 
+const PATH = z.string().default("");
+/** What `npm start -- --keep` and `docker compose up` write. */
+const STACK_FILE = z.object({
+  natsUrl: z.string(),
+  natsNkeyFile: PATH,
+  natsBackupNkeyFile: PATH,
+  natsTokenFile: PATH,
+  natsCaFile: PATH,
+  pid: z.number().optional(),
+});
+
 /**
- * The stack that the file describes; undefined when the file is missing. Throws CommandError for a file that no stack writes. Paths in it are relative to it. A file
- * without a process is of containers: only the connection shows whether these run.
+ * The stack that the file describes; undefined when the file is missing. Throws CommandError for a file that no stack writes. Paths in it are relative to
+ * it. A file without a process is of containers: only the connection shows whether these run.
  */
 function readLocalStack(file: string): LocalStack | undefined {
   const content = readStackFile(file);
   if (content === undefined) return undefined;
-  if (typeof content !== "object" || content === null || !("natsUrl" in content)) return damaged(file, "no natsUrl");
-  const { natsUrl } = content;
-  const natsNkeyFile = "natsNkeyFile" in content ? content.natsNkeyFile : "";
-  const natsBackupNkeyFile = "natsBackupNkeyFile" in content ? content.natsBackupNkeyFile : "";
-  const natsTokenFile = "natsTokenFile" in content ? content.natsTokenFile : "";
-  const natsCaFile = "natsCaFile" in content ? content.natsCaFile : "";
-  const pid = "pid" in content ? content.pid : undefined;
-  if (typeof natsUrl !== "string" || typeof natsNkeyFile !== "string") return damaged(file, "no text");
-  if (typeof natsBackupNkeyFile !== "string") return damaged(file, "no text");
-  if (typeof natsTokenFile !== "string" || typeof natsCaFile !== "string") return damaged(file, "no text");
-  const beside = (name: string): string => (name === "" ? "" : resolve(dirname(file), name));
+  const read = STACK_FILE.safeParse(content);
+  if (!read.success) return damaged(file, z.prettifyError(read.error).replaceAll(/\s*\n\s*/g, " "));
+  const { pid, natsUrl, ...paths } = read.data;
+  const resolved = (path: string): string => (path === "" ? "" : resolve(dirname(file), path));
   return {
     natsUrl,
-    natsNkeyFile: beside(natsNkeyFile),
-    natsBackupNkeyFile: beside(natsBackupNkeyFile),
-    natsTokenFile: beside(natsTokenFile),
-    natsCaFile: beside(natsCaFile),
-    containers: typeof pid === "number" ? undefined : dirname(file),
-    alive: typeof pid !== "number" || isRunning(pid),
+    natsNkeyFile: resolved(paths.natsNkeyFile),
+    natsBackupNkeyFile: resolved(paths.natsBackupNkeyFile),
+    natsTokenFile: resolved(paths.natsTokenFile),
+    natsCaFile: resolved(paths.natsCaFile),
+    containers: pid === undefined ? dirname(file) : undefined,
+    alive: pid === undefined || isRunning(pid),
   };
 }
 

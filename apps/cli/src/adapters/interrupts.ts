@@ -4,11 +4,11 @@ const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 type Signal = (typeof SIGNALS)[number];
 
 /**
- * The signals that ask this process to end. Until a command reads the interrupts, a signal ends the process immediately, as without a handler: a command may wait for
- * input that never comes.
+ * The signals that ask this process to end. Until a command reads the interrupts, a signal ends the process immediately, as without a handler: a command may
+ * wait for input that never comes.
  *
- * A parent with a channel (`npm start`) may deliver a signal twice: the terminal sends it to the whole group, and the parent forwards it as a message. So the larger of
- * the two counts is the true one.
+ * A parent with a channel (`npm start`) may deliver a signal twice: the terminal sends it to the whole group, and the parent forwards it as a message. So
+ * the larger of the two counts is the true one.
  */
 export function listenForInterrupts(): Interrupts {
   const first = new AbortController();

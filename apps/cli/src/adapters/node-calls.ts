@@ -1,34 +1,27 @@
 import { client } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { NodeService } from "@muster/proto";
-import type { DemandScaling, ScaledNode, ScalerDump } from "../domain/scaled-node.ts";
+import type { DemandScaling, ScalerDump } from "../domain/scaled-node.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
 import { demandFromMessage, dumpFromMessage, nodeFromMessage } from "./node-messages.ts";
 
-/** The calls of the node scaler. Every one rejects with FaultError and nothing else. */
-export type NodeCalls = {
-  /** Of one pool, or of all. */
-  list(pool: string | undefined): Promise<ScaledNode[]>;
-  dump(): Promise<ScalerDump>;
-  /** `by` is part of the reason. */
-  terminate(name: string, by: string): Promise<ScaledNode>;
-};
-
 /** For a call whose answer is only an addition. */
 const EXTRA_TIMEOUT_MS = 2000;
 
-export function nodeCalls({ bus, stop }: Link): NodeCalls {
+/** The calls of the node scaler. Every one rejects with FaultError and nothing else. */
+export function nodeCalls({ bus, stop }: Link) {
   const nodes = client(bus, NodeService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   return {
+    /** Of one pool, or of all. */
     list: (pool = "") =>
       readPages(async (page) => {
         const reply = await nodes.listNodes({ pool, continue: page }, options);
         return { items: reply.nodes.map(nodeFromMessage), next: reply.continue };
       }),
     dump: async () => dumpFromMessage(await nodes.dumpNodes({}, options)),
-    terminate: async (name, requestedBy) => {
+    terminate: async (name: string, requestedBy: string) => {
       const { node } = await nodes.terminateNode({ requestId: crypto.randomUUID(), name, requestedBy }, options);
       return nodeFromMessage(node);
     },

@@ -11,7 +11,10 @@ import type { StreamHead } from "./backup-order.ts";
 export type StreamCopies = AsyncDisposable & {
   /** Undefined: the stream does not exist. */
   readonly inspect: (stream: string) => Promise<StreamHead | undefined>;
-  /** The stream as it is at one moment, with its consumers: its head first, then its bytes in order. False: the stream does not exist, and neither was called. */
+  /**
+   * The stream as it is at one moment, with its consumers: its head first, then its bytes in order. False: the stream does not exist, and neither was
+   * called.
+   */
   readonly take: (
     stream: string,
     onHead: (head: StreamHead) => Promise<void>,

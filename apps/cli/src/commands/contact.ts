@@ -22,8 +22,8 @@ export type ContactDeps = {
 /** Retries calls while the services are away. Reports their loss and their return once each, for any number of open calls. */
 export type Contact = {
   /**
-   * The answer, retried while the services are away; undefined when the signal is aborted before. Rejects immediately with a final fault, and with CommandError after
-   * MAX_LOST_MS without an answer. `who` identifies the caller, with one call at a time each.
+   * The answer, retried while the services are away; undefined when the signal is aborted before. Rejects immediately with a final fault, and with
+   * CommandError after MAX_LOST_MS without an answer. `who` identifies the caller, with one call at a time each.
    */
   ask<Answer>(who: string, question: () => Promise<Answer>, signal: AbortSignal): Promise<Answer | undefined>;
   /** The connection itself was lost, or is back. */

@@ -29,8 +29,9 @@ export async function explainLeaseOrOwner(cli: Cli, connected: Connected, id: st
 type LeaseOrOwner = { readonly lease: Lease } | { readonly reservation: ReservationExplanation };
 
 /**
- * Asks the engines and the ledger concurrently. The first that knows the id answers for both; a service that does not answer is waited for only where the other does not
- * know the id. Undefined: the ledger does not know it, and no engine answers. Rejects with the refusal of the engine where that does not know it either.
+ * Asks the engines and the ledger concurrently. The first that knows the id answers for both; a service that does not answer is waited for only where the
+ * other does not know the id. Undefined: the ledger does not know it, and no engine answers. Rejects with the refusal of the engine where that does not know
+ * it either.
  */
 async function findLeaseOrOwner({ link }: Connected, id: string): Promise<LeaseOrOwner | undefined> {
   const done = new AbortController();

@@ -49,8 +49,8 @@ export function askAbout<Answer>(
 }
 
 /**
- * The kind of the one item that has this name, of any kind. Throws CommandError when several have it, or none. A kind whose service does not answer counts as having
- * none: only the first kind is expected to be installed.
+ * The kind of the one item that has this name, of any kind. Throws CommandError when several have it, or none. A kind whose service does not answer counts
+ * as having none: only the first kind is expected to be installed.
  */
 export async function kindOfName(cli: Cli, { link }: Connected, name: string): Promise<Kind> {
   const [first] = cli.kinds;

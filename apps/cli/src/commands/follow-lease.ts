@@ -16,7 +16,10 @@ type Options = {
   readonly printsEnds?: boolean;
 };
 
-/** Prints the states of a lease until it meets the goal. Ctrl-C leaves it to itself. Throws CommandError when it can no longer meet the goal, or when that takes too long. */
+/**
+ * Prints the states of a lease until it meets the goal. Ctrl-C leaves it running. Throws CommandError when it cannot meet the goal, or when that takes too
+ * long.
+ */
 export async function followLease(
   cli: Cli,
   connected: Connected,

@@ -22,8 +22,8 @@ export type FollowDeps<Item> = {
 };
 
 /**
- * Follows one item until its state is enough, and returns that state; the last one seen when the signal is aborted first. Rejects when the item is gone, and when
- * contact is lost for good.
+ * Follows one item until its state is enough, and returns that state; the last one seen when the signal is aborted first. Rejects when the item is gone, and
+ * when contact is lost for good.
  */
 export async function follow<Item extends Revised>(
   { next, contact, title, pause, changed, isEnough }: FollowDeps<Item>,
@@ -64,30 +64,29 @@ export async function followItem<Item extends Revised>(
   if (timeoutMs !== undefined) void cli.pause(timeoutMs, over.signal).then(() => timeout.abort());
   const stop = AbortSignal.any([cli.interrupts.first, timeout.signal]);
   using contact = keepContact(cli, connected);
-  let last = start;
-  let isDone = false;
+  const state = { last: start, isEnough: false };
   const deps = {
     ...{ next, contact, title: "state" },
     ...(!isLongPoll && { pause: (signal: AbortSignal) => cli.pause(POLL_MS, signal) }),
     isEnough: (item: Item): boolean => {
-      last = item;
-      isDone = isEnough(item);
-      return isDone;
+      state.last = item;
+      state.isEnough = isEnough(item);
+      return state.isEnough;
     },
   };
   try {
     await follow(deps, start, stop);
-    if (isDone) return { last, end: "enough" };
-    return { last, end: cli.interrupts.first.aborted ? "interrupted" : "timeout" };
+    if (state.isEnough) return { last: state.last, end: "enough" };
+    return { last: state.last, end: cli.interrupts.first.aborted ? "interrupted" : "timeout" };
   } catch (error) {
-    if (faultOf(error)?.code === "not_found") return { last, end: "gone" };
+    if (faultOf(error)?.code === "not_found") return { last: state.last, end: "gone" };
     throw error;
   } finally {
     over.abort();
   }
 }
 
-/** Follows one item, and prints a line to standard error whenever that changes. Ctrl-C leaves the item to itself. Throws `timedOut` when the time is over. */
+/** Follows one item, and prints a line to standard error whenever that changes. Ctrl-C leaves the item running. Throws `timedOut` when the time is over. */
 export async function followWithLines<Item extends Revised>(
   cli: Cli,
   connected: Connected,

@@ -168,7 +168,10 @@ function secretOf({ order, result }: Lease, opened: string | undefined, field: s
   });
 }
 
-/** `muster lease verify -f FILE`: checks the signatures in the output of `lease get -o json`, without any service. Ends with 0 only where every order is proven. */
+/**
+ * `muster lease verify -f FILE`: checks the signatures in the output of `lease get -o json`, without any service. Ends with 0 only where every order is
+ * proven.
+ */
 export async function verifyLeases(
   cli: Cli,
   {

@@ -74,7 +74,9 @@ export async function logs(
   return cli.interrupts.first.aborted ? EXIT.interrupted : EXIT.ok;
 }
 
-/** The component of this name, or its replicas: for `server` server-0, server-1 and so on, without a gap: `server-5` after a gap is a component of that name. */
+/**
+ * The component of this name, or its replicas: for `server` server-0, server-1 and so on, without a gap: `server-5` after a gap is a component of that name.
+ */
 function withReplicas(component: string, names: readonly string[]): readonly string[] {
   if (names.includes(component)) return [component];
   const replicas: string[] = [];

@@ -38,7 +38,10 @@ const NOT_ORDERED = "nothing was ordered; examples/leases/ has files that are ri
 /** An order is sent again while no engine confirms it. */
 const MAX_SEND_ATTEMPTS = 3;
 
-/** `muster lease order -f FILE`: signs the documents and sends them. Nothing is sent unless the engine accepts all of them. A dry run shows what becomes of each. */
+/**
+ * `muster lease order -f FILE`: signs the documents and sends them. Nothing is sent unless the engine accepts all of them. A dry run shows what becomes of
+ * each.
+ */
 export async function orderLeases(cli: Cli, files: readonly string[], options: OrderOptions): Promise<ExitCode> {
   const read = await readFiles(cli, files, {
     read: (document) => readLease(cli.kinds, document),
@@ -250,7 +253,7 @@ function describeTried(
     RESENT: `was ordered before: ${phase}, ends ${describeEnd(lease, nowMs)}`,
     RETRIED: "has failed, and would be tried again",
   }[outcome];
-  const what = refusedBecause === "" ? becomes : `would be FAILED at once: ${plain(withoutPrefix(refusedBecause))}`;
+  const what = refusedBecause === "" ? becomes : `would be FAILED immediately: ${plain(withoutPrefix(refusedBecause))}`;
   const sealed = sealedFields(order);
   const secrets = sealed.length === 0 ? "" : `; sealed to engine ${order.engine}: ${sealed.join(", ")}`;
   return `${isNamed ? leaseTarget(lease) : `a ${LEASE_NOUN} of type ${order.type}`} ${what} (dry run: nothing was done${secrets})`;

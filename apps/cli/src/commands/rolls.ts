@@ -141,7 +141,7 @@ async function followRoll(
   if (isComplete) return EXIT.ok;
   throw new CommandError(
     EXIT.failed,
-    `roll ${start.id} did not come to its end: it was undone, gave way to another roll of one of its sets, or a set was deleted`,
+    `roll ${start.id} did not complete: it was undone, gave way to another roll of one of its sets, or a set was deleted`,
     {
       hint: `\`muster audit ${last.oldSet}\` and \`muster audit ${last.newSet}\` show what was done`,
     },

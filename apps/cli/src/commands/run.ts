@@ -248,7 +248,7 @@ async function cancelAll({ cli, connected, view, newest, asked }: Cancelling): P
   const open = newest.filter((work) => !isFinished(work));
   if (open.length === 0) return;
   const names = open.map((work) => shortTarget(cli, work)).join(", ");
-  view.say([`cancelling ${names} and waiting for the end; Ctrl-C again leaves at once`]);
+  view.say([`cancelling ${names} and waiting for the end; Ctrl-C again leaves immediately`]);
   await Promise.all(
     open.map(async (work) => {
       const title = titleOf(work);

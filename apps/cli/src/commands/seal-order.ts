@@ -30,7 +30,10 @@ export async function askEngine({ link, replicas }: Connected, id: string): Prom
   }
 }
 
-/** The data of a document with its secrets sealed to the engine; what is sealed already stays. The same document of the same lease always gives the same data. */
+/**
+ * The data of a document with its secrets sealed to the engine; what is sealed already stays. The same document of the same lease always gives the same
+ * data.
+ */
 export function sealData(
   { type, data }: Pick<LeaseDocument, "type" | "data">,
   { id, signer, engine }: { readonly id: string; readonly signer: Signer; readonly engine: EngineIdentity },

@@ -5,15 +5,15 @@ import { digestLine, EMPTY_DIGEST, type LogDigest } from "../domain/digest-log.t
 import type { Work } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 
-/** Components of one whose logs are shown; one failure often takes the others down. */
+/** Components of one session; one failure often stops the others. */
 const MAX_COMPONENTS = 3;
-/** Of a longer log only this much is read in search of its end. */
+/** The part of a log that is read to find its end. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 export type Followed = {
   readonly work: Work;
   readonly calls: Pick<WorkCalls, "log">;
-  /** By which commands find it. */
+  /** The argument by which commands find it. */
   readonly target: string;
 };
 
@@ -21,8 +21,8 @@ export type Followed = {
 const UNREADY = ["NOT_READY", "UNKNOWN"];
 
 /**
- * Shows, of the components that failed, the last line of an error and the last lines, so that the reason is seen where the failure is. Where none failed, the components
- * that never became ready are the reason.
+ * Shows the last line of an error and the last lines of each component that failed, so that the reason is beside the failure. Where none failed, the
+ * components that never became ready are the reason.
  */
 export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): Promise<void> {
   for (const { work, calls, target } of followed) {
@@ -36,7 +36,7 @@ export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): P
       const { error, last } = digest;
       const command = `muster logs ${target} ${name}`;
       const lines = error === undefined ? last : [error, "...", ...last];
-      // An empty log that was lost proves nothing.
+      // A lost log may only seem empty.
       if (lines.length === 0 && isLost) continue;
       cli.io.err(
         lines.length === 0
@@ -67,7 +67,7 @@ async function readDigest(
       from = chunk.next;
     }
   } catch (error) {
-    // The log is an extra here: that it is missing is a warning already.
+    // A missing log is a warning already.
     if (faultOf(error) === undefined) throw error;
     return undefined;
   }

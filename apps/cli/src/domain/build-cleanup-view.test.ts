@@ -12,19 +12,19 @@ it("shows what is left over, how much more, and how to confirm what is held up",
   expect(text).toContain("default/s");
   expect(text).toContain("and 2 more");
   expect(text).toContain("4 objects of leases: 0 would be removed, 3 suspected to be left over");
-  expect(text).toMatch(/\nnext: what still looks left over after .* is removed by `muster lease cleanup`/);
+  expect(text).toMatch(/\nnext: what is still left over after .* is removed by `muster lease cleanup`/);
   expect(buildCleanupView({ ...cleanup, suspected: 0 }, own, style).join()).not.toContain("next:");
   const held = buildCleanupView({ ...cleanup, heldBecause: "no record" }, own, style);
   expect(held.at(-2)).toBe("nothing is removed: no record");
   expect(held.at(-1)).toContain("--confirm 3");
-  expect(held.join()).not.toContain("what still looks left over");
+  expect(held.join()).not.toContain("what is still left over");
 });
 
 it.each([
   [
     "off",
     undefined,
-    "clean-up by itself is off (PROVISION_CLEANUP): the engine neither searches nor removes anything by itself",
+    "automatic clean-up is off (PROVISION_CLEANUP): the engine neither searches nor removes anything automatically",
   ],
   ["dry-run", 3_600_000, "releases machines; its next scan is in 1h00m"],
   ["on", undefined, "removes at its next scan what is still left over"],

@@ -23,7 +23,7 @@ export type Cleanup = {
   readonly schedule: CleanupSchedule;
 };
 
-/** What an engine does by itself. */
+/** The automatic cleanup of an engine. */
 export type CleanupSchedule = {
   /** off, dry-run or on; empty: it does not say. */
   readonly mode: string;
@@ -34,7 +34,7 @@ export type CleanupSchedule = {
 /** In one line; undefined: the engine does not say. */
 export function describeSchedule({ mode, nextScanMs }: CleanupSchedule, nowMs: number): string | undefined {
   const does = new Map([
-    ["off", "off (PROVISION_CLEANUP): the engine neither searches nor removes anything by itself"],
+    ["off", "off (PROVISION_CLEANUP): the engine neither searches nor removes anything automatically"],
     ["dry-run", "dry-run (PROVISION_CLEANUP): the engine only logs what is left over, and releases machines"],
     ["on", "on (PROVISION_CLEANUP): the engine removes at its next scan what is still left over"],
   ]).get(mode);
@@ -43,7 +43,7 @@ export function describeSchedule({ mode, nextScanMs }: CleanupSchedule, nowMs: n
 }
 
 const LATER =
-  "next: what still looks left over after PROVISION_CLEANUP_GRACE_MS (10 minutes) is removed by `muster lease cleanup`";
+  "next: what is still left over after PROVISION_CLEANUP_GRACE_MS (10 minutes) is removed by `muster lease cleanup`";
 
 /** The stable form for `-o json` and `-o yaml`. */
 export function buildCleanupRecord({ schedule: { mode, nextScanMs }, ...cleanup }: Cleanup): Record<string, unknown> {
@@ -69,7 +69,7 @@ export function buildCleanupView(
     ...(rows.length === 0 ? [] : buildTable(["ACTION", "KIND", "NAME", "LEASE", "WHY"], rows, style)),
     ...(more > 0 ? [`and ${more} more`] : []),
     `${plural(found, "object")} of leases: ${removed} ${dryRun ? "would be removed" : "removed"}, ${suspected} suspected to be left over`,
-    ...(own === undefined ? [] : [`clean-up by itself is ${own}`]),
+    ...(own === undefined ? [] : [`automatic clean-up is ${own}`]),
     ...(suspected > 0 && heldBecause === "" ? [LATER] : []),
     ...(heldBecause === "" ? [] : [`nothing is removed: ${plain(heldBecause)}`]),
     ...(heldBecause === "" ? [] : [`next: if that is right, \`muster lease cleanup --confirm ${suspected}\``]),

@@ -111,7 +111,7 @@ const LOGS = "see its log (of `npm start` in .muster/logs, of compose by `docker
 export function buildChecks(seen: Observations, nowMs: number): Check[] {
   const { connection } = seen;
   const where = describeConnection(connection);
-  if ("trouble" in seen.nats) return [failed("nats", seen.nats.trouble, connection.hint)];
+  if ("trouble" in seen.nats) return [checkUnreachable(connection, seen.nats.trouble)];
   const nats = seen.nats.value;
   return [
     ok("nats", `${where}: version ${nats.version}, answers in ${nats.roundTripMs.toFixed(1)} ms`),
@@ -135,6 +135,11 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
     checkDropped(seen.dropped),
     checkDeadLetters(nats.deadLetters),
   ];
+}
+
+/** The one check without a connection. */
+export function checkUnreachable({ hint }: Observations["connection"], trouble: string): Check {
+  return failed("nats", trouble, hint);
 }
 
 export function isHealthy(checks: readonly Check[]): boolean {
@@ -192,7 +197,7 @@ function checkKinds(kinds: Observations["kinds"]): Check[] {
           warning(
             "kinds of job",
             `${gone.join(", ")} was installed, and is missing now: such jobs are not run`,
-            "install its CustomResourceDefinition again, or, where it is not wanted any more, restart job-controller",
+            "install its CustomResourceDefinition again, or, where it is no longer needed, restart job-controller",
           ),
         ]),
     ...(refused.length === 0

@@ -20,10 +20,10 @@ export type Explanation = {
 export function adviceFor({ code, pools }: Pick<ReservationExplanation, "code" | "pools">): string {
   if (code === "POOLS_NOT_KNOWN_YET") return "wait until the watcher has listed the nodes; `muster doctor` checks it";
   if (code === "CONCURRENCY_LIMIT")
-    return "wait, or let more sessions hold machines at once: SESSION_EXECUTORS of the session controller";
+    return "wait, or let more sessions hold machines concurrently: SESSION_EXECUTORS of the session controller";
   const [broken] = pools.filter(({ unusable }) => unusable > 0);
   if (broken === undefined) return "";
-  return `mend the ${plural(broken.unusable, "unusable node")} of pool ${broken.pool}`;
+  return `fix the ${plural(broken.unusable, "unusable node")} of pool ${broken.pool}`;
 }
 
 /** Whether further nodes would help, and are made where work needs them. */
@@ -99,7 +99,7 @@ function scalingLines(
   return [describeScaling(scaling, nowMs), ...(silence === undefined ? [] : [`nodes: ${silence}`])];
 }
 
-/** The same of what holds or wants machines and is no session: all that is known of it is its reservation. */
+/** The same of an owner whose service does not explain it: only its reservation is known. */
 export function buildOwnerExplanation(
   explained: ReservationExplanation,
   scaling: DemandScaling | undefined,

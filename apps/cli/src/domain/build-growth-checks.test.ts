@@ -42,13 +42,13 @@ it.each([
     "boots that the provider gives up",
     { ...shortage, code: "BOOT_FAILED", zone: "", message: "no disk", nextTryAtMs: undefined, boots: 3 },
     "3 boots of large on demand in a row became no node since 2m05s ago: BOOT_FAILED (no disk)",
-    "what stands in brackets are the words of provider aws; where they do not help, look at an instance of type large in its console",
+    "the words in brackets are of provider aws; where they do not help, see an instance of type large in its console",
   ],
   [
     "boots that take too long",
     { ...shortage, code: "BOOT_TIMEOUT", zone: "", message: "has not joined", nextTryAtMs: undefined, boots: 3 },
     "3 boots of large on demand in a row became no node since 2m05s ago: BOOT_TIMEOUT (has not joined)",
-    "look at the console of an instance of type large",
+    "see the console of an instance of type large",
   ],
   [
     "nodes without any use",
@@ -65,7 +65,7 @@ it.each([
   [
     "a pool whose provider cannot make it",
     { ...shortage, code: "POOL_WRONG", instanceType: "", zone: "", message: "no such type", nextTryAtMs: undefined },
-    "provider aws cannot make what the pool asks for, for 2m05s (no such type), looked at again until it can",
+    "provider aws cannot make what the pool asks for, for 2m05s (no such type), checked again until it can",
     "put right what stands in brackets: pool elastic in the file of pools",
   ],
   [

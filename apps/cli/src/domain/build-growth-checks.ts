@@ -42,7 +42,7 @@ function checkPool(pool: string, { pools, troubles }: Pick<ScalerDump, "pools" |
     const lines = mine.map((trouble) => describePoolTrouble(trouble, nowMs));
     return warning(check, listSome(lines, MAX_SHOWN, ";"), adviceFor(first));
   }
-  // Work beyond the maximum of a pool waits as it should.
+  // Work beyond the maximum of a pool has to wait.
   if (blocked?.code === "UNAVAILABLE")
     return warning(
       check,
@@ -57,9 +57,9 @@ function adviceFor({ code, pool, provider, instanceType }: PoolTrouble): string 
     case "NO_CAPACITY":
       return `wait, or give pool ${pool} another instance type or zone in the file of pools`;
     case "BOOT_FAILED":
-      return `what stands in brackets are the words of provider ${provider}; where they do not help, look at an instance of type ${instanceType} in its console, and at what docs/elastic-pools.md says of BOOT_FAILED; \`muster nodes -p ${pool} --all\` shows those that failed`;
+      return `the words in brackets are of provider ${provider}; where they do not help, see an instance of type ${instanceType} in its console, and BOOT_FAILED in docs/elastic-pools.md; \`muster nodes -p ${pool} --all\` shows those that failed`;
     case "BOOT_TIMEOUT":
-      return `look at the console of an instance of type ${instanceType}: why does it not join? A slow one needs a longer bootTimeout in pool ${pool}; \`muster nodes -p ${pool}\` shows those that boot`;
+      return `see the console of an instance of type ${instanceType}: why does it not join? A slow one needs a longer bootTimeout in pool ${pool}; \`muster nodes -p ${pool}\` shows those that boot`;
     case "UNHEALTHY":
       return `such nodes are ready, and end before their first use: check for taints, for the label of pool ${pool}, and at the kubelet of one; \`muster nodes -p ${pool} --all\` shows them`;
     case "PROVIDER_FAILED":

@@ -10,8 +10,8 @@ import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Work } fr
 const UNSTARTED = ["PENDING", "CREATED"];
 
 /**
- * What is new since the state before, as lines that are only ever appended: one for each event and for each change of a component. For logs and pipes. Begins with
- * the time since the submission, which is never earlier than that of the line before: `sinceMs` is the time of the last one.
+ * What is new since the state before, as lines that are only ever appended: one for each event and for each change of a component. For logs and pipes.
+ * Begins with the time since the submission, which is never earlier than that of the line before: `sinceMs` is the time of the last one.
  */
 export function buildProgressLines(before: Work | undefined, session: Work, nowMs: number, sinceMs = 0): string[] {
   const end = endOf(session);

@@ -130,7 +130,7 @@ export function whyRollWaits({ trouble, waitingBecause }: Roll): string {
   return trouble === undefined ? waitingBecause : `${trouble.code}: ${trouble.message}`;
 }
 
-/** How far it is, as one line. */
+/** Its progress in one line. */
 export function buildRollLine(roll: Roll): string {
   const { id, phase, oldSet, newSet, newHealthy, newCurrent, target, oldHealthy, oldCurrent, minimum } = roll;
   const counts = `${newSet} has ${newCurrent} of ${target}, ${newHealthy} ready; ${oldSet} has ${oldCurrent}, ${oldHealthy} ready`;

@@ -38,8 +38,8 @@ export const REWRITE_HINT =
   "`docker compose up setup` writes those of containers again, and `npm start -- --keep` its own";
 
 /**
- * Chooses where to connect: the command line, then the environment, then the local stack, then the default port of NATS. The credential of the environment is for a
- * server of the command line or of the environment; the local stack has its own, one for each user.
+ * Chooses where to connect: the command line, then the environment, then the local stack, then the default port of NATS. The credential of the environment
+ * is for a server of the command line or of the environment; the local stack has its own, one for each user.
  */
 export function decideConnection(known: {
   readonly user: NatsUser;

@@ -34,8 +34,8 @@ export function decideRollWait({ phase }: Roll, goal: Goal): WaitVerdict {
 const HOPELESS = /BackOff$|^ErrImage|^InvalidImageName$|^CreateContainer(Config)?Error$/;
 
 /**
- * Whether the pods of a new set are ready, and have been for the time that the set asks: a program that exits immediately is ready for a moment, too. `settledForMs`: for
- * how long they have been seen so. `never`: one has failed, or the farm reports trouble.
+ * Whether the pods of a new set are ready, and have been for the time that the set asks: a program that exits immediately is ready for a moment, too.
+ * `settledForMs`: for how long they have been seen so. `never`: one has failed, or the farm reports trouble.
  */
 export function decideRolled(set: ReplicaSet, settledForMs: number): WaitVerdict {
   if (isSettled(set)) {
@@ -47,8 +47,8 @@ export function decideRolled(set: ReplicaSet, settledForMs: number): WaitVerdict
 }
 
 /**
- * How a rolling update that is deleted has ended. `start` is its first state that was read, `last` the last one; the set is its new set at that time, in its present
- * state. That the set is in no update proves nothing: an update that was given up releases its sets, too.
+ * How a rolling update that is deleted has ended. `start` is its first state that was read, `last` the last one; the set is its new set at that time, in its
+ * present state. That the set is in no update proves nothing: an update that was given up releases its sets, too.
  */
 export function decideRollEnd(start: Roll, last: Roll, newSet: ReplicaSet | undefined): "complete" | "undone" {
   const isThere = newSet !== undefined && newSet.roll === "" && newSet.deletion === undefined;

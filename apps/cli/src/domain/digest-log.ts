@@ -8,7 +8,10 @@ export type LogDigest = {
 export const EMPTY_DIGEST: LogDigest = { error: undefined, last: [] };
 
 const MAX_LINES = 10;
-/** As runtimes and loggers write it: `TypeError: x`, `java.lang.Exception`, `panic:`, `"level":"error"`. In quotes it is a name in code, such as `on("error")`. */
+/**
+ * As runtimes and loggers write it: `TypeError: x`, `java.lang.Exception`, `panic:`, `"level":"error"`. In quotes it is a name in code, such as
+ * `on("error")`.
+ */
 const ERROR = /(?<!['"`])\b(?:\w*error|\w*exception|fatal|panic|panicked)\b(?!['"`])|"level":\s*"(?:error|fatal)"/i;
 
 /** The digest with one more line of the log. Empty lines are left out. */

@@ -23,7 +23,7 @@ export type SignedLease = {
   /** With which its user ended it. */
   readonly endRequest: EndRequest | undefined;
   readonly result: Result | undefined;
-  /** SHA-256 of what its user signed, where the engine keeps the data of its order and of its result no more: it is over. */
+  /** SHA-256 of what its user signed, where the engine no longer keeps the data of its order and its result, after its end. */
   readonly orderHash: Uint8Array | undefined;
 };
 

@@ -15,7 +15,10 @@ export type OptionShape = {
 
 export type ArgumentShape = { readonly name: string; readonly choices: readonly string[]; readonly variadic: boolean };
 
-/** Offers that are not in the command line: names of a resource (by any word of it; undefined: the first one), components of work, and conditions to wait for. */
+/**
+ * Offers that are not in the command line: names of a resource (by any word of it; undefined: the first one), components of work, and conditions to wait
+ * for.
+ */
 export type NameSource =
   | { readonly names: "items"; readonly of: string | undefined }
   | { readonly names: "components" | "conditions"; readonly of: string };

@@ -53,7 +53,7 @@ export type PoolScaling = {
   readonly blocked: { readonly code: string; readonly message: string } | undefined;
 };
 
-/** Why a pool does not get nodes as it should. */
+/** Why a pool does not get its nodes. */
 export type PoolTrouble = {
   readonly pool: string;
   /** NO_CAPACITY, BOOT_FAILED, BOOT_TIMEOUT, UNHEALTHY, PROVIDER_FAILED, POOL_WRONG; a scaler that is newer than this command knows more words. */

@@ -29,8 +29,8 @@ type Check = (
 ) => Verdict;
 
 /**
- * Checks each signature of a lease. That of a result can be checked only with the key of its engine. Where the engine no longer keeps the data of the lease, the verdict
- * is `gone`, and nothing is proven until they are added again: see `isProven`.
+ * Checks each signature of a lease. That of a result can be checked only with the key of its engine. Where the engine no longer keeps the data of the lease,
+ * the verdict is `gone`, and nothing is proven until they are added again: see `isProven`.
  */
 export function verifyLease(lease: SignedLease, engineKey: string | undefined, verify: Verify): Verdict[] {
   const check: Check = (what, { by, content, signature }) => {

@@ -57,7 +57,7 @@ export type ComponentStatus = {
   readonly node: string;
   readonly pod: string;
   readonly podIp: string;
-  /** A word of its kind. PENDING: nothing was made of it; FAILED: its log is worth a look. */
+  /** A word of its kind. PENDING: it has no pod yet; FAILED: its log shows the reason. */
   readonly state: string;
   readonly message: string;
   readonly exitCode: number | undefined;

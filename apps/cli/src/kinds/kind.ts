@@ -70,8 +70,8 @@ export type WorkCalls = {
   readonly recall?: (work: Work) => Promise<Work>;
   readonly cancel: (name: string) => Promise<Work>;
   /**
-   * The log from the place; with `follow` once it has something there, or after some seconds. A component that runs again is followed from one run to the next: then
-   * the next place is of another run. `container`: another one than the main one.
+   * The log from the place; with `follow` once it has something there, or after some seconds. A component that runs again is followed from one run to the
+   * next: then the next place is of another run. `container`: another one than the main one.
    */
   readonly log: (
     name: string,

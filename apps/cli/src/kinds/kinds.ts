@@ -53,7 +53,10 @@ const NOT_RUN = ["MXJob", "XGBoostJob", "PaddleJob"];
 /** Work that a document asks for, and its kind. */
 export type ReadWork = { readonly kind: Kind; readonly draft: Draft };
 
-/** Reads a document by its `kind`. One without a kind is read as the first kind, so that every problem in it is reported; of an unknown kind only that is reported. */
+/**
+ * Reads a document by its `kind`. One without a kind is read as the first kind, so that every problem in it is reported; of an unknown kind only that is
+ * reported.
+ */
 export function readWork(kinds: Kinds, document: unknown): ReadDocument<ReadWork> {
   const known = kinds.flatMap(({ documents }) => documents);
   const word = wordOf(document);

@@ -1,7 +1,7 @@
 import { Option, type Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { newKey, showKey } from "../commands/keys.ts";
-import { outputOption, type Answer, type OutputOption } from "./command-options.ts";
+import { outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 
 type Options = OutputOption & { readonly keyFile?: string };
 
@@ -26,14 +26,14 @@ Examples:
     .description("Make a key, in a file that only its owner may read. An existing file is left as it is.")
     .addOption(keyFileOption())
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster keys new\n  muster keys new --key-file team.key -o json`)
+    .addHelpText("after", examples("muster keys new", "muster keys new --key-file team.key -o json"))
     .action(answer(({ keyFile, output }: Options) => newKey(cli, { keyFile, output })));
   keys
     .command("show")
     .description("Show the user id and the public key, which are no secrets.")
     .addOption(keyFileOption())
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster keys show\n  muster keys show -o json | jq -r .user`)
+    .addHelpText("after", examples("muster keys show", "muster keys show -o json | jq -r .user"))
     .action(answer(({ keyFile, output }: Options) => showKey(cli, { keyFile, output })));
 }
 

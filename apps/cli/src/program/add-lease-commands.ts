@@ -14,7 +14,7 @@ import { DEFAULT_EVENTS, LEASE } from "../kinds/lease.ts";
 import { nameOfKind } from "../kinds/resources.ts";
 import { engineKeyOption, keyFileOption } from "./add-key-commands.ts";
 import { refuseWord } from "./add-roll-commands.ts";
-import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
+import { durationArgument, outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 
 const ID = "id of the lease, also as lease/ID";
 const MAX_EVENTS = 500;
@@ -126,7 +126,7 @@ function addRenew(lease: Command, cli: Cli, answer: Answer): void {
     )
     .addOption(keyFileOption())
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster lease renew 1767225600000-7 --for 2h`)
+    .addHelpText("after", examples("muster lease renew 1767225600000-7 --for 2h"))
     .action(
       answer((id: string, options: Options) => {
         const { keyFile, output } = options;
@@ -146,7 +146,7 @@ function addEnd(lease: Command, cli: Cli, answer: Answer): void {
     .option("--timeout <duration>", "end with 1 when that takes longer, such as 5m", durationArgument)
     .addOption(keyFileOption())
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster lease end 1767225600000-7\n  muster lease end 1767225600000-7 --wait`)
+    .addHelpText("after", examples("muster lease end 1767225600000-7", "muster lease end 1767225600000-7 --wait"))
     .action(
       answer((id: string, { force, wait, timeout, keyFile, output }: Options) => {
         const flags = { force: force === true, wait: wait === true, timeoutMs: timeout };
@@ -219,10 +219,7 @@ function addHistory(lease: Command, cli: Cli, answer: Answer): void {
       "also print later events; ends with the lease, or with Ctrl-C. With -o json a line for each",
     )
     .addOption(outputOption())
-    .addHelpText(
-      "after",
-      `\nExamples:\n  muster lease history 1767225600000-7\n  muster lease history -f 1767225600000-7`,
-    )
+    .addHelpText("after", examples("muster lease history 1767225600000-7", "muster lease history -f 1767225600000-7"))
     .action(
       answer((id: string, { limit, follow, output }: Options) =>
         showEvents(cli, `${LEASE.noun}/${leaseIdOf(id)}`, { limit, follow: follow === true, output }),
@@ -269,7 +266,7 @@ function addCleanup(lease: Command, cli: Cli, answer: Answer): void {
     .option("--engine <id>", "of this engine", "main")
     .option("--dry-run", "only say what would be removed")
     .addOption(
-      new Option("--confirm <n>", "up to so many may go, even if it looks as if records were lost")
+      new Option("--confirm <n>", "up to so many may be removed, even if records seem to be lost")
         .argParser(countArgument)
         .default(0),
     )
@@ -277,7 +274,7 @@ function addCleanup(lease: Command, cli: Cli, answer: Answer): void {
     .addHelpText(
       "after",
       `
-What has looked left over once is removed when it still does some time later.
+An object that is left over is removed when it still is some time later.
 
 Examples:
   muster lease cleanup --dry-run

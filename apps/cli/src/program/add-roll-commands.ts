@@ -8,7 +8,7 @@ import { REPLICA_SET } from "../kinds/replica-set.ts";
 import { findResource, nameOfKind, splitTarget } from "../kinds/resources.ts";
 import { ROLL } from "../kinds/roll.ts";
 import { countArgument } from "./add-set-commands.ts";
-import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
+import { durationArgument, outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 
 const ROLL_ARGUMENT = "name of the rolling update, or of one of its sets";
 
@@ -110,7 +110,7 @@ function addStatus(roll: Command, cli: Cli, answer: Answer): void {
     .option("--no-follow", "only show its state")
     .option("--timeout <duration>", "end with 1 when it takes longer, such as 10m", durationArgument)
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster roll status web-2\n  muster roll status web --timeout 10m`)
+    .addHelpText("after", examples("muster roll status web-2", "muster roll status web --timeout 10m"))
     .action(
       answer((name: string, { follow, timeout, output }: OutputOption & { follow: boolean; timeout?: number }) =>
         follow
@@ -124,7 +124,7 @@ function addStatus(roll: Command, cli: Cli, answer: Answer): void {
     .description("List open rolling updates, or show one of them; the same as `get rolls`.")
     .argument("[roll]", ROLL_ARGUMENT)
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster roll get\n  muster roll get web-2 -o json`)
+    .addHelpText("after", examples("muster roll get", "muster roll get web-2 -o json"))
     .action(
       answer((name: string | undefined, { output }: OutputOption) =>
         getItems(cli, ROLL, name === undefined ? name : rollNameOf(name), output),
@@ -147,7 +147,7 @@ function addChanges(roll: Command, cli: Cli, answer: Answer): void {
       .option("--follow", "print its progress until it is over")
       .option("--timeout <duration>", "with --follow: end with 1 when it takes longer", durationArgument)
       .addOption(outputOption())
-      .addHelpText("after", `\nExamples:\n  muster roll ${verb} web-2`)
+      .addHelpText("after", examples(`muster roll ${verb} web-2`))
       .action(
         answer((name: string, { minimum, ...options }: Follow & { minimum?: number }) =>
           changeRoll(cli, rollNameOf(name), { change, minimum, ...followOf(options) }),

@@ -8,7 +8,7 @@ import { MAX_SET_REPLICAS } from "../domain/set-document.ts";
 import { REPLICA_SET } from "../kinds/replica-set.ts";
 import { findResource, namedResource, nameOfKind } from "../kinds/resources.ts";
 import { engineKeyOption, keyFileOption } from "./add-key-commands.ts";
-import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
+import { durationArgument, outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 
 /** The name of a set, also in the forms of kubectl. */
 const NAME = [
@@ -94,7 +94,7 @@ function addScale(program: Command, cli: Cli, answer: Answer): void {
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster scale web --replicas 5\n  muster scale rs/web --replicas 5 --current-replicas 3`,
+      examples("muster scale web --replicas 5", "muster scale rs/web --replicas 5 --current-replicas 3"),
     )
     .action(
       answer((set: string, name: string | undefined, { replicas, currentReplicas, output }: Options) =>
@@ -155,7 +155,7 @@ function addEnable(program: Command, cli: Cli, answer: Answer): void {
       .argument("<set>", NAME[0])
       .argument("[name]", NAME[1])
       .addOption(outputOption())
-      .addHelpText("after", `\nExamples:\n  muster ${verb} web`)
+      .addHelpText("after", examples(`muster ${verb} web`))
       .action(
         answer((set: string, name: string | undefined, { output }: OutputOption) =>
           enableSet(cli, { name: nameOfKind(REPLICA_SET, set, name), enabled, format: output }),
@@ -185,7 +185,12 @@ function addDelete(program: Command, cli: Cli, answer: Answer): void {
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster scale web --replicas 0 && muster delete web --wait\n  muster delete web --force\n  muster delete rs/web --orphan\n  muster delete session/http-benchmark-x7k2p`,
+      examples(
+        "muster scale web --replicas 0 && muster delete web --wait",
+        "muster delete web --force",
+        "muster delete rs/web --orphan",
+        "muster delete session/http-benchmark-x7k2p",
+      ),
     )
     .action(
       answer(
@@ -216,7 +221,7 @@ function addAudit(program: Command, cli: Cli, answer: Answer): void {
     .argument("[name]", NAME[1])
     .addOption(new Option("--limit <n>", "the newest of them").argParser(auditsArgument).default(100))
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster audit web\n  muster audit web -o json | jq '.[].event'`)
+    .addHelpText("after", examples("muster audit web", "muster audit web -o json | jq '.[].event'"))
     .action(
       answer((set: string, name: string | undefined, { limit, output }: Options) =>
         auditSet(cli, { name: nameOfKind(REPLICA_SET, set, name), limit, format: output }),

@@ -10,7 +10,7 @@ import { writeSchema } from "../domain/build-session-schema.ts";
 import type { Resource, SchemaRow } from "../kinds/resource.ts";
 import { findResource } from "../kinds/resources.ts";
 import { VERSION } from "../version.ts";
-import { outputOption, type Answer, type OutputOption } from "./command-options.ts";
+import { outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 
 /** Commands for the operation of Muster itself, and for editors and shells. */
 export function addUpkeepCommands(program: Command, cli: Cli, answer: Answer): void {
@@ -25,13 +25,13 @@ function addDoctor(program: Command, cli: Cli, answer: Answer): void {
     .command("doctor")
     .description("Check everything that work needs, and say what to do about what is missing.")
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster doctor\n  muster doctor -o json`)
+    .addHelpText("after", examples("muster doctor", "muster doctor -o json"))
     .action(answer(({ output }: OutputOption) => doctor(cli, output)));
   program
     .command("version")
     .description("Print the version of this command and of Node.")
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster version -o json`)
+    .addHelpText("after", examples("muster version -o json"))
     .action(
       answer(({ output }: OutputOption) => {
         const versions = { muster: VERSION, node: process.versions.node };
@@ -50,7 +50,12 @@ function addDeadLetters(program: Command, cli: Cli, answer: Answer): void {
     .description("Messages that no service could handle, and why; send them again, or drop them.")
     .addHelpText(
       "after",
-      `\nExamples:\n  muster dead-letters list\n  muster dead-letters show 12\n  muster dead-letters replay 12 13\n  muster dead-letters drop 14`,
+      examples(
+        "muster dead-letters list",
+        "muster dead-letters show 12",
+        "muster dead-letters replay 12 13",
+        "muster dead-letters drop 14",
+      ),
     );
   letters
     .command("list")
@@ -95,7 +100,7 @@ function addBackup(program: Command, cli: Cli, answer: Answer): void {
     .command("restore")
     .description("Put a backup into a NATS that has nothing of Muster's, with no service running.")
     .argument("<file>", "what `muster backup` wrote")
-    .addHelpText("after", `\nExamples:\n  MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster restore muster-2026-01-31`)
+    .addHelpText("after", examples("MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster restore muster-2026-01-31"))
     .action(answer((file: string) => restore(cli, file)));
 }
 

@@ -14,7 +14,7 @@ import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { LEASE } from "../kinds/lease.ts";
 import { POOL } from "../kinds/pool.ts";
 import { namedResource } from "../kinds/resources.ts";
-import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
+import { durationArgument, outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 import { nameAfter, resourceArgument, wordsOf, type ResourceArgument } from "./resource-argument.ts";
 
 /** A name without a kind. */
@@ -98,7 +98,12 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster describe session http-benchmark-x7k2p\n  muster describe job training\n  muster describe job/training\n  muster describe rs web`,
+      examples(
+        "muster describe session http-benchmark-x7k2p",
+        "muster describe job training",
+        "muster describe job/training",
+        "muster describe rs web",
+      ),
     )
     .action(
       answer((argument: ResourceArgument, second: string | undefined, { output }: OutputOption) => {
@@ -111,20 +116,20 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
     .command("pools")
     .description("List the pools and their machines; the same as `get pools`.")
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster pools`)
+    .addHelpText("after", examples("muster pools"))
     .action(answer(({ output }: OutputOption) => getItems(cli, POOL, undefined, output)));
   program
     .command("leases")
     .description("List the leases; the same as `get leases`.")
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster leases`)
+    .addHelpText("after", examples("muster leases"))
     .action(answer(({ output }: OutputOption) => getItems(cli, LEASE, undefined, output)));
   program
     .command("cancel")
     .description("End a session or job. One that is over already stays as it is.")
     .argument("<name>", "its name; with its kind, as in job/NAME, where several have it")
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster cancel http-benchmark-x7k2p\n  muster cancel job/training`)
+    .addHelpText("after", examples("muster cancel http-benchmark-x7k2p", "muster cancel job/training"))
     .action(answer((name: string, { output }: OutputOption) => cancelWork(cli, name, output)));
 }
 
@@ -143,7 +148,13 @@ function addLogs(program: Command, cli: Cli, answer: Answer): void {
     .option("-c, --container <name>", "of another container than the main one, such as an init container")
     .addHelpText(
       "after",
-      `\nExamples:\n  muster logs http-benchmark-x7k2p driver\n  muster logs http-benchmark-x7k2p server\n  muster logs -f http-benchmark-x7k2p\n  muster logs job/training worker-0\n  muster logs job/training worker-0 -c prepare`,
+      examples(
+        "muster logs http-benchmark-x7k2p driver",
+        "muster logs http-benchmark-x7k2p server",
+        "muster logs -f http-benchmark-x7k2p",
+        "muster logs job/training worker-0",
+        "muster logs job/training worker-0 -c prepare",
+      ),
     )
     .action(
       answer((name: string, component: string | undefined, { follow, container }: LogsOptions) =>
@@ -160,7 +171,13 @@ function addReasons(program: Command, cli: Cli, answer: Answer): void {
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster explain http-benchmark-x7k2p\n  muster explain http-benchmark-x7k2p -o json\n  muster explain job/training\n  muster explain replica-set/web\n  muster explain lease/4711-1`,
+      examples(
+        "muster explain http-benchmark-x7k2p",
+        "muster explain http-benchmark-x7k2p -o json",
+        "muster explain job/training",
+        "muster explain replica-set/web",
+        "muster explain lease/4711-1",
+      ),
     )
     .action(answer((name: string, { output }: OutputOption) => explain(cli, name, output)));
   program
@@ -174,7 +191,12 @@ function addReasons(program: Command, cli: Cli, answer: Answer): void {
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster events\n  muster events -f http-benchmark-x7k2p\n  muster events job/training\n  muster events -f -o json | jq .phase`,
+      examples(
+        "muster events",
+        "muster events -f http-benchmark-x7k2p",
+        "muster events job/training",
+        "muster events -f -o json | jq .phase",
+      ),
     )
     .action(
       answer((name: string | undefined, { follow, output }: OutputOption & { follow?: true }) =>
