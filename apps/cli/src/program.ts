@@ -14,8 +14,8 @@ import { VERSION } from "./version.ts";
 const EXIT_CODES = `
 Exit codes:
   0    done
-  1    the work failed: a session is not DONE, a job has not succeeded, a condition
-       of wait was not met, a check of doctor failed
+  1    the work failed: a session is not DONE, a job has not succeeded,
+       a condition of wait was not met, a check of doctor failed
   2    the command line or a file is wrong
   3    the NATS server or a service cannot be reached
   4    a service refused the request

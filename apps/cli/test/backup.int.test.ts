@@ -54,7 +54,7 @@ it("copies everything into one file, and makes of it the same on a server that h
   expect(asCli).toMatchObject({
     code: 4,
     err: [
-      `error: NATS at ${nats.url} (MUSTER_NATS_URL) permits it to the user \`backup\` alone, and the key is that of another`,
+      `error: NATS at ${nats.url} (MUSTER_NATS_URL) permits it only to the user \`backup\`, and the key is that of another`,
       expect.stringMatching(/^hint: MUSTER_NATS_NKEY_FILE .*backup\.nk/) as string,
     ],
   });

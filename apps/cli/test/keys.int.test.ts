@@ -69,7 +69,7 @@ it("says where no key can be made, and why", async () => {
   await writeFile(empty, "");
   const interrupted = await inProcess(["keys", "new", "--key-file", empty], NOWHERE);
   expect(interrupted.code).toBe(2);
-  expect(interrupted.err.join("\n")).toMatch(/is there, and is empty: .*\nhint: `rm .*empty`/);
+  expect(interrupted.err.join("\n")).toMatch(/exists, and is empty: .*\nhint: `rm .*empty`/);
 
   const folder = join(directory.path, "folder");
   await mkdir(folder);

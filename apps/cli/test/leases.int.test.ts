@@ -169,7 +169,7 @@ it(
     const checked = await muster(`lease verify -f - --engine-key ${engine.userId}`, { file: left });
     expect(checked.code).toBe(1);
     expect(checked.err).toContain("error: nothing is proven of 1 lease of 1\nhint: the data that are signed are gone");
-    expect(checked.out).toMatch(/1-2 +order +gone .* keeps these data no more/);
+    expect(checked.out).toMatch(/1-2 +order +gone .* no longer keeps these data/);
     expect(checked.out).toMatch(/1-2 +result +gone /);
     expect(checked.out).toMatch(/1-2 +end request +ok /);
   },

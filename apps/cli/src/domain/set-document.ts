@@ -80,7 +80,7 @@ function spec(): Schema {
     ],
     ...closed(["template"], {
       replicas: { type: "integer", minimum: 0, maximum: MAX_SET_REPLICAS, description: "So many pods, one a node." },
-      daemon: { const: true, description: "A pod on each eligible node, instead of a number of replicas." },
+      daemon: { type: "boolean", description: "A pod on each eligible node, instead of a number of replicas." },
       podId: {
         type: "string",
         pattern: LABEL,
