@@ -8,7 +8,8 @@ import { processEnv, until } from "@muster/testkit";
 import { afterEach, expect, it } from "vitest";
 import { parseDocuments } from "../src/adapters/parse-documents.ts";
 import { readSessionDocument } from "../src/domain/read-session-document.ts";
-import { KINDS, readWork } from "../src/kinds/kinds.ts";
+import { readWork } from "../src/kinds/documents.ts";
+import { KINDS } from "../src/kinds/kinds.ts";
 import type { ComponentSpec, SessionSpec } from "../src/domain/session-document.ts";
 
 const examples = join(import.meta.dirname, "../../../examples");

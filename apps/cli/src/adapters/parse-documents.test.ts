@@ -5,7 +5,8 @@ import { readSessionDocument } from "../domain/read-session-document.ts";
 import type { SessionDocument } from "../domain/session-document.ts";
 import { anySession } from "../../test/any-session.ts";
 import { SESSION_LIMITS } from "@muster/session-limits";
-import { KINDS, readWork, type ReadWork } from "../kinds/kinds.ts";
+import { readWork, type ReadWork } from "../kinds/documents.ts";
+import { KINDS } from "../kinds/kinds.ts";
 import { buildDocument } from "../domain/session-document.ts";
 import {
   describeProblem,

@@ -6,7 +6,7 @@ import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { SET_NOUN } from "../domain/replica-set.ts";
 import { buildSetDocument, type SetDocument } from "../domain/set-document.ts";
-import { readApplied, readSet } from "../kinds/kinds.ts";
+import { readApplied, readSet } from "../kinds/documents.ts";
 import { askOfSet, documentField } from "../kinds/farm-refusals.ts";
 import { setRecord } from "../kinds/replica-set.ts";
 import { checkOrders, leaseTitle, sendOrders } from "./order-leases.ts";

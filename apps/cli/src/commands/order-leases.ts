@@ -14,7 +14,7 @@ import { buildLeaseRecord } from "../domain/lease-record.ts";
 import { buildLeaseId, buildOrder, planOrder, type Lease } from "../domain/lease.ts";
 import type { EngineIdentity } from "../domain/lease-engine.ts";
 import { sealedFields, showResultData } from "../domain/sealed-view.ts";
-import { readLease } from "../kinds/kinds.ts";
+import { readLease } from "../kinds/documents.ts";
 import { followLease } from "./follow-lease.ts";
 import { askOfLeases, leaseField } from "../kinds/lease-refusals.ts";
 import { print, type Format } from "./output.ts";

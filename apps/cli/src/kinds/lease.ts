@@ -13,7 +13,7 @@ import {
 } from "../domain/build-lease-views.ts";
 import type { TableStyle } from "../domain/build-table.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { buildLeaseSchema, LEASE_NOUN } from "../domain/lease-document.ts";
+import { buildLeaseSchema, LEASE_KIND, LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
 import { buildLeaseEventRecord, buildLeaseRecord } from "../domain/lease-record.ts";
 import {
   decideLeaseCondition,
@@ -23,8 +23,9 @@ import {
   type Lease,
   type LeaseEvent,
 } from "../domain/lease.ts";
+import { readLeaseDocument } from "../domain/read-lease-document.ts";
 import { askOfLeases, checkLeaseId } from "./lease-refusals.ts";
-import type { EventLog, Resource } from "./resource.ts";
+import type { DocumentRow, EventLog, Resource } from "./resource.ts";
 
 const EVENTS_POLL_MS = 1000;
 export const DEFAULT_EVENTS = 100;
@@ -45,6 +46,15 @@ const EVENTS: EventLog<LeaseEvent> = {
   table: buildLeaseHistory,
   line: buildLeaseEventLine,
   record: buildLeaseEventRecord,
+};
+
+export const LEASE_DOCUMENTS: DocumentRow<LeaseDocument> = {
+  words: [LEASE_KIND],
+  elsewhere: () => "a Lease is signed with your key: use `muster lease order -f FILE`, or `muster apply -f FILE`",
+  read: (document) => {
+    const read = readLeaseDocument(document);
+    return read.ok ? { ok: true, value: read.document } : read;
+  },
 };
 
 /** Signed orders for a workload or machines, for a time, which the provision engines serve. */
@@ -91,6 +101,7 @@ export const LEASE: Resource<Lease> = {
       hint: (id) => `\`muster lease get ${id}\` says its namespace: kubectl -n NAMESPACE logs deployment/lease-${id}`,
     },
   },
+  documents: LEASE_DOCUMENTS,
   schema: { word: LEASE_NOUN, build: buildLeaseSchema },
 };
 

@@ -9,9 +9,19 @@ import { decideSetWait, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { describeTimeout } from "../domain/decide-wait.ts";
 import { buildSetExplanation, explainSet } from "../domain/explain-set.ts";
 import { phaseOfSet, SET_NOUN, UNREADABLE, type ReplicaSet, type UnreadableSet } from "../domain/replica-set.ts";
-import { buildSetSchema } from "../domain/set-document.ts";
+import { readSetDocument } from "../domain/read-set-document.ts";
+import { buildSetSchema, SET_KIND, type SetDocument } from "../domain/set-document.ts";
 import { askOfSet } from "./farm-refusals.ts";
-import type { Resource } from "./resource.ts";
+import type { DocumentRow, Resource } from "./resource.ts";
+
+export const SET_DOCUMENTS: DocumentRow<SetDocument> = {
+  words: [SET_KIND],
+  elsewhere: () => "a PinnedReplicaSet is kept until it is deleted, and never over: use `muster apply -f FILE`",
+  read: (document) => {
+    const read = readSetDocument(document);
+    return read.ok ? { ok: true, value: read.document } : read;
+  },
+};
 
 /** Pods kept on chosen nodes, which the replication farms own. A list has those whose records the farms cannot read, too. */
 export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
@@ -83,6 +93,7 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
     print(cli.io, output, { table: () => [`${SET_NOUN}/${name} deleted${pods}`], data: () => setRecord(last) });
     return EXIT.ok;
   },
+  documents: SET_DOCUMENTS,
   schema: { word: "pinned-replica-set", build: buildSetSchema },
 };
 

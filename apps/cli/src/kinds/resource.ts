@@ -1,3 +1,4 @@
+import type { ReadDocument } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import type { Schema } from "../domain/build-session-schema.ts";
 import type { TableStyle } from "../domain/build-table.ts";
@@ -52,6 +53,8 @@ export type Resource<Item extends object = object> = {
   readonly delete?: (cli: Cli, name: string, options: DeleteOptions) => Promise<ExitCode>;
   /** Why commands for sessions and jobs refuse it, and what to use instead. */
   readonly refusals?: Readonly<Record<"cancel" | "logs", Refusal>>;
+  /** Documents of work are read by its kind. */
+  readonly documents?: DocumentRow;
   readonly schema?: SchemaRow;
 };
 
@@ -59,6 +62,15 @@ export type Resource<Item extends object = object> = {
 export type Described = { readonly table: (view: View) => readonly string[]; readonly data: () => unknown };
 
 export type Refusal = { readonly message: string; readonly hint: (name: string) => string };
+
+/** The documents of a resource. */
+export type DocumentRow<Value = unknown> = {
+  /** Their `kind`. */
+  readonly words: readonly string[];
+  /** The error of other commands, with the command to use. */
+  readonly elsewhere: (word: string) => string;
+  readonly read: (document: unknown) => ReadDocument<Value>;
+};
 
 export type SchemaRow = {
   /** The argument of `muster schema`. */
