@@ -62,7 +62,7 @@ it("copies everything into one file, and makes of it the same on a server that h
 
   expect(await run("backup", file)).toMatchObject({ code: 0 });
   expect((await stat(file)).mode & 0o777).toBe(0o600);
-  expect(await run("backup", file)).toMatchObject({ code: 2, said: expect.stringMatching(/there already/) as string });
+  expect(await run("backup", file)).toMatchObject({ code: 2, said: expect.stringMatching(/exists already/) as string });
   expect(await run("restore", file)).toMatchObject({
     code: 4,
     said: expect.stringMatching(/KV_muster-sessions, KV_muster-installation\nhint: stop the services/) as string,

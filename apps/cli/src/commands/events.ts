@@ -2,7 +2,7 @@ import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { EventLog, Resource } from "../kinds/resource.ts";
-import { findResource, namedResource } from "../kinds/resources.ts";
+import { namedResource } from "../kinds/resources.ts";
 import { askAbout } from "./find-work.ts";
 import { keepContact } from "./keep-contact.ts";
 import { print, type Format } from "./output.ts";
@@ -23,7 +23,10 @@ export async function showEvents(cli: Cli, text: string | undefined, options: Ev
   const { events: log } = resource;
   if (log === undefined) throw new CommandError(EXIT.usage, `a ${resource.noun} has no events`);
   await using connected = await cli.connect();
-  if (options.follow) return await followEvents(cli, connected, target, log, options);
+  if (options.follow)
+    return await askAbout(cli, connected, { resource, text, name }, () =>
+      followEvents(cli, connected, target, log, options),
+    );
   const { events } = await askAbout(cli, connected, { resource, text, name }, () =>
     log.read(connected, { name, ...options }),
   );
@@ -37,10 +40,8 @@ export async function showEvents(cli: Cli, text: string | undefined, options: Ev
 function readTarget({ resources }: Cli, text: string | undefined): Target {
   const [first] = resources;
   if (text === undefined) return { resource: first, name: undefined };
-  const all = resources.find(({ plural }) => plural === text);
-  return all === undefined || findResource(resources, text) === undefined
-    ? namedResource(resources, [text])
-    : { resource: all, name: undefined };
+  const all = resources.find(({ plural, events }) => plural === text && events?.ofAll === true);
+  return all === undefined ? namedResource(resources, [text]) : { resource: all, name: undefined };
 }
 
 /** Until interrupted; for one item until it is over. Prints each event once, as a line, or as a line of JSON. */

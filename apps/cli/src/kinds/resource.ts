@@ -111,6 +111,8 @@ export type EventLog<Event extends object = object> = {
     connected: Connected,
     query: EventQuery,
   ): Promise<{ readonly events: readonly Event[]; readonly isOver: boolean }>;
+  /** It can be read without a name, too. */
+  readonly ofAll?: true;
   /** How often a follower reads all of them again. */
   readonly pollMs: number;
   /** Calls the listener with the name of each item that has a new event, until disposed. A hint may be lost. */

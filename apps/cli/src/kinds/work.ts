@@ -92,6 +92,7 @@ async function recallWork(calls: WorkCalls, name: string): Promise<Work> {
 
 function eventsOf(kind: Kind): EventLog<NamedEvent> {
   return {
+    ofAll: true,
     pollMs: EVENTS_POLL_MS,
     read: async ({ link }, query) => {
       const works = await readWorks(kind.calls(link), query);
