@@ -1,7 +1,8 @@
 import { demandScaling } from "../adapters/node-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { buildOwnerExplanation, explainOwner, waitsForNodes } from "../domain/build-explanation.ts";
+import { waitsForNodes } from "@muster/ledger-client/explanation";
+import { buildOwnerExplanation, explainOwner } from "../domain/build-explanation.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { ReservationExplanation } from "../domain/reservation.ts";

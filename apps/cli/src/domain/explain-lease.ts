@@ -1,4 +1,4 @@
-import type { Explanation } from "./build-explanation.ts";
+import type { Reason as Explanation } from "@muster/ledger-client/explanation";
 import { explainOwner } from "./build-explanation.ts";
 import { describeEnd, describeUsers, whyOf } from "./build-lease-views.ts";
 import type { Lease } from "./lease.ts";

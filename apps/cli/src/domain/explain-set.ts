@@ -1,4 +1,4 @@
-import type { Explanation } from "./build-explanation.ts";
+import type { Reason as Explanation } from "@muster/ledger-client/explanation";
 import { adviseRoll, buildRollLine, describeCounts, describeMove } from "./build-set-views.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";

@@ -1,4 +1,4 @@
-import { checkSchema, valueReader, type CheckedSchema, type Finding, type Path } from "@muster/documents";
+import { checkSchema, valueReader, type Finding, type Path } from "@muster/documents";
 import { faultOf, throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue, parseLabelSelector } from "@muster/names";
 import {
@@ -29,7 +29,7 @@ type SetYaml = {
 /** Reads one document's plain data as a set, or reports every problem in it. Never throws. The schema for editors checks the form, the rest follows here. */
 export function readSetDocument(value: unknown): ReadSet {
   const reader = valueReader();
-  checkSchema(reader, buildSetSchema() as CheckedSchema, [], value);
+  checkSchema(reader, buildSetSchema(), [], value);
   const wrong = new Set(reader.findings.map(({ path }) => path.join(".")));
   const report: Report = (path, reason) => {
     // One problem of a value is enough; a mapping may lack several fields.

@@ -64,7 +64,7 @@ function workRows(kinds: Kinds): readonly [DocumentRow<ReadWork>, ...DocumentRow
 function readAs<Value>(
   document: unknown,
   accepted: readonly [DocumentRow<Value>, ...DocumentRow<Value>[]],
-  others: readonly DocumentRow<unknown>[],
+  others: readonly DocumentRow[],
   further: readonly string[] = [],
 ): ReadDocument<Value> {
   const word = wordOf(document);
