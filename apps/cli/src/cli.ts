@@ -7,46 +7,49 @@ import type { DroppedSignals, NatsObservation, ServiceReplica } from "./domain/b
 import type { Connection } from "./domain/decide-connection.ts";
 import type { Link } from "./kinds/kind.ts";
 import type { Kinds } from "./kinds/kinds.ts";
+import type { Resources } from "./kinds/resources.ts";
 
 /** Options of every command. */
 export type CommonOptions = { readonly natsUrl?: string; readonly namespace?: string };
 
-/** What a command may touch: the terminal, files, time, and the services once it connects. */
+/** Everything outside that a command uses: the terminal, files, time, and the services once it connects. */
 export type Cli = {
   readonly io: Io;
   readonly kinds: Kinds;
+  /** The table of resources, with a row for each of `kinds`. */
+  readonly resources: Resources;
   readonly now: () => number;
-  /** Resolves after the delay, or at once when the signal is aborted. */
+  /** Resolves after the delay, or immediately when the signal is aborted. */
   readonly pause: (delayMs: number, signal?: AbortSignal) => Promise<void>;
   /** This many random letters and digits, fit for a DNS label. */
   readonly randomLetters: (count: number) => string;
   readonly randomId: () => string;
-  /** Who calls, for people: `ada@laptop`. */
+  /** The user who runs the command: `ada@laptop`. */
   readonly caller: () => string;
   readonly interrupts: Interrupts;
   readonly keys: Keys;
   /** Where `connect` goes, and why. */
   readonly connection: () => Connection;
   /**
-   * Rejects with CommandError when nobody answers. The signal, the first interrupt unless another one is given, gives up the connecting and every question
-   * that is asked over the connection.
+   * Rejects with CommandError when no server answers. The signal, by default the first interrupt, ends the attempt to connect and every call over the
+   * connection.
    */
   readonly connect: (stop?: AbortSignal) => Promise<Connected>;
-  /** A connection as the user `backup`, which may do nothing but copy and restore; the first interrupt gives up. */
+  /** A connection as the user `backup`, which may only copy and restore; the first interrupt ends it. */
   readonly streamCopies: () => Promise<StreamCopies>;
 };
 
-/** The private key of whoever types. It never leaves what signs with it. */
+/** The private key of the user. Only the signer reads it. */
 export type Keys = {
-  /** Where the key is; `file` is what an option said. The environment goes before the file that is meant where nothing is said. */
+  /** Where the key is; `file` is the value of an option. The environment precedes the default file. */
   readonly whereIs: (file: string | undefined) => { readonly file: string } | { readonly variable: string };
-  /** Rejects with CommandError where there is none, or where others may read it. */
+  /** Rejects with CommandError where the key is missing, or where others may read it. */
   readonly read: (file: string | undefined) => Promise<Signer>;
-  /** Makes a new one, in a file that is not there yet. Rejects with CommandError. */
+  /** Makes a new key in a file that does not exist. Rejects with CommandError. */
   readonly make: (file: string | undefined) => Promise<{ readonly signer: Signer; readonly file: string }>;
 };
 
-/** Whoever looks at one of them has to heed it: until then the signals end the process at once. */
+/** A command that reads one of them has to obey it; until then a signal ends the process immediately. */
 export type Interrupts = {
   /** Aborted by the first Ctrl-C or SIGTERM. */
   readonly first: AbortSignal;
@@ -56,23 +59,23 @@ export type Interrupts = {
 
 export type Connected = AsyncDisposable & {
   readonly services: MusterServices;
-  /** For what is asked of one kind of work. */
+  /** For the calls of one resource. */
   readonly link: Link;
   readonly deadLetters: DeadLetterBox;
   readonly nats: () => Promise<NatsObservation>;
   readonly replicas: () => Promise<readonly ServiceReplica[]>;
-  /** What services were too slow for since they started. */
+  /** Signals that slow services have lost since they started. */
   readonly dropped: () => Promise<readonly DroppedSignals[]>;
   /** Calls the listener when the connection is lost and when it is back, until disposed. */
   readonly onLink: (listener: (state: "lost" | "back") => void) => Disposable;
 };
 
 export type Io = {
-  /** Lines on standard output: what was asked for. */
+  /** Lines on standard output: the result. */
   readonly out: (lines: readonly string[]) => void;
-  /** Lines on standard error: what happens meanwhile, and what goes wrong. */
+  /** Lines on standard error: progress and errors. */
   readonly err: (lines: readonly string[]) => void;
-  /** Bytes on standard output; resolves when they are handed on. */
+  /** Bytes on standard output; resolves when they are written. */
   readonly write: (bytes: Uint8Array | string) => Promise<void>;
   /** Control sequences and lines that are drawn over; only where `errStyle().interactive`. */
   readonly draw: (text: string) => void;
@@ -80,8 +83,8 @@ export type Io = {
   readonly errStyle: () => TableStyle & { readonly rows: number; readonly interactive: boolean };
   /** Text of a file; of standard input when the path is `-`. Rejects with CommandError. */
   readonly read: (path: string, bytesMax: number) => Promise<string>;
-  /** The line that somebody at the terminal answers with, empty where they leave instead or the signal is aborted; undefined where there is no terminal. */
+  /** The answer of the user at the terminal; empty at end of input or when the signal is aborted; undefined without a terminal. */
   readonly ask: (question: string, signal: AbortSignal) => Promise<string | undefined>;
-  /** Aborted when nobody reads standard output any more. */
+  /** Aborted when the reader of standard output has gone. */
   readonly closed: AbortSignal;
 };

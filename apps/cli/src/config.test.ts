@@ -41,11 +41,11 @@ it.each([
   expect(readConfig({ COLUMNS }, DEFAULTS).columns).toBe(columns);
 });
 
-it("reads exactly the variables that the README tells of", () => {
+it("reads exactly the variables of the README", () => {
   const asked = new Set<string>();
   const env = new Proxy<Record<string, string>>({}, { get: (_target, name) => (asked.add(String(name)), undefined) });
   readConfig(env, DEFAULTS);
   const readme = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
-  const told = [...readme.matchAll(/^\| `([A-Z_]+)` +\|/gm)].map(([, name]) => name);
-  expect(new Set(told)).toEqual(asked);
+  const documented = [...readme.matchAll(/^\| `([A-Z_]+)` +\|/gm)].map(([, name]) => name);
+  expect(new Set(documented)).toEqual(asked);
 });

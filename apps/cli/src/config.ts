@@ -9,10 +9,10 @@ const NATS_VARIABLES = [
   "MUSTER_NATS_KEY_FILE",
 ];
 
-/** What the environment says, read once. */
+/** The environment, read once. */
 export type Config = {
   readonly natsUrl: string | undefined;
-  /** The variables by which it is let in there, as they are. */
+  /** The variables of its credential, unread. */
   readonly natsVariables: Variables;
   /** Files in which `npm start -- --keep` and `docker compose up` say where their stack is; the first that runs is meant. */
   readonly localFiles: readonly string[];
@@ -20,7 +20,7 @@ export type Config = {
   readonly key: string | undefined;
   readonly keyFile: string;
   readonly colours: boolean;
-  /** Width of the terminal where somebody knows it better than the terminal does. */
+  /** The width of the terminal, instead of what that reports. */
   readonly columns: number | undefined;
 };
 

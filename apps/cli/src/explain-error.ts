@@ -6,8 +6,8 @@ import { describeTrouble } from "./domain/describe-trouble.ts";
 import { shortenWords } from "./domain/shorten.ts";
 
 /**
- * What ended the command, or one part of it that was `doing` something, as `error: ...` and `hint: ...`, and the exit code. A defect keeps its stack: it is ours to
- * repair.
+ * The error of the command, or of one part of it that was `doing` something, as lines `error: ...` and `hint: ...`, and the exit code. A defect of Muster
+ * keeps its stack.
  */
 export function explainError(
   error: unknown,

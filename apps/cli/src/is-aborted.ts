@@ -1,4 +1,4 @@
-/** Whether the signal is aborted by now. Through a function, because it changes while somebody waits and the compiler believes that it does not. */
+/** Whether the signal is aborted. A function, because the compiler assumes that the property does not change during an await. */
 export function isAborted(signal: AbortSignal): boolean {
   return signal.aborted;
 }

@@ -14,8 +14,8 @@ import { VERSION } from "./version.ts";
 const EXIT_CODES = `
 Exit codes:
   0    done
-  1    the work failed: a session is not DONE, a job has not succeeded, what was
-       waited for did not come, a check of doctor failed
+  1    the work failed: a session is not DONE, a job has not succeeded,
+       a condition of wait was not met, a check of doctor failed
   2    the command line or a file is wrong
   3    the NATS server or a service cannot be reached
   4    a service refused the request
@@ -39,7 +39,7 @@ Environment:
   MUSTER_KEY         the key itself, instead of a file
   NO_COLOR           not empty: no colours`;
 
-/** What kubectl has, and what it is called here. */
+/** Words of kubectl, and the command for each here. */
 const KUBECTLS = [
   ["create", "`muster apply -f FILE` makes replica sets, `muster run FILE` sessions and jobs"],
   ["edit", "change the file, and `muster apply -f FILE`"],
@@ -55,7 +55,7 @@ const KUBECTLS = [
   ],
 ] as const;
 
-/** Commands about sessions and jobs. */
+/** Commands that accept a namespace. */
 const NAMESPACED = new Set(["run", "get", "describe", "cancel", "logs", "explain", "events", "wait", "__complete"]);
 
 export type Program = {
@@ -63,11 +63,11 @@ export type Program = {
   parse(args: readonly string[]): Promise<ExitCode>;
 };
 
-/** The whole command line. Every action answers with an exit code. */
+/** The whole command line. Every action returns an exit code. */
 export function buildProgram(makeCli: (options: () => CommonOptions) => Cli, columns: number | undefined): Program {
   let exitCode: ExitCode = EXIT.ok;
   const program = new Command("muster")
-    .description("Runs work that needs several machines at once, and shows what became of it.")
+    .description("Runs work that needs several machines together, and shows its state.")
     .option("--nats-url <url>", "the NATS server; overrides MUSTER_NATS_URL")
     .option("-n, --namespace <name>", "of jobs; without it the one that the job-controller serves")
     .version(VERSION, "-V, --version", "print the version")

@@ -4,8 +4,11 @@ import { startTracing } from "@muster/tracing";
 import { makeCli } from "./adapters/deps.ts";
 import { listenForInterrupts } from "./adapters/interrupts.ts";
 import { terminal } from "./adapters/terminal.ts";
-import { readConfig } from "./config.ts";
+import type { Interrupts, Io } from "./cli.ts";
+import { readConfig, type Config } from "./config.ts";
+import type { ExitCode } from "./domain/decide-exit.ts";
 import { explainError } from "./explain-error.ts";
+import type { Kinds } from "./kinds/kinds.ts";
 import { buildProgram } from "./program.ts";
 import { VERSION } from "./version.ts";
 
@@ -21,13 +24,27 @@ export async function run(repository: string | undefined): Promise<void> {
   const io = terminal(config);
   const tracing = await startTracing({ service: "muster", version: VERSION, env: process.env });
   try {
-    const program = buildProgram((common) => makeCli({ config, io, interrupts, common }), io.outStyle().columns);
-    process.exitCode = await program.parse(process.argv.slice(2));
+    process.exitCode = await runCommand({ args: process.argv.slice(2), config, io, interrupts });
+  } finally {
+    await tracing[Symbol.asyncDispose]();
+  }
+}
+
+export type Invocation = {
+  readonly args: readonly string[];
+  readonly config: Config;
+  readonly io: Io;
+  readonly interrupts: Interrupts;
+  readonly kinds?: Kinds;
+};
+
+/** Runs one command line, prints its error, and returns its exit code. */
+export async function runCommand({ args, io, ...rest }: Invocation): Promise<ExitCode> {
+  try {
+    return await buildProgram((common) => makeCli({ io, common, ...rest }), io.outStyle().columns).parse(args);
   } catch (error) {
     const { exitCode, lines } = explainError(error);
     io.err(lines);
-    process.exitCode = exitCode;
-  } finally {
-    await tracing[Symbol.asyncDispose]();
+    return exitCode;
   }
 }

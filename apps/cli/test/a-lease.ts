@@ -1,6 +1,6 @@
 import type { Lease } from "../src/domain/lease.ts";
 
-/** A lease as tests begin with: ordered an hour ago for two hours, of nobody who signs. */
+/** A lease as tests begin with: ordered an hour ago for two hours, of a user without a key. */
 export function aLease(changes: Partial<Lease> = {}): Lease {
   return {
     order: {
@@ -29,7 +29,7 @@ export function aLease(changes: Partial<Lease> = {}): Lease {
     isStuck: false,
     usedBy: { count: 0, some: [] },
     endedAtNs: undefined,
-    untold: 0,
+    unpublished: 0,
     traceparent: "",
     revision: 7,
     ...changes,

@@ -54,7 +54,7 @@ it("copies everything into one file, and makes of it the same on a server that h
   expect(asCli).toMatchObject({
     code: 4,
     err: [
-      `error: NATS at ${nats.url} (MUSTER_NATS_URL) permits it to the user \`backup\` alone, and the key is that of another`,
+      `error: NATS at ${nats.url} (MUSTER_NATS_URL) permits it only to the user \`backup\`, and the key is that of another`,
       expect.stringMatching(/^hint: MUSTER_NATS_NKEY_FILE .*backup\.nk/) as string,
     ],
   });
@@ -62,7 +62,7 @@ it("copies everything into one file, and makes of it the same on a server that h
 
   expect(await run("backup", file)).toMatchObject({ code: 0 });
   expect((await stat(file)).mode & 0o777).toBe(0o600);
-  expect(await run("backup", file)).toMatchObject({ code: 2, said: expect.stringMatching(/there already/) as string });
+  expect(await run("backup", file)).toMatchObject({ code: 2, said: expect.stringMatching(/exists already/) as string });
   expect(await run("restore", file)).toMatchObject({
     code: 4,
     said: expect.stringMatching(/KV_muster-sessions, KV_muster-installation\nhint: stop the services/) as string,
@@ -136,7 +136,7 @@ async function threeStreams(stack: AsyncDisposableStack) {
   return { directory: directory.path, file, run, empty };
 }
 
-it("knows a backup that is whole from one of which a bit has changed or an end is missing, and restores nothing of that", async () => {
+it("detects a backup with a changed bit or a missing end, and restores nothing of it", async () => {
   await using stack = new AsyncDisposableStack();
   const { directory, file, run, empty } = await threeStreams(stack);
   expect(await run("backup", "--check", file)).toMatchObject({
@@ -212,7 +212,7 @@ it("refuses to write what another is writing, which ends well", async () => {
   await using directory = await mkdtempDisposable(join(tmpdir(), "muster-backup-"));
   const file = join(directory.path, "backup");
   await using first = await writeBackup(file, 0);
-  await expect(writeBackup(file, 0)).rejects.toThrow(`${file}.part is there already`);
+  await expect(writeBackup(file, 0)).rejects.toThrow(`${file}.part exists already`);
   await first.finish();
   await using reader = await readBackup(file);
   expect(await reader.streams()[Symbol.asyncIterator]().next()).toEqual({ done: true, value: undefined });

@@ -42,7 +42,7 @@ function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // Nobody of the group is left.
+    // No process of the group is left.
   }
 }
 
@@ -81,7 +81,7 @@ it("ends immediately on a signal before a command handles signals", async () => 
   const ended = once(child, "exit");
   const pid = child.pid ?? 0;
   try {
-    // Opens once somebody reads: the command waits for what is never written.
+    // Opens once the command reads, which then waits for input that never comes.
     await using _writer = await open(pipe, "w");
     kill(pid, "SIGTERM");
     expect(await ended).toEqual([null, "SIGTERM"]);
@@ -90,7 +90,7 @@ it("ends immediately on a signal before a command handles signals", async () => 
   }
 });
 
-it("says in one line that what it tells cannot be written", async () => {
+it("states in one line that its output cannot be written", async () => {
   await using full = await open("/dev/full", "w");
   const child = spawn(process.execPath, [BIN, "schema", "lease"], {
     env: processEnv(),

@@ -9,7 +9,7 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]());
 
 it(
-  "says that contact was lost and that it is back, and goes on, whatever is followed",
+  "reports that contact was lost and that it is back, and continues, for everything that is followed",
   { timeout: 120_000 },
   async () => {
     const yaml = `apiVersion: muster.dev/v1
@@ -19,7 +19,7 @@ spec:
   components:
     - { name: driver, kind: driver, pool: drivers, image: i }
 `;
-    const run = world.muster(["run", "-"], { input: yaml });
+    const run = world.process(["run", "-"], { input: yaml });
     await until("the session is followed", () => run.stderr().includes("QUEUE"));
     world.logs.set("lasting/driver", "first\n");
     const events = world.muster(["events", "-f", "lasting"]);
@@ -29,12 +29,12 @@ spec:
     await world.nats.kill();
     const following = [run, events, logs];
     const lost = `lost contact with ${world.url} (MUSTER_NATS_URL)`;
-    await until("all have told the loss", () => following.every(({ stderr }) => stderr().includes(lost)), {
+    await until("all have reported the loss", () => following.every(({ stderr }) => stderr().includes(lost)), {
       timeoutMs: 40_000,
     });
     await world.nats.start();
     const back = `in contact again with ${world.url} (MUSTER_NATS_URL) after `;
-    await until("all have told the return", () => following.every(({ stderr }) => stderr().includes(back)), {
+    await until("all have reported the return", () => following.every(({ stderr }) => stderr().includes(back)), {
       timeoutMs: 40_000,
     });
 

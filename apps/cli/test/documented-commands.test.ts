@@ -7,6 +7,7 @@ import type { Cli } from "../src/cli.ts";
 import { CommandError } from "../src/command-error.ts";
 import { EXIT } from "../src/domain/decide-exit.ts";
 import { KINDS } from "../src/kinds/kinds.ts";
+import { resourcesOf } from "../src/kinds/resources.ts";
 import { buildProgram } from "../src/program.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -42,7 +43,11 @@ async function problemOfMuster(args: readonly string[], isMentioned: boolean): P
   if (isMentioned && args.length === 0) return undefined;
   const printed: string[] = [];
   const io = { err: (lines: readonly string[]) => void printed.push(...lines), out: () => undefined };
-  const parts: Partial<Record<string, unknown>> = { kinds: KINDS, io: new Proxy(io, { get: partOf }) };
+  const parts: Partial<Record<string, unknown>> = {
+    kinds: KINDS,
+    resources: resourcesOf(KINDS),
+    io: new Proxy(io, { get: partOf }),
+  };
   // Whatever else a command touches, it does once it knows what it is to do.
   const cli = new Proxy({} as Cli, { get: (_target, name) => parts[String(name)] ?? understood() });
   try {

@@ -119,7 +119,7 @@ describe("muster explain, where a pool may grow", () => {
     expect(out[2]).toBe("nodes: the node scaler knows of no need of it that it could meet");
   });
 
-  it("says that there is no scaler that answers, and tells all the rest", async () => {
+  it("says that no scaler answers, and shows all the rest", async () => {
     const { code, out } = await muster("explain", "lease/train");
     expect(out[2]).toMatch(/^nodes: the node scaler does not answer: /);
     expect(out.join("\n")).toContain("queue: 0 requests ahead");
@@ -165,7 +165,7 @@ describe("muster pools, where one may grow", () => {
     });
   });
 
-  it("tells below the table of boots that fail in the pools that it shows", async () => {
+  it("shows below the table the boots that fail in the pools that it shows", async () => {
     const failing = { pool: "elastic", code: "BOOT_FAILED", instanceType: "large", message: "no disk", boots: 3 };
     const troubles = [
       { ...failing, sinceMs: now - 3_600_000 },

@@ -8,7 +8,8 @@ import { processEnv, until } from "@muster/testkit";
 import { afterEach, expect, it } from "vitest";
 import { parseDocuments } from "../src/adapters/parse-documents.ts";
 import { readSessionDocument } from "../src/domain/read-session-document.ts";
-import { KINDS, readWork } from "../src/kinds/kinds.ts";
+import { readWork } from "../src/kinds/documents.ts";
+import { KINDS } from "../src/kinds/kinds.ts";
 import type { ComponentSpec, SessionSpec } from "../src/domain/session-document.ts";
 
 const examples = join(import.meta.dirname, "../../../examples");
@@ -59,7 +60,7 @@ it("the HTTP benchmark loads two servers from two clients and leaves its result 
   expect(result["requests"]).toBeGreaterThan(0);
 });
 
-it("the HTTP benchmark fails, and still tells a result, when no server answers", async () => {
+it("the HTTP benchmark fails, and still has a result, when no server answers", async () => {
   const { components } = readExample("http-benchmark.yaml");
   const ip = `${freshNetwork()}.1`;
   const client = components.find(({ kind }) => kind === "client")!;

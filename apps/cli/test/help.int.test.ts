@@ -36,7 +36,7 @@ const COMMANDS = [
   ...["roll", "roll start", "roll status", "roll get", "roll pause", "roll resume", "roll undo"],
 ];
 
-it.each(COMMANDS)("muster %s --help fits into 80 columns and asks nobody", async (command) => {
+it.each(COMMANDS)("muster %s --help fits into 80 columns and calls no service", async (command) => {
   const { code, out, err } = await inProcess([...command.split(" "), "--help"].filter(Boolean), world);
   const lines = out.join("\n").split("\n");
   expect(lines[0]).toMatch(/^Usage: muster/);

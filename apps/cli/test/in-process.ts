@@ -1,19 +1,98 @@
-import { makeCli } from "../src/adapters/deps.ts";
-import type { CommonOptions, Io } from "../src/cli.ts";
-import { explainError } from "../src/explain-error.ts";
+import { createReadStream } from "node:fs";
+import { Readable } from "node:stream";
+import { readText } from "../src/adapters/terminal.ts";
+import type { Io } from "../src/cli.ts";
+import { readConfig, type Variables } from "../src/config.ts";
 import type { Kinds } from "../src/kinds/kinds.ts";
-import { buildProgram } from "../src/program.ts";
+import { runCommand } from "../src/run.ts";
+
+/** A command that runs, in this process or in one of its own. */
+export type RunningCommand = {
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  readonly ended: Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>;
+  /** Ctrl-C. */
+  interrupt(): void;
+};
 
 export type Ended = { readonly code: number; readonly out: readonly string[]; readonly err: readonly string[] };
 
-/** The whole command in this process; nobody sees its terminal, and every file is this text. */
-export async function inProcess(
+type World = {
+  readonly env: Variables;
+  readonly kinds?: Kinds;
+  /** Standard input. */
+  readonly input?: string;
+  /** The text of every file; undefined: the real files. */
+  readonly file?: string;
+  /** The answer of a user at a terminal; undefined: no terminal. */
+  readonly answer?: string;
+};
+
+/** Runs the whole command in this process with captured output. */
+export function startCommand(
+  args: readonly string[],
+  world: World,
+): RunningCommand & { readonly lines: Promise<Ended> } {
+  let stdout = "";
+  let stderr = "";
+  const out: string[] = [];
+  const err: string[] = [];
+  const first = new AbortController();
+  const second = new AbortController();
+  const linesOf = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join("");
+  const io: Io = {
+    out: (lines) => {
+      out.push(...lines);
+      stdout += linesOf(lines);
+    },
+    err: (lines) => {
+      err.push(...lines);
+      stderr += linesOf(lines);
+    },
+    write: (bytes) => {
+      const text = typeof bytes === "string" ? bytes : new TextDecoder().decode(bytes);
+      out.push(text);
+      stdout += text;
+      return Promise.resolve();
+    },
+    draw: () => undefined,
+    outStyle: () => ({ columns: undefined, colours: false }),
+    errStyle: () => ({ columns: undefined, colours: false, rows: 24, interactive: false }),
+    read: (path, maxBytes) => {
+      if (world.file !== undefined) return Promise.resolve(world.file);
+      const stream = path === "-" ? Readable.from([Buffer.from(world.input ?? "")]) : createReadStream(path);
+      return readText(stream, path, maxBytes);
+    },
+    ask: (question) => {
+      io.err([question]);
+      return Promise.resolve(world.answer);
+    },
+    closed: new AbortController().signal,
+  };
+  const config = readConfig(world.env, { localFiles: [], keyFile: "/nonexistent/key" });
+  const interrupts = { first: first.signal, second: second.signal };
+  const { kinds } = world;
+  const ended = runCommand({ args, config, io, interrupts, ...(kinds !== undefined && { kinds }) });
+  return {
+    stdout: () => stdout,
+    stderr: () => stderr,
+    ended: ended.then((code) => ({ code, stdout, stderr })),
+    lines: ended.then((code) => ({ code, out, err })),
+    interrupt: () => {
+      if (first.signal.aborted) second.abort();
+      else first.abort();
+    },
+  };
+}
+
+/** The same, until its end; every file is the same text. */
+export function inProcess(
   args: readonly string[],
   world: {
-    /** Of a server that is named; without it the local stack is looked for. */
+    /** Of a server that is named; without it the local stack is looked up. */
     readonly url?: string;
     readonly token?: string;
-    /** Where the local stack says how to reach it. */
+    /** The file of the local stack. */
     readonly localFile?: string;
     /** The seed of a user, instead of the token. */
     readonly nkey?: string;
@@ -21,47 +100,16 @@ export async function inProcess(
     readonly kinds?: Kinds;
     readonly key?: string;
     readonly keyFile?: string;
-    /** What somebody at a terminal says; without it there is none. */
     readonly answer?: string;
   },
 ): Promise<Ended> {
-  const out: string[] = [];
-  const err: string[] = [];
-  const never = new AbortController().signal;
-  const io: Io = {
-    out: (lines) => out.push(...lines),
-    err: (lines) => err.push(...lines),
-    write: (bytes) => {
-      out.push(typeof bytes === "string" ? bytes : new TextDecoder().decode(bytes));
-      return Promise.resolve();
-    },
-    draw: () => undefined,
-    outStyle: () => ({ columns: undefined, colours: false }),
-    errStyle: () => ({ columns: undefined, colours: false, rows: 24, interactive: false }),
-    read: () => Promise.resolve(world.file ?? ""),
-    ask: (question) => {
-      err.push(question);
-      return Promise.resolve(world.answer);
-    },
-    closed: never,
+  const { url, token, localFile, nkey, key, keyFile, file = "", ...rest } = world;
+  const env = {
+    MUSTER_NATS_URL: url,
+    ...(nkey === undefined ? { MUSTER_NATS_TOKEN: token } : { MUSTER_NATS_NKEY: nkey }),
+    MUSTER_LOCAL_FILE: localFile,
+    MUSTER_KEY: key,
+    MUSTER_KEY_FILE: keyFile,
   };
-  const config = {
-    natsUrl: world.url,
-    natsVariables: world.nkey === undefined ? { MUSTER_NATS_TOKEN: world.token } : { MUSTER_NATS_NKEY: world.nkey },
-    localFiles: world.localFile === undefined ? [] : [world.localFile],
-    key: world.key,
-    keyFile: world.keyFile ?? "/nonexistent/key",
-    colours: false,
-    columns: undefined,
-  };
-  const interrupts = { first: never, second: never };
-  const { kinds } = world;
-  const cliOf = (common: () => CommonOptions) =>
-    makeCli({ config, io, interrupts, common, ...(kinds !== undefined && { kinds }) });
-  try {
-    return { code: await buildProgram(cliOf, 80).parse(args), out, err };
-  } catch (error) {
-    const { exitCode, lines } = explainError(error);
-    return { code: exitCode, out, err: [...err, ...lines] };
-  }
+  return startCommand(args, { env, file, ...rest }).lines;
 }

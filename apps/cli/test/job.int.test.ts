@@ -9,10 +9,10 @@ const { RESERVATION_STATE_GRANTED, RESERVATION_STATE_WAITING } = proto.reservati
 type Job = proto.job.v1.Job.$Properties;
 type Key = proto.job.v1.JobKey.$Properties | null | undefined;
 
-/** Jobs by kind and name. They change when a test changes them, and by the next of their ways each time that somebody waits for a change. */
+/** Jobs by kind and name. They change when a test changes them, and to the next of their ways on each long poll. */
 const jobs = new Map<string, Job>();
 const ways = new Map<string, Job[]>();
-/** Names of those that somebody has waited for. */
+/** Names of jobs with a long poll. */
 const watched = new Set<string>();
 const warnings: string[] = [];
 /** What the members of \`again\` have written in each of their runs. */
@@ -123,7 +123,7 @@ const HANDLERS = {
     if (next !== undefined) keep(next);
     const endMs = performance.now() + waitMs;
     await until(
-      "the job changes, the wait is over, or nobody asks any more",
+      "the job changes, the wait is over, or the caller has gone",
       () => signal.aborted || jobs.size === 0 || find(key).revision !== afterRevision || performance.now() > endMs,
     );
     return { job: find(key) };
@@ -406,7 +406,7 @@ it.each([
   ["get job/train train", 2, 'error: "job/train" has a name already: "train" is one too many'],
   ["describe job", 2, "error: the name of the job is missing"],
   ["cancel both", 2, "error: several have the name both: session/both, job/both"],
-  ["cancel nobody", 4, "error: no session and no job is called nobody"],
+  ["cancel absent", 4, "error: no session and no job is called absent"],
 ])("muster %s is refused", async (line, code, err) => {
   keep(job("both", "RUNNING"));
   const ended = await muster(line);
@@ -427,10 +427,10 @@ it.each(["logs", "explain", "events"])("muster %s NAME asks whether the job of t
   });
   expect((await muster(`${command} net`)).err).toContain("hint: did you mean tfjob/net?");
   expect((await muster(`${command} 4711-1`)).err).toContain("hint: did you mean lease/4711-1?");
-  expect((await muster(`${command} nobody`)).err).toContain("hint: `muster get sessions` shows those that exist");
+  expect((await muster(`${command} absent`)).err).toContain("hint: `muster get sessions` shows those that exist");
 });
 
-it("tells in one line of many members that have no log", async () => {
+it("lists in one line many members that have no log", async () => {
   const names = Array.from({ length: 50 }, (_, index) => `lost-${index}`);
   keep(job("large", "RUNNING", { members: names.map((name) => member(name, "PENDING")) }));
   const { err } = await muster("logs job/large");
@@ -470,7 +470,7 @@ it.each([
   [
     "over",
     "SUCCEEDED",
-    "choose another name, or free this one. job/train is over, but there: `kubectl delete jobs.muster.dev train` takes it away, or its ttlSecondsAfterFinished does",
+    "choose another name, or free this one. job/train is over, and still exists: `kubectl delete jobs.muster.dev train` deletes it, or its ttlSecondsAfterFinished does",
   ],
   [
     "not over",
@@ -508,7 +508,7 @@ it("follows the log of a member across its runs, and says where the next one beg
   runs.splice(0, Infinity, "first words\n", "second\n");
   const alone = await muster("logs -f job/again worker-0");
   expect(alone.out.join("")).toBe("first words\nsecond\n");
-  const note = "note: worker-0 has ended and runs again; its log goes on with that of pod again-worker-0";
+  const note = "note: worker-0 has ended and runs again; its log continues with that of pod again-worker-0";
   expect(alone.err).toEqual([note]);
   runs.splice(0, Infinity, "first words", "second\n");
   const all = await muster("logs -f job/again");
@@ -526,7 +526,7 @@ const NO_LUCK = job("train", "FAILED", {
   finishedAtMs: START_MS + 5000,
 });
 
-it.each<[wish: string, jobs: Job[], code: number, out: RegExp, err: string[]]>([
+it.each<[goal: string, jobs: Job[], code: number, out: RegExp, err: string[]]>([
   ["--for=condition=Succeeded", [GRANTED, RUNS, DONE], 0, /^job\/train condition met$/, []],
   ["--for=condition=succeeded --timeout 0s", [DONE], 0, /^job\/train condition met$/, []],
   ["--for condition=Running -o json", [GRANTED, RUNS], 0, /^{[^]*"phase": "RUNNING"[^]*}$/, []],
@@ -566,14 +566,14 @@ it.each<[wish: string, jobs: Job[], code: number, out: RegExp, err: string[]]>([
     2,
     /^$/,
     [
-      "error: option '--for <wish>' argument 'deleted' is invalid. It is condition=TYPE, condition=TYPE=false, or delete.",
+      "error: option '--for <condition>' argument 'deleted' is invalid. It is condition=TYPE, condition=TYPE=false, or delete.",
       "hint: add --help for the options and examples of a command",
     ],
   ],
-])("muster wait job/train %s", async (wish, [start, ...later], code, out, err) => {
+])("muster wait job/train %s", async (goal, [start, ...later], code, out, err) => {
   if (start !== undefined) keep(start);
   ways.set("train", later);
-  const ended = await muster(`wait job/train ${wish}`);
+  const ended = await muster(`wait job/train ${goal}`);
   expect(ended.err.join("\n").split(/\n+/).filter(Boolean)).toEqual(err);
   expect(ended.out.join("\n")).toMatch(out);
   expect(ended.code).toBe(code);
@@ -592,7 +592,7 @@ it("waits for the end of a job of this name, and not of another that is made aft
   keep(RUNS);
   watched.clear();
   const waiting = muster("wait job/train --for=condition=Failed");
-  await until("somebody watches it", () => watched.has("train"));
+  await until("it is watched", () => watched.has("train"));
   jobs.clear();
   expect(await waiting).toEqual({
     code: 1,
@@ -611,7 +611,7 @@ it("says what is missing", async () => {
     code: 2,
     err: ["error: job train has no component worker-7", 'hint: did you mean "worker-0"? it has worker-0, worker-1'],
   });
-  // It was cleaned up with its pod, and waiting for it would be in vain.
+  // It was deleted with its pod, so it will never exist.
   expect(await muster("logs job/train worker-1")).toMatchObject({
     code: 4,
     err: ["error: worker-1 has no log: log train/worker-1 does not exist"],

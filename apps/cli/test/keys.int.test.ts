@@ -16,8 +16,8 @@ it("makes a key in a folder and a file of its owner alone, and shows its public 
   expect((await stat(join(directory.path, "muster"))).mode & 0o777).toBe(0o700);
   const shown = await inProcess(["keys", "show", "-o", "json"], world);
   expect(shown).toEqual(made);
-  const told = JSON.parse(shown.out.join("\n")) as { user: string };
-  expect(told).toEqual({
+  const stored = JSON.parse(shown.out.join("\n")) as { user: string };
+  expect(stored).toEqual({
     user: expect.stringMatching(/^[1-9A-HJ-NP-Za-km-z]{43,44}$/) as string,
     publicKey: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
     from: keyFile,
@@ -32,7 +32,7 @@ it("makes a key in a folder and a file of its owner alone, and shows its public 
 
   const elsewhere = await inProcess(["keys", "show"], { ...NOWHERE, key: secret });
   expect(elsewhere.out).toEqual([
-    `user         ${told.user}`,
+    `user         ${stored.user}`,
     expect.stringMatching(/^public key {3}[0-9a-f]{64}$/),
     "private key  in MUSTER_KEY",
   ]);
@@ -59,7 +59,7 @@ it("refuses a key that others may read, that is none, and one that is not there,
 });
 
 it("says where no key can be made, and why", async () => {
-  // Nobody can make a folder there, and Node's own way of making several tries it for ever.
+  // No folder can be created there, and `recursive` of Node retries for ever.
   const nowhere = await inProcess(["keys", "new", "--key-file", "/proc/x/y"], NOWHERE);
   expect(nowhere).toMatchObject({ code: 2, out: [] });
   expect(nowhere.err[0]).toMatch(/^error: the folder \/proc\/x of the key file cannot be made: .*no such file/);
@@ -69,7 +69,7 @@ it("says where no key can be made, and why", async () => {
   await writeFile(empty, "");
   const interrupted = await inProcess(["keys", "new", "--key-file", empty], NOWHERE);
   expect(interrupted.code).toBe(2);
-  expect(interrupted.err.join("\n")).toMatch(/is there, and is empty: .*\nhint: `rm .*empty`/);
+  expect(interrupted.err.join("\n")).toMatch(/exists, and is empty: .*\nhint: `rm .*empty`/);
 
   const folder = join(directory.path, "folder");
   await mkdir(folder);

@@ -34,7 +34,7 @@ beforeAll(async () => {
 });
 afterAll(() => all.disposeAsync());
 
-/** The binary, as somebody types it. */
+/** The binary, as a user runs it. */
 function start(args: readonly string[], input = "") {
   const child = spawn(process.execPath, [BIN, ...args], {
     env: {
@@ -104,7 +104,7 @@ it(
 );
 
 it(
-  "orders a lease, renews and ends it, and tells all of it with signatures that anybody can verify",
+  "orders a lease, renews and ends it, and shows it with signatures that anybody can verify",
   async () => {
     const dry = await muster("lease order --dry-run -f -", { file: debug("1-2", "{ say: hello }") });
     expect(dry).toMatchObject({ code: 0, err: "" });
@@ -112,7 +112,7 @@ it(
     const ordered = await start(["lease", "order", "--wait", "-f", "-"], debug("1-2", "{ say: hello }")).ended;
     expect(ordered.code).toBe(0);
     expect(ordered.out).toMatch(/^lease\/1-2 ordered: ends in \S+\nlease\/1-2 ACTIVE: {"say":"hello"}\n$/);
-    // Each phase is told once, wherever it is.
+    // Each phase is shown once.
     expect(ordered.err).not.toMatch(/ORDERED|ACTIVE/);
     const before = JSON.parse((await muster("lease get 1-2 -o json")).out) as Record;
     expect(before).toMatchObject({ phase: "ACTIVE", order: { data: '{"say":"hello"}', duration: "2h" } });
@@ -140,7 +140,7 @@ it(
     const other = await muster("lease order -f -", { file: debug("1-2", "{ say: bye }") });
     expect(other.code).toBe(4);
     expect(other.err).toMatch(
-      /stdin:3:\d+: lease 1-2 is there already, with other data; .*\nhint: nothing was ordered; .*metadata.name/,
+      /stdin:3:\d+: lease 1-2 exists already, with other data; .*\nhint: nothing was ordered; .*metadata.name/,
     );
 
     const ended = await muster("lease end 1-2 --wait");
@@ -156,7 +156,7 @@ it(
       const events = JSON.parse((await muster("lease history 1-2 -o json")).out) as { event: string }[];
       return events.map(({ event }) => event).filter((event) => event !== "RESENT");
     };
-    await until("its end is told", async () => (await history()).includes("DECOMMISSIONED"), LONG);
+    await until("its end is published", async () => (await history()).includes("DECOMMISSIONED"), LONG);
     expect(await history()).toEqual(["ORDERED", "PROVISIONED", "RENEWED", "ENDING", "DECOMMISSIONED"]);
     const left = await until(
       "its data are gone",
@@ -169,7 +169,7 @@ it(
     const checked = await muster(`lease verify -f - --engine-key ${engine.userId}`, { file: left });
     expect(checked.code).toBe(1);
     expect(checked.err).toContain("error: nothing is proven of 1 lease of 1\nhint: the data that are signed are gone");
-    expect(checked.out).toMatch(/1-2 +order +gone .* keeps these data no more/);
+    expect(checked.out).toMatch(/1-2 +order +gone .* no longer keeps these data/);
     expect(checked.out).toMatch(/1-2 +result +gone /);
     expect(checked.out).toMatch(/1-2 +end request +ok /);
   },
@@ -177,7 +177,7 @@ it(
 );
 
 it(
-  "lets nobody touch a lease of another user, and says of one that failed why",
+  "refuses changes of another user, and says why a lease failed",
   async () => {
     expect((await muster("lease order --wait -f -", { file: debug("2-1", "1") })).code).toBe(0);
     const key = "77".repeat(32);
@@ -235,42 +235,42 @@ it(
 );
 
 it(
-  "seals what is secret in an order before it is sent, says so, and shows it to nobody",
+  "seals secrets of an order before it is sent, says so, and never shows them",
   async () => {
     const said: string[] = [];
     const store = (id: string, engineOf = "main") =>
       `apiVersion: muster.dev/v1\nkind: Lease\nmetadata: { name: ${id} }\nspec: { engine: ${engineOf}, type: zdb, duration: 2h, data: { size: 1, mode: user, disk_type: ssd, password: very-secret } }\n`;
-    const told = async (line: string, file = "") => {
+    const runLine = async (line: string, file = "") => {
       const ended = await muster(line, { file });
       said.push(ended.out, ended.err);
       return ended;
     };
-    const dry = await told("lease order --dry-run -f -", store("5-1"));
+    const dry = await runLine("lease order --dry-run -f -", store("5-1"));
     expect(dry.out).toContain("(dry run: nothing was done; sealed to engine main: password)");
     for (const command of ["lease order", "apply"]) {
-      const other = await told(`${command} -f - --engine-key ${"z".repeat(44)}`, store("5-1"));
+      const other = await runLine(`${command} -f - --engine-key ${"z".repeat(44)}`, store("5-1"));
       expect(other.code).toBe(4);
       expect(other.err).toContain(`error: engine main has the key ${engine.userId}, and not zzz`);
     }
     // This engine has no cluster.
-    const ordered = await told(`lease order --wait -o json -f - --engine-key ${engine.userId}`, store("5-1"));
+    const ordered = await runLine(`lease order --wait -o json -f - --engine-key ${engine.userId}`, store("5-1"));
     expect(ordered.code).toBe(1);
     expect(ordered.err).toMatch(/lease 5-1 is FAILED: /);
-    const dryRecord = await told("lease order --dry-run -o json -f -", store("5-3"));
+    const dryRecord = await runLine("lease order --dry-run -o json -f -", store("5-3"));
     const [record] = JSON.parse(dryRecord.out) as [{ readonly order: { readonly data: string } }];
     expect(JSON.parse(record.order.data)).toMatchObject({
       size: 1,
       password: expect.stringMatching(/^muster-sealed-v1:/) as string,
     });
-    expect((await told("apply -f -", store("5-1"))).out).toContain("lease/5-1 had failed, and is tried again");
-    const notKept = async () => /data +not kept, because it is over/.test((await told("lease get 5-1")).out);
-    await until("its end is told", notKept, LONG);
-    expect((await told("apply -f -", store("5-1"))).out).toContain("lease/5-1 had failed, and is tried again");
+    expect((await runLine("apply -f -", store("5-1"))).out).toContain("lease/5-1 had failed, and is tried again");
+    const notKept = async () => /data +not kept, because it is over/.test((await runLine("lease get 5-1")).out);
+    await until("its end is published", notKept, LONG);
+    expect((await runLine("apply -f -", store("5-1"))).out).toContain("lease/5-1 had failed, and is tried again");
     for (const line of ["lease get -o json", "lease get 5-1 -o yaml", "explain lease/5-1", "lease history 5-1 -o json"])
-      expect((await told(line)).code).toBe(0);
+      expect((await runLine(line)).code).toBe(0);
     expect(said.join("\n")).not.toContain("very-secret");
 
-    const nowhere = await told("lease order -f -", store("5-2", "nowhere"));
+    const nowhere = await runLine("lease order -f -", store("5-2", "nowhere"));
     expect(nowhere).toMatchObject({ code: 3, out: "" });
     expect(nowhere.err).toContain(
       'error: stdin:4:17: no engine "nowhere" answers; known are: main\nhint: nothing was ordered; spec.engine names the one that is meant',
@@ -335,9 +335,9 @@ it(
     }
     const empty = await inProcess(["lease", "get", ""], { url: nats.url, token: nats.token });
     expect(empty.err[0]).toBe('error: "" is no id of a lease: NUMBER-NUMBER is needed');
-    const notTold = await muster("lease verify -f -", { file });
-    expect(notTold.err).toMatch(
-      /is not what `muster lease get ID -o json` tells: it has no order\n[^]*hint: `muster lease get ID -o json > FILE`/,
+    const noRecord = await muster("lease verify -f -", { file });
+    expect(noRecord.err).toMatch(
+      /is no output of `muster lease get ID -o json`: it has no order\n[^]*hint: `muster lease get ID -o json > FILE`/,
     );
     const text = await muster("lease verify -f -", { file: `not JSON\n${(await muster("lease get -o json")).out}` });
     expect(text.err.match(/not valid YAML/g)?.length).toBeLessThan(5);
@@ -388,7 +388,9 @@ it(
       file: `${machines("3-0", 2)}---\n${machines("3-1", 3)}`,
     });
     expect(many.code).toBe(1);
-    expect(many.out).toMatch(/^lease\/3-0 would be ordered: .*\nlease\/3-1 would be FAILED at once: .*3.*\(dry run/);
+    expect(many.out).toMatch(
+      /^lease\/3-0 would be ordered: .*\nlease\/3-1 would be FAILED immediately: .*3.*\(dry run/,
+    );
     const two = await muster("lease order --wait -f -", { file: machines("3-1", 2) });
     expect(two.code).toBe(0);
     expect(two.out).toMatch(/ACTIVE: .*"node":"n-0".*"node":"n-1"|ACTIVE: .*"node":"n-1".*"node":"n-0"/);
@@ -403,7 +405,7 @@ it(
     const left = await one.ended;
     expect(left.code).toBe(130);
     expect(JSON.parse(left.out)).toMatchObject([{ outcome: "ORDERED", id: "3-2" }]);
-    expect(left.err).toContain("left: lease 3-2 goes on; `muster lease get 3-2` says how it is");
+    expect(left.err).toContain("left: lease 3-2 continues; `muster lease get 3-2` says how it is");
 
     expect((await muster("lease end 3-1")).out).toBe("lease/3-1 ends, and what it has is taken down");
     const taken = await muster("lease order --wait -f -", { file: machines("3-2", 1) });
@@ -415,12 +417,12 @@ it(
 );
 
 it(
-  "never tells the private key",
+  "never shows the private key",
   async () => {
     const secret = (await readFile(keyFile, "utf8")).trim();
-    const told = await Promise.all(["keys show", "lease get -o yaml", "lease get 2-1"].map((line) => muster(line)));
-    expect(told.map(({ code }) => code)).toEqual([0, 0, 0]);
-    expect(told.map(({ out, err }) => out + err).join("\n")).not.toContain(secret);
+    const outputs = await Promise.all(["keys show", "lease get -o yaml", "lease get 2-1"].map((line) => muster(line)));
+    expect(outputs.map(({ code }) => code)).toEqual([0, 0, 0]);
+    expect(outputs.map(({ out, err }) => out + err).join("\n")).not.toContain(secret);
   },
   TEST_MS,
 );

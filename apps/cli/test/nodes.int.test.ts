@@ -31,7 +31,7 @@ const NODES: readonly wire.node.v1.NodeRecord.$Properties[] = [
     spec: {
       pool: "gpu",
       instanceType: "huge",
-      terminate: { code: "IDLE", message: "nobody needs it", atMs: now, drainUntilMs: now + 120_000 },
+      terminate: { code: "IDLE", message: "no work needs it", atMs: now, drainUntilMs: now + 120_000 },
     },
     phase: Phase.NODE_PHASE_AVAILABLE,
     createdAtMs: now - 7_500_000,
@@ -136,11 +136,11 @@ describe("muster nodes", () => {
     expect(out[0]).toMatch(/^NAME +POOL +TYPE +SPOT +ZONE +PHASE +AGE +HELD BY \/ BOUND TO +TROUBLE$/);
     expect(out[1]).toMatch(/^e-1 +elastic +large +yes +z1 +CLAIMED +2m\d\ds +session\/bench$/);
     expect(out[2]).toMatch(/^e-2 +elastic +large +no +- +CREATING +\d+\.\ds +r-8 +the provider is out of large$/);
-    expect(out[3]).toMatch(/^g-1 +gpu +huge +no +- +AVAILABLE +2h05m +- +ends: IDLE: nobody needs it$/);
+    expect(out[3]).toMatch(/^g-1 +gpu +huge +no +- +AVAILABLE +2h05m +- +ends: IDLE: no work needs it$/);
     expect(out).toHaveLength(4);
   });
 
-  it("lists those that are gone only with --all, and tells a reason once", async () => {
+  it("lists those that are gone only with --all, and shows a reason once", async () => {
     const { out } = await muster(["nodes", "--all"]);
     expect(out[4]).toMatch(/^g-2 .* TERMINATED .* ends: BOOT_FAILED: out of huge$/);
   });
@@ -173,7 +173,7 @@ describe("muster nodes", () => {
     expect(first).not.toHaveProperty("terminate");
     expect(first).toMatchObject({ reason: "" });
     expect(third).toMatchObject({
-      reason: "ends: IDLE: nobody needs it",
+      reason: "ends: IDLE: no work needs it",
       terminate: { code: "IDLE", drainUntil: new Date(now + 120_000).toISOString() },
     });
     expect((await muster(["nodes", "-p", "gpu", "-o", "yaml"])).out.join("\n")).toContain("phase: AVAILABLE");
@@ -216,7 +216,7 @@ describe("muster nodes dump", () => {
 });
 
 describe("muster nodes terminate", () => {
-  it("asks somebody at a terminal, and does nothing unless they say yes", async () => {
+  it("asks at a terminal, and does nothing unless they say yes", async () => {
     for (const answer of ["", "n", "yess"]) {
       const { code, err } = await muster(["nodes", "terminate", "e-1"], answer);
       expect([code, err.at(0), err.at(-1)]).toEqual([
@@ -234,7 +234,7 @@ describe("muster nodes terminate", () => {
     expect(callers).toEqual([expect.stringMatching(/^.+@.+$/)]);
   });
 
-  it("asks nobody about a node that does not exist, and says which name is near", async () => {
+  it("does not ask about a node that does not exist, and says which name is near", async () => {
     const { code, err } = await muster(["nodes", "terminate", "e-11"], "y");
     expect(err).toEqual(["error: node e-11 does not exist", 'hint: did you mean "e-1"?']);
     expect((await muster(["nodes", "terminate", "other"], "y")).err).toEqual([
@@ -244,7 +244,7 @@ describe("muster nodes terminate", () => {
     expect([code, ended]).toEqual([4, []]);
   });
 
-  it("asks nobody with --yes, and goes no further where there is no terminal", async () => {
+  it("does not ask with --yes, and stops where there is no terminal", async () => {
     const { code, err } = await muster(["nodes", "terminate", "e-2"]);
     expect(err.join("\n")).toContain("hint: --yes ends the node without asking");
     expect([code, ended]).toEqual([2, []]);

@@ -16,7 +16,7 @@ let health = HEALTH_READY;
 
 const unasked = (): never => throwFault({ code: "invalid_request", field: "request", reason: "is not for this farm" });
 
-/** A farm whose one roll is over as soon as somebody looks at it. */
+/** A farm whose one roll is over at its first read. */
 const HANDLERS: Handlers<typeof FarmService> = {
   applyReplicaSet: unasked,
   getReplicaSet: ({ name }) =>

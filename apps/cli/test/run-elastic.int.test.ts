@@ -50,7 +50,7 @@ it("says which nodes boot for a session that waits, why none can be had, and nei
   const large = { instanceType: "large", sinceMs: since };
   const booting = "waiting for 2 nodes of type large, booting for 40 s";
   answer = { known: true, code: "BOOTING", message: booting, booting: [{ ...large, count: 2 }] };
-  await until("what boots is said", () => cli.stderr().includes(`growing  nodes: ${booting}`));
+  await until("the booting nodes are shown", () => cli.stderr().includes(`growing  nodes: ${booting}`));
   answer = { ...answer, message: "waiting for 2 nodes of type large, booting for 43 s" };
   const before = asked.length;
   await until("the scaler was asked again", () => asked.length > before + 1);
@@ -64,11 +64,11 @@ it("says which nodes boot for a session that waits, why none can be had, and nei
     boots: 17,
   };
   answer = { ...answer, troubles: [failing] };
-  await until("boots that fail are said", () => /; 17 boots of large .*BOOT_FAILED \(no disk\)/.test(cli.stderr()));
+  await until("failed boots are shown", () => /; 17 boots of large .*BOOT_FAILED \(no disk\)/.test(cli.stderr()));
 
   const short = "there is no large on demand in zone a; asked for again in 560 s";
   answer = { known: true, code: "UNAVAILABLE", message: short };
-  await until("what is short is said", () => cli.stderr().includes(`nodes: UNAVAILABLE: ${short}`));
+  await until("the shortage is shown", () => cli.stderr().includes(`nodes: UNAVAILABLE: ${short}`));
   world.move("growing", "DONE", { waitingBecause: "" });
   const { code, stderr } = await cli.ended;
   expect(stderr.match(/booting for/g)).toHaveLength(2);

@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
-/** Errands as their service would know them. One is over as soon as somebody looks again. */
+/** Errands of a service. One is over at its second read. */
 const errands = new Map<string, Work>();
 beforeEach(() => {
   errands.clear();
@@ -78,7 +78,7 @@ const ERRAND: Kind = {
     };
   },
   conditions: ["Home"],
-  goneBy: () => "nobody remembers it for long",
+  goneBy: () => "it is forgotten soon",
   calls: () => ({
     get: (name) => Promise.resolve().then(() => find(name)),
     after: ({ name }) => keep(errand(name, name === "astray" ? "failure" : "success")),
@@ -139,7 +139,7 @@ it("refuses documents of several kinds together, each by the rules of its kind",
   expect(errands.size).toBe(0);
 });
 
-it("tells two documents of one name apart by their kind", async () => {
+it("distinguishes two documents of one name by their kind", async () => {
   const both = `${documentOf("x")}---
 apiVersion: muster.dev/v1
 kind: Session

@@ -7,6 +7,7 @@ import { connectNats, consumeEvents, deadLetters, publishEvent, serve, type Nats
 import { throwFault } from "@muster/faults";
 import { muster, ReservationService, SessionService, streams, subjects, WatchService } from "@muster/proto";
 import { natsServer, processEnv, type TestNats, until } from "@muster/testkit";
+import { startCommand, type RunningCommand } from "./in-process.ts";
 
 const Kind = muster.session.v1.SessionEventKind;
 type WireSession = muster.session.v1.Session.$Properties;
@@ -18,14 +19,16 @@ export const AWAY = "away";
 
 const MAIN = join(import.meta.dirname, "../src/main.ts");
 
-/** A real NATS server, the three services in their simplest true form (sessions move only when the test moves them), and the CLI as a process. */
+type Options = { readonly env?: Record<string, string>; readonly input?: string };
+
+/** A real NATS server, the three services in their simplest true form (sessions move only when the test moves them), and the command. */
 export type SessionWorld = AsyncDisposable & {
   readonly url: string;
   readonly token: string;
   readonly directory: string;
   /** Sessions as they were submitted, newest state. */
   readonly sessions: ReadonlyMap<string, WireSession>;
-  /** Names of those whose next change somebody has asked for. */
+  /** Names of sessions with a long poll. */
   readonly watched: ReadonlySet<string>;
   readonly logs: Map<string, string>;
   /** How often a log was asked for that is AWAY. */
@@ -36,22 +39,17 @@ export type SessionWorld = AsyncDisposable & {
     phase: Phase,
     change?: Omit<WireSession, "components"> & { components?: WireComponent; why?: string; reason?: string },
   ): void;
-  /** Tells whoever listens that the session has a new event. */
+  /** Publishes that the session has a new event. */
   announce(name: string): void;
-  /** Gives commands to run these sessions up, and tells the ids of their letters. */
-  bury(names: readonly string[]): Promise<number[]>;
+  /** Dead-letters an order for each name, and returns the ids of the letters. */
+  deadLetter(names: readonly string[]): Promise<number[]>;
   file(name: string, text: string): Promise<string>;
-  muster(args: readonly string[], options?: { readonly env?: Record<string, string>; readonly input?: string }): Cli;
+  /** The command in this process. */
+  muster(args: readonly string[], options?: Options): RunningCommand;
+  /** The command in a process of its own: for signals, exit codes and what starts. */
+  process(args: readonly string[], options?: Options): RunningCommand;
   stopServices(): Promise<void>;
   readonly nats: Pick<TestNats, "kill" | "start">;
-};
-
-export type Cli = {
-  readonly pid: number;
-  readonly stdout: () => string;
-  readonly stderr: () => string;
-  readonly ended: Promise<{ code: number | null; stdout: string; stderr: string }>;
-  interrupt(): void;
 };
 
 export async function startSessionWorld(): Promise<SessionWorld> {
@@ -72,6 +70,7 @@ export async function startSessionWorld(): Promise<SessionWorld> {
     for (const end of children) end();
   });
   const all = starting.move();
+  const access = { MUSTER_LOCAL_FILE: "/nonexistent", MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
 
   return {
     url: nats.url,
@@ -101,14 +100,14 @@ export async function startSessionWorld(): Promise<SessionWorld> {
       const payload = SessionEventRecorded.encode({ name }).finish();
       bus.signal(subjects.sessionEventRecorded(name), payload);
     },
-    bury: async (names) => {
+    deadLetter: async (names) => {
       const { Order } = muster.provision.v1;
       await bus.ensureStream(streams.leaseOrders);
       const { name: stream } = streams.leaseOrders;
       const subject = subjects.ordersOfEngine("main");
-      const consuming = { stream, durable: "burier", subject, maxInFlight: 1, ackWaitMs: 9000 };
+      const consuming = { stream, durable: "refuser", subject, maxInFlight: 1, ackWaitMs: 9000 };
       {
-        await using _burier = await consumeEvents(bus, { ...consuming, area: "lease" }, Order, (_, { giveUp }) => {
+        await using _refuser = await consumeEvents(bus, { ...consuming, area: "lease" }, Order, (_, { giveUp }) => {
           giveUp("no such lease");
           return Promise.resolve();
         });
@@ -124,14 +123,11 @@ export async function startSessionWorld(): Promise<SessionWorld> {
       await writeFile(path, text);
       return path;
     },
-    muster: (args, options = {}) => {
-      const cli = start(
-        args,
-        { MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token, ...options.env },
-        options.input,
-      );
-      children.add(cli.kill);
-      return cli;
+    muster: (args, { env, input = "" } = {}) => startCommand(args, { env: { ...access, ...env }, input }),
+    process: (args, { env, input = "" } = {}) => {
+      const child = startProcess(args, { ...access, ...env }, input);
+      children.add(child.kill);
+      return child;
     },
     stopServices: () => services.disposeAsync(),
     nats,
@@ -139,9 +135,13 @@ export async function startSessionWorld(): Promise<SessionWorld> {
   };
 }
 
-function start(args: readonly string[], env: Record<string, string>, input = ""): Cli & { kill: () => void } {
+function startProcess(
+  args: readonly string[],
+  env: Record<string, string>,
+  input: string,
+): RunningCommand & { readonly kill: () => void } {
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { ...processEnv(), MUSTER_LOCAL_FILE: "/nonexistent", ...env },
+    env: { ...processEnv(), ...env },
     stdio: ["pipe", "pipe", "pipe"],
   });
   let stdout = "";
@@ -150,7 +150,6 @@ function start(args: readonly string[], env: Record<string, string>, input = "")
   child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
   child.stdin.end(input);
   return {
-    pid: child.pid ?? 0,
     stdout: () => stdout,
     stderr: () => stderr,
     ended: once(child, "close").then(([code]: unknown[]) => ({
@@ -249,7 +248,7 @@ async function serveAll(
           watched.add(name);
           const endMs = performance.now() + waitMs;
           await until(
-            "the session changes, the wait is over, or nobody asks any more",
+            "the session changes, the wait is over, or the caller has gone",
             () => signal.aborted || find(name).revision !== afterRevision || performance.now() > endMs,
           );
           return { session: find(name) };

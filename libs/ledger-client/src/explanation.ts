@@ -40,7 +40,13 @@ export function reasonOfWait(machines: SeenMachines | undefined): Reason | undef
 }
 
 /** What can be done about a reservation that waits. */
-export function adviseWait({ code, pools }: Pick<SeenMachines, "code" | "pools">): string {
+export function adviseWait({
+  code,
+  pools,
+}: {
+  readonly code: string;
+  readonly pools: readonly Pick<SeenPool, "pool" | "unusable">[];
+}): string {
   if (code === "POOLS_NOT_KNOWN_YET") return "wait until the watcher has listed the nodes; `muster doctor` checks it";
   if (code === "CONCURRENCY_LIMIT")
     return "wait, or let more sessions hold machines at once: SESSION_EXECUTORS of the session controller";
@@ -50,7 +56,13 @@ export function adviseWait({ code, pools }: Pick<SeenMachines, "code" | "pools">
 }
 
 /** Whether further nodes would help, and are made where work needs them. */
-export function waitsForNodes({ code, pools }: SeenMachines): boolean {
+export function waitsForNodes({
+  code,
+  pools,
+}: {
+  readonly code: string;
+  readonly pools: readonly Pick<SeenPool, "elasticMax">[];
+}): boolean {
   return code !== "" && code !== "CONCURRENCY_LIMIT" && pools.some(({ elasticMax }) => elasticMax > 0);
 }
 

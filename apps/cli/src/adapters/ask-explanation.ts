@@ -3,14 +3,14 @@ import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS } from "./asking.ts";
 
-/** A service that explains asks others, each of them for a second. */
+/** A service that explains calls others, each for up to a second. */
 const EXPLAIN_TIMEOUT_MS = 6000;
 
 type Options = { readonly timeoutMs: number; readonly signal: AbortSignal };
 
 /**
- * Asks `explain` of a service. A service of a version without that request answers `get` only, which makes the command fail with that as the reason. `area` is the one of
- * the service's subjects.
+ * Calls `explain` of a service. A service of an older version answers only `get`; then the command fails with that reason. `area` is the area of the
+ * subjects of the service.
  */
 export async function askExplanation<Answer>(
   { service, area, stop }: { readonly service: string; readonly area: string; readonly stop: AbortSignal },
@@ -20,7 +20,7 @@ export async function askExplanation<Answer>(
   const answer = await unlessUnserved(area, explain({ timeoutMs: EXPLAIN_TIMEOUT_MS, signal: stop }));
   if (answer !== UNSERVED) return answer;
   await get({ timeoutMs: CALL_TIMEOUT_MS, signal: stop });
-  // It may have started meanwhile.
+  // The service may have started meanwhile.
   const again = await unlessUnserved(area, explain({ timeoutMs: STATUS_TIMEOUT_MS, signal: stop }));
   if (again !== UNSERVED) return again;
   throw new CommandError(EXIT.refused, `the ${service} is too old for this command: it cannot explain`, {

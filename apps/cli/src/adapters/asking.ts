@@ -1,12 +1,12 @@
-/** Short, because an answer that dies with its service is waited for until the deadline. */
+/** Short: the answer of a service that dies is waited for until the deadline. */
 export const LONG_POLL_MS = 4000;
 export const LONG_POLL_TIMEOUT_MS = 6000;
-/** Longer than a change of leader or a restart takes, so that those pass unnoticed. */
+/** Longer than a change of leader or a restart takes. */
 export const CALL_TIMEOUT_MS = 15_000;
-/** For whoever asks whether a service is there: somebody waits, and "not now" is an answer. */
+/** For calls that only find out whether a service answers. */
 export const STATUS_TIMEOUT_MS = 2000;
-/** Pages of a list that are read; each has at most 500. */
-const PAGES_MAX = 200;
+/** Pages of a list; each has at most 500 items. */
+const MAX_PAGES = 200;
 
 /** All items of a list that comes in pages. */
 export async function readPages<Item>(
@@ -14,7 +14,7 @@ export async function readPages<Item>(
 ): Promise<Item[]> {
   const all: Item[] = [];
   let page = "";
-  for (let count = 0; count < PAGES_MAX; count++) {
+  for (let count = 0; count < MAX_PAGES; count++) {
     const { items, next } = await read(page);
     all.push(...items);
     if (next === "") break;

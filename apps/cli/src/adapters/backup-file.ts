@@ -5,25 +5,31 @@ import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { StreamHead } from "./backup-order.ts";
 
-/** Pieces, each after its length in four bytes: what the file is; of each stream its head, its bytes in pieces, an empty piece, and the check sum of head and bytes; how many streams there were. */
+/**
+ * The file is a row of pieces, each after its length in four bytes: the form; for each stream its head, its bytes in pieces, an empty piece, and the check
+ * sum of head and bytes; the number of streams.
+ */
 const FORM = "muster-backup/2";
 const CHECK_SUM = "sha256";
 const LENGTH_BYTES = 4;
-/** More than NATS sends at once. */
-const PIECE_BYTES_MAX = 8 * 1024 * 1024;
+/** More than NATS sends in one message. */
+const MAX_PIECE_BYTES = 8 * 1024 * 1024;
 const OWNER_ONLY = 0o600;
 
 export type BackupWriter = AsyncDisposable & {
   readonly head: (head: StreamHead) => Promise<void>;
   readonly bytes: (bytes: Uint8Array) => Promise<void>;
   readonly endStream: () => Promise<void>;
-  /** Forgets all that was written after `mark` was called. */
-  readonly mark: () => { readonly goBack: () => void };
-  /** Gives the file its name: whoever finds one finds a whole one. */
+  /** Returns a function that drops all that is written from now on. */
+  readonly mark: () => { readonly rewind: () => void };
+  /** Gives the file its name, so that every file of that name is whole. */
   readonly finish: () => Promise<void>;
 };
 
-/** Writes beside `path` until it is finished; disposed before that nothing is left. Rejects with CommandError where the file is there already or cannot be, or where its disk is full. */
+/**
+ * Writes to a file beside `path` until `finish`; disposed before that, it leaves nothing. Rejects with CommandError where the file exists or cannot be
+ * created, or where the disk is full.
+ */
 export async function writeBackup(path: string, atMs: number): Promise<BackupWriter> {
   await refuseExisting(path);
   const part = `${path}.part`;
@@ -59,7 +65,7 @@ export async function writeBackup(path: string, atMs: number): Promise<BackupWri
     mark: () => {
       const before = { at, count };
       return {
-        goBack: () => {
+        rewind: () => {
           ({ at, count } = before);
         },
       };
@@ -86,7 +92,7 @@ export type BackupReader = AsyncDisposable & {
   readonly streams: () => AsyncIterable<{ readonly head: StreamHead; readonly chunks: AsyncIterable<Uint8Array> }>;
 };
 
-/** Rejects with CommandError when there is no such file, or when it is no backup. */
+/** Rejects with CommandError when the file is missing or is no backup. */
 export async function readBackup(path: string): Promise<BackupReader> {
   const file = await opened(path, "r");
   let at = 0;
@@ -99,7 +105,7 @@ export async function readBackup(path: string): Promise<BackupReader> {
   };
   const piece = async (): Promise<Buffer> => {
     const length = (await read(LENGTH_BYTES)).readUInt32BE();
-    if (length > PIECE_BYTES_MAX) throw new CommandError(EXIT.usage, `${path} is no backup`);
+    if (length > MAX_PIECE_BYTES) throw new CommandError(EXIT.usage, `${path} is no backup`);
     return read(length);
   };
   async function* chunks(stream: string, head: Uint8Array): AsyncGenerator<Uint8Array> {
@@ -134,7 +140,7 @@ export async function readBackup(path: string): Promise<BackupReader> {
   }
 }
 
-/** The disk may take less than it is given. */
+/** A write may be partial. */
 async function writeAll(file: FileHandle, bytes: Uint8Array, at: number): Promise<void> {
   for (let done = 0; done < bytes.length;) {
     const { bytesWritten } = await file.write(bytes, done, bytes.length - done, at + done);
@@ -142,7 +148,7 @@ async function writeAll(file: FileHandle, bytes: Uint8Array, at: number): Promis
   }
 }
 
-/** A name is on the disk when its folder is. */
+/** The name of a file is durable once its folder is synced. */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(dirname(path), "r");
   try {
@@ -152,7 +158,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** A disk that is full, or that fails, is no defect of the command. */
+/** A full or failing disk is no defect of the command. */
 function failed(path: string): (cause: unknown) => never {
   return (cause) => {
     throw new CommandError(EXIT.failed, `${path}: ${cause instanceof Error ? cause.message : String(cause)}`, {
@@ -176,7 +182,7 @@ function parsed(path: string, bytes: Buffer): object {
     const value: unknown = JSON.parse(bytes.toString("utf8"));
     if (typeof value === "object" && value !== null) return value;
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new CommandError(EXIT.usage, `${path} is no backup`);
 }
@@ -185,7 +191,7 @@ async function refuseExisting(path: string): Promise<void> {
   const file = await open(path, "r").catch(() => undefined);
   if (file === undefined) return;
   await file.close();
-  throw new CommandError(EXIT.usage, `${path} is there already`, { hint: "a backup never replaces another one" });
+  throw new CommandError(EXIT.usage, `${path} exists already`, { hint: "a backup never replaces another one" });
 }
 
 async function opened(path: string, flags: "r" | "wx"): Promise<FileHandle> {
@@ -194,7 +200,7 @@ async function opened(path: string, flags: "r" | "wx"): Promise<FileHandle> {
     file = await open(path, flags, OWNER_ONLY);
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && cause.code === "EEXIST")
-      throw new CommandError(EXIT.usage, `${path} is there already`, {
+      throw new CommandError(EXIT.usage, `${path} exists already`, {
         hint: "another backup is writing it; or one was cut off in its middle: then remove it",
         cause,
       });

@@ -1,19 +1,19 @@
 import { buckets, streams } from "@muster/proto";
 
-/** What NATS says of a stream beside its messages, in the words of its API; only what is named is looked at. */
+/** The state of a stream in the words of the NATS API; other fields are copied unread. */
 export type StreamHead = {
   readonly config: { readonly name: string; readonly num_replicas?: number };
   readonly state: { readonly messages?: number; readonly last_seq?: number };
 };
 
-/** Streams that are copied one after the other; again from the first of them while `steady` got messages meanwhile. */
+/** Streams that are copied one after the other; retried from the first while `steady` gets messages meanwhile. */
 export type BackupGroup = { readonly streams: readonly string[]; readonly steady?: string };
 
 /**
- * In which order streams are copied while services write them. Each copy is of one moment, and the moments differ, so what is relied on comes later than what relies
- * on it: a record may name machines, which the ledger then has; what the ledger has in excess its owner gives back. The ledger's log is cut once a snapshot is
- * written: both have to be of a time in which no snapshot was. Locks are late, because their numbers fence whoever led before. The id of the installation is last: without
- * it, after half of a restore, nothing that runs is taken for a leftover of ours.
+ * The order in which streams are copied while services write them. Each copy is of another moment, so a record is copied before what it relies on: a record
+ * may name machines, which the later ledger has; machines that only the ledger has are released by their owner. The log of the ledger is cut after a
+ * snapshot, so both are copied within a time without one. Locks are late, because their fencing tokens must be newer than those of earlier leaders. The id
+ * of the installation is last: without it, after a partial restore, no running pod counts as a leftover of this installation.
  */
 export function backupOrder(): readonly BackupGroup[] {
   const { locks, farmLocks, snapshots, installation, ...records } = buckets;
@@ -25,7 +25,7 @@ export function backupOrder(): readonly BackupGroup[] {
   ];
 }
 
-/** The stream that a bucket is. */
+/** The stream of a bucket. */
 function streamOf(bucket: string): string {
   return `KV_${bucket}`;
 }

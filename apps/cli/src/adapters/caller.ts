@@ -1,6 +1,6 @@
 import { hostname, userInfo } from "node:os";
 
-/** Who runs the command, as far as it can tell: for whoever reads later what was done. */
+/** The user who runs the command, for audits. */
 export function caller(): string {
   try {
     return `${userInfo().username}@${hostname()}`;

@@ -4,6 +4,7 @@ import { dirname, resolve } from "node:path";
 import { connectNats, isCredentialRefused, readNatsAccess, type NatsAccess, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { buckets, streams, subjects } from "@muster/proto";
+import { z } from "zod";
 import type { Cli, CommonOptions, Interrupts, Io } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
@@ -11,13 +12,14 @@ import type { NatsObservation } from "../domain/build-doctor-report.ts";
 import {
   decideConnection,
   describeConnection,
-  WRITE_ANEW,
+  REWRITE_HINT,
   type Connection,
   type LocalStack,
   type NatsUser,
 } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { KINDS, type Kinds } from "../kinds/kinds.ts";
+import { resourcesOf } from "../kinds/resources.ts";
 import { caller } from "./caller.ts";
 import { deadLetterBox } from "./dead-letters.ts";
 import { makeKeys } from "./keys.ts";
@@ -26,11 +28,11 @@ import { BACKUP_USER, streamCopies } from "./stream-copies.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
 const NATS_API_TIMEOUT_MS = 2000;
-/** A command that is done does not wait longer than this for the connection to close. */
+/** A command that is done waits at most so long for its connection to close. */
 const DRAIN_MS = 500;
 const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 
-/** Puts the real world behind each verb of a command. */
+/** Implements each verb of a command. */
 export function makeCli(options: {
   readonly config: Config;
   readonly io: Io;
@@ -49,6 +51,7 @@ export function makeCli(options: {
   return {
     io,
     kinds,
+    resources: resourcesOf(kinds),
     interrupts,
     now: () => Date.now(),
     pause,
@@ -110,7 +113,7 @@ async function connectTo(
   } catch (cause) {
     const fault = faultOf(cause);
     if (fault === undefined) throw cause;
-    // What the client library says is the reason: connection refused, wrong token, no such host.
+    // The reason of the client library: connection refused, wrong token, no such host.
     const beneath = cause instanceof Error && cause.cause instanceof Error ? cause.cause.message : describeFault(fault);
     throw new CommandError(EXIT.unreachable, `cannot connect to ${describeConnection(connection)}: ${beneath}`, {
       hint: isCredentialRefused(cause) || fault.code === "invalid_request" ? connection.keysHint : connection.hint,
@@ -134,7 +137,7 @@ function readToken(file: string): string | undefined {
   }
 }
 
-/** The first stack that runs; where none does, the first that ever did. */
+/** The first stack that runs; without one, the first that ran. */
 function newestStack(files: readonly string[]): LocalStack | undefined {
   let gone: LocalStack | undefined;
   for (const file of files) {
@@ -145,32 +148,36 @@ function newestStack(files: readonly string[]): LocalStack | undefined {
   return gone;
 }
 
+const PATH = z.string().default("");
+/** What `npm start -- --keep` and `docker compose up` write. */
+const STACK_FILE = z.object({
+  natsUrl: z.string(),
+  natsNkeyFile: PATH,
+  natsBackupNkeyFile: PATH,
+  natsTokenFile: PATH,
+  natsCaFile: PATH,
+  pid: z.number().optional(),
+});
+
 /**
- * What the file says; undefined when there is none. Throws CommandError when it is not what a stack writes. Files that it names may stand beside it. One that names no process is of
- * containers, and whether these run is for the connection to say.
+ * The stack that the file describes; undefined when the file is missing. Throws CommandError for a file that no stack writes. Paths in it are relative to
+ * it. A file without a process is of containers: only the connection shows whether these run.
  */
 function readLocalStack(file: string): LocalStack | undefined {
   const content = readStackFile(file);
   if (content === undefined) return undefined;
-  if (typeof content !== "object" || content === null || !("natsUrl" in content)) return damaged(file, "no natsUrl");
-  const { natsUrl } = content;
-  const natsNkeyFile = "natsNkeyFile" in content ? content.natsNkeyFile : "";
-  const natsBackupNkeyFile = "natsBackupNkeyFile" in content ? content.natsBackupNkeyFile : "";
-  const natsTokenFile = "natsTokenFile" in content ? content.natsTokenFile : "";
-  const natsCaFile = "natsCaFile" in content ? content.natsCaFile : "";
-  const pid = "pid" in content ? content.pid : undefined;
-  if (typeof natsUrl !== "string" || typeof natsNkeyFile !== "string") return damaged(file, "no text");
-  if (typeof natsBackupNkeyFile !== "string") return damaged(file, "no text");
-  if (typeof natsTokenFile !== "string" || typeof natsCaFile !== "string") return damaged(file, "no text");
-  const beside = (name: string): string => (name === "" ? "" : resolve(dirname(file), name));
+  const read = STACK_FILE.safeParse(content);
+  if (!read.success) return damaged(file, z.prettifyError(read.error).replaceAll(/\s*\n\s*/g, " "));
+  const { pid, natsUrl, ...paths } = read.data;
+  const resolved = (path: string): string => (path === "" ? "" : resolve(dirname(file), path));
   return {
     natsUrl,
-    natsNkeyFile: beside(natsNkeyFile),
-    natsBackupNkeyFile: beside(natsBackupNkeyFile),
-    natsTokenFile: beside(natsTokenFile),
-    natsCaFile: beside(natsCaFile),
-    containers: typeof pid === "number" ? undefined : dirname(file),
-    alive: typeof pid !== "number" || isRunning(pid),
+    natsNkeyFile: resolved(paths.natsNkeyFile),
+    natsBackupNkeyFile: resolved(paths.natsBackupNkeyFile),
+    natsTokenFile: resolved(paths.natsTokenFile),
+    natsCaFile: resolved(paths.natsCaFile),
+    containers: pid === undefined ? dirname(file) : undefined,
+    alive: pid === undefined || isRunning(pid),
   };
 }
 
@@ -183,10 +190,10 @@ function readStackFile(file: string): unknown {
   }
 }
 
-/** Without the file the command would go to whatever listens on NATS's usual port, and that could be somebody else's. */
+/** Ignoring the file would connect to the default port of NATS, which another program may serve. */
 function damaged(file: string, reason: string, cause?: unknown): never {
   throw new CommandError(EXIT.usage, `${file} does not say where the local stack is: ${reason}`, {
-    hint: `${WRITE_ANEW}; or name a server with MUSTER_NATS_URL`,
+    hint: `${REWRITE_HINT}; or name a server with MUSTER_NATS_URL`,
     cause,
   });
 }
@@ -195,7 +202,7 @@ function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // EPERM: it runs, and belongs to somebody else.
+    // EPERM: it runs as another user.
     return error instanceof Error && "code" in error && error.code === "EPERM";
   }
 }
@@ -203,7 +210,7 @@ function isRunning(pid: number): boolean {
 async function observeNats({ connection }: NatsBus): Promise<NatsObservation> {
   const roundTripMs = await connection.rtt();
   const version = connection.info?.version ?? "unknown";
-  // JetStream's own API: an answer with an error means that this user may not use it, no answer that it is off.
+  // The API of JetStream: an error means that this user may not use it; no answer, that it is off.
   const account = await natsApi(connection, "$JS.API.INFO");
   const messagesOf = async (stream: string): Promise<number | undefined> =>
     (await natsApi(connection, `$JS.API.STREAM.INFO.${stream}`)).state?.messages;
@@ -235,7 +242,7 @@ function pause(delayMs: number, signal?: AbortSignal): Promise<void> {
       signal?.removeEventListener("abort", done);
       resolve();
     };
-    // Longer than 24 days does not fit into a timer of Node.
+    // A timer of Node holds at most 24 days.
     const timer = setTimeout(done, Math.min(delayMs, 2 ** 31 - 1));
     if (signal?.aborted === true) done();
     else signal?.addEventListener("abort", done);

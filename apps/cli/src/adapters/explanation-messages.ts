@@ -1,5 +1,6 @@
 import { muster } from "@muster/proto";
-import type { Explained, Explanation } from "../domain/build-explanation.ts";
+import type { Reason as Explanation } from "@muster/ledger-client/explanation";
+import type { Explained } from "../domain/build-explanation.ts";
 import type { DemandScaling } from "../domain/scaled-node.ts";
 import { explanationFromMessage } from "./messages.ts";
 import { demandFromMessage } from "./node-messages.ts";

@@ -1,6 +1,5 @@
 import { client } from "@muster/bus";
 import { FarmService } from "@muster/proto";
-import type { ExplainedSet, ReplicaSet, Roll, SetAudit, UnreadableSet } from "../domain/replica-set.ts";
 import type { SetDocument, SetSpec } from "../domain/set-document.ts";
 import type { Link } from "../kinds/kind.ts";
 import { caller } from "./caller.ts";
@@ -29,75 +28,54 @@ export type RollRequest = {
 
 export type RollChange = "PAUSE" | "RESUME" | "UNDO" | "REDO";
 
-/** What the farms can be asked for. Every call rejects with FaultError and nothing else. */
-export type FarmCalls = {
-  apply(
-    document: SetDocument,
-    options: { readonly replace: boolean; readonly dryRun: boolean },
-  ): Promise<{ readonly set: ReplicaSet; readonly outcome: Outcome }>;
-  get(name: string): Promise<ReplicaSet>;
-  list(): Promise<ReplicaSet[]>;
-  /** Sets whose records nobody can read. */
-  unreadable(): Promise<UnreadableSet[]>;
-  explain(name: string): Promise<ExplainedSet>;
-  scale(name: string, replicas: number, expected: number | undefined): Promise<ReplicaSet>;
-  enable(name: string, enabled: boolean): Promise<ReplicaSet>;
-  /** Undefined: its record could not be read, and is gone. */
-  delete(
-    name: string,
-    options: { readonly force: boolean; readonly keepPods: boolean },
-  ): Promise<ReplicaSet | undefined>;
-  /** `to` empty: the farm chooses. */
-  transfer(name: string, from: string, to: string): Promise<ReplicaSet>;
-  hold(name: string, hold: { readonly by: string; readonly because: string } | undefined): Promise<ReplicaSet>;
-  audit(name: string, limit: number): Promise<SetAudit[]>;
-  roll(request: RollRequest): Promise<Roll>;
-  getRoll(id: string): Promise<Roll>;
-  rolls(): Promise<Roll[]>;
-  /** `minimum` undefined: as before. */
-  changeRoll(id: string, change: RollChange, minimum: number | undefined): Promise<Roll>;
-};
-
-export function farmCalls({ bus, stop }: Link): FarmCalls {
+/** The calls of the farms. Every one rejects with FaultError and nothing else. */
+export function farmCalls({ bus, stop }: Link) {
   const farms = client(bus, FarmService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-  const again = (): { requestId: string; by: string } => ({ requestId: crypto.randomUUID(), by: caller() });
+  const identified = (): { requestId: string; by: string } => ({ requestId: crypto.randomUUID(), by: caller() });
   return {
-    apply: async ({ name, spec }, how) => {
-      const reply = await farms.applyReplicaSet({ ...again(), name, spec: setSpecToMessage(spec), ...how }, options);
+    apply: async ({ name, spec }: SetDocument, how: { readonly replace: boolean; readonly dryRun: boolean }) => {
+      const reply = await farms.applyReplicaSet(
+        { ...identified(), name, spec: setSpecToMessage(spec), ...how },
+        options,
+      );
       return { set: setFromMessage(reply.set), outcome: outcomeOf(reply.outcome) };
     },
-    get: async (name) => setFromMessage((await farms.getReplicaSet({ name }, options)).set),
+    get: async (name: string) => setFromMessage((await farms.getReplicaSet({ name }, options)).set),
     list: () =>
       readPages(async (page) => {
         const reply = await farms.listReplicaSets({ continue: page }, options);
         return { items: reply.sets.map(setFromMessage), next: reply.continue };
       }),
+    /** Sets whose records the farms cannot read. */
     unreadable: async () =>
       (await farms.listReplicaSets({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).unreadable.map(
         ({ name, because }) => ({ name, because }),
       ),
-    explain: async (name) => explainedFromMessage(await farms.explainReplicaSet({ name }, options)),
-    scale: async (name, replicasDesired, expected) => {
-      const { set } = await farms.scaleReplicaSet({ ...again(), name, replicasDesired, expected }, options);
+    explain: async (name: string) => explainedFromMessage(await farms.explainReplicaSet({ name }, options)),
+    scale: async (name: string, replicasDesired: number, expected: number | undefined) => {
+      const { set } = await farms.scaleReplicaSet({ ...identified(), name, replicasDesired, expected }, options);
       return setFromMessage(set);
     },
-    enable: async (name, enabled) =>
-      setFromMessage((await farms.enableReplicaSet({ ...again(), name, enabled }, options)).set),
-    delete: async (name, how) => {
-      const { set } = await farms.deleteReplicaSet({ ...again(), name, ...how }, options);
+    enable: async (name: string, enabled: boolean) =>
+      setFromMessage((await farms.enableReplicaSet({ ...identified(), name, enabled }, options)).set),
+    /** Undefined: its record could not be read, and is gone. */
+    delete: async (name: string, how: { readonly force: boolean; readonly keepPods: boolean }) => {
+      const { set } = await farms.deleteReplicaSet({ ...identified(), name, ...how }, options);
       return set && setFromMessage(set);
     },
-    transfer: async (name, node, newNode) =>
-      setFromMessage((await farms.transferNode({ ...again(), name, node, newNode }, options)).set),
-    hold: async (name, hold) => {
-      const request = { ...again(), name, hold: hold !== undefined, ...hold };
+    /** `newNode` empty: the farm chooses. */
+    transfer: async (name: string, node: string, newNode: string) =>
+      setFromMessage((await farms.transferNode({ ...identified(), name, node, newNode }, options)).set),
+    hold: async (name: string, hold: { readonly by: string; readonly because: string } | undefined) => {
+      const request = { ...identified(), name, hold: hold !== undefined, ...hold };
       return setFromMessage((await farms.holdTransfers(request, options)).set);
     },
-    audit: async (name, limit) => (await farms.listAudit({ name, limit }, options)).records.map(auditFromMessage),
-    roll: async ({ oldSet, newSet, spec, replicas, minimum, leaveOld, delayMs }) => {
+    audit: async (name: string, limit: number) =>
+      (await farms.listAudit({ name, limit }, options)).records.map(auditFromMessage),
+    roll: async ({ oldSet, newSet, spec, replicas, minimum, leaveOld, delayMs }: RollRequest) => {
       const request = {
-        ...again(),
+        ...identified(),
         oldSet,
         newSet,
         spec: spec && setSpecToMessage(spec),
@@ -108,23 +86,21 @@ export function farmCalls({ bus, stop }: Link): FarmCalls {
       };
       return rollFromMessage((await farms.createRoll(request, options)).roll);
     },
-    getRoll: async (id) => rollFromMessage((await farms.getRoll({ id }, options)).roll),
+    getRoll: async (id: string) => rollFromMessage((await farms.getRoll({ id }, options)).roll),
     rolls: () =>
       readPages(async (page) => {
         const reply = await farms.listRolls({ continue: page }, options);
         return { items: reply.rolls.map(rollFromMessage), next: reply.continue };
       }),
-    changeRoll: async (id, change, minimum) => {
-      const request = {
-        ...again(),
-        id,
-        change,
-        minimumReplicas: minimum,
-      };
+    /** `minimum` undefined: as before. */
+    changeRoll: async (id: string, change: RollChange, minimum: number | undefined) => {
+      const request = { ...identified(), id, change, minimumReplicas: minimum };
       return rollFromMessage((await farms.changeRoll(request, options)).roll);
     },
   };
 }
+
+export type FarmCalls = ReturnType<typeof farmCalls>;
 
 function outcomeOf(word: string): Outcome {
   if (word === "CREATED") return "created";

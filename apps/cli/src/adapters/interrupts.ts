@@ -4,11 +4,11 @@ const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 type Signal = (typeof SIGNALS)[number];
 
 /**
- * The signals that ask this process to end. Until a command looks at the interrupts, nobody would heed them, as while a key is read from a pipe that nobody writes to: so long
- * they end the process at once, as those of any process do.
+ * The signals that ask this process to end. Until a command reads the interrupts, a signal ends the process immediately, as without a handler: a command may
+ * wait for input that never comes.
  *
- * A parent with a channel (`npm start`) may deliver the same signal twice: the terminal sends it to the whole group, and the parent passes it on by a message. So of
- * each signal the larger count is the true one.
+ * A parent with a channel (`npm start`) may deliver a signal twice: the terminal sends it to the whole group, and the parent forwards it as a message. So
+ * the larger of the two counts is the true one.
  */
 export function listenForInterrupts(): Interrupts {
   const first = new AbortController();
@@ -22,10 +22,10 @@ export function listenForInterrupts(): Interrupts {
     if (asked >= 1) first.abort();
     if (asked >= 2) second.abort();
   };
-  let isHeeded = false;
-  const heed = (): void => {
-    if (isHeeded) return;
-    isHeeded = true;
+  let isHandled = false;
+  const handle = (): void => {
+    if (isHandled) return;
+    isHandled = true;
     for (const signal of SIGNALS) {
       process.on(signal, () => {
         count(signal, "heard");
@@ -36,12 +36,12 @@ export function listenForInterrupts(): Interrupts {
     process.on("message", (message) => {
       const signal = SIGNALS.find((each) => each === message);
       if (signal === undefined) return;
-      if (isHeeded) count(signal, "passedOn");
+      if (isHandled) count(signal, "passedOn");
       else process.kill(process.pid, signal);
     });
-    // Whoever started us with a channel and is gone takes us along.
+    // The process ends with the parent that opened the channel.
     process.once("disconnect", () => {
-      if (!isHeeded) process.kill(process.pid, "SIGTERM");
+      if (!isHandled) process.kill(process.pid, "SIGTERM");
       first.abort();
       second.abort();
     });
@@ -49,11 +49,11 @@ export function listenForInterrupts(): Interrupts {
   }
   return {
     get first() {
-      heed();
+      handle();
       return first.signal;
     },
     get second() {
-      heed();
+      handle();
       return second.signal;
     },
   };

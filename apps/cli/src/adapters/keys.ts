@@ -10,7 +10,7 @@ import { EXIT } from "../domain/decide-exit.ts";
 
 const VARIABLE = "MUSTER_KEY";
 const FILE = "the key file";
-/** Of a folder that is made for a key. */
+/** The mode of a folder for a key. */
 const OWNER_ONLY = 0o700;
 
 /** The key of the configuration, read when it is needed. */
@@ -42,7 +42,7 @@ export function makeKeys({ key, keyFile }: Pick<Config, "key" | "keyFile">): Key
   };
 }
 
-/** With those above it. Step by step: Node's own `recursive` never ends where a folder cannot have another one in it, as /proc. */
+/** Creates the folder and its parents. Step by step: `recursive` of Node never ends where a folder cannot contain another one, as /proc. */
 async function makeFolder(folder: string): Promise<void> {
   if (existsSync(folder)) return;
   const above = dirname(folder);
@@ -51,7 +51,7 @@ async function makeFolder(folder: string): Promise<void> {
     await mkdir(folder, OWNER_ONLY);
   } catch (error) {
     if (!(error instanceof Error && "code" in error)) throw error;
-    // Somebody else was faster.
+    // Another process was faster.
     if (error.code === "EEXIST") return;
     throw new CommandError(EXIT.usage, `the folder ${folder} of ${FILE} cannot be made: ${error.message}`, {
       hint: "`--key-file FILE` or MUSTER_KEY_FILE says where else the key is kept",
@@ -60,19 +60,19 @@ async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** What stands where a key was to be made, and what to do about it. */
+/** The file in the place of a new key, and what to do about it. */
 async function occupied(path: string, cause: unknown): Promise<CommandError> {
   const elsewhere = "`muster keys new --key-file FILE` makes a key elsewhere";
   const found = await stat(path);
   if (found.isDirectory())
     return new CommandError(EXIT.usage, `${path} is a folder, and a file is needed`, { hint: elsewhere, cause });
   if (found.size === 0)
-    return new CommandError(EXIT.usage, `${path} is there, and is empty: no key was ever written to it`, {
+    return new CommandError(EXIT.usage, `${path} exists, and is empty: no key was ever written to it`, {
       hint: `\`rm ${path}\`, and again; or ${elsewhere}`,
       cause,
     });
   return new CommandError(EXIT.usage, `there is a file at ${path}, and it was not overwritten`, {
-    hint: `\`muster keys show\` shows the key in it, without which nobody can renew or end its leases; ${elsewhere}`,
+    hint: `\`muster keys show\` shows the key in it, which alone can renew or end its leases; ${elsewhere}`,
     cause,
   });
 }
@@ -82,7 +82,7 @@ function adviseNew(file: string | undefined): string {
   return `\`muster keys new${option}\` makes one; MUSTER_KEY_FILE and MUSTER_KEY say where one is`;
 }
 
-/** Says what is wrong with the key, and nothing of what is in it. */
+/** States the problem of a key without its content. */
 function refused(error: unknown, hint: string | undefined): unknown {
   const fault = faultOf(error);
   if (fault?.code === "invalid_request")

@@ -2,9 +2,7 @@ import { client } from "@muster/bus";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { enums, LeaseService } from "@muster/proto";
-import type { CleanupState, EngineLoad, UnreadableLease } from "../domain/build-lease-checks.ts";
-import type { Cleanup } from "../domain/build-cleanup-view.ts";
-import type { EngineIdentity } from "../domain/lease-engine.ts";
+import type { CleanupState } from "../domain/build-lease-checks.ts";
 import type { Lease, LeaseEvent } from "../domain/lease.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
@@ -17,7 +15,7 @@ import {
   scheduleFromMessage,
 } from "./lease-messages.ts";
 
-/** ORDERED, RESENT (it was there: what it came to is told again) or RETRIED (it had failed). */
+/** ORDERED, RESENT (it exists: its result is published again) or RETRIED (it had failed). */
 export type OrderOutcome = "ORDERED" | "RESENT" | "RETRIED";
 
 export type Ordered = { readonly lease: Lease; readonly outcome: OrderOutcome };
@@ -29,81 +27,65 @@ export type LeaseFilter = {
   readonly phase: string | undefined;
 };
 
-/** What engines can be asked for. Every call rejects with FaultError and nothing else. */
-export type LeaseCalls = {
-  order(order: Order): Promise<Ordered>;
-  /** Rejects as `order` would. What becomes of an order that is taken is not looked at. */
-  checkOrder(order: Order): Promise<void>;
-  /** What `order` would answer, once the orders `before` are begun. Nothing is ordered. */
-  tryOrder(order: Order, before: readonly Order[]): Promise<Ordered & { readonly refusedBecause: string }>;
-  renew(renewal: Renewal): Promise<Lease>;
-  end(request: EndRequest): Promise<Lease>;
-  get(id: string): Promise<Lease>;
-  list(filter: LeaseFilter): Promise<Lease[]>;
-  /** Those whose records no engine that answers can read, the first hundred. */
-  unreadable(): Promise<UnreadableLease[]>;
-  /** Of the engine of this id; of the one that answers where that is empty. */
-  engine(id: string): Promise<EngineIdentity>;
-  load(engine: string): Promise<EngineLoad>;
-  /** Whether what leases of the engine have left behind is looked for and removed. */
-  cleanupState(engine: string): Promise<CleanupState>;
-  /** Looks for what leases have left behind. `confirm`: so many may go even if that looks as if records were lost. */
-  cleanUp(engine: string, dryRun: boolean, confirm: number): Promise<Cleanup>;
-  /** The newest of what happened, the oldest first. */
-  history(id: string, limit: number): Promise<LeaseEvent[]>;
-};
-
-/** A whole cluster is looked at, and what may go is removed. */
+/** The engine scans the whole cluster. */
 const CLEANUP_TIMEOUT_MS = 120_000;
 
 /** Orders that one dry run takes as begun, and the characters of their data, which fit into one message. */
-const BEFORE_MAX = 100;
-const BEFORE_CHARACTERS_MAX = 256 * 1024;
+const MAX_BEFORE = 100;
+const MAX_BEFORE_CHARACTERS = 256 * 1024;
 
-export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): LeaseCalls {
+/** The calls of the engines. Every one rejects with FaultError and nothing else. */
+export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS) {
   const leases = client(bus, LeaseService);
   const options = { timeoutMs, signal: stop };
-  const again = (): { requestId: string } => ({ requestId: crypto.randomUUID() });
+  const identified = (): { requestId: string } => ({ requestId: crypto.randomUUID() });
   return {
-    order: async (order) => {
-      const reply = await leases.orderLease({ ...again(), order: toWireOrder(order) }, options);
+    order: async (order: Order): Promise<Ordered> => {
+      const reply = await leases.orderLease({ ...identified(), order: toWireOrder(order) }, options);
       return { lease: leaseFromMessage(reply.lease), outcome: outcomeOf(reply.outcome) };
     },
-    checkOrder: async (order) => {
+    /** Rejects as `order` would. Does not check what becomes of an accepted order. */
+    checkOrder: async (order: Order) => {
       const asked = { order: toWireOrder(order), dryRun: true, skipForesight: true };
-      await leases.orderLease({ ...again(), ...asked }, options);
+      await leases.orderLease({ ...identified(), ...asked }, options);
     },
-    tryOrder: async (order, before) => {
+    /** The answer of `order` after the orders `before`. Nothing is ordered. */
+    tryOrder: async (order: Order, before: readonly Order[]) => {
       const asked = { order: toWireOrder(order), before: asManyAsFit(before).map(toWireOrder), dryRun: true };
-      const reply = await leases.orderLease({ ...again(), ...asked }, options);
+      const reply = await leases.orderLease({ ...identified(), ...asked }, options);
       const { refusedBecause } = reply;
       return { lease: leaseFromMessage(reply.lease), outcome: outcomeOf(reply.outcome), refusedBecause };
     },
-    renew: async (renewal) =>
-      leaseFromMessage((await leases.renewLease({ ...again(), renewal: toWireRenewal(renewal) }, options)).lease),
-    end: async (request) =>
-      leaseFromMessage((await leases.endLease({ ...again(), end: toWireEnd(request) }, options)).lease),
-    engine: async (engine) => engineFromMessage(await leases.getEngine({ engine }, options)),
-    load: async (engine) => engineLoadFromMessage(await leases.getCounters({ engine }, options)),
-    cleanupState: async (engine) => {
+    renew: async (renewal: Renewal) =>
+      leaseFromMessage((await leases.renewLease({ ...identified(), renewal: toWireRenewal(renewal) }, options)).lease),
+    end: async (request: EndRequest) =>
+      leaseFromMessage((await leases.endLease({ ...identified(), end: toWireEnd(request) }, options)).lease),
+    /** With an empty id that of any engine. */
+    engine: async (engine: string) => engineFromMessage(await leases.getEngine({ engine }, options)),
+    load: async (engine: string) => engineLoadFromMessage(await leases.getCounters({ engine }, options)),
+    /** Whether the engine searches for leftovers of leases and removes them. */
+    cleanupState: async (engine: string): Promise<CleanupState> => {
       const reply = await leases.getCleanup({ engine }, options);
       const { heldBecause, waitsFor } = reply;
       return { heldBecause, waitsFor, schedule: scheduleFromMessage(reply) };
     },
-    cleanUp: async (engine, dryRun, confirm) => {
-      const request = { ...again(), engine, dryRun, confirm };
+    /** Searches for leftovers of leases. `confirm`: so many may be removed even if records seem to be lost. */
+    cleanUp: async (engine: string, dryRun: boolean, confirm: number) => {
+      const request = { ...identified(), engine, dryRun, confirm };
       return cleanupFromMessage(await leases.cleanupResources(request, { ...options, timeoutMs: CLEANUP_TIMEOUT_MS }));
     },
-    get: async (id) => leaseFromMessage((await leases.getLease({ id }, options)).lease),
-    list: ({ user = "", type = "", phase }) =>
+    get: async (id: string) => leaseFromMessage((await leases.getLease({ id }, options)).lease),
+    list: ({ user = "", type = "", phase }: LeaseFilter) =>
       readPages(async (page) => {
         const query = { continue: page, user, type, phase: enums.LeasePhase.numberOf(phase ?? "") };
         const reply = await leases.listLeases(query, options);
         return { items: reply.leases.map(leaseFromMessage), next: reply.continue };
       }),
+    /** Leases whose records no engine that answers can read, the first hundred. */
     unreadable: async () =>
       (await leases.listLeases({ limit: 1 }, options)).unreadable.map(({ id, because }) => ({ id, because })),
-    history: async (id, limit) => {
+    /** The newest events, the oldest of them first. */
+    history: async (id: string, limit: number) => {
       let events: LeaseEvent[] = [];
       let page = "";
       do {
@@ -117,10 +99,12 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS): Le
   };
 }
 
-/** The first ones: those that others need stand before them. */
+export type LeaseCalls = ReturnType<typeof leaseCalls>;
+
+/** The first ones, because an order follows those that it needs. */
 function asManyAsFit(orders: readonly Order[]): Order[] {
   let characters = 0;
-  return orders.slice(0, BEFORE_MAX).filter(({ data }) => (characters += data.length) <= BEFORE_CHARACTERS_MAX);
+  return orders.slice(0, MAX_BEFORE).filter(({ data }) => (characters += data.length) <= MAX_BEFORE_CHARACTERS);
 }
 
 function outcomeOf(word: string): OrderOutcome {

@@ -26,7 +26,7 @@ export function leaseFromMessage(message = muster.provision.v1.Lease.create()): 
     isStuck: message.stuck,
     usedBy: usersFromMessage(message),
     endedAtNs: record.endedAt && toNs(record.endedAt),
-    untold: record.outbox.length,
+    unpublished: record.outbox.length,
     traceparent: record.traceparent,
     revision: message.revision,
   };
@@ -77,7 +77,7 @@ export function scheduleFromMessage({
   mode,
   nextLook,
 }: Pick<muster.provision.v1.GetCleanupReply, "mode" | "nextLook">): CleanupSchedule {
-  return { mode, nextLookMs: nextLook ? Number(toNs(nextLook) / 1_000_000n) : undefined };
+  return { mode, nextScanMs: nextLook ? Number(toNs(nextLook) / 1_000_000n) : undefined };
 }
 
 export function engineFromMessage(message: muster.provision.v1.GetEngineReply): EngineIdentity {

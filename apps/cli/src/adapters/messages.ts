@@ -1,7 +1,7 @@
 import { annotations, enums, lowercaseNames, muster } from "@muster/proto";
 import type { Holder, Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
 import { formatElapsed } from "../domain/duration.ts";
-import { buildJobPhases, outcomeOfJob, type ToldEvent } from "../domain/job-phases.ts";
+import { buildJobPhases, outcomeOfJob, type JobEvent } from "../domain/job-phases.ts";
 import { plural } from "../domain/plural.ts";
 import { buildSpec, type SessionSpec } from "../domain/session-document.ts";
 import { conditionsOf, outcomeOf } from "../domain/session-phases.ts";
@@ -16,18 +16,18 @@ export function specToMessage(spec: SessionSpec): muster.session.v1.SessionSpec.
   return { ...spec, components };
 }
 
-/** Where to go on in what a component writes. */
+/** The place in a log from which reading continues. */
 export type LogPlace = {
   readonly offset: number;
-  /** In which life of the component the offset counts, as its kind says it; empty: in the only one, or the newest. */
+  /** The run of the component in which the offset counts; empty: the only one, or the newest. */
   readonly run: string;
 };
 
-/** A part of what a component wrote. */
+/** A part of a log. */
 export type LogChunk = {
   readonly bytes: Uint8Array;
   readonly next: LogPlace;
-  /** That wrote it, or will; empty where a component has only one in its life. */
+  /** The pod of the log; empty where a component has only one. */
   readonly pod: string;
   /** No more will come. */
   readonly complete: boolean;
@@ -148,8 +148,8 @@ export function jobEventFromMessage(message: muster.job.v1.JobEvent): WorkEvent 
   return { phase: reason, atMs, description, reason: type === "Normal" ? "" : type };
 }
 
-/** The same as it was told. */
-export function toldEventFrom({ atMs, object, reason, message }: muster.job.v1.JobEvent): ToldEvent {
+/** The same without a description. */
+export function rawEventFromMessage({ atMs, object, reason, message }: muster.job.v1.JobEvent): JobEvent {
   return { atMs, object, reason, message };
 }
 

@@ -1,36 +1,12 @@
 import { client, type Bus } from "@muster/bus";
 import { JobService, ReservationService, WatchService } from "@muster/proto";
 import type { KindsTrouble } from "../domain/build-doctor-report.ts";
-import type { Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
-import type { Work } from "../domain/work.ts";
+import type { Pool } from "../domain/reservation.ts";
 import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { explanationFromMessage, jobFromMessage, poolFromMessage, reservationFromMessage } from "./messages.ts";
 
-/** What the services can be asked for beside work, in domain types. Every call rejects with FaultError and nothing else. */
-export type MusterServices = {
-  pools(): Promise<Pool[]>;
-  /** Of a ledger that answers at once. */
-  poolsNow(): Promise<Pool[]>;
-  reservation(ownerKind: string, ownerId: string): Promise<Reservation>;
-  reservations(): Promise<Reservation[]>;
-  /** How many jobs have machines or wait for them, as far as one page tells; of a ledger that answers at once. */
-  jobReservationsNow(): Promise<number>;
-  explanation(ownerKind: string, ownerId: string): Promise<ReservationExplanation>;
-  watcherStatus(): Promise<WatcherStatus>;
-  kindsTrouble(): Promise<KindsTrouble>;
-  /** Of every kind. */
-  jobs(): Promise<readonly Work[]>;
-};
-
-export type WatcherStatus = {
-  readonly ageMs: number;
-  readonly synced: boolean;
-  readonly pods: number;
-  readonly nodes: number;
-};
-
-/** The services on this bus; the signal gives up whatever is being asked. */
-export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
+/** The calls of the services beside work; the signal ends every call. Each one rejects with FaultError and nothing else. */
+export function musterServices(bus: Bus, stop: AbortSignal) {
   const reservations = client(bus, ReservationService);
   const watcher = client(bus, WatchService);
   const jobs = client(bus, JobService);
@@ -39,8 +15,9 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
     (await reservations.listPools({}, { timeoutMs, signal: stop })).pools.map(poolFromMessage);
   return {
     pools: () => pools(CALL_TIMEOUT_MS),
+    /** With a short timeout, as every call without a name. */
     poolsNow: () => pools(STATUS_TIMEOUT_MS),
-    reservation: async (kind, id) => {
+    reservation: async (kind: string, id: string) => {
       const { reservation } = await reservations.getReservation({ owner: { kind, id } }, options);
       return reservationFromMessage(reservation);
     },
@@ -49,19 +26,21 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
         const reply = await reservations.listReservations({ continue: page }, options);
         return { items: reply.reservations.map(reservationFromMessage), next: reply.continue };
       }),
+    /** How many jobs have machines or wait for them, up to one page. */
     jobReservationsNow: async () => {
       const query = { ownerKind: "job", limit: 0 };
       return (await reservations.listReservations(query, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).reservations
         .length;
     },
-    explanation: async (kind, id) =>
+    explanation: async (kind: string, id: string) =>
       explanationFromMessage(await reservations.explainReservation({ owner: { kind, id } }, options)),
-    kindsTrouble: async () => {
+    kindsTrouble: async (): Promise<KindsTrouble> => {
       const reply = await jobs.listJobs({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop });
       const { kindsGone: gone, kindsRefused: refused, namespace, jobsElsewhere, moreElsewhere: isMore } = reply;
       const names = jobsElsewhere.map((job) => [job.namespace, job.kind.toLowerCase(), job.name].join("/"));
       return { gone, refused, namespace, elsewhere: { jobs: names, isMore, isRefused: reply.elsewhereRefused } };
     },
+    /** Of every kind. */
     jobs: () =>
       readPages(async (page) => {
         const reply = await jobs.listJobs({ continue: page }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop });
@@ -76,3 +55,5 @@ export function musterServices(bus: Bus, stop: AbortSignal): MusterServices {
     },
   };
 }
+
+export type MusterServices = ReturnType<typeof musterServices>;

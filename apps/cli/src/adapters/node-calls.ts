@@ -1,55 +1,48 @@
 import { client } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { NodeService } from "@muster/proto";
-import type { DemandScaling, ScaledNode, ScalerDump } from "../domain/scaled-node.ts";
+import type { DemandScaling, ScalerDump } from "../domain/scaled-node.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
 import { demandFromMessage, dumpFromMessage, nodeFromMessage } from "./node-messages.ts";
 
-/** What the node scaler can be asked for. Every call rejects with FaultError and nothing else. */
-export type NodeCalls = {
-  /** Of one pool, or of all. */
-  list(pool: string | undefined): Promise<ScaledNode[]>;
-  dump(): Promise<ScalerDump>;
-  /** `by` is told with the reason. */
-  terminate(name: string, by: string): Promise<ScaledNode>;
-};
+/** For a call whose answer is only an addition. */
+const EXTRA_TIMEOUT_MS = 2000;
 
-/** What is only a part of an answer is not waited for as long as an answer. */
-const ASIDE_TIMEOUT_MS = 2000;
-
-export function nodeCalls({ bus, stop }: Link): NodeCalls {
+/** The calls of the node scaler. Every one rejects with FaultError and nothing else. */
+export function nodeCalls({ bus, stop }: Link) {
   const nodes = client(bus, NodeService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   return {
+    /** Of one pool, or of all. */
     list: (pool = "") =>
       readPages(async (page) => {
         const reply = await nodes.listNodes({ pool, continue: page }, options);
         return { items: reply.nodes.map(nodeFromMessage), next: reply.continue };
       }),
     dump: async () => dumpFromMessage(await nodes.dumpNodes({}, options)),
-    terminate: async (name, requestedBy) => {
+    terminate: async (name: string, requestedBy: string) => {
       const { node } = await nodes.terminateNode({ requestId: crypto.randomUUID(), name, requestedBy }, options);
       return nodeFromMessage(node);
     },
   };
 }
 
-/** What the scaler does for an owner that waits. A scaler that does not answer is an answer here: without one everything else goes on. */
+/** What the scaler does for an owner that waits. A scaler that does not answer is a result here: everything else works without one. */
 export async function demandScaling(
   { bus, stop }: Link,
   owner: { readonly kind: string; readonly id: string },
 ): Promise<DemandScaling> {
-  const asked = client(bus, NodeService).explainDemand({ owner }, { timeoutMs: ASIDE_TIMEOUT_MS, signal: stop });
+  const asked = client(bus, NodeService).explainDemand({ owner }, { timeoutMs: EXTRA_TIMEOUT_MS, signal: stop });
   return asked.then(demandFromMessage, (error: unknown) => ({ state: "unanswered", trouble: troubleOf(error) }));
 }
 
-/** How pools are scaled; in words why nobody has said so. */
+/** How pools are scaled, or why the scaler does not answer. */
 export async function scalerDump({
   bus,
   stop,
 }: Link): Promise<{ readonly value: ScalerDump } | { readonly trouble: string }> {
-  const asked = client(bus, NodeService).dumpNodes({}, { timeoutMs: ASIDE_TIMEOUT_MS, signal: stop });
+  const asked = client(bus, NodeService).dumpNodes({}, { timeoutMs: EXTRA_TIMEOUT_MS, signal: stop });
   return asked.then(
     (reply) => ({ value: dumpFromMessage(reply) }),
     (error: unknown) => ({ trouble: troubleOf(error) }),

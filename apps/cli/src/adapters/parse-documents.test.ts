@@ -5,12 +5,13 @@ import { readSessionDocument } from "../domain/read-session-document.ts";
 import type { SessionDocument } from "../domain/session-document.ts";
 import { anySession } from "../../test/any-session.ts";
 import { SESSION_LIMITS } from "@muster/session-limits";
-import { KINDS, readWork, type ReadWork } from "../kinds/kinds.ts";
+import { readWork, type ReadWork } from "../kinds/documents.ts";
+import { KINDS } from "../kinds/kinds.ts";
 import { buildDocument } from "../domain/session-document.ts";
 import {
   describeProblem,
-  DOCUMENTS_MAX,
-  FILE_BYTES_MAX,
+  MAX_DOCUMENTS,
+  MAX_FILE_BYTES,
   parseDocuments,
   type Parsed,
   type Placed,
@@ -175,7 +176,7 @@ describe("a correct file", () => {
   });
 });
 
-describe("what is wrong is told with its place", () => {
+describe("every problem is reported with its place", () => {
   it.each<[string, string, string[]]>([
     ["an empty file", "", ["f.yaml:1:1: the file holds no document"]],
     ["a file of comments", "# nothing\n", ["f.yaml:1:1: the file holds no document"]],
@@ -206,7 +207,7 @@ describe("what is wrong is told with its place", () => {
       ["f.yaml:2:7: kind: MXJob is not run; of Kubeflow's kinds are TFJob, PyTorchJob, MPIJob, JAXJob"],
     ],
     [
-      "a kind that nobody knows",
+      "an unknown kind",
       "apiVersion: v1\nkind: Deployment\n",
       ['f.yaml:2:7: kind: "Deployment" is no kind; known are Session, Job, TFJob, PyTorchJob, MPIJob, JAXJob'],
     ],
@@ -399,8 +400,8 @@ describe("what is wrong is told with its place", () => {
 
 describe("limits are named when they are reached", () => {
   it.each([
-    ["bytes of a file", "#".repeat(FILE_BYTES_MAX + 1), `more than ${FILE_BYTES_MAX} bytes`],
-    ["documents of a file", "---\na\n".repeat(DOCUMENTS_MAX + 1), `${DOCUMENTS_MAX} at most are read`],
+    ["bytes of a file", "#".repeat(MAX_FILE_BYTES + 1), `more than ${MAX_FILE_BYTES} bytes`],
+    ["documents of a file", "---\na\n".repeat(MAX_DOCUMENTS + 1), `${MAX_DOCUMENTS} at most are read`],
     ["levels of brackets", "[".repeat(100_000), "nested deeper than 100 levels"],
     ["levels of lists", "- ".repeat(20_000), "nested deeper than 100 levels"],
     [

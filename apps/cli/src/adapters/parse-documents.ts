@@ -19,27 +19,27 @@ import type { Finding } from "@muster/documents";
 import { shortenWords } from "../domain/shorten.ts";
 
 /** A file with more text than this is refused before it is read as YAML. */
-export const FILE_BYTES_MAX = 1024 * 1024;
+export const MAX_FILE_BYTES = 1024 * 1024;
 /** Documents of one file. */
-export const DOCUMENTS_MAX = 100;
+export const MAX_DOCUMENTS = 100;
 /** Aliases multiply what a document says; more of them than this is an attack or a mistake. */
-export const ALIASES_MAX = 1000;
+export const MAX_ALIASES = 1000;
 /** Levels of mappings and lists in one document. */
-export const DEPTH_MAX = 100;
-/** Of one document, what is not YAML: the first ones are why the rest is none either. */
-const SYNTAX_ERRORS_MAX = 3;
+export const MAX_DEPTH = 100;
+/** Syntax errors of one document: the first ones cause the rest. */
+const MAX_SYNTAX_ERRORS = 3;
 
 /** Lines and columns count from 1. */
 export type Place = { readonly file: string; readonly line: number; readonly column: number };
 
-/** What is wrong with a file, and where. */
+/** A problem of a file, and its place. */
 export type Problem = Place & { readonly message: string };
 
-/** What was read from plain data, or all that is wrong with it. */
+/** The value of plain data, or every problem in it. */
 export type ReadDocument<Value> =
   { readonly ok: true; readonly value: Value } | { readonly ok: false; readonly findings: readonly Finding[] };
 
-/** What a document asks for, and where its name stands. */
+/** The value of a document, and the place of its name. */
 export type Placed<Value> = {
   readonly value: Value;
   readonly place: Place;
@@ -47,24 +47,24 @@ export type Placed<Value> = {
   readonly placeOf: (field: string) => Place;
 };
 
-/** The documents that are right, and all that is wrong with the others: whoever acts on some refuses the problems first. */
+/** The valid documents, and the problems of the others. A caller refuses the problems before it acts. */
 export type Parsed<Value> = { readonly documents: readonly Placed<Value>[]; readonly problems: readonly Problem[] };
 
-/** Reads the documents of one YAML text, each by `read`. Every problem of the text is told at once, in the order of lines; never throws. */
+/** Reads the documents of one YAML text, each by `read`. Reports every problem of the text, in the order of lines. Never throws. */
 export function parseDocuments<Value>(
   file: string,
   text: string,
   read: (document: unknown) => ReadDocument<Value>,
 ): Parsed<Value> {
-  // Whoever reads the file stops a little after the limit, so how large it is is not known.
-  if (Buffer.byteLength(text) > FILE_BYTES_MAX)
-    return onlyProblem(file, `the file has more than ${FILE_BYTES_MAX} bytes, which are the most that are read`);
+  // Reading stops shortly after the limit, so the size of the file is not known.
+  if (Buffer.byteLength(text) > MAX_FILE_BYTES)
+    return onlyProblem(file, `the file has more than ${MAX_FILE_BYTES} bytes, which are the most that are read`);
   if (text.includes("\0")) return onlyProblem(file, "the file is not text; a YAML file is needed");
   const lines = new LineCounter();
   const tokens = [...new Parser(lines.addNewLine).parse(text)];
   const count = tokens.filter((token) => token.type === "document").length;
-  if (count > DOCUMENTS_MAX)
-    return onlyProblem(file, `the file has ${count} documents; ${DOCUMENTS_MAX} at most are read`);
+  if (count > MAX_DOCUMENTS)
+    return onlyProblem(file, `the file has ${count} documents; ${MAX_DOCUMENTS} at most are read`);
 
   const documents: Placed<Value>[] = [];
   const problems: Problem[] = [];
@@ -75,9 +75,9 @@ export function parseDocuments<Value>(
   const report = (offset: number, message: string): void => {
     problems.push({ ...placeOf(offset), message });
   };
-  const tooDeep = tokens.find((token) => nestingOf(token) > DEPTH_MAX);
+  const tooDeep = tokens.find((token) => nestingOf(token) > MAX_DEPTH);
   if (tooDeep !== undefined) {
-    report(tooDeep.offset, `the document is nested deeper than ${DEPTH_MAX} levels`);
+    report(tooDeep.offset, `the document is nested deeper than ${MAX_DEPTH} levels`);
     return { documents, problems };
   }
   const composer = new Composer<ParsedNode, true>({
@@ -120,12 +120,12 @@ function readYamlDocument<Value>(
 ): { readonly value: Value } | undefined {
   const troubles: readonly YAMLError[] = [...document.errors, ...document.warnings];
   const inFields = troubles.filter(({ code }) => code === "DUPLICATE_KEY");
-  const inText = troubles.filter(({ code }) => code !== "DUPLICATE_KEY").slice(0, SYNTAX_ERRORS_MAX);
+  const inText = troubles.filter(({ code }) => code !== "DUPLICATE_KEY").slice(0, MAX_SYNTAX_ERRORS);
   for (const trouble of [...inText, ...inFields]) report(trouble.pos[0], describeYamlError(trouble));
   if (troubles.length > 0) return undefined;
   let plain: unknown;
   try {
-    plain = document.toJS({ maxAliasCount: ALIASES_MAX });
+    plain = document.toJS({ maxAliasCount: MAX_ALIASES });
   } catch (error) {
     // The library throws for aliases without an anchor, and for more aliases than allowed.
     report(document.range[0], error instanceof Error ? error.message : String(error));

@@ -7,30 +7,33 @@ import { EXIT } from "../domain/decide-exit.ts";
 import { describeConnection, type Connection } from "../domain/decide-connection.ts";
 import type { StreamHead } from "./backup-order.ts";
 
-/** Streams as a whole, by the user `backup`. Every call rejects with CommandError. */
+/** Copies of whole streams, as the user `backup`. Every call rejects with CommandError. */
 export type StreamCopies = AsyncDisposable & {
-  /** undefined: there is no such stream. */
-  readonly look: (stream: string) => Promise<StreamHead | undefined>;
-  /** The stream as it is at one moment, with its consumers: its head first, then its bytes in order. False: there is no such stream, and neither was called. */
+  /** Undefined: the stream does not exist. */
+  readonly inspect: (stream: string) => Promise<StreamHead | undefined>;
+  /**
+   * The stream as it is at one moment, with its consumers: its head first, then its bytes in order. False: the stream does not exist, and neither was
+   * called.
+   */
   readonly take: (
     stream: string,
     onHead: (head: StreamHead) => Promise<void>,
     onBytes: (bytes: Uint8Array) => Promise<void>,
   ) => Promise<boolean>;
-  /** Makes the stream of these, numbers of its messages included, with one replica: the services give it theirs. */
+  /** Creates the stream from these, sequences of its messages included, with one replica: the services change that to theirs. */
   readonly put: (head: StreamHead, chunks: AsyncIterable<Uint8Array>) => Promise<void>;
 };
 
 export const BACKUP_USER = "backup";
 
-const LOOK_MS = 5000;
-/** NATS looks through the whole stream before it answers. */
+const INSPECT_TIMEOUT_MS = 5000;
+/** NATS reads the whole stream before it answers. */
 const ANSWER_MS = 60_000;
-/** Without a further piece for so long, or without its being taken, the transfer has failed. */
+/** A transfer without progress for so long has failed. */
 const IDLE_MS = 30_000;
-/** In a cluster the answer that says where pieces go overtakes the news that somebody listens there. */
-const HEARD_MS = 10_000;
-const HEARD_EVERY_MS = 50;
+/** In a cluster the answer with the subject for pieces can arrive before the interest in that subject. */
+const MAX_UNHEARD_MS = 10_000;
+const RETRY_MS = 50;
 const CHUNK_BYTES = 64 * 1024;
 const NOT_FOUND = 10059;
 
@@ -38,7 +41,7 @@ const KEY_HINT = `MUSTER_NATS_NKEY_FILE names the file of its key, ${BACKUP_USER
 
 type Answer<Fields> = { readonly error?: { readonly description?: string; readonly err_code?: number } } & Fields;
 
-/** Every question is asked over `bus`, which stands for `from`. */
+/** Every request goes over `bus`, the connection to `from`. */
 export function streamCopies(bus: NatsBus, from: Connection, stop: AbortSignal): StreamCopies {
   const { connection } = bus;
   const ask = async <Fields>(
@@ -56,9 +59,9 @@ export function streamCopies(bus: NatsBus, from: Connection, stop: AbortSignal):
       throw unanswered(subject, from, cause);
     }
   };
-  /** Again where nobody has heard it. */
+  /** Retried while the subject has no subscriber. */
   const send = async (to: string, piece: Uint8Array): Promise<Answer<object>> => {
-    const end = performance.now() + HEARD_MS;
+    const end = performance.now() + MAX_UNHEARD_MS;
     for (;;) {
       try {
         return await ask<object>(to, piece);
@@ -66,14 +69,14 @@ export function streamCopies(bus: NatsBus, from: Connection, stop: AbortSignal):
         const isUnheard = error instanceof CommandError && isNoResponders(error.cause);
         if (!isUnheard || performance.now() > end) throw error;
       }
-      await sleep(HEARD_EVERY_MS);
+      await sleep(RETRY_MS);
     }
   };
   return {
-    look: async (stream) => {
-      const { error, ...head } = await ask<StreamHead>(`$JS.API.STREAM.INFO.${stream}`, {}, LOOK_MS);
+    inspect: async (stream) => {
+      const { error, ...head } = await ask<StreamHead>(`$JS.API.STREAM.INFO.${stream}`, {}, INSPECT_TIMEOUT_MS);
       if (error?.err_code === NOT_FOUND) return undefined;
-      if (error !== undefined) throw refused(`looking at ${stream}`, error);
+      if (error !== undefined) throw refused(`reading the state of ${stream}`, error);
       return head;
     },
     take: async (stream, onHead, onBytes) => {
@@ -83,8 +86,8 @@ export function streamCopies(bus: NatsBus, from: Connection, stop: AbortSignal):
         pieces.unsubscribe();
       });
       try {
-        const wish = { deliver_subject: inbox, no_consumers: false, chunk_size: CHUNK_BYTES, jsck: true };
-        const { error, config, state } = await ask<StreamHead>(`$JS.API.STREAM.SNAPSHOT.${stream}`, wish);
+        const request = { deliver_subject: inbox, no_consumers: false, chunk_size: CHUNK_BYTES, jsck: true };
+        const { error, config, state } = await ask<StreamHead>(`$JS.API.STREAM.SNAPSHOT.${stream}`, request);
         if (error?.err_code === NOT_FOUND) return false;
         if (error !== undefined) throw refused(`copying ${stream}`, error);
         await onHead({ config, state });
@@ -107,9 +110,9 @@ export function streamCopies(bus: NatsBus, from: Connection, stop: AbortSignal):
     },
     put: async ({ config, state }, chunks) => {
       const doing = `restoring ${config.name}`;
-      const wish = { config: { ...config, num_replicas: 1 }, state };
+      const request = { config: { ...config, num_replicas: 1 }, state };
       const subject = `$JS.API.STREAM.RESTORE.${config.name}`;
-      const { error, deliver_subject: to } = await ask<{ readonly deliver_subject: string }>(subject, wish);
+      const { error, deliver_subject: to } = await ask<{ readonly deliver_subject: string }>(subject, request);
       if (error !== undefined) throw refused(doing, error);
       for await (const chunk of chunks) {
         const taken = await send(to, chunk);
@@ -123,7 +126,7 @@ export function streamCopies(bus: NatsBus, from: Connection, stop: AbortSignal):
 }
 
 function idleTimer(onIdle: () => void): { readonly touch: () => void; readonly end: () => void } {
-  // NATS looks through the stream before it sends.
+  // NATS reads the stream before it sends.
   let idle = setTimeout(onIdle, ANSWER_MS + IDLE_MS);
   return {
     touch: () => {
@@ -144,7 +147,7 @@ function unanswered(subject: string, from: Connection, cause: unknown): CommandE
   if (isForbidden(cause))
     return new CommandError(
       EXIT.refused,
-      `NATS at ${describeConnection(from)} permits it to the user \`${BACKUP_USER}\` alone, and the key is that of another`,
+      `NATS at ${describeConnection(from)} permits it only to the user \`${BACKUP_USER}\`, and the key is that of another`,
       { hint: from.because === "local stack" ? from.keysHint : KEY_HINT, cause },
     );
   const reason = cause instanceof Error ? cause.message : String(cause);

@@ -4,17 +4,17 @@ import { CommandError } from "../command-error.ts";
 import type { Io } from "../cli.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 
-/** Where nobody says how large the terminal is. */
+/** For a terminal that does not report its size. */
 const SIZE_DEFAULT = { columns: 80, rows: 24 };
 
-/** The real terminal. Colours, widths and redrawing only where a person looks. */
+/** The real terminal. Colours, widths and redrawing only where a person reads. */
 export function terminal(options: { readonly colours: boolean; readonly columns: number | undefined }): Io {
   const { stdin, stdout, stderr } = process;
   const closed = new AbortController();
   for (const stream of [stdout, stderr]) {
-    // Somebody who reads no further (`muster logs | head`) is no error.
+    // A reader that stops (`muster logs | head`) is no error.
     stream.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EPIPE" && !closed.signal.aborted) sayLost(stream, error);
+      if (error.code !== "EPIPE" && !closed.signal.aborted) reportLostOutput(stream, error);
       closed.abort();
     });
   }
@@ -53,8 +53,8 @@ export function terminal(options: { readonly colours: boolean; readonly columns:
   };
 }
 
-/** That what was asked for cannot be told. Whatever the command itself ends with, it has failed. */
-function sayLost(stream: NodeJS.WriteStream, error: NodeJS.ErrnoException): void {
+/** The output cannot be written: the command has failed, whatever its own exit code is. */
+function reportLostOutput(stream: NodeJS.WriteStream, error: NodeJS.ErrnoException): void {
   const reason = error.message.replace(/^\w+: /, "").replace(/, \w+$/, "");
   if (stream === process.stdout) process.stderr.write(`error: writing the output: ${reason}\n`);
   process.once("exit", () => {
@@ -62,7 +62,7 @@ function sayLost(stream: NodeJS.WriteStream, error: NodeJS.ErrnoException): void
   });
 }
 
-/** Not as an editor of lines: that would take Ctrl-C for itself. */
+/** Without line editing, which would capture Ctrl-C. */
 async function askOnTerminal(question: string, signal: AbortSignal): Promise<string> {
   if (signal.aborted) return "";
   const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
@@ -81,7 +81,7 @@ async function askOnTerminal(question: string, signal: AbortSignal): Promise<str
 }
 
 /** Reads one byte more than allowed at most, so that the reader of the text can say what the limit is. */
-async function readText(stream: AsyncIterable<unknown>, path: string, bytesMax: number): Promise<string> {
+export async function readText(stream: AsyncIterable<unknown>, path: string, bytesMax: number): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {

@@ -6,19 +6,20 @@ import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { SET_NOUN } from "../domain/replica-set.ts";
 import { buildSetDocument, type SetDocument } from "../domain/set-document.ts";
-import { readApplied, readSet } from "../kinds/kinds.ts";
-import { askOfSet, documentField } from "./farm-questions.ts";
+import { readApplied, readSet } from "../kinds/documents.ts";
+import { askOfSet, documentField } from "../kinds/farm-refusals.ts";
+import { setRecord } from "../kinds/replica-set.ts";
 import { checkOrders, leaseTitle, sendOrders } from "./order-leases.ts";
 import { print, type Format } from "./output.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
-import { followSet, recordOf } from "./replica-sets.ts";
+import { followSet } from "./replica-sets.ts";
 
 type Applied = Awaited<ReturnType<FarmCalls["apply"]>>;
 
 export type ApplyOptions = {
   /** Signs leases. */
   readonly keyFile: string | undefined;
-  /** That secrets of leases are sealed to; undefined: whatever key the engine says that it has. */
+  /** The key that secrets of leases are sealed to; undefined: the one that the engine reports. */
   readonly engineKey: string | undefined;
   readonly replace: boolean;
   readonly dryRun: boolean;
@@ -27,7 +28,7 @@ export type ApplyOptions = {
   readonly output: Format;
 };
 
-/** `muster apply -f FILE`: makes the replica sets and leases of the files, or makes them what the files say. */
+/** `muster apply -f FILE`: creates the replica sets and leases of the files, or updates them to what the files say. */
 export async function apply(cli: Cli, files: readonly string[], options: ApplyOptions): Promise<ExitCode> {
   const documents = await readFiles(cli, files, {
     read: (document) => readApplied(cli.kinds, document),
@@ -83,7 +84,7 @@ async function applySets(
   const code = options.wait && !options.dryRun ? await followAll(cli, connected, applied, options) : EXIT.ok;
   const records = options.dryRun
     ? sets.map(({ value }) => buildSetDocument(value))
-    : applied.map(({ set, outcome }) => ({ outcome, ...recordOf(set) }));
+    : applied.map(({ set, outcome }) => ({ outcome, ...setRecord(set) }));
   return { code, records };
 }
 
@@ -91,7 +92,7 @@ function setTitle({ name }: SetDocument): string {
   return `${SET_NOUN} ${name}`;
 }
 
-/** The sets of the files. Throws CommandError when anything in them is wrong. */
+/** The sets of the files. Throws CommandError for any problem in them. */
 export function readSets(cli: Cli, files: readonly string[]): Promise<Placed<SetDocument>[]> {
   return readFiles(cli, files, {
     read: (document) => readSet(cli.kinds, document),
@@ -99,7 +100,7 @@ export function readSets(cli: Cli, files: readonly string[]): Promise<Placed<Set
   });
 }
 
-/** What the farms would do, and all that they would refuse, at the places where it stands. */
+/** What the farms would do, and every problem that they would report, with its place. */
 async function checkAll(
   farms: FarmCalls,
   documents: readonly Placed<SetDocument>[],

@@ -6,7 +6,7 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { backupOrder, type BackupGroup } from "../adapters/backup-order.ts";
 import { plural } from "../domain/plural.ts";
 
-/** A ledger that is busy writes a snapshot every few seconds, and copying it takes less. */
+/** A busy ledger writes a snapshot every few seconds; copying it takes less. */
 const ATTEMPTS = 10;
 
 /** `muster backup FILE`: all that NATS keeps for Muster, while the services run. */
@@ -21,7 +21,7 @@ export async function backup(cli: Cli, file: string): Promise<ExitCode> {
     messages += copied.messages;
   }
   if (streams === 0)
-    throw new CommandError(EXIT.failed, "there is nothing to copy: NATS has no stream of Muster's", {
+    throw new CommandError(EXIT.failed, "there is nothing to copy: NATS has no stream of Muster", {
       hint: "MUSTER_NATS_URL says which server is asked",
     });
   await writer.finish();
@@ -39,7 +39,7 @@ async function copyGroup(copies: StreamCopies, writer: BackupWriter, group: Back
     let streams = 0;
     let messages = 0;
     for (const stream of group.streams) {
-      const there = await copies.take(
+      const isFound = await copies.take(
         stream,
         async (head) => {
           messages += head.state.messages ?? 0;
@@ -47,20 +47,20 @@ async function copyGroup(copies: StreamCopies, writer: BackupWriter, group: Back
         },
         writer.bytes,
       );
-      if (!there) continue;
+      if (!isFound) continue;
       await writer.endStream();
       streams += 1;
     }
     if ((await lastOf(copies, steady)) === before) return { streams, messages };
-    mark.goBack();
+    mark.rewind();
   }
-  throw new CommandError(EXIT.failed, `${steady ?? ""} was written again each time while the ledger was copied`, {
+  throw new CommandError(EXIT.failed, `${steady ?? ""} was written each time while the ledger was copied`, {
     hint: "try again, or stop the reservation manager for as long as it takes",
   });
 }
 
 async function lastOf(copies: StreamCopies, stream: string | undefined): Promise<number | undefined> {
-  return stream === undefined ? undefined : (await copies.look(stream))?.state.last_seq;
+  return stream === undefined ? undefined : (await copies.inspect(stream))?.state.last_seq;
 }
 
 /** `muster backup --check FILE`: whether it is whole, as a restore would find it; NATS is not asked. */
@@ -72,7 +72,7 @@ export async function checkBackup(cli: Cli, file: string): Promise<ExitCode> {
 
 /** `muster restore FILE`: what a backup holds, into a NATS that has nothing of Muster's. */
 export async function restore(cli: Cli, file: string): Promise<ExitCode> {
-  // Half of a backup restored would be worse than none.
+  // A partial restore is worse than none.
   const { at, streams } = await readThrough(file);
   await using reader = await readBackup(file);
   await using copies = await cli.streamCopies();
@@ -84,32 +84,32 @@ export async function restore(cli: Cli, file: string): Promise<ExitCode> {
       made += 1;
     }
   } catch (error) {
-    throw error instanceof CommandError ? halfway(error, made, streams) : error;
+    throw error instanceof CommandError ? partialRestore(error, made, streams) : error;
   }
   cli.io.out([`${plural(made, "stream")} as of ${at}; start the services`]);
   return EXIT.ok;
 }
 
 async function refuseFilled(copies: StreamCopies): Promise<void> {
-  const there: string[] = [];
+  const found: string[] = [];
   for (const stream of backupOrder().flatMap((group) => group.streams)) {
-    if ((await copies.look(stream)) !== undefined) there.push(stream);
+    if ((await copies.inspect(stream)) !== undefined) found.push(stream);
   }
-  if (there.length === 0) return;
-  throw new CommandError(EXIT.refused, `NATS has ${plural(there.length, "stream")} of Muster's: ${there.join(", ")}`, {
+  if (found.length === 0) return;
+  throw new CommandError(EXIT.refused, `NATS has ${plural(found.length, "stream")} of Muster: ${found.join(", ")}`, {
     hint: "stop the services, which make their streams when they start, and give NATS an empty volume; a restore that ended in the middle leaves some, too",
   });
 }
 
-/** Services that started on it would take what is missing for what never was, and remove its pods. */
-function halfway(cause: CommandError, made: number, streams: number): CommandError {
+/** Services that start on a partial restore would remove the pods of what is missing. */
+function partialRestore(cause: CommandError, made: number, streams: number): CommandError {
   return new CommandError(cause.exitCode, `${cause.message}; NATS holds ${made} of ${plural(streams, "stream")}`, {
     hint: "start no service: give NATS an empty volume again, and restore into that",
     cause,
   });
 }
 
-/** Rejects with CommandError where not every byte is as it was written. */
+/** Rejects with CommandError where a byte differs from what was written. */
 async function readThrough(file: string): Promise<{ readonly at: string; readonly streams: number }> {
   await using reader = await readBackup(file);
   let streams = 0;

@@ -1,10 +1,10 @@
 import type { Cli } from "../cli.ts";
 import { buildCleanupRecord, buildCleanupView } from "../domain/build-cleanup-view.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { askOfLeases } from "./lease-questions.ts";
+import { askOfLeases } from "../kinds/lease-refusals.ts";
 import { print, type Format } from "./output.ts";
 
-/** `muster lease cleanup`: ends with 1 where nothing is removed until somebody confirms it. */
+/** `muster lease cleanup`: ends with 1 where the removal waits for `--confirm`. */
 export async function cleanUpLeases(
   cli: Cli,
   {

@@ -1,7 +1,7 @@
 import { FaultError, type Fault } from "@muster/faults";
 import { fixedClock } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { contact, LOST_MAX_MS } from "./contact.ts";
+import { contact, MAX_LOST_MS } from "./contact.ts";
 
 const AWAY: Fault = { code: "unavailable", dependency: "session", retryAfterMs: 1000 };
 const NEVER = new AbortController().signal;
@@ -31,7 +31,7 @@ function answering(...answers: (string | Fault)[]) {
   };
 }
 
-it("asks again while nobody answers, and tells the loss and the return once", async () => {
+it("retries while no service answers, and reports the loss and the return once", async () => {
   const { contact: asked, said } = world();
   expect(await asked.ask("a", answering(AWAY, AWAY, AWAY, "yes"), NEVER)).toBe("yes");
   expect(await asked.ask("a", answering("again"), NEVER)).toBe("again");
@@ -41,13 +41,13 @@ it("asks again while nobody answers, and tells the loss and the return once", as
   ]);
 });
 
-it("tells one loss for many who ask, and the return when the last of them has its answer", async () => {
+it("reports one loss for many callers, and the return when the last of them has its answer", async () => {
   const { contact: asked, said } = world();
   asked.link("lost");
-  const told: number[] = [];
+  const counts: number[] = [];
   const asking = (who: string, ...answers: (string | Fault)[]): Promise<unknown> => {
     const question = answering(...answers);
-    return asked.ask(who, () => (told.push(said.length), question()), NEVER);
+    return asked.ask(who, () => (counts.push(said.length), question()), NEVER);
   };
   await Promise.all([asking("a", AWAY, "a"), asking("b", AWAY, AWAY, "b")]);
   asked.link("back");
@@ -55,10 +55,10 @@ it("tells one loss for many who ask, and the return when the last of them has it
     "lost contact with nats://here; trying again for 2m",
     expect.stringMatching(/^in contact again/),
   ]);
-  expect(new Set(told)).toEqual(new Set([1]));
+  expect(new Set(counts)).toEqual(new Set([1]));
 });
 
-it("ends when nobody has answered for long, and says with whom and what to try", async () => {
+it("ends after a long time without an answer, and names the server and what to try", async () => {
   const { contact: asked, now } = world();
   const startMs = now();
   await expect(asked.ask("a", answering(AWAY), NEVER)).rejects.toMatchObject({
@@ -67,21 +67,21 @@ it("ends when nobody has answered for long, and says with whom and what to try",
     hint: "look there",
     exitCode: 3,
   });
-  expect(now() - startMs).toBeGreaterThan(LOST_MAX_MS);
-  expect(now() - startMs).toBeLessThan(LOST_MAX_MS * 1.1);
+  expect(now() - startMs).toBeGreaterThan(MAX_LOST_MS);
+  expect(now() - startMs).toBeLessThan(MAX_LOST_MS * 1.1);
 });
 
 it.each<Fault>([
   { code: "not_found", kind: "session", id: "echo" },
   { code: "invalid_request", field: "name", reason: "is empty" },
   { code: "internal", operation: "watch" },
-])("does not ask again after $code, and loses nobody by it", async (fault) => {
+])("does not retry after $code, and reports no loss", async (fault) => {
   const { contact: asked, said } = world();
   await expect(asked.ask("a", answering(fault, "never"), NEVER)).rejects.toMatchObject({ fault });
   expect(said).toEqual([]);
 });
 
-it("gives no answer once it is told to stop", async () => {
+it("gives no answer once it is stopped", async () => {
   const { contact: asked } = world();
   const stop = new AbortController();
   const question = (): Promise<string> => {

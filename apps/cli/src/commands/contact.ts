@@ -5,25 +5,25 @@ import { describeTrouble } from "../domain/describe-trouble.ts";
 import { formatElapsed } from "../domain/duration.ts";
 import { isAborted } from "../is-aborted.ts";
 
-/** Nobody waits longer than this for somebody who does not answer; what runs goes on without us. */
-export const LOST_MAX_MS = 120_000;
+/** A service that does not answer is retried for so long; the work itself continues. */
+export const MAX_LOST_MS = 120_000;
 const BACKOFF = { firstMs: 250, maxMs: 5000 };
 
 export type ContactDeps = {
-  /** Who is asked, for people. */
+  /** The server, for people. */
   readonly address: string;
-  /** What to try once all patience is over, as things are then. */
+  /** What to try after the last retry, in the state of that moment. */
   readonly hint: () => string;
   readonly now: () => number;
   readonly pause: (delayMs: number, signal: AbortSignal) => Promise<void>;
   readonly say: (lines: readonly string[]) => void;
 };
 
-/** Asks the same services again and again for a long time, and tells when they are lost and when they are back: once each, however many questions are open. */
+/** Retries calls while the services are away. Reports their loss and their return once each, for any number of open calls. */
 export type Contact = {
   /**
-   * The answer, asked for again while the services are away; undefined when the signal is aborted before. Rejects with a final fault at once, and with
-   * CommandError when nobody has answered for LOST_MAX_MS. `who` tells the questions apart: one at a time for each.
+   * The answer, retried while the services are away; undefined when the signal is aborted before. Rejects immediately with a final fault, and with
+   * CommandError after MAX_LOST_MS without an answer. `who` identifies the caller, with one call at a time each.
    */
   ask<Answer>(who: string, question: () => Promise<Answer>, signal: AbortSignal): Promise<Answer | undefined>;
   /** The connection itself was lost, or is back. */
@@ -37,7 +37,7 @@ export function contact(deps: ContactDeps): Contact {
   const lose = (who: string, why: string): void => {
     if (lostSinceMs.has(who)) return;
     if (lostSinceMs.size === 0)
-      deps.say([`lost contact with ${deps.address}${why}; trying again for ${formatDuration(LOST_MAX_MS)}`]);
+      deps.say([`lost contact with ${deps.address}${why}; trying again for ${formatDuration(MAX_LOST_MS)}`]);
     lostSinceMs.set(who, deps.now());
   };
   const regain = (who: string): void => {
@@ -46,7 +46,7 @@ export function contact(deps: ContactDeps): Contact {
     deps.say([`in contact again with ${deps.address} after ${formatElapsed(deps.now() - sinceMs)}`]);
   };
   const giveUp = (fault: Fault, cause: unknown): never => {
-    const message = `no contact with ${deps.address} for ${formatDuration(LOST_MAX_MS)}: ${describeTrouble(fault)}`;
+    const message = `no contact with ${deps.address} for ${formatDuration(MAX_LOST_MS)}: ${describeTrouble(fault)}`;
     throw new CommandError(EXIT.unreachable, message, { hint: deps.hint(), cause });
   };
   return {
@@ -65,7 +65,7 @@ export function contact(deps: ContactDeps): Contact {
           if (isAborted(signal)) break;
           if (fault === undefined || !isRetryable(fault)) throw error;
           lose(who, `: ${describeTrouble(fault)}`);
-          if (deps.now() - (lostSinceMs.get(who) ?? deps.now()) > LOST_MAX_MS) giveUp(fault, error);
+          if (deps.now() - (lostSinceMs.get(who) ?? deps.now()) > MAX_LOST_MS) giveUp(fault, error);
           await deps.pause(Math.min(BACKOFF.maxMs, BACKOFF.firstMs * 2 ** Math.min(failures, 10)), signal);
         }
       }

@@ -5,18 +5,18 @@ import { decideExit, EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { plural } from "../domain/plural.ts";
 import { print, type Format } from "./output.ts";
 
-/** More than anybody reads at once; `--area` and dropping show the rest. */
-const LETTERS_MAX = 500;
+/** In one list; `--area` and dropping show the rest. */
+const MAX_LETTERS = 500;
 
 /** `muster dead-letters list`: the messages that no service could handle, oldest first. */
 export async function listDeadLetters(cli: Cli, area: string | undefined, format: Format): Promise<ExitCode> {
   await using connected = await cli.connect();
-  const letters = await connected.deadLetters.list(area, LETTERS_MAX);
+  const letters = await connected.deadLetters.list(area, MAX_LETTERS);
   print(cli.io, format, {
     table: (style) => (letters.length === 0 ? ["no dead letters"] : buildDeadLetterTable(letters, cli.now(), style)),
     data: () => letters.map(buildDeadLetterRecord),
   });
-  if (letters.length === LETTERS_MAX) cli.io.err([`note: the oldest ${LETTERS_MAX}; there may be more`]);
+  if (letters.length === MAX_LETTERS) cli.io.err([`note: the oldest ${MAX_LETTERS}; there may be more`]);
   return EXIT.ok;
 }
 
@@ -31,15 +31,15 @@ export async function showDeadLetter(cli: Cli, id: number, format: Format): Prom
   return EXIT.ok;
 }
 
-/** `muster dead-letters replay ID...`: sends messages again to where they were first sent, and takes their letters away. */
+/** `muster dead-letters replay ID...`: sends messages again to where they were first sent, and drops their letters. */
 export function replayDeadLetters(cli: Cli, ids: readonly number[]): Promise<ExitCode> {
   return each(cli, ids, async ({ deadLetters }, id) => {
     const { duplicate } = await deadLetters.replay(id);
-    return duplicate ? `letter ${id}: its work is queued already; taken away` : `letter ${id}: sent again`;
+    return duplicate ? `letter ${id}: its work is queued already; dropped` : `letter ${id}: sent again`;
   });
 }
 
-/** `muster dead-letters drop ID...`: takes letters away for good. */
+/** `muster dead-letters drop ID...` */
 export function dropDeadLetters(cli: Cli, ids: readonly number[]): Promise<ExitCode> {
   return each(cli, ids, async ({ deadLetters }, id) => {
     await deadLetters.drop(id);
@@ -47,7 +47,7 @@ export function dropDeadLetters(cli: Cli, ids: readonly number[]): Promise<ExitC
   });
 }
 
-/** Goes on after one that is refused; the exit code is that of the first refusal. */
+/** Continues after a refusal; the exit code is that of the first refusal. */
 async function each(
   cli: Cli,
   ids: readonly number[],

@@ -5,81 +5,62 @@ import { leaseCalls } from "../adapters/lease-calls.ts";
 import { scalerDump } from "../adapters/node-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { buildChecks, buildDoctorTable, isHealthy, type Observations } from "../domain/build-doctor-report.ts";
+import {
+  buildChecks,
+  buildDoctorTable,
+  checkUnreachable,
+  isHealthy,
+  type Observations,
+} from "../domain/build-doctor-report.ts";
 import type { SeenEngine } from "../domain/build-lease-checks.ts";
-import type { Seen } from "../domain/check.ts";
+import type { Check, Seen } from "../domain/check.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { enginesOf } from "../domain/lease-engine.ts";
 import type { Lease } from "../domain/lease.ts";
 import { print, type Format } from "./output.ts";
 
-/** `muster doctor`: looks at everything that must be right for a session to run, and says what to do about the rest. */
+/** `muster doctor`: checks everything that a session needs, and says what to do about each problem. */
 export async function doctor(cli: Cli, format: Format): Promise<ExitCode> {
-  const checks = buildChecks(await observe(cli), cli.now());
+  const checks = await check(cli);
   print(cli.io, format, { table: (style) => buildDoctorTable(checks, style), data: () => checks });
   if (isHealthy(checks)) return EXIT.ok;
   return checks.some(({ check, status }) => check === "nats" && status === "failed") ? EXIT.unreachable : EXIT.failed;
 }
 
-async function observe(cli: Cli): Promise<Observations> {
+async function check(cli: Cli): Promise<Check[]> {
   const connection = cli.connection();
-  let connected: Connected;
-  try {
-    connected = await cli.connect();
-  } catch (error) {
-    const unknown = { trouble: "not connected" };
-    const nats = { trouble: reason(error) };
-    return {
-      connection,
-      nats,
-      replicas: unknown,
-      watcher: unknown,
-      pools: unknown,
-      jobReservations: unknown,
-      scaler: unknown,
-      dropped: unknown,
-      kinds: unknown,
-      unreadableSets: unknown,
-      leases: unknown,
-      unreadableLeases: unknown,
-      jobs: unknown,
-    };
-  }
-  await using bus = connected;
-  const [nats, replicas, watcher, pools, jobReservations, scaler, dropped, kinds, unreadableSets, ...ofWork] =
-    await Promise.all([
-      see(bus.nats()),
-      see(bus.replicas()),
-      see(bus.services.watcherStatus()),
-      see(bus.services.poolsNow()),
-      see(bus.services.jobReservationsNow()),
-      scalerDump(bus.link),
-      see(bus.dropped()),
-      see(bus.services.kindsTrouble()),
-      see(farmCalls(bus.link).unreadable()),
-      see(leasesSeen(bus)),
-      see(leaseCalls(bus.link, STATUS_TIMEOUT_MS).unreadable()),
-      see(bus.services.jobs()),
-    ]);
-  const [leases, unreadableLeases, jobs] = ofWork;
-  const work = { unreadableSets, leases, unreadableLeases, jobs };
-  return {
-    connection,
-    nats,
-    replicas,
-    watcher,
-    pools,
-    jobReservations,
-    scaler,
-    dropped,
-    kinds,
-    ...work,
-  };
+  const seen = await see(cli.connect());
+  if ("trouble" in seen) return [checkUnreachable(connection, seen.trouble)];
+  await using bus = seen.value;
+  return buildChecks({ connection, ...(await observe(bus)) }, cli.now());
 }
 
-/** Of each engine that has a replica; leases that nothing is to be done about are only counted. */
-async function leasesSeen({ link, replicas }: Connected): Promise<SeenEngine[]> {
+type Observed = Omit<Observations, "connection">;
+
+async function observe(bus: Connected): Promise<Observed> {
+  const { services, link } = bus;
+  const all = {
+    nats: see(bus.nats()),
+    replicas: see(bus.replicas()),
+    watcher: see(services.watcherStatus()),
+    pools: see(services.poolsNow()),
+    jobReservations: see(services.jobReservationsNow()),
+    scaler: scalerDump(link),
+    dropped: see(bus.dropped()),
+    kinds: see(services.kindsTrouble()),
+    unreadableSets: see(farmCalls(link).unreadable()),
+    leases: see(readEngines(bus)),
+    unreadableLeases: see(leaseCalls(link, STATUS_TIMEOUT_MS).unreadable()),
+    jobs: see(services.jobs()),
+  } satisfies { readonly [Name in keyof Observed]: Promise<Observed[Name]> };
+  const values = await Promise.all(Object.entries(all).map(async ([name, value]) => [name, await value] as const));
+  // The type above holds for each name, which fromEntries does not express.
+  return Object.fromEntries(values) as Observed;
+}
+
+/** Every engine with a replica; leases without a problem are only counted. */
+async function readEngines({ link, replicas }: Connected): Promise<SeenEngine[]> {
   const calls = leaseCalls(link, STATUS_TIMEOUT_MS);
   const all = (phase: string): Promise<Lease[]> => calls.list({ user: undefined, type: undefined, phase });
   const [engines, listed] = await Promise.all([
@@ -109,7 +90,7 @@ async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {
   }
 }
 
-/** Expected failures are what this command shows; a defect goes on. */
+/** The command shows expected failures; it rethrows a defect. */
 function reason(error: unknown): string {
   const fault = faultOf(error);
   if (fault !== undefined) return describeTrouble(fault);

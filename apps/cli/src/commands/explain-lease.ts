@@ -8,17 +8,32 @@ import { buildLeaseExplanation, explainLease } from "../domain/explain-lease.ts"
 import type { Lease } from "../domain/lease.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
 import type { ReservationExplanation } from "../domain/reservation.ts";
-import { askOfLeases } from "./lease-questions.ts";
-import { print, type Format } from "./output.ts";
+import { askOfLeases } from "../kinds/lease-refusals.ts";
+import type { Shown } from "../kinds/resource.ts";
+import { showReservation } from "./show-reservation.ts";
 
-/** What a name of a lease stands for: one of an engine, or an owner that only the ledger knows. */
-export type LeaseOrOwner = { readonly lease: Lease } | { readonly reservation: ReservationExplanation };
+/** Why a lease is in its phase; of an id that only the ledger knows, what it holds or waits for. */
+export async function explainLeaseOrOwner(cli: Cli, connected: Connected, id: string): Promise<Shown> {
+  const found = await findLeaseOrOwner(connected, id);
+  if (found === undefined || "reservation" in found)
+    return showReservation(cli, connected, { kind: LEASE_NOUN, id }, found?.reservation);
+  const { lease } = found;
+  const { message, ...rest } = explainLease(lease, await reservationOf(connected, lease), cli.now());
+  const explanation = { ...rest, message: plain(message) };
+  return {
+    table: () => buildLeaseExplanation(lease, explanation),
+    data: () => ({ [LEASE_NOUN]: lease.order.id, phase: lease.phase, ...explanation }),
+  };
+}
+
+type LeaseOrOwner = { readonly lease: Lease } | { readonly reservation: ReservationExplanation };
 
 /**
- * Asks engines and the ledger beside each other: whoever knows the name answers for both, and one that is not there is waited for only where the other does not know it.
- * Undefined: the ledger does not know it, and no engine answers. Throws what an engine says where it does not know it either.
+ * Asks the engines and the ledger concurrently. The first that knows the id answers for both; a service that does not answer is waited for only where the
+ * other does not know the id. Undefined: the ledger does not know it, and no engine answers. Rejects with the refusal of the engine where that does not know
+ * it either.
  */
-export async function findLeaseOrOwner({ link }: Connected, id: string): Promise<LeaseOrOwner | undefined> {
+async function findLeaseOrOwner({ link }: Connected, id: string): Promise<LeaseOrOwner | undefined> {
   const done = new AbortController();
   const stop = AbortSignal.any([link.stop, done.signal]);
   const engine = leaseCalls({ bus: link.bus, stop }, STATUS_TIMEOUT_MS).get(id);
@@ -44,18 +59,7 @@ async function isUnknown(answer: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Says why a lease is where it is. */
-export async function explainLeaseOf(cli: Cli, connected: Connected, lease: Lease, format: Format): Promise<void> {
-  const { id } = lease.order;
-  const { message, ...rest } = explainLease(lease, await reservationOf(connected, lease), cli.now());
-  const explanation = { ...rest, message: plain(message) };
-  print(cli.io, format, {
-    table: () => buildLeaseExplanation(lease, explanation),
-    data: () => ({ [LEASE_NOUN]: id, phase: lease.phase, ...explanation }),
-  });
-}
-
-/** Of machines that it waits for. */
+/** The machines that it waits for. */
 async function reservationOf(
   { services }: Connected,
   { order, phase, run }: Lease,

@@ -5,22 +5,60 @@ import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { isLeaseId, LEASE_NOUN } from "../domain/lease-document.ts";
 import type { Kind } from "../kinds/kind.ts";
-import { findKind } from "../kinds/kinds.ts";
+import { describeUnknownTarget, findKind, findTarget, type Target } from "../kinds/kinds.ts";
+import type { Resource } from "../kinds/resource.ts";
+import { findResource, splitTarget } from "../kinds/resources.ts";
+import { askOf } from "./ask-of.ts";
 
 /** A service that is not installed is asked no longer than this. */
-const OTHERS_MS = 2000;
+const OTHER_KINDS_TIMEOUT_MS = 2000;
+
+/** The session or job that `NAME` or `KIND/NAME` means. Throws CommandError for any other kind, with what to use instead. */
+export function readWorkTarget(
+  { kinds, resources }: Pick<Cli, "kinds" | "resources">,
+  text: string,
+  command?: "cancel" | "logs",
+): Target & { readonly name: string } {
+  const { word, name: id } = splitTarget(text);
+  const refusal = word !== "" && command ? findResource(resources, word)?.refusals?.[command] : undefined;
+  if (refusal !== undefined)
+    throw new CommandError(EXIT.usage, refusal.message, { hint: refusal.hint(id === "" ? "ID" : id) });
+  const target = findTarget(kinds, text.includes("/") ? text : `${kinds[0].noun}/${text}`);
+  if (target === undefined) throw new CommandError(EXIT.usage, describeUnknownTarget(kinds, text));
+  return { kind: target.kind, name: target.name ?? text };
+}
+
+/** The argument by which commands find work: the name alone is enough for the first kind. */
+export function shortTarget({ kinds }: Cli, { kind, name }: { readonly kind: string; readonly name: string }): string {
+  return kind === kinds[0].noun ? name : `${kind}/${name}`;
+}
+
+/** The answer to a question about the item that `text` names; `name` is what its service knows it by. A refusal comes with a hint. */
+export function askAbout<Answer>(
+  cli: Cli,
+  connected: Connected,
+  {
+    resource,
+    text,
+    name,
+  }: { readonly resource: Pick<Resource, "ask">; readonly text: string | undefined; readonly name: string | undefined },
+  question: () => Promise<Answer>,
+): Promise<Answer> {
+  const isBareName = text !== undefined && name !== undefined && !text.includes("/");
+  return isBareName ? askOfName(cli, connected, text, question) : askOf(connected, resource, name ?? "", question);
+}
 
 /**
- * The kind of the one thing that has this name, of whatever kind it is. Throws CommandError when several have it, or none. A kind that does not answer has none: only the
- * first one is expected to be there.
+ * The kind of the one item that has this name, of any kind. Throws CommandError when several have it, or none. A kind whose service does not answer counts
+ * as having none: only the first kind is expected to be installed.
  */
 export async function kindOfName(cli: Cli, { link }: Connected, name: string): Promise<Kind> {
   const [first] = cli.kinds;
-  const brief = briefly(link);
+  const brief = withTimeout(link);
   const answers = await Promise.all(
     cli.kinds.map((kind) => nounOf(kind, kind === first ? link : brief, name, { mayBeSilent: kind !== first })),
   );
-  // Asked for a job of any kind and for one of its own, the same job answers twice.
+  // The same job answers for jobs of any kind and for its own kind.
   const nouns = [...new Set(answers.filter((noun) => noun !== undefined && noun !== NONE))];
   const [noun, ...others] = nouns;
   if (noun === undefined) {
@@ -36,25 +74,25 @@ export async function kindOfName(cli: Cli, { link }: Connected, name: string): P
     EXIT.usage,
     `several have the name ${name}: ${nouns.map((each) => `${each}/${name}`).join(", ")}`,
     {
-      hint: "say which one, with its kind",
+      hint: "name one with its kind",
     },
   );
 }
 
-/** What was asked about `text`, of the first kind where it is a name alone. Where that kind has none, and another one has, the CommandError says which. */
-export async function askOfName<Answer>(
+/** The answer to a question about work of the first kind. Where that kind has no such name, and another one has, the CommandError names it. */
+async function askOfName<Answer>(
   { kinds }: Cli,
   { link }: Connected,
-  text: string | undefined,
+  text: string,
   question: () => Promise<Answer>,
 ): Promise<Answer> {
   try {
     return await question();
   } catch (error) {
     const fault = faultOf(error);
-    if (fault?.code !== "not_found" || text === undefined || text.includes("/")) throw error;
+    if (fault?.code !== "not_found") throw error;
     const [, ...others] = kinds;
-    const brief = briefly(link);
+    const brief = withTimeout(link);
     const answers = await Promise.all(others.map((kind) => nounOf(kind, brief, text, { mayBeSilent: true })));
     const noun = answers.find((answer) => answer !== undefined && answer !== NONE);
     if (noun === undefined && !isLeaseId(text)) throw error;
@@ -63,13 +101,13 @@ export async function askOfName<Answer>(
   }
 }
 
-function briefly(link: Connected["link"]): Connected["link"] {
-  return { ...link, stop: AbortSignal.any([link.stop, AbortSignal.timeout(OTHERS_MS)]) };
+function withTimeout(link: Connected["link"]): Connected["link"] {
+  return { ...link, stop: AbortSignal.any([link.stop, AbortSignal.timeout(OTHER_KINDS_TIMEOUT_MS)]) };
 }
 
 const NONE = Symbol("none has this name");
 
-/** The noun of what has the name; undefined where the kind does not answer, and may be silent. */
+/** The noun of the work that has the name; undefined where the service of the kind does not answer, and may be silent. */
 async function nounOf(
   kind: Kind,
   link: Connected["link"],

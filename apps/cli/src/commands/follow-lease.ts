@@ -1,64 +1,53 @@
-import { formatDuration } from "@muster/faults";
 import { leaseCalls } from "../adapters/lease-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { describeState, whyOf } from "../domain/build-lease-views.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { decideLeaseWait, type Lease, type LeaseWish } from "../domain/lease.ts";
+import { describeTimeoutOf } from "../domain/decide-wait.ts";
+import { decideLeaseWait, type Lease, type LeaseGoal } from "../domain/lease.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
-import { lookUntil } from "./look-until.ts";
+import { followWithLines } from "./follow.ts";
 
-export type Followed = { readonly last: Lease; readonly code: ExitCode };
+type Options = {
+  readonly goal: LeaseGoal;
+  readonly timeoutMs: number | undefined;
+  /** The caller prints the first state and the last one. */
+  readonly printsEnds?: boolean;
+};
 
-/** Tells how a lease is until it is as wished. Ctrl-C leaves it to itself. Throws CommandError when it cannot become so any more, or when that takes too long. */
+/**
+ * Prints the states of a lease until it meets the goal. Ctrl-C leaves it running. Throws CommandError when it cannot meet the goal, or when that takes too
+ * long.
+ */
 export async function followLease(
   cli: Cli,
   connected: Connected,
   start: Lease,
-  {
-    wish,
-    timeoutMs,
-    isTold = false,
-  }: {
-    readonly wish: LeaseWish;
-    readonly timeoutMs: number | undefined;
-    /** Whoever calls says himself how it begins, and what it has come to. */
-    readonly isTold?: boolean;
-  },
-): Promise<Followed> {
+  { goal, timeoutMs, printsEnds = false }: Options,
+): Promise<{ readonly last: Lease; readonly code: ExitCode }> {
   const { id } = start.order;
   const history = `\`muster lease history ${id}\` shows what happened to it`;
-  let said = "";
-  const say = (lease: Lease, isKnown: boolean): void => {
-    const why = whyOf(lease);
-    const line = `${LEASE_NOUN}/${id} ${lease.phase}${why === "" ? "" : `: ${plain(why)}`}`;
-    if (line !== said && !isKnown) cli.io.err([line]);
-    said = line;
-  };
-  say(start, isTold && whyOf(start) === "");
-  const { last, end } = await lookUntil(cli, connected, {
+  const { last, end } = await followWithLines(cli, connected, {
     start,
-    look: () => leaseCalls(connected.link).get(id),
-    isEnough: (lease) => {
-      const verdict = decideLeaseWait(lease, wish);
-      say(lease, isTold && verdict !== "open");
-      return verdict !== "open";
+    next: () => leaseCalls(connected.link).get(id),
+    isEnough: (lease) => decideLeaseWait(lease, goal) !== "open",
+    line: (lease) => {
+      const why = whyOf(lease);
+      const isEnd = lease === start ? why === "" : decideLeaseWait(lease, goal) !== "open";
+      if (printsEnds && isEnd) return undefined;
+      return `${LEASE_NOUN}/${id} ${lease.phase}${why === "" ? "" : `: ${plain(why)}`}`;
     },
     timeoutMs,
+    left: () => `lease ${id} continues; \`muster lease get ${id}\` says how it is, \`muster lease end ${id}\` ends it`,
+    timedOut: (lease) =>
+      new CommandError(EXIT.failed, describeTimeoutOf(timeoutMs, describeState(lease)), {
+        hint: `it continues; ${history}`,
+      }),
   });
-  if (end === "interrupted") {
-    cli.io.err([
-      `left: lease ${id} goes on; \`muster lease get ${id}\` says how it is, \`muster lease end ${id}\` ends it`,
-    ]);
-    return { last, code: EXIT.interrupted };
-  }
-  if (end === "timeout")
-    throw new CommandError(EXIT.failed, `timed out after ${formatDuration(timeoutMs ?? 0)}: ${describeState(last)}`, {
-      hint: `it goes on; ${history}`,
-    });
-  // A record that is gone was of a lease that had ended.
-  if (end === "gone" && wish === "ended") return { last, code: EXIT.ok };
-  if (decideLeaseWait(last, wish) === "met") return { last, code: EXIT.ok };
+  if (end === "interrupted") return { last, code: EXIT.interrupted };
+  // An engine deletes the record of a lease only after its end.
+  const isMet = (end === "gone" && goal === "ended") || decideLeaseWait(last, goal) === "met";
+  if (isMet) return { last, code: EXIT.ok };
   throw new CommandError(EXIT.failed, describeState(last), { hint: history });
 }

@@ -25,12 +25,11 @@ function world(answers: (Work | Fault)[]) {
       contact: contact({ address: "here", hint: () => "", now: clock.now, pause, say: () => undefined }),
       changed: ({ revision }: Work) => changed.push(revision),
       isEnough: isFinished,
-      calls: {
-        after: () => {
-          const answer = answers.length > 1 ? answers.shift() : answers[0];
-          if (answer === undefined || "code" in answer) return Promise.reject(new FaultError(answer ?? away));
-          return Promise.resolve(answer);
-        },
+      title: "session echo",
+      next: () => {
+        const answer = answers.length > 1 ? answers.shift() : answers[0];
+        if (answer === undefined || "code" in answer) return Promise.reject(new FaultError(answer ?? away));
+        return Promise.resolve(answer);
       },
     },
   };
@@ -39,13 +38,13 @@ function world(answers: (Work | Fault)[]) {
 describe("following a session", () => {
   const never = new AbortController().signal;
 
-  it("tells each change once, and ends with the session", async () => {
+  it("reports each change once, and ends with the session", async () => {
     const { deps, changed } = world([QUEUED, RUNNING, RUNNING, DONE]);
     expect(await follow(deps, QUEUED, never)).toBe(DONE);
     expect(changed).toEqual([2, 3]);
   });
 
-  it("goes on through a silence", async () => {
+  it("continues after a silence", async () => {
     const { deps, changed } = world([away, away, RUNNING, away, DONE]);
     expect(await follow(deps, QUEUED, never)).toBe(DONE);
     expect(changed).toEqual([2, 3]);
@@ -56,12 +55,12 @@ describe("following a session", () => {
     await expect(follow(deps, QUEUED, never)).rejects.toMatchObject({ exitCode: 3 });
   });
 
-  it("gives up at once when the session is gone", async () => {
+  it("gives up immediately when the session is gone", async () => {
     const { deps } = world([{ code: "not_found", kind: "session", id: "echo" }]);
     await expect(follow(deps, QUEUED, never)).rejects.toMatchObject({ fault: { code: "not_found" } });
   });
 
-  it("returns what it has when it is told to stop", async () => {
+  it("returns the last state when it is stopped", async () => {
     const { deps } = world([RUNNING]);
     const stop = new AbortController();
     const stopping = { ...deps, changed: () => stop.abort() };

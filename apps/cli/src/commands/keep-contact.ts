@@ -2,7 +2,7 @@ import type { Cli, Connected } from "../cli.ts";
 import { describeConnection } from "../domain/decide-connection.ts";
 import { contact, type Contact } from "./contact.ts";
 
-/** Contact with the services over this connection, told on standard error, or by `say`. */
+/** Contact with the services over this connection, reported on standard error, or by `say`. */
 export function keepContact(cli: Cli, connected: Connected, say = cli.io.err): Contact & Disposable {
   const { now, pause, connection } = cli;
   const hint = (): string => connection().hint;

@@ -4,9 +4,8 @@ import { contextOfTraceparent, inSpan } from "@muster/tracing";
 import type { Placed, ReadDocument } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { arrangeLeases, OVER_SHOWN } from "../domain/arrange-leases.ts";
-import { buildLeaseDescription, buildLeaseTable, buildVerdictTable, describeEnd } from "../domain/build-lease-views.ts";
-import type { TableStyle } from "../domain/build-table.ts";
+import { arrangeLeases } from "../domain/arrange-leases.ts";
+import { buildVerdictTable, describeEnd } from "../domain/build-lease-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { findLeaseUsers, mayHaveUsers } from "../domain/find-lease-users.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
@@ -16,12 +15,13 @@ import { listSome } from "../domain/list-some.ts";
 import { plural } from "../domain/plural.ts";
 import { isProven, verifyLease } from "../domain/verify-lease.ts";
 import { followLease } from "./follow-lease.ts";
-import { askOfLeases, ownLease } from "./lease-questions.ts";
+import { buildLeaseList, LEASE } from "../kinds/lease.ts";
+import { askOfLeases, ownLease } from "../kinds/lease-refusals.ts";
 import { print, type Format } from "./output.ts";
 import { openResult } from "./seal-order.ts";
 import { readFiles } from "./read-files.ts";
 
-/** Of those that live in another one. */
+/** Leases that use another one, in one message. */
 const USERS_SHOWN = 5;
 
 type Named = { readonly id: string; readonly output: Format };
@@ -50,13 +50,13 @@ export async function renewLease(
 }
 
 type EndOptions = Signed & {
-  /** Also one that others live in. */
+  /** Also a lease that others use. */
   readonly force: boolean;
   readonly wait: boolean;
   readonly timeoutMs: number | undefined;
 };
 
-/** `muster lease end NAME`; with `wait` until nothing of it is there any more. */
+/** `muster lease end NAME`; with `wait` until all of it is taken down. */
 export async function endLease(
   cli: Cli,
   { id, keyFile, output, force, wait, timeoutMs }: EndOptions,
@@ -71,7 +71,7 @@ export async function endLease(
     askOfLeases(connected, (leases) => leases.end(request)),
   );
   const { last, code } = wait
-    ? await followLease(cli, connected, asked, { wish: "ended", timeoutMs })
+    ? await followLease(cli, connected, asked, { goal: "ended", timeoutMs })
     : { last: asked, code: EXIT.ok };
   if (code !== EXIT.ok) return code;
   const isOver = wait || isLeaseOver(last);
@@ -82,7 +82,7 @@ export async function endLease(
   return EXIT.ok;
 }
 
-/** That nobody lives in what is ended for good. Throws CommandError. */
+/** Throws CommandError where other leases use what would be ended for good. */
 async function requireUnused(connected: Connected, lease: Lease): Promise<void> {
   if (!mayHaveUsers(lease) || isLeaseOver(lease)) return;
   const { id, type, user } = lease.order;
@@ -91,71 +91,59 @@ async function requireUnused(connected: Connected, lease: Lease): Promise<void> 
   if (users.length === 0) return;
   const named = listSome(users, USERS_SHOWN, ",");
   throw new CommandError(EXIT.refused, `lease ${id} was not ended: its ${type} is in use by ${named}`, {
-    hint: "end those first; --force ends it, for good: it is taken down after them, and nothing new is begun in it",
+    hint: "end those first; --force ends it, for good: it is taken down after them, and nothing new starts in it",
   });
 }
 
-/** What its user does later is of the trace of the order. */
+/** Later requests of its user belong to the trace of the order. */
 function inTraceOf<Answer>({ order, traceparent }: Lease, doing: string, work: () => Promise<Answer>): Promise<Answer> {
   const attributes = { "muster.lease": order.id };
   return inSpan("@muster/cli", doing, { parent: contextOfTraceparent(traceparent), attributes }, work);
 }
 
-/** `muster lease get [NAME]` */
-export async function getLeases(
+export type LeaseQuery = {
+  readonly mine: boolean;
+  readonly type: string | undefined;
+  /** Empty: any. */
+  readonly phases: readonly string[];
+  /** Also all that are over. Of phases that are named all are shown. */
+  readonly all: boolean;
+  readonly keyFile: string | undefined;
+  readonly output: Format;
+};
+
+/** `muster lease get`; without a condition it is `muster get leases`. */
+export async function listLeases(
   cli: Cli,
-  {
-    id,
-    mine,
-    keyFile,
-    secret,
-    type,
-    phases,
-    all,
-    output,
-  }: {
-    readonly id: string | undefined;
-    readonly mine: boolean;
-    readonly type: string | undefined;
-    /** Empty: any. */
-    readonly phases: readonly string[];
-    /** Also all that are over. Of phases that are named all are shown. */
-    readonly all: boolean;
-    readonly keyFile: string | undefined;
-    /** Of the result of the one lease: only that is printed, opened. */
-    readonly secret: string | undefined;
-    readonly output: Format;
-  },
+  { mine, keyFile, type, phases, all, output }: LeaseQuery,
 ): Promise<ExitCode> {
   const user = mine ? (await cli.keys.read(keyFile)).userId : undefined;
   await using connected = await cli.connect();
-  if (id !== undefined) {
-    const lease = await askOfLeases(connected, (leases) => leases.get(id));
-    if (secret !== undefined) {
-      await cli.io.write(secretOf(lease, await openedResult(cli, lease, keyFile), secret));
-      return EXIT.ok;
-    }
-    print(cli.io, output, {
-      table: () => buildLeaseDescription(lease, cli.now()),
-      data: () => buildLeaseRecord(lease),
-    });
-    return EXIT.ok;
-  }
   const phase = phases.length === 1 ? phases[0] : undefined;
   const found = await askOfLeases(connected, (asked) => asked.list({ user, type, phase }));
   const leases = phases.length === 0 ? found : found.filter((each) => phases.includes(each.phase));
-  const isWhole = all || phases.length > 0 || output !== "table";
-  const { shown, left } = arrangeLeases(leases, isWhole ? leases.length : OVER_SHOWN);
-  const more = left === 0 ? [] : [`${left} more that are over: --all shows them`];
-  const table = (style: TableStyle) => buildLeaseTable(shown, cli.now(), { style, isOfOneUser: mine });
+  const isWhole = all || phases.length > 0;
   print(cli.io, output, {
-    table: (style) => (leases.length === 0 ? ["no leases"] : [...table(style), ...more]),
-    data: () => shown.map(buildLeaseRecord),
+    table: (style) =>
+      leases.length === 0 ? [LEASE.none] : buildLeaseList(leases, cli.now(), { style, isOfOneUser: mine, isWhole }),
+    data: () => arrangeLeases(leases, leases.length).shown.map(buildLeaseRecord),
   });
   return EXIT.ok;
 }
 
-/** Whoever has no key reads what is told to everybody. */
+/** `muster lease get ID --secret FIELD`: only this field of the result, opened. */
+export async function printSecret(
+  cli: Cli,
+  id: string,
+  { secret, keyFile }: { readonly secret: string; readonly keyFile: string | undefined },
+): Promise<ExitCode> {
+  await using connected = await cli.connect();
+  const lease = await askOfLeases(connected, (leases) => leases.get(id));
+  await cli.io.write(secretOf(lease, await openedResult(cli, lease, keyFile), secret));
+  return EXIT.ok;
+}
+
+/** Without a key only what is not sealed can be read. */
 async function openedResult(cli: Cli, lease: Lease, keyFile: string | undefined): Promise<string | undefined> {
   const { order, result } = lease;
   if (result === undefined) return undefined;
@@ -180,7 +168,10 @@ function secretOf({ order, result }: Lease, opened: string | undefined, field: s
   });
 }
 
-/** `muster lease verify -f FILE`: whether what `lease get -o json` told is signed by whom it should be; ends with 0 only where every order is. Asks nobody. */
+/**
+ * `muster lease verify -f FILE`: checks the signatures in the output of `lease get -o json`, without any service. Ends with 0 only where every order is
+ * proven.
+ */
 export async function verifyLeases(
   cli: Cli,
   {
@@ -210,12 +201,12 @@ export async function verifyLeases(
     EXIT.failed,
     `nothing is proven of ${plural(unproven.length, "lease")} of ${verified.length}`,
     {
-      hint: "the data that are signed are gone: put back what you have kept of them",
+      hint: "the data that are signed are gone: add those that you have kept",
     },
   );
 }
 
-/** One record, or the list of them that `get` without a name tells. */
+/** One record, or the list that `get` without a name prints. */
 function readRecords(document: unknown): ReadDocument<readonly SignedLease[]> {
   const read = (Array.isArray(document) ? document : [document]).map((each, index) => {
     const one = readLeaseRecord(each);

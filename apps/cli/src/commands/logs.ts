@@ -9,12 +9,11 @@ import { isFinished } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 import { isAborted } from "../is-aborted.ts";
 import type { Contact } from "./contact.ts";
-import { askOfName } from "./find-work.ts";
+import { askAbout, readWorkTarget } from "./find-work.ts";
 import { keepContact } from "./keep-contact.ts";
-import { oneOf, refuseLease } from "./target.ts";
 
-/** How long `-f` waits before it asks again for what was written meanwhile. */
-const FOLLOW_EVERY_MS = 500;
+/** The pause of `-f` after an empty answer. */
+const POLL_MS = 500;
 
 type Sink = (bytes: Uint8Array | undefined) => Promise<void>;
 
@@ -25,15 +24,10 @@ export async function logs(
   component: string | undefined,
   options: { readonly follow: boolean; readonly container?: string | undefined },
 ): Promise<ExitCode> {
-  refuseLease(
-    target,
-    "what a lease writes is not kept by Muster",
-    (id) => `\`muster lease get ${id}\` says its namespace: kubectl -n NAMESPACE logs deployment/lease-${id}`,
-  );
-  const { kind, name } = oneOf(cli, target);
+  const { kind, name } = readWorkTarget(cli, target, "logs");
   await using connected = await cli.connect();
   const calls = kind.calls(connected.link);
-  const work = await askOfName(cli, connected, target, () => calls.get(name));
+  const work = await askAbout(cli, connected, { resource: {}, text: target, name }, () => calls.get(name));
   const names = work.components.map((each) => each.name);
   const chosen = component === undefined ? names : withReplicas(component, names);
   if (component !== undefined && chosen.length === 0) {
@@ -80,7 +74,9 @@ export async function logs(
   return cli.interrupts.first.aborted ? EXIT.interrupted : EXIT.ok;
 }
 
-/** The component of this name, or its replicas: of `server` server-0, server-1 and so on, without a gap: `server-5` after them is a component of that name. */
+/**
+ * The component of this name, or its replicas: for `server` server-0, server-1 and so on, without a gap: `server-5` after a gap is a component of that name.
+ */
 function withReplicas(component: string, names: readonly string[]): readonly string[] {
   if (names.includes(component)) return [component];
   const replicas: string[] = [];
@@ -88,8 +84,8 @@ function withReplicas(component: string, names: readonly string[]): readonly str
   return replicas;
 }
 
-/** A component of which nothing could be shown. */
-type Lack = { readonly component: string; readonly what: "no log" | "nothing written"; readonly why: string };
+/** A component without anything to show. */
+type Lack = { readonly component: string; readonly kind: "no log" | "nothing written"; readonly why: string };
 
 const NAMES_SHOWN = 3;
 
@@ -99,11 +95,11 @@ const MEMBERS_SHOWN = 20;
 /** One line for all that lack the same: of a large gang there may be hundreds. */
 function describeLacks(lacking: readonly Lack[]): string[] {
   const kinds = [
-    { what: "no log", one: "has no log", many: "have no log" },
-    { what: "nothing written", one: "has written nothing", many: "have written nothing" },
+    { kind: "no log", one: "has no log", many: "have no log" },
+    { kind: "nothing written", one: "has written nothing", many: "have written nothing" },
   ] as const;
-  return kinds.flatMap(({ what, one, many }) => {
-    const those = lacking.filter((lack) => lack.what === what);
+  return kinds.flatMap(({ kind, one, many }) => {
+    const those = lacking.filter((lack) => lack.kind === kind);
     const [first, ...rest] = those;
     if (first === undefined) return [];
     if (rest.length === 0) return [`note: ${first.component} ${one}${first.why}`];
@@ -120,9 +116,9 @@ type LogSource = {
   readonly contact: Contact;
   readonly name: string;
   readonly component: string;
-  /** Nothing else was asked for, so that its absence is an error. */
+  /** It is the only component of the command, so that a missing log is an error. */
   readonly alone: boolean;
-  /** No log comes into being any more. */
+  /** The work is over: no log starts any more. */
   readonly over: boolean;
   readonly follow: boolean;
   /** undefined: the main one. */
@@ -141,21 +137,21 @@ async function readLog(source: LogSource, sink: Sink): Promise<void> {
     if (chunk.truncated && written === 0) cli.io.err([`note: the beginning of the log of ${component} was not kept`]);
     if (from.run !== "" && chunk.next.run !== from.run) {
       await sink(undefined);
-      cli.io.err([`note: ${component} has ended and runs again; its log goes on with that of pod ${chunk.pod}`]);
+      cli.io.err([`note: ${component} has ended and runs again; its log continues with that of pod ${chunk.pod}`]);
     }
     if (chunk.bytes.length > 0) await sink(chunk.bytes);
     from = chunk.next;
     written += chunk.bytes.length;
     if (chunk.complete || (!follow && chunk.bytes.length === 0)) {
-      if (written === 0) source.lacks({ component, what: "nothing written", why: chunk.complete ? "" : " yet" });
+      if (written === 0) source.lacks({ component, kind: "nothing written", why: chunk.complete ? "" : " yet" });
       break;
     }
-    if (chunk.bytes.length === 0) await cli.pause(FOLLOW_EVERY_MS, stop);
+    if (chunk.bytes.length === 0) await cli.pause(POLL_MS, stop);
   }
   await sink(undefined);
 }
 
-/** What comes next in the log, waited for while the component may still start; undefined when there is no log, or when told to stop. */
+/** The next part of the log, waited for while the component may still start; undefined when it has no log, or when the signal is aborted. */
 async function readChunk(source: LogSource, from: LogPlace): Promise<LogChunk | undefined> {
   const { cli, calls, contact, name, component, follow, container, stop } = source;
   const question = (): Promise<LogChunk> => calls.log(name, component, from, { signal: stop, follow, container });
@@ -175,10 +171,10 @@ async function readChunk(source: LogSource, from: LogPlace): Promise<LogChunk | 
             cause: error,
             ...(!follow && !source.over && { hint: WAITS }),
           });
-        source.lacks({ component, what: "no log", why });
+        source.lacks({ component, kind: "no log", why });
         break;
       }
-      await cli.pause(FOLLOW_EVERY_MS, stop);
+      await cli.pause(POLL_MS, stop);
     }
   }
   return undefined;

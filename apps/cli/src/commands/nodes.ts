@@ -1,15 +1,15 @@
-import { nodeCalls, type NodeCalls } from "../adapters/node-calls.ts";
+import { nodeCalls } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { buildNodeTable, buildScalerDump, troubleOf } from "../domain/build-node-views.ts";
+import { buildScalerDump } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { nearestName } from "@muster/documents";
 import type { ScaledNode } from "../domain/scaled-node.ts";
+import { NODE } from "../kinds/node.ts";
 import { print, type Format } from "./output.ts";
 
-/** `muster nodes [-p POOL]`: the nodes that the node scaler made, or makes; with `all` those that are gone already too. */
+/** `muster nodes [-p POOL]`: the nodes of the node scaler; with `all` also those that are terminated. */
 export async function listNodes(
   cli: Cli,
   { pool, all, format }: { readonly pool: string | undefined; readonly all: boolean; readonly format: Format },
@@ -17,10 +17,10 @@ export async function listNodes(
   await using connected = await cli.connect();
   const listed = await nodeCalls(connected.link).list(pool);
   const nodes = all ? listed : listed.filter(({ phase }) => phase !== "TERMINATED");
-  const none = pool === undefined ? "no nodes" : `no nodes in pool ${pool}`;
+  const none = pool === undefined ? NODE.none : `${NODE.none} in pool ${pool}`;
   print(cli.io, format, {
-    table: (style) => (nodes.length === 0 ? [none] : buildNodeTable(nodes, cli.now(), style)),
-    data: () => nodes.map((node) => buildRecord({ ...node, reason: troubleOf(node) })),
+    table: (style) => (nodes.length === 0 ? [none] : NODE.table(nodes, { nowMs: cli.now(), style })),
+    data: () => nodes.map((node) => NODE.record(node)),
   });
   return EXIT.ok;
 }
@@ -36,34 +36,20 @@ export async function dumpNodes(cli: Cli, format: Format): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** `muster nodes terminate NAME`: asks somebody at a terminal first, unless `sure`; about a node that does not exist it asks nobody. */
+/** `muster nodes terminate NAME`: asks at a terminal before that, unless `sure`. Fails without a question for a node that does not exist. */
 export async function terminateNode(
   cli: Cli,
   name: string,
   { sure, format }: { readonly sure: boolean; readonly format: Format },
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
-  const calls = nodeCalls(connected.link);
-  if (!sure && !(await confirm(cli, await findNode(calls, name)))) {
+  if (!sure && !(await confirm(cli, await NODE.get(connected, name)))) {
     cli.io.err(["nothing was done"]);
     return EXIT.interrupted;
   }
-  const node = await calls.terminate(name, cli.caller());
+  const node = await nodeCalls(connected.link).terminate(name, cli.caller());
   print(cli.io, format, { table: () => [describeEnd(node)], data: () => buildRecord(node) });
   return EXIT.ok;
-}
-
-async function findNode(calls: NodeCalls, name: string): Promise<ScaledNode> {
-  const nodes = await calls.list(undefined);
-  const found = nodes.find((node) => node.name === name);
-  if (found !== undefined) return found;
-  const near = nearestName(
-    name,
-    nodes.map((node) => node.name),
-  );
-  throw new CommandError(EXIT.refused, `node ${name} does not exist`, {
-    hint: near === undefined ? "`muster nodes` shows those that exist" : `did you mean "${near}"?`,
-  });
 }
 
 async function confirm(cli: Cli, node: ScaledNode): Promise<boolean> {

@@ -13,7 +13,7 @@ import { openResult, sealData } from "./seal-order.ts";
 
 const SILENT: Fault = { code: "deadline_exceeded", operation: "provision.order-lease", timeoutMs: 1 };
 
-/** Sends orders to an engine that answers one after another with what is said here, and then takes all. */
+/** Sends orders to an engine that gives these answers one after another, and then accepts all. */
 async function sending(orders: readonly Order[], ...answers: readonly (Fault | "taken")[]) {
   return sendingAs({ dryRun: false }, orders, ...answers);
 }
@@ -59,13 +59,13 @@ async function sendingAs(
 
 const orderOf = (id: string): Order => ({ ...aLease().order, id });
 
-it("sends an order of which nobody knows whether it arrived again as it was signed, and no other one", async () => {
+it("sends an order that may not have arrived again as it was signed, and no other one", async () => {
   const { came, sent } = await sending([orderOf("1-1")], SILENT, SILENT);
   expect(came).toEqual([orderOf("1-1"), orderOf("1-1"), orderOf("1-1")]);
   expect(sent).toMatchObject({ code: 0, records: [{ outcome: "ORDERED", id: "1-1" }], failure: undefined });
 });
 
-it("tells what was ordered before an order that fails, and by which name that one is known", async () => {
+it("reports the orders before one that fails, and the id of that one", async () => {
   const silent = await sending([orderOf("1-1"), orderOf("1-2"), orderOf("1-3")], "taken", SILENT, SILENT, SILENT);
   expect(silent.sent).toMatchObject({ code: 3, records: [{ id: "1-1" }] });
   expect(silent.sent.failure?.message).toMatch(/^lease 1-2 may have been ordered: /);
@@ -124,7 +124,7 @@ it("seals the same document of one lease as the same, and leaves what is sealed"
   expect(openText(engine, password, place)).toBe("hush");
 });
 
-it("opens a result for the user that it was sealed to, and for nobody else", () => {
+it("opens a result only for the user that it is sealed to", () => {
   const place = { kind: "result", id: "1-1", user: user.userId, field: "kubeconfig" } as const;
   const data = JSON.stringify({ namespace: "n", kubeconfig: sealText(engine, user.userId, "token", place) });
   const result = { id: "1-1", type: "kubernetes", data };

@@ -14,16 +14,16 @@ import { buildLeaseRecord } from "../domain/lease-record.ts";
 import { buildLeaseId, buildOrder, planOrder, type Lease } from "../domain/lease.ts";
 import type { EngineIdentity } from "../domain/lease-engine.ts";
 import { sealedFields, showResultData } from "../domain/sealed-view.ts";
-import { readLease } from "../kinds/kinds.ts";
+import { readLease } from "../kinds/documents.ts";
 import { followLease } from "./follow-lease.ts";
-import { askOfLeases, leaseField } from "./lease-questions.ts";
+import { askOfLeases, leaseField } from "../kinds/lease-refusals.ts";
 import { print, type Format } from "./output.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
 import { askEngine, sealData } from "./seal-order.ts";
 
 export type OrderOptions = {
   readonly keyFile: string | undefined;
-  /** Undefined: whatever key the engine says that it has. */
+  /** Undefined: the key that the engine reports. */
   readonly engineKey: string | undefined;
   /** The older lease whose workload the one document takes over, whatever that says; undefined: what the documents say. */
   readonly reference: string | undefined;
@@ -35,10 +35,13 @@ export type OrderOptions = {
 
 const NOT_ORDERED = "nothing was ordered; examples/leases/ has files that are right";
 
-/** How often an order is sent while nobody says that it has arrived. */
-const SENT_MAX = 3;
+/** An order is sent again while no engine confirms it. */
+const MAX_SEND_ATTEMPTS = 3;
 
-/** `muster lease order -f FILE`: signs what the files say, and sends it. Nothing is sent unless the engine would take all of it; what then becomes of each is its own matter, and a dry run says it before. */
+/**
+ * `muster lease order -f FILE`: signs the documents and sends them. Nothing is sent unless the engine accepts all of them. A dry run shows what becomes of
+ * each.
+ */
 export async function orderLeases(cli: Cli, files: readonly string[], options: OrderOptions): Promise<ExitCode> {
   const read = await readFiles(cli, files, {
     read: (document) => readLease(cli.kinds, document),
@@ -60,7 +63,7 @@ export async function orderLeases(cli: Cli, files: readonly string[], options: O
   return code;
 }
 
-/** What was ordered by a file that names the older lease is ordered by the same file again, as a new one. */
+/** A file that names the older lease orders a new one that takes over from it. */
 function referTo(reference: string, documents: readonly Placed<LeaseDocument>[]): Placed<LeaseDocument>[] {
   if (documents.length > 1)
     throw new CommandError(EXIT.usage, `--reference is for one lease, and the files have ${documents.length}`, {
@@ -72,7 +75,7 @@ function referTo(reference: string, documents: readonly Placed<LeaseDocument>[])
   }));
 }
 
-/** By which no two documents may be called. */
+/** No two documents may have the same title. */
 export function leaseTitle(id: string): string {
   return `${LEASE_NOUN} ${id}`;
 }
@@ -81,11 +84,11 @@ export type Sent = {
   readonly code: ExitCode;
   /** What was ordered, also before a failure. */
   readonly records: readonly unknown[];
-  /** What the command ends with, once it has told the rest; undefined: all went well. */
+  /** The error of the command, after it has printed the rest; undefined: all succeeded. */
   readonly failure: CommandError | undefined;
 };
 
-/** Sends what was checked, tells each, and waits where that is wished. */
+/** Sends the orders that were checked, prints each, and waits where `wait` is set. */
 export async function sendOrders(
   cli: Cli,
   connected: Connected,
@@ -115,7 +118,7 @@ export async function sendOrders(
   }
 }
 
-/** Says what would become of each, were they sent one after the other; ends with 1 where one of them would be FAILED. */
+/** Prints what would become of each, sent one after the other. Ends with 1 where one of them would be FAILED. */
 async function tryOrders(
   cli: Cli,
   connected: Connected,
@@ -129,7 +132,7 @@ async function tryOrders(
     const tried = await askOfLeases(connected, (leases) => leases.tryOrder(order, before));
     const { lease, outcome, refusedBecause } = tried;
     records.push({ outcome, refusedBecause, ...buildLeaseRecord(lease) });
-    // What fails takes nothing from those behind it.
+    // An order that fails takes no capacity from the next ones.
     if (refusedBecause === "") before.push(order);
     else code = EXIT.failed;
     if (output === "table") cli.io.out([describeTried(tried, cli.now(), named.has(order.id))]);
@@ -137,7 +140,7 @@ async function tryOrders(
   return { code, records, failure: undefined };
 }
 
-/** An order of which nobody knows whether it has arrived is sent again as it is: it is one lease, however often it comes. */
+/** An order that may not have arrived is sent again as it is: the engine makes one lease of it. */
 async function sendOne(connected: Connected, order: Order): Promise<Ordered> {
   const { stop } = connected.link;
   for (let attempt = 1; ; attempt += 1) {
@@ -146,7 +149,7 @@ async function sendOne(connected: Connected, order: Order): Promise<Ordered> {
     } catch (error) {
       const isUnknown = error instanceof CommandError && error.exitCode === EXIT.unreachable;
       if (!isUnknown) throw error;
-      if (attempt < SENT_MAX && !stop.aborted) continue;
+      if (attempt < MAX_SEND_ATTEMPTS && !stop.aborted) continue;
       const get = `\`muster lease get ${order.id}\` says whether it was`;
       throw new CommandError(error.exitCode, `lease ${order.id} may have been ordered: ${error.message}`, {
         hint: `${get}; with metadata.name ${order.id} the same file is no second order`,
@@ -156,7 +159,7 @@ async function sendOne(connected: Connected, order: Order): Promise<Ordered> {
   }
 }
 
-/** The orders as they are sent, and all that the engine would refuse of them, at the places where it stands. */
+/** The signed orders, and every problem that the engine has with them, with its place. */
 export async function checkOrders(
   cli: Cli,
   connected: Connected,
@@ -176,7 +179,7 @@ export async function checkOrders(
       await leaseCalls(connected.link).checkOrder(order);
     } catch (error) {
       const fault = faultOf(error);
-      // askOfLeases says what everything else means.
+      // askOfLeases explains every other fault.
       if (fault?.code !== "invalid_request") await askOfLeases(connected, () => Promise.reject(asError(error)));
       else
         problems.push({ ...placeOf(leaseField(fault.field)), message: `${leaseField(fault.field)}: ${fault.reason}` });
@@ -185,7 +188,7 @@ export async function checkOrders(
   return { orders, problems };
 }
 
-/** Who serves a document. Throws CommandError with the place of the document; nothing was ordered by then. */
+/** The engine of a document. Throws CommandError with the place of the document; nothing is ordered by then. */
 async function engineOf(connected: Connected, id: string, place: Place): Promise<EngineIdentity> {
   try {
     return await askEngine(connected, id);
@@ -198,10 +201,10 @@ async function engineOf(connected: Connected, id: string, place: Place): Promise
   }
 }
 
-function requireKey({ engine, key }: EngineIdentity, wanted: string | undefined): void {
-  if (wanted === undefined || key === wanted) return;
-  throw new CommandError(EXIT.refused, `engine ${engine} has the key ${key}, and not ${wanted}`, {
-    hint: "nothing was sealed or sent; who runs the engine knows its key, which its log tells as it starts",
+function requireKey({ engine, key }: EngineIdentity, expected: string | undefined): void {
+  if (expected === undefined || key === expected) return;
+  throw new CommandError(EXIT.refused, `engine ${engine} has the key ${key}, and not ${expected}`, {
+    hint: "nothing was sealed or sent; the operator of the engine knows its key, which its log has at the start",
   });
 }
 
@@ -238,7 +241,7 @@ function describeOrdered({ lease, outcome }: Ordered, nowMs: number): string {
   return `${leaseTarget(lease)} ${what}`;
 }
 
-/** The same of what nobody has done. An id that is made for each order is none that anybody could find. */
+/** The same of a dry run. It leaves out an id that was generated: no lease of that id exists. */
 function describeTried(
   { lease, outcome, refusedBecause }: Ordered & { readonly refusedBecause: string },
   nowMs: number,
@@ -250,7 +253,7 @@ function describeTried(
     RESENT: `was ordered before: ${phase}, ends ${describeEnd(lease, nowMs)}`,
     RETRIED: "has failed, and would be tried again",
   }[outcome];
-  const what = refusedBecause === "" ? becomes : `would be FAILED at once: ${plain(withoutPrefix(refusedBecause))}`;
+  const what = refusedBecause === "" ? becomes : `would be FAILED immediately: ${plain(withoutPrefix(refusedBecause))}`;
   const sealed = sealedFields(order);
   const secrets = sealed.length === 0 ? "" : `; sealed to engine ${order.engine}: ${sealed.join(", ")}`;
   return `${isNamed ? leaseTarget(lease) : `a ${LEASE_NOUN} of type ${order.type}`} ${what} (dry run: nothing was done${secrets})`;
@@ -268,15 +271,15 @@ async function followAll(
 ): Promise<ExitCode> {
   for (const [index, { lease, outcome }] of ordered.entries()) {
     const followed = await followLease(cli, connected, lease, {
-      wish: "active",
+      goal: "active",
       timeoutMs,
-      isTold: output === "table",
+      printsEnds: output === "table",
     });
     if (followed.code !== EXIT.ok) return followed.code;
     ordered[index] = { lease: followed.last, outcome };
     const { order, result } = followed.last;
-    const told = result === undefined ? "" : showResultData(order, result);
-    if (output === "table") cli.io.out([`${LEASE_NOUN}/${order.id} ACTIVE: ${told}`]);
+    const data = result === undefined ? "" : showResultData(order, result);
+    if (output === "table") cli.io.out([`${LEASE_NOUN}/${order.id} ACTIVE: ${data}`]);
   }
   return EXIT.ok;
 }

@@ -4,19 +4,19 @@ import type { Followed } from "../domain/build-progress.ts";
 import type { DemandScaling } from "../domain/scaled-node.ts";
 import { phaseOf, type Work } from "../domain/work.ts";
 
-/** Shows how work goes on: a block that is drawn over on a terminal, appended lines everywhere else. */
+/** Shows the progress of work: a block that is redrawn on a terminal, appended lines everywhere else. */
 export type ProgressView = Disposable & {
   update(work: Work): void;
-  /** What the node scaler does about what it waits for, for as long as it waits. */
+  /** What the node scaler does for it while it waits. */
   scaling(work: Work, scaling: DemandScaling): void;
   /** Lines that stay, above the block. */
   say(lines: readonly string[]): void;
 };
 
-/** Elapsed times go on while nothing else happens. */
+/** Elapsed times change while nothing else does. */
 const REDRAW_EVERY_MS = 500;
-/** A reason to wait that does not last is no news. */
-const WAIT_SAID_AFTER_MS = 2000;
+/** A shorter wait is not worth a line. */
+const WAIT_SHOWN_AFTER_MS = 2000;
 /** Up by so many lines, then everything below is cleared. */
 const clearBlock = (lines: number): string => (lines === 0 ? "" : `\u001b[${lines}A\u001b[J`);
 
@@ -27,25 +27,25 @@ export function progressView(io: Io, now: () => number): ProgressView {
 type Shown = {
   readonly work: Work;
   readonly waitsSinceMs: number;
-  waitSaid: boolean;
+  isWaitShown: boolean;
   /** The time of its newest line. */
   readonly linesMs: number;
-  /** The last that was said of its nodes. */
-  readonly scalingSaid: string;
+  /** The last line about its nodes, without times. */
+  readonly lastScaling: string;
 };
 
 function appendedView(io: Io, now: () => number): ProgressView {
   const shown = new Map<string, Shown>();
-  const sayWaits = (): void => {
+  const showWaits = (): void => {
     const nowMs = now();
     for (const entry of shown.values()) {
-      const { work, waitsSinceMs, waitSaid } = entry;
-      if (waitSaid || work.waitingBecause === "" || nowMs - waitsSinceMs < WAIT_SAID_AFTER_MS) continue;
-      entry.waitSaid = true;
+      const { work, waitsSinceMs, isWaitShown } = entry;
+      if (isWaitShown || work.waitingBecause === "" || nowMs - waitsSinceMs < WAIT_SHOWN_AFTER_MS) continue;
+      entry.isWaitShown = true;
       io.err([buildWaitLine(work, nowMs)]);
     }
   };
-  const timer = setInterval(sayWaits, REDRAW_EVERY_MS);
+  const timer = setInterval(showWaits, REDRAW_EVERY_MS);
   return {
     update: (work) => {
       const before = shown.get(keyOf(work));
@@ -55,15 +55,15 @@ function appendedView(io: Io, now: () => number): ProgressView {
       io.err(lines);
       const linesMs = lines.length === 0 ? sinceMs : Math.max(sinceMs, nowMs, ...work.events.map(({ atMs }) => atMs));
       const same = before?.work.waitingBecause === work.waitingBecause;
-      const scalingSaid = before?.scalingSaid ?? "";
-      const next = { work, waitsSinceMs: nowMs, waitSaid: false, scalingSaid, linesMs };
+      const lastScaling = before?.lastScaling ?? "";
+      const next = { work, waitsSinceMs: nowMs, isWaitShown: false, lastScaling, linesMs };
       shown.set(keyOf(work), same ? { ...before, work, linesMs } : next);
     },
     scaling: (work, scaling) => {
       const before = shown.get(keyOf(work));
       const news = newsOf(scaling);
-      if (before === undefined || before.scalingSaid === news || hasMoved(before.work, work)) return;
-      shown.set(keyOf(work), { ...before, scalingSaid: news });
+      if (before === undefined || before.lastScaling === news || hasMoved(before.work, work)) return;
+      shown.set(keyOf(work), { ...before, lastScaling: news });
       io.err([buildScalingLine(work, scaling, now())]);
     },
     say: (lines) => io.err(lines),
@@ -108,12 +108,12 @@ function keyOf({ kind, name }: Work): string {
   return `${kind}/${name}`;
 }
 
-/** What was said of nodes is about one phase: after the grant nobody waits for them. */
+/** A line about nodes belongs to one phase: after the grant no work waits for them. */
 function hasMoved(one: Work, other: Work): boolean {
   return phaseOf(one) !== phaseOf(other);
 }
 
-/** What has to differ for a line of its own: times go on, and are no news. */
+/** The parts that have to differ for a further line; times change always. */
 function newsOf(scaling: DemandScaling): string {
   if (scaling.state !== "known") return scaling.state;
   const booting = scaling.booting.map(({ instanceType, spot, count }) => `${count} ${instanceType} ${spot}`);

@@ -1,7 +1,7 @@
 import {
   describePlace,
   describeProblem,
-  FILE_BYTES_MAX,
+  MAX_FILE_BYTES,
   parseDocuments,
   type Place,
   type Placed,
@@ -14,9 +14,9 @@ import { EXIT } from "../domain/decide-exit.ts";
 import { plural } from "../domain/plural.ts";
 
 /** Problems of a file that are shown; the first ones usually explain the rest. */
-const PROBLEMS_MAX = 50;
+const MAX_PROBLEMS = 50;
 
-/** The documents of all files. Throws CommandError, after it has told every problem, when one of them is wrong or two have one title. */
+/** The documents of all files. Prints every problem, and then throws CommandError, when one of them is wrong or two have one title. */
 export async function readFiles<Value>(
   cli: Cli,
   files: readonly string[],
@@ -26,9 +26,9 @@ export async function readFiles<Value>(
     hint,
   }: {
     readonly read: (document: unknown) => ReadDocument<Value>;
-    /** By which no two may be called; undefined where the name is yet to be made. */
+    /** Unique among the documents; undefined where the name is generated later. */
     readonly titleOf: (value: Value) => string | undefined;
-    /** What to do about what is wrong; undefined: as for work that is submitted. */
+    /** What to do about the problems; undefined: as for work that is submitted. */
     readonly hint?: string;
   },
 ): Promise<Placed<Value>[]> {
@@ -36,7 +36,7 @@ export async function readFiles<Value>(
   const problems: Problem[] = [];
   const firstOf = new Map<string, Place>();
   for (const file of files) {
-    const parsed = parseDocuments(file === "-" ? "stdin" : file, await cli.io.read(file, FILE_BYTES_MAX), read);
+    const parsed = parseDocuments(file === "-" ? "stdin" : file, await cli.io.read(file, MAX_FILE_BYTES), read);
     problems.push(...parsed.problems);
     for (const placed of parsed.documents) {
       documents.push(placed);
@@ -52,15 +52,15 @@ export async function readFiles<Value>(
   return documents;
 }
 
-/** Throws when there are any, after it has told them. */
+/** Prints the problems, and throws CommandError when there are any. */
 export function refuseProblems(
   cli: Cli,
   problems: readonly Problem[],
   hint = "nothing was submitted; examples/ has files that are right",
 ): void {
   if (problems.length === 0) return;
-  const more = problems.length - PROBLEMS_MAX;
-  cli.io.err(problems.slice(0, PROBLEMS_MAX).map((problem) => `error: ${describeProblem(problem)}`));
+  const more = problems.length - MAX_PROBLEMS;
+  cli.io.err(problems.slice(0, MAX_PROBLEMS).map((problem) => `error: ${describeProblem(problem)}`));
   if (more > 0) cli.io.err([`error: ${plural(more, "more problem")}`]);
   throw new CommandError(EXIT.usage, `${plural(problems.length, "problem")} found`, { hint });
 }

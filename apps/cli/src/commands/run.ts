@@ -11,7 +11,8 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { GENERATED_LENGTH } from "../domain/read-session-document.ts";
 import { isFinished, type Work } from "../domain/work.ts";
 import type { Kind, Link, WorkCalls } from "../kinds/kind.ts";
-import { findKind, readWork, type ReadWork } from "../kinds/kinds.ts";
+import { readWork, type ReadWork } from "../kinds/documents.ts";
+import { findKind } from "../kinds/kinds.ts";
 import { explainError } from "../explain-error.ts";
 import { follow } from "./follow.ts";
 import { keepContact } from "./keep-contact.ts";
@@ -19,7 +20,7 @@ import { print, toYaml, type Format } from "./output.ts";
 import { progressView, type ProgressView } from "./progress-view.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
 import { showFailedLogs } from "./show-failed-logs.ts";
-import { shortTarget } from "./target.ts";
+import { shortTarget } from "./find-work.ts";
 import { watchScaling } from "./watch-scaling.ts";
 
 export type RunOptions = {
@@ -31,10 +32,10 @@ export type RunOptions = {
 
 type Named = Placed<ReadWork> & { readonly name: string };
 
-/** Each takes up to ten seconds: long enough for a service to be replaced. */
+/** Each takes up to ten seconds: long enough to replace a service. */
 const SUBMIT_ATTEMPTS = 3;
 
-/** `muster run FILE...`: submits what the files ask for and follows it until it is over. */
+/** `muster run FILE...`: submits the work of the files and follows it until it is over. */
 export async function run(cli: Cli, files: readonly string[], options: RunOptions): Promise<ExitCode> {
   const documents = await readFiles(cli, files, {
     read: (document) => readWork(cli.kinds, document),
@@ -60,7 +61,7 @@ function nameOf(cli: Cli, { value }: Placed<ReadWork>): string {
   return "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH);
 }
 
-/** What services know beyond the files. Throws when they would refuse anything; resolves with their warnings. */
+/** Checks by the services, beyond the files. Throws CommandError when they would refuse anything; resolves with their warnings. */
 async function checkAll(cli: Cli, { link }: Connected, named: readonly Named[]): Promise<string[]> {
   const problems: Problem[] = [];
   const warned: string[] = [];
@@ -70,19 +71,20 @@ async function checkAll(cli: Cli, { link }: Connected, named: readonly Named[]):
     if (found === undefined) continue;
     for (const { field, reason } of found.problems)
       problems.push({ ...placeOf(field), message: `${field}: ${reason}` });
-    if (found.problems.some(({ field }) => field === "metadata.name")) taken ??= await whoHas(link, value.kind, name);
+    if (found.problems.some(({ field }) => field === "metadata.name"))
+      taken ??= await adviseOnTakenName(link, value.kind, name);
     warned.push(...found.warnings.map((message) => `warning: ${value.kind.noun} ${name}: ${plain(message)}`));
   }
   refuseProblems(cli, problems, taken);
   return warned;
 }
 
-/** What to do about a name that somebody has; undefined where nobody does, or where that cannot be known. */
-async function whoHas(link: Link, kind: Kind, name: string): Promise<string | undefined> {
+/** What to do about a name that is in use; undefined where it is free, or where that cannot be known. */
+async function adviseOnTakenName(link: Link, kind: Kind, name: string): Promise<string | undefined> {
   try {
     const work = await kind.calls(link).get(name);
     const state = isFinished(work)
-      ? `is over, but there: ${kind.goneBy(name)}`
+      ? `is over, and still exists: ${kind.goneBy(name)}`
       : `is not over: \`muster cancel ${kind.noun}/${name}\` ends it`;
     return `nothing was submitted; choose another name, or free this one. ${kind.noun}/${name} ${state}`;
   } catch (error) {
@@ -91,7 +93,7 @@ async function whoHas(link: Link, kind: Kind, name: string): Promise<string | un
   }
 }
 
-/** A dry run goes without services when none can be reached, and says so. */
+/** A dry run works without services, with a note. */
 async function checkDry(cli: Cli, documents: readonly Placed<ReadWork>[]): Promise<void> {
   const named = documents.map((placed) => ({ ...placed, name: nameOf(cli, placed) }));
   if (named.every(({ value }) => value.draft.check === undefined)) return;
@@ -106,7 +108,7 @@ async function checkDry(cli: Cli, documents: readonly Placed<ReadWork>[]): Promi
 }
 
 async function submitAndFollow(cli: Cli, named: readonly Named[], options: RunOptions): Promise<ExitCode> {
-  // The first Ctrl-C cancels the sessions, and that takes more questions.
+  // After the first Ctrl-C the connection is still needed, to cancel.
   await using connected = await cli.connect(cli.interrupts.second);
   await checkAll(cli, connected, named);
   const { submitted, refused } = await submitAll(cli, connected, named);
@@ -134,7 +136,7 @@ async function submitAndFollow(cli: Cli, named: readonly Named[], options: RunOp
   return refused ?? ended.lost ?? (done ? EXIT.ok : EXIT.failed);
 }
 
-/** Submits one after another. A refusal is reported and does not keep the others back; the first one decides the exit code. */
+/** Submits one after another. A refusal is reported, and the others are submitted; the first refusal decides the exit code. */
 async function submitAll(
   cli: Cli,
   connected: Connected,
@@ -155,7 +157,7 @@ async function submitAll(
   return { submitted, refused };
 }
 
-/** An attempt that nobody answered may have taken effect; the request id makes the next one find what it made. */
+/** An attempt without an answer may have taken effect; the next one finds its work by the request id. */
 async function submit(cli: Cli, { link }: Connected, { value: { kind, draft }, name }: Named): Promise<Work> {
   const requestId = cli.randomId();
   for (let attempt = 1; ; attempt++) {
@@ -165,7 +167,7 @@ async function submit(cli: Cli, { link }: Connected, { value: { kind, draft }, n
       const code = faultOf(error)?.code;
       const unanswered = code === "deadline_exceeded" || code === "unavailable";
       if (!unanswered || attempt === SUBMIT_ATTEMPTS || cli.interrupts.first.aborted) throw error;
-      cli.io.err([`submitting ${kind.noun} ${name} again: nobody has answered`]);
+      cli.io.err([`submitting ${kind.noun} ${name} again: no answer`]);
     }
   }
 }
@@ -174,12 +176,12 @@ function callsOf(cli: Cli, { link }: Connected, { kind }: Work): WorkCalls {
   return (findKind(cli.kinds, kind) ?? cli.kinds[0]).calls(link);
 }
 
-/** `session x`, which also tells two of one name and different kinds apart. */
+/** `session x`; two kinds may use one name. */
 function titleOf({ kind, name }: Work): string {
   return `${kind} ${name}`;
 }
 
-/** Follows all. The first interrupt cancels them and goes on until they are over; the second, and the time limit, leave them. */
+/** Follows all. The first interrupt cancels them and waits for their end; the second, and the time limit, leave them. */
 async function followAll(
   cli: Cli,
   connected: Connected,
@@ -214,7 +216,8 @@ async function followAll(
   await Promise.all(
     submitted.map(async (work) => {
       try {
-        await follow({ calls: callsOf(cli, connected, work), contact, changed, isEnough: isFinished }, work, leave);
+        const { after: next } = callsOf(cli, connected, work);
+        await follow({ next, contact, title: titleOf(work), changed, isEnough: isFinished }, work, leave);
       } catch (error) {
         lost = lost ?? report(cli, `following ${titleOf(work)}`, error, view);
         // Contact that is lost is lost for all of them.
@@ -246,7 +249,7 @@ async function cancelAll({ cli, connected, view, newest, asked }: Cancelling): P
   const open = newest.filter((work) => !isFinished(work));
   if (open.length === 0) return;
   const names = open.map((work) => shortTarget(cli, work)).join(", ");
-  view.say([`cancelling ${names} and waiting for the end; Ctrl-C again leaves at once`]);
+  view.say([`cancelling ${names} and waiting for the end; Ctrl-C again leaves immediately`]);
   await Promise.all(
     open.map(async (work) => {
       const title = titleOf(work);
@@ -255,7 +258,7 @@ async function cancelAll({ cli, connected, view, newest, asked }: Cancelling): P
         await callsOf(cli, connected, work).cancel(work.name);
         asked.set(title, "answered");
       } catch (error) {
-        // What the second Ctrl-C has cut off may well have arrived.
+        // A request that the second Ctrl-C cut off may have arrived.
         if (cli.interrupts.second.aborted) return;
         asked.delete(title);
         report(cli, `cancelling ${title}`, error, view);
@@ -281,13 +284,13 @@ function sayLeft(left: {
       const asked = work.cancelRequested ? "answered" : left.asked.get(title);
       if (asked === "answered") return `left${why}: ${title} is being cancelled; ${shows}`;
       return asked === "asked"
-        ? `left${why}: nobody has answered whether ${title} is cancelled; ${shows}, ${cancel} asks again`
-        : `left${why}: ${title} goes on; ${shows}, ${cancel} ends it`;
+        ? `left${why}: no answer says whether ${title} is cancelled; ${shows}, ${cancel} asks again`
+        : `left${why}: ${title} continues; ${shows}, ${cancel} ends it`;
     });
   left.view.say(lines);
 }
 
-/** Says what went wrong with one of several, and which exit code it makes. A defect goes on. */
+/** Reports what failed for one of several, and returns its exit code. Rethrows a defect. */
 function report(cli: Cli, doing: string, error: unknown, view?: ProgressView): ExitCode {
   const fault = faultOf(error);
   if (fault === undefined && !(error instanceof CommandError)) throw error;
@@ -297,7 +300,7 @@ function report(cli: Cli, doing: string, error: unknown, view?: ProgressView): E
   return exitCode;
 }
 
-/** Does something when the first signal is aborted, unless the second one is aborted before. Resolves when that is done or no longer needed. */
+/** Acts when the first signal is aborted, unless the second one is aborted before. Resolves when that is done or no longer needed. */
 async function whenAborted(signal: AbortSignal, unless: AbortSignal, act: () => Promise<void>): Promise<void> {
   const first = await new Promise<boolean>((resolve) => {
     const yes = (): void => resolve(true);

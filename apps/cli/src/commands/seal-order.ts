@@ -10,7 +10,7 @@ import { describeTrouble } from "../domain/describe-trouble.ts";
 import { enginesOf, type EngineIdentity } from "../domain/lease-engine.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
 
-/** Who an engine is. Throws CommandError at once where nobody answers for it, with those that do. */
+/** The identity of an engine. Throws CommandError where it does not answer, with the ids of those that do. */
 export async function askEngine({ link, replicas }: Connected, id: string): Promise<EngineIdentity> {
   try {
     return await leaseCalls(link, STATUS_TIMEOUT_MS).engine(id);
@@ -30,7 +30,10 @@ export async function askEngine({ link, replicas }: Connected, id: string): Prom
   }
 }
 
-/** The data of a document with its secrets sealed to the engine; what is sealed already stays. The same document of the same lease always becomes the same data. */
+/**
+ * The data of a document with its secrets sealed to the engine; what is sealed already stays. The same document of the same lease always gives the same
+ * data.
+ */
 export function sealData(
   { type, data }: Pick<LeaseDocument, "type" | "data">,
   { id, signer, engine }: { readonly id: string; readonly signer: Signer; readonly engine: EngineIdentity },
@@ -42,7 +45,7 @@ export function sealData(
   );
 }
 
-/** What is sealed in a result, as the user of this key reads it; undefined: it was sealed to somebody else. */
+/** What is sealed in a result, as the user of this key reads it; undefined: it is sealed to another user. */
 export function openResult(
   { user }: Pick<Order, "user">,
   { id, type, data }: Pick<Result, "id" | "type" | "data">,

@@ -5,15 +5,15 @@ import { digestLine, EMPTY_DIGEST, type LogDigest } from "../domain/digest-log.t
 import type { Work } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 
-/** Components of one whose logs are shown; one failure often takes the others down. */
-const COMPONENTS_MAX = 3;
-/** Of a longer log only this much is read in search of its end. */
-const BYTES_MAX = 4 * 1024 * 1024;
+/** Components of one session; one failure often stops the others. */
+const MAX_COMPONENTS = 3;
+/** The part of a log that is read to find its end. */
+const MAX_BYTES = 4 * 1024 * 1024;
 
 export type Followed = {
   readonly work: Work;
   readonly calls: Pick<WorkCalls, "log">;
-  /** By which commands find it. */
+  /** The argument by which commands find it. */
   readonly target: string;
 };
 
@@ -21,8 +21,8 @@ export type Followed = {
 const UNREADY = ["NOT_READY", "UNKNOWN"];
 
 /**
- * Shows, of the components that failed, the first and the last line of an error and the last lines, so that the reason is seen where the failure is. Where none failed, the components
- * that never became ready are the reason.
+ * Shows the first and the last line of an error, and the last lines, of each component that failed, so that the reason is beside the failure. Where none failed, the
+ * components that never became ready are the reason.
  */
 export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): Promise<void> {
   for (const { work, calls, target } of followed) {
@@ -30,13 +30,13 @@ export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): P
     const isLost = work.warnings.some(({ code }) => code === "LOGS_LOST");
     const failed = work.components.filter(({ state }) => state === "FAILED");
     const unready = work.components.filter(({ state }) => UNREADY.includes(state));
-    for (const { name } of (failed.length > 0 ? failed : unready).slice(0, COMPONENTS_MAX)) {
+    for (const { name } of (failed.length > 0 ? failed : unready).slice(0, MAX_COMPONENTS)) {
       const digest = await readDigest(calls, work.name, name);
       if (digest === undefined) continue;
       const { errors, last } = digest;
       const command = `muster logs ${target} ${name}`;
       const lines = [...errors.flatMap((error) => [error, "..."]), ...last];
-      // An empty log that was lost proves nothing.
+      // A lost log may only seem empty.
       if (lines.length === 0 && isLost) continue;
       cli.io.err(
         lines.length === 0
@@ -58,7 +58,7 @@ async function readDigest(
   let rest = "";
   let from = { offset: 0, run: "" };
   try {
-    while (from.offset < BYTES_MAX) {
+    while (from.offset < MAX_BYTES) {
       const chunk = await calls.log(name, component, from);
       const lines = (rest + decoder.decode(chunk.bytes, { stream: true })).split("\n");
       rest = lines.pop() ?? "";
@@ -67,7 +67,7 @@ async function readDigest(
       from = chunk.next;
     }
   } catch (error) {
-    // The log is an extra here: that it is missing is a warning already.
+    // A missing log is a warning already.
     if (faultOf(error) === undefined) throw error;
     return undefined;
   }

@@ -5,38 +5,38 @@ import { isFinished, type Work } from "../domain/work.ts";
 import type { Link } from "../kinds/kind.ts";
 import type { ProgressView } from "./progress-view.ts";
 
-const ASK_EVERY_MS = 2000;
-/** Of a scaler that does not answer, or knows of nothing that it could do. */
-const ASK_SELDOM_MS = 30_000;
-/** Asked about in one turn; the others follow when these wait no more. */
-const ASKED_MAX = 20;
+const POLL_MS = 2000;
+/** For a scaler that does not answer, or knows no need. */
+const MAX_POLL_MS = 30_000;
+/** In one round; the others follow when these wait no more. */
+const MAX_WORKS = 20;
 
-/** Tells the view what is done about the nodes that work waits for, until the signal. Where nobody makes nodes it says nothing. */
+/** Reports to the view what the scaler does about the nodes that work waits for, until the signal. Reports nothing without a scaler. */
 export async function watchScaling(
   { cli, link, view }: { readonly cli: Cli; readonly link: Link; readonly view: Pick<ProgressView, "scaling"> },
   works: () => Iterable<Work>,
   signal: AbortSignal,
 ): Promise<void> {
   const stopped = (): boolean => signal.aborted;
-  let pauseMs = ASK_EVERY_MS;
+  let pauseMs = POLL_MS;
   for (;;) {
     await cli.pause(pauseMs, signal);
     if (stopped()) return;
     const waiting = [...works()].filter((work) => work.waitingBecause !== "" && !isFinished(work));
-    let known = waiting.length === 0;
-    for (const work of waiting.slice(0, ASKED_MAX)) {
-      const scaling = await ask({ ...link, stop: signal }, work);
+    let isKnown = waiting.length === 0;
+    for (const work of waiting.slice(0, MAX_WORKS)) {
+      const scaling = await readScaling({ ...link, stop: signal }, work);
       if (scaling === undefined) return;
       if (scaling.state !== "known") continue;
-      known = true;
+      isKnown = true;
       view.scaling(work, scaling);
     }
-    pauseMs = known ? ASK_EVERY_MS : Math.min(pauseMs * 2, ASK_SELDOM_MS);
+    pauseMs = isKnown ? POLL_MS : Math.min(pauseMs * 2, MAX_POLL_MS);
   }
 }
 
 /** Undefined once the signal is aborted. */
-async function ask(link: Link, { owner }: Work) {
+async function readScaling(link: Link, { owner }: Work) {
   try {
     return await demandScaling(link, owner);
   } catch (error) {

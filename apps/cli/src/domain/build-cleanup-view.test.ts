@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { buildCleanupRecord, buildCleanupView, type Cleanup } from "./build-cleanup-view.ts";
 
 const step = { action: "SUSPECTED", kind: "Secret", namespace: "default", name: "s", lease: "1-1", because: "gone" };
-const schedule = { mode: "dry-run", nextLookMs: 3_600_000 };
+const schedule = { mode: "dry-run", nextScanMs: 3_600_000 };
 const own = { dryRun: false, nowMs: 0 };
 const cleanup: Cleanup = { steps: [step], found: 4, removed: 0, suspected: 3, heldBecause: "", schedule };
 const style = { colours: false, columns: 200 };
@@ -12,24 +12,24 @@ it("shows what is left over, how much more, and how to confirm what is held up",
   expect(text).toContain("default/s");
   expect(text).toContain("and 2 more");
   expect(text).toContain("4 objects of leases: 0 would be removed, 3 suspected to be left over");
-  expect(text).toMatch(/\nnext: what still looks left over after .* is removed by `muster lease cleanup`/);
+  expect(text).toMatch(/\nnext: what is still left over after .* is removed by `muster lease cleanup`/);
   expect(buildCleanupView({ ...cleanup, suspected: 0 }, own, style).join()).not.toContain("next:");
   const held = buildCleanupView({ ...cleanup, heldBecause: "no record" }, own, style);
   expect(held.at(-2)).toBe("nothing is removed: no record");
   expect(held.at(-1)).toContain("--confirm 3");
-  expect(held.join()).not.toContain("what still looks left over");
+  expect(held.join()).not.toContain("what is still left over");
 });
 
 it.each([
   [
     "off",
     undefined,
-    "clean-up by itself is off (PROVISION_CLEANUP): the engine removes nothing by itself, and does not look",
+    "automatic clean-up is off (PROVISION_CLEANUP): the engine neither searches nor removes anything automatically",
   ],
-  ["dry-run", 3_600_000, "gives back machines; it looks next in 1h00m"],
-  ["on", undefined, "removes at its next look what still looks left over"],
-])("says that the engine's own clean-up is %s, and when it looks next", (mode, nextLookMs, line) => {
-  const seen: Cleanup = { ...cleanup, suspected: 0, schedule: { mode, nextLookMs } };
+  ["dry-run", 3_600_000, "releases machines; its next scan is in 1h00m"],
+  ["on", undefined, "removes at its next scan what is still left over"],
+])("says that the engine's own clean-up is %s, and when its next scan is", (mode, nextScanMs, line) => {
+  const seen: Cleanup = { ...cleanup, suspected: 0, schedule: { mode, nextScanMs } };
   expect(buildCleanupView(seen, own, style).at(-1)).toContain(line);
   expect(buildCleanupRecord(seen)).toMatchObject({ mode });
 });

@@ -2,9 +2,9 @@ import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts"
 import { formatElapsed } from "./duration.ts";
 import { plural } from "./plural.ts";
 
-/** What came of one look for what leases have left behind. */
+/** The result of one search for leftovers of leases. */
 export type Cleanup = {
-  /** Not all of them where there are very many. */
+  /** The first ones. */
   readonly steps: readonly {
     /** SUSPECTED or REMOVED. */
     readonly action: string;
@@ -18,39 +18,36 @@ export type Cleanup = {
   readonly found: number;
   readonly removed: number;
   readonly suspected: number;
-  /** Why nothing is removed until somebody confirms it; empty: nothing is held up. */
+  /** Why the removal waits for a confirmation; empty: it does not wait. */
   readonly heldBecause: string;
   readonly schedule: CleanupSchedule;
 };
 
-/** What an engine does by itself. */
+/** The automatic cleanup of an engine. */
 export type CleanupSchedule = {
   /** off, dry-run or on; empty: it does not say. */
   readonly mode: string;
-  /** Undefined: never, or once it knows what it waits for, or now. */
-  readonly nextLookMs: number | undefined;
+  /** Undefined: never, now, or once it knows what it waits for. */
+  readonly nextScanMs: number | undefined;
 };
 
 /** In one line; undefined: the engine does not say. */
-export function describeSchedule({ mode, nextLookMs }: CleanupSchedule, nowMs: number): string | undefined {
+export function describeSchedule({ mode, nextScanMs }: CleanupSchedule, nowMs: number): string | undefined {
   const does = new Map([
-    ["off", "off (PROVISION_CLEANUP): the engine removes nothing by itself, and does not look"],
-    [
-      "dry-run",
-      "dry-run (PROVISION_CLEANUP): the engine only tells in its log what is left over, and gives back machines",
-    ],
-    ["on", "on (PROVISION_CLEANUP): the engine removes at its next look what still looks left over"],
+    ["off", "off (PROVISION_CLEANUP): the engine neither searches nor removes anything automatically"],
+    ["dry-run", "dry-run (PROVISION_CLEANUP): the engine only logs what is left over, and releases machines"],
+    ["on", "on (PROVISION_CLEANUP): the engine removes at its next scan what is still left over"],
   ]).get(mode);
-  if (does === undefined || nextLookMs === undefined) return does;
-  return `${does}; it looks next in ${formatElapsed(nextLookMs - nowMs)}`;
+  if (does === undefined || nextScanMs === undefined) return does;
+  return `${does}; its next scan is in ${formatElapsed(nextScanMs - nowMs)}`;
 }
 
 const LATER =
-  "next: what still looks left over after PROVISION_CLEANUP_GRACE_MS (10 minutes) is removed by `muster lease cleanup`";
+  "next: what is still left over after PROVISION_CLEANUP_GRACE_MS (10 minutes) is removed by `muster lease cleanup`";
 
 /** The stable form for `-o json` and `-o yaml`. */
-export function buildCleanupRecord({ schedule: { mode, nextLookMs }, ...cleanup }: Cleanup): Record<string, unknown> {
-  return { ...cleanup, mode, nextLookAt: nextLookMs === undefined ? undefined : new Date(nextLookMs).toISOString() };
+export function buildCleanupRecord({ schedule: { mode, nextScanMs }, ...cleanup }: Cleanup): Record<string, unknown> {
+  return { ...cleanup, mode, nextLookAt: nextScanMs === undefined ? undefined : new Date(nextScanMs).toISOString() };
 }
 
 export function buildCleanupView(
@@ -72,7 +69,7 @@ export function buildCleanupView(
     ...(rows.length === 0 ? [] : buildTable(["ACTION", "KIND", "NAME", "LEASE", "WHY"], rows, style)),
     ...(more > 0 ? [`and ${more} more`] : []),
     `${plural(found, "object")} of leases: ${removed} ${dryRun ? "would be removed" : "removed"}, ${suspected} suspected to be left over`,
-    ...(own === undefined ? [] : [`clean-up by itself is ${own}`]),
+    ...(own === undefined ? [] : [`automatic clean-up is ${own}`]),
     ...(suspected > 0 && heldBecause === "" ? [LATER] : []),
     ...(heldBecause === "" ? [] : [`nothing is removed: ${plain(heldBecause)}`]),
     ...(heldBecause === "" ? [] : [`next: if that is right, \`muster lease cleanup --confirm ${suspected}\``]),

@@ -62,7 +62,7 @@ it("finds nothing to do when everything is there", () => {
   expect(isHealthy(checks)).toBe(true);
 });
 
-it("does not count the replicas of the ledger, of which it sees the one that leads", () => {
+it("does not count the replicas of the ledger: it sees only the leader", () => {
   const found = buildChecks(healthy, NOW).find(({ check }) => check === "reservation-manager");
   expect(found).toMatchObject({
     status: "ok",
@@ -87,14 +87,14 @@ it("warns where work is there that a service which does not answer should tend",
   const checks = buildChecks({ ...healthy, nats, replicas: { value }, jobReservations: { value: 3 } }, NOW);
   expect(checks.filter(({ status }) => status === "warning").map(({ check, detail }) => `${check}: ${detail}`)).toEqual(
     [
-      "job-controller: no replica answers: nobody tends 3 jobs",
-      "replication-farm: no replica answers: nobody tends 1 replica set",
-      "provision-engine: no replica answers: nobody tends 2 leases",
+      "job-controller: no replica answers: nothing manages 3 jobs",
+      "replication-farm: no replica answers: nothing manages 1 replica set",
+      "provision-engine: no replica answers: nothing manages 2 leases",
     ],
   );
 });
 
-it("counts a pool that may grow as one, whatever it has, and warns when nobody makes its nodes", () => {
+it("counts a pool that may grow as one, whatever it has, and warns when no service makes its nodes", () => {
   const elastic = { ...pool, name: "elastic", available: 0, capacity: 0, elasticMax: 8 };
   const pools = { value: [pool, elastic] };
   const without = buildChecks({ ...healthy, pools }, NOW);
@@ -106,7 +106,7 @@ it("counts a pool that may grow as one, whatever it has, and warns when nobody m
     {
       check: "node-scaler",
       status: "warning",
-      detail: "no replica answers: nobody makes nodes for elastic",
+      detail: "no replica answers: no service makes nodes for elastic",
       next: expect.stringContaining("start node-scaler") as unknown,
     },
   ]);
@@ -120,7 +120,7 @@ it("counts a pool that may grow as one, whatever it has, and warns when nobody m
   );
 });
 
-it("tells only of NATS when NATS does not answer", () => {
+it("reports only NATS when NATS does not answer", () => {
   const checks = buildChecks({ ...healthy, nats: { trouble: "cannot connect" } }, NOW);
   expect(checks).toEqual([{ check: "nats", status: "failed", detail: "cannot connect", next: "start it" }]);
 });
@@ -156,7 +156,7 @@ it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
     "warning",
     /give watcher more CPU/,
   ],
-  ["the watcher does not answer", { watcher: { trouble: "nobody" } }, "watcher's view", "failed", /start watcher/],
+  ["the watcher does not answer", { watcher: { trouble: "no answer" } }, "watcher's view", "failed", /start watcher/],
   [
     "the watcher has not listed everything yet",
     { watcher: { value: { ageMs: 1, synced: false, pods: 0, nodes: 0 } } },
@@ -223,14 +223,14 @@ it.each<[title: string, elsewhere: Partial<KindsTrouble["elsewhere"]>, status: s
   expect(check).toMatchObject({ status, detail });
 });
 
-it("names kinds of job that are gone or may not be read, and nothing where nobody answers for jobs", () => {
+it("names kinds of job that are gone or may not be read, and nothing where no job controller answers", () => {
   const warningsOf = (kinds: Observations["kinds"]) =>
     buildChecks({ ...healthy, kinds }, NOW)
       .filter(({ check, status }) => check === "kinds of job" && status === "warning")
       .map(({ detail }) => detail);
   expect(warningsOf({ value: { ...KINDS, gone: ["TFJob", "MPIJob"], refused: ["XGBoostJob"] } })).toEqual([
-    "TFJob, MPIJob was there, and is not any more: nobody runs such jobs",
-    "XGBoostJob may not be read by job-controller: nobody runs such jobs",
+    "TFJob, MPIJob was installed, and is missing now: such jobs are not run",
+    "XGBoostJob may not be read by job-controller: such jobs are not run",
   ]);
   expect(warningsOf({ trouble: "no replica answers" })).toEqual([]);
 });

@@ -22,9 +22,9 @@ export type NatsObservation = {
   readonly roundTripMs: number;
   /** Why JetStream cannot be used; undefined: it can. */
   readonly jetStreamTrouble: string | undefined;
-  /** Messages that no service could handle; undefined: there is no such stream yet. */
+  /** Messages that no service could handle; undefined: the stream does not exist yet. */
   readonly deadLetters: number | undefined;
-  /** Records that services keep, by their area; of those that keep none for others to count there is nothing. */
+  /** The number of records by area, of services that keep records in NATS. */
   readonly records: Readonly<Partial<Record<string, number>>>;
 };
 
@@ -49,7 +49,7 @@ export type KindsTrouble = {
   readonly elsewhere: {
     /** `namespace/kind/name` of jobs in namespaces that no controller serves. */
     readonly jobs: readonly string[];
-    /** There are more. */
+    /** More of them exist. */
     readonly isMore: boolean;
     /** The job controller has no right to list them. */
     readonly isRefused: boolean;
@@ -72,9 +72,9 @@ export type Observations = {
   /** What the node scaler's leader remembers. */
   readonly scaler: Seen<Pick<ScalerDump, "pools" | "troubles">>;
   readonly dropped: Seen<readonly DroppedSignals[]>;
-  /** Kinds of job that were installed, and are not any more; trouble: nobody answers for jobs. */
+  /** Kinds of job that were installed, and are not any more; trouble: no job controller answers. */
   readonly kinds: Seen<KindsTrouble>;
-  /** Sets whose records nobody can read; trouble: no farm answers. */
+  /** Sets whose records the farms cannot read; trouble: no farm answers. */
   readonly unreadableSets: Seen<readonly UnreadableSet[]>;
   /** Trouble: no engine answers. */
   readonly leases: Seen<readonly SeenEngine[]>;
@@ -86,7 +86,7 @@ const SCALER = "node-scaler";
 /** Only the replica that leads is on the bus. */
 const LEDGER = "reservation-manager";
 
-/** Areas on the bus, with the app that serves each. One that is needed for something alone is optional: without it everything else goes on. */
+/** Areas on the bus, with the app that serves each. An app that is needed for one purpose only is optional. */
 const SERVICES = [
   { area: "session", app: "session-controller", neededFor: "everything", one: "" },
   { area: "reservation", app: LEDGER, neededFor: "everything", one: "" },
@@ -98,21 +98,20 @@ const SERVICES = [
 ] as const;
 
 /** The API server sends a bookmark every minute; a watcher that heard nothing for this long is blind. */
-const WATCHER_AGE_MAX_MS = 150_000;
+const MAX_WATCHER_AGE_MS = 150_000;
 /** Slow consumers that are named. */
-const SLOW_MAX = 3;
+const MAX_SLOW = 3;
 /** Jobs that can never start, and are named with their reason. */
-const JOBS_MAX = 3;
-/** Sets that cannot be read, and are named with the reason. */
-/** The ledger's words for what no patience changes. */
+const MAX_JOBS = 3;
+/** Codes of the ledger for waits that time alone does not end. */
 const NEVER: ReadonlySet<string | undefined> = new Set(["POOL_CAPACITY", "POOL_UNKNOWN"]);
-const LOGS = "look at its log (of `npm start` in .muster/logs, of compose by `docker compose logs`)";
+const LOGS = "see its log (of `npm start` in .muster/logs, of compose by `docker compose logs`)";
 
-/** Judges what was seen, one line for each thing that must be right; what cannot be known because of an earlier failure is left out. */
+/** One line for each check; a check that an earlier failure makes impossible is left out. */
 export function buildChecks(seen: Observations, nowMs: number): Check[] {
   const { connection } = seen;
   const where = describeConnection(connection);
-  if ("trouble" in seen.nats) return [failed("nats", seen.nats.trouble, connection.hint)];
+  if ("trouble" in seen.nats) return [checkUnreachable(connection, seen.nats.trouble)];
   const nats = seen.nats.value;
   return [
     ok("nats", `${where}: version ${nats.version}, answers in ${nats.roundTripMs.toFixed(1)} ms`),
@@ -136,6 +135,11 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
     checkDropped(seen.dropped),
     checkDeadLetters(nats.deadLetters),
   ];
+}
+
+/** The one check without a connection. */
+export function checkUnreachable({ hint }: Observations["connection"], trouble: string): Check {
+  return failed("nats", trouble, hint);
 }
 
 export function isHealthy(checks: readonly Check[]): boolean {
@@ -164,12 +168,12 @@ function checkServices({ replicas, pools, jobReservations }: Observations, { rec
     if (found.length === 0 && app === SCALER && elastic.length > 0)
       return warning(
         app,
-        `no replica answers: nobody makes nodes for ${elastic.join(", ")}`,
+        `no replica answers: no service makes nodes for ${elastic.join(", ")}`,
         `start ${app}, or ${LOGS}`,
       );
     const orphans = waiting[area] ?? 0;
     if (found.length === 0 && neededFor !== "everything" && orphans > 0)
-      return warning(app, `no replica answers: nobody tends ${plural(orphans, one)}`, `start ${app}, or ${LOGS}`);
+      return warning(app, `no replica answers: nothing manages ${plural(orphans, one)}`, `start ${app}, or ${LOGS}`);
     if (found.length === 0 && neededFor !== "everything")
       return ok(app, `not running; it is needed for ${neededFor} alone`);
     if (found.length === 0) return failed(app, "no replica answers", `start ${app}, or ${LOGS}`);
@@ -182,7 +186,7 @@ function checkServices({ replicas, pools, jobReservations }: Observations, { rec
   });
 }
 
-/** Whoever answers nothing about jobs is told of among the services. */
+/** A job controller that does not answer has its line among the services. */
 function checkKinds(kinds: Observations["kinds"]): Check[] {
   if ("trouble" in kinds) return [];
   const { gone, refused } = kinds.value;
@@ -192,8 +196,8 @@ function checkKinds(kinds: Observations["kinds"]): Check[] {
       : [
           warning(
             "kinds of job",
-            `${gone.join(", ")} was there, and is not any more: nobody runs such jobs`,
-            "install its CustomResourceDefinition again, or, where it is not wanted any more, restart job-controller",
+            `${gone.join(", ")} was installed, and is missing now: such jobs are not run`,
+            "install its CustomResourceDefinition again, or, where it is no longer needed, restart job-controller",
           ),
         ]),
     ...(refused.length === 0
@@ -201,7 +205,7 @@ function checkKinds(kinds: Observations["kinds"]): Check[] {
       : [
           warning(
             "kinds of job",
-            `${refused.join(", ")} may not be read by job-controller: nobody runs such jobs`,
+            `${refused.join(", ")} may not be read by job-controller: such jobs are not run`,
             "give its service account the rights that its README lists",
           ),
         ]),
@@ -216,7 +220,7 @@ function checkNamespaces(kinds: Observations["kinds"]): Check[] {
   if (elsewhere.isRefused)
     return [ok(check, `${served}; job-controller has no right to list those of others (rights.otherNamespaces)`)];
   if (elsewhere.jobs.length === 0) return [ok(check, `${served}; others have none`)];
-  const listed = listSome(elsewhere.jobs, JOBS_MAX, ",");
+  const listed = listSome(elsewhere.jobs, MAX_JOBS, ",");
   return [
     warning(
       check,
@@ -232,7 +236,7 @@ function checkWatcher(watcher: Observations["watcher"]): Check {
   const { ageMs, synced, pods, nodes } = watcher.value;
   const detail = `${plural(pods, "pod")} and ${plural(nodes, "node")}, heard from Kubernetes ${formatElapsed(ageMs)} ago`;
   if (!synced) return failed(name, `${detail}; the first list is not complete`, `wait a moment, or ${LOGS}`);
-  if (ageMs > WATCHER_AGE_MAX_MS) return failed(name, detail, "check that the watcher reaches the Kubernetes API");
+  if (ageMs > MAX_WATCHER_AGE_MS) return failed(name, detail, "check that the watcher reaches the Kubernetes API");
   return ok(name, detail);
 }
 
@@ -256,22 +260,22 @@ function describePool(pool: Pool): string {
   return `${name} ${available}/${capacity}${isElastic(pool) ? ` (up to ${elasticMax})` : ""}`;
 }
 
-/** A job waits even where its pool can never have its machines as it is: nobody would learn of it otherwise. */
+/** A job waits even where its pool can never have its machines; only this check reports that. */
 function checkJobs(jobs: Observations["jobs"]): Check[] {
   if ("trouble" in jobs) return [];
   const stuck = jobs.value.filter(({ events }) => NEVER.has(events.at(-1)?.reason));
   if (stuck.length === 0) return [];
-  const told = stuck.map(({ kind, name, waitingBecause }) => `${kind}/${name}: ${plain(waitingBecause)}`);
+  const lines = stuck.map(({ kind, name, waitingBecause }) => `${kind}/${name}: ${plain(waitingBecause)}`);
   return [
     warning(
       "jobs that cannot start",
-      listSome(told, JOBS_MAX, ";"),
+      listSome(lines, MAX_JOBS, ";"),
       "cancel each and run it with what there can be, or let its pool have more",
     ),
   ];
 }
 
-/** Whoever answers nothing about sets is told of among the services. */
+/** A farm that does not answer has its line among the services. */
 function checkSets(unreadable: Observations["unreadableSets"]): Check[] {
   if ("trouble" in unreadable) return [];
   return failedRecords(
@@ -293,7 +297,7 @@ function checkDropped(dropped: Observations["dropped"]): Check {
   const apps = [...new Set(most.map(({ service }) => appOf(service)))].join(", ");
   return warning(
     name,
-    `${listSome(texts, SLOW_MAX, ",")}, counted since its start`,
+    `${listSome(texts, MAX_SLOW, ",")}, counted since its start`,
     `what is lost only delays work; give ${apps} more CPU or more replicas, and see that the count stands still`,
   );
 }

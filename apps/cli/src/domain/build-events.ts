@@ -8,6 +8,7 @@ import type { Work, WorkEvent } from "./work.ts";
 export type NamedEvent = {
   readonly kind: string;
   readonly name: string;
+  readonly uid: string;
   readonly createdAtMs: number;
   readonly event: WorkEvent;
 };
@@ -15,8 +16,8 @@ export type NamedEvent = {
 /** The events of all by time; those of one stay in their order. */
 export function orderEvents(all: readonly Work[]): NamedEvent[] {
   return all
-    .flatMap(({ kind, name, createdAtMs, events }) =>
-      events.map((event): NamedEvent => ({ kind, name, createdAtMs, event })),
+    .flatMap(({ kind, name, uid, createdAtMs, events }) =>
+      events.map((event): NamedEvent => ({ kind, name, uid, createdAtMs, event })),
     )
     .sort((a, b) => a.event.atMs - b.event.atMs);
 }

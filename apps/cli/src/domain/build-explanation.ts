@@ -1,3 +1,4 @@
+import { adviseWait, because, type Reason as Explanation } from "@muster/ledger-client/explanation";
 import { buildRecord } from "./build-record.ts";
 import { formatElapsed } from "./duration.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
@@ -6,34 +7,6 @@ import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { PoolExplanation, ReservationExplanation } from "./reservation.ts";
 import type { DemandScaling } from "./scaled-node.ts";
-
-/** Why something is where it is: a stable word, one sentence, and what can be done. */
-export type Explanation = {
-  /** A word of the kind, or the ledger's for why the reservation waits. */
-  readonly code: string;
-  readonly message: string;
-  /** Empty when there is nothing to do but wait. */
-  readonly next: string;
-};
-
-/** What can be done about a reservation that waits. */
-export function adviceFor({ code, pools }: Pick<ReservationExplanation, "code" | "pools">): string {
-  if (code === "POOLS_NOT_KNOWN_YET") return "wait until the watcher has listed the nodes; `muster doctor` checks it";
-  if (code === "CONCURRENCY_LIMIT")
-    return "wait, or let more sessions hold machines at once: SESSION_EXECUTORS of the session controller";
-  const [broken] = pools.filter(({ unusable }) => unusable > 0);
-  if (broken === undefined) return "";
-  return `mend the ${plural(broken.unusable, "unusable node")} of pool ${broken.pool}`;
-}
-
-/** Whether further nodes would help, and are made where work needs them. */
-export function waitsForNodes({ code, pools }: ReservationExplanation): boolean {
-  return code !== "" && code !== "CONCURRENCY_LIMIT" && pools.some(({ elasticMax }) => elasticMax > 0);
-}
-
-export function because(code: string, message: string): Explanation {
-  return { code, message, next: "" };
-}
 
 /** An explanation as the service that decides gives it. */
 export type Explained = {
@@ -99,7 +72,7 @@ function scalingLines(
   return [describeScaling(scaling, nowMs), ...(silence === undefined ? [] : [`nodes: ${silence}`])];
 }
 
-/** The same of what holds or wants machines and is no session: all that is known of it is its reservation. */
+/** The same of an owner whose service does not explain it: only its reservation is known. */
 export function buildOwnerExplanation(
   explained: ReservationExplanation,
   scaling: DemandScaling | undefined,
@@ -124,7 +97,7 @@ export function buildOwnerExplanation(
 export function explainOwner(explained: ReservationExplanation): Explanation {
   const { code, message, reservation } = explained;
   if (code === "") return because("GRANTED", `it holds ${plural(reservation.machines.length, "machine")}`);
-  return { code, message: plain(message), next: adviceFor(explained) };
+  return { code, message: plain(message), next: adviseWait(explained) };
 }
 
 function buildReservationPart(reservation: ReservationExplanation, nowMs: number, style: TableStyle): string[] {

@@ -27,7 +27,7 @@ it("is content where nothing is wrong, and says nothing of pools that do not gro
 
 it("says what work waits for in a pool that is full, which is as it should be", () => {
   const message = "job/a: 1 node needed: pool elastic has 8 nodes of 8 at most";
-  const full = { pool: "elastic", max: 8, standby: 0, booting: [], blocked: { code: "POOL_MAX", message } };
+  const full = { pool: "elastic", max: 8, standby: 0, booting: [], blocked: { code: "MAX_POOL", message } };
   expect(check([], [full])).toEqual([{ check: "nodes of elastic", status: "ok", detail: message, next: "" }]);
 });
 
@@ -42,19 +42,19 @@ it.each([
     "boots that the provider gives up",
     { ...shortage, code: "BOOT_FAILED", zone: "", message: "no disk", nextTryAtMs: undefined, boots: 3 },
     "3 boots of large on demand in a row became no node since 2m05s ago: BOOT_FAILED (no disk)",
-    "what stands in brackets are the words of provider aws; where they do not help, look at an instance of type large in its console",
+    "the words in brackets are of provider aws; where they do not help, see an instance of type large in its console",
   ],
   [
     "boots that take too long",
     { ...shortage, code: "BOOT_TIMEOUT", zone: "", message: "has not joined", nextTryAtMs: undefined, boots: 3 },
     "3 boots of large on demand in a row became no node since 2m05s ago: BOOT_TIMEOUT (has not joined)",
-    "look at the console of an instance of type large",
+    "see the console of an instance of type large",
   ],
   [
-    "nodes that nobody can use",
+    "nodes without any use",
     { ...shortage, code: "UNHEALTHY", zone: "", message: "is ready and CORDONED", nextTryAtMs: undefined, boots: 3 },
     "3 boots of large on demand in a row became nodes of no use since 2m05s ago: UNHEALTHY (is ready and CORDONED)",
-    "look for taints, for the label of pool elastic",
+    "check for taints, for the label of pool elastic",
   ],
   [
     "a provider that fails",
@@ -65,7 +65,7 @@ it.each([
   [
     "a pool whose provider cannot make it",
     { ...shortage, code: "POOL_WRONG", instanceType: "", zone: "", message: "no such type", nextTryAtMs: undefined },
-    "provider aws cannot make what the pool asks for, for 2m05s (no such type), looked at again until it can",
+    "provider aws cannot make what the pool asks for, for 2m05s (no such type), checked again until it can",
     "put right what stands in brackets: pool elastic in the file of pools",
   ],
   [
@@ -80,7 +80,7 @@ it.each([
   ]);
 });
 
-it("tells the first of many troubles, and how many there are beside them", () => {
+it("shows the first of many troubles, and the number of the others", () => {
   const many = ["a", "b", "c", "d", "e"].map((zone) => ({ ...shortage, zone }));
   expect(check(many)[0]?.detail).toMatch(/zone a .*; no large.*zone c .*; and 2 more$/);
 });
@@ -89,7 +89,7 @@ it("warns of what blocks a pool without a trouble that is remembered, and not of
   const scaling = { pool: "elastic", max: 8, standby: 0, booting: [] };
   const blocked = (code: string) => check([], [{ ...scaling, blocked: { code, message: "no boot image" } }])[0];
   expect(blocked("UNAVAILABLE")).toMatchObject({ status: "warning", detail: "no boot image" });
-  expect(blocked("POOL_MAX")).toMatchObject({ status: "ok" });
+  expect(blocked("MAX_POOL")).toMatchObject({ status: "ok" });
 });
 
 it("warns of a scaler that was not heard for long, and leaves it to the services where it was", () => {

@@ -6,13 +6,13 @@ import { describePoolTrouble } from "./describe-pool-trouble.ts";
 import type { Pool } from "./reservation.ts";
 import type { PoolTrouble, ScalerDump } from "./scaled-node.ts";
 
-/** Without a node such a pool is as it should be where no work needs one. */
+/** Such a pool is healthy without a node while no work needs one. */
 export function isElastic({ elasticMax }: Pool): boolean {
   return elasticMax > 0;
 }
 
-/** Troubles of one pool that are told; `muster nodes dump` has the rest. */
-const TOLD_MAX = 3;
+/** Troubles of one pool that are shown; `muster nodes dump` has the rest. */
+const MAX_SHOWN = 3;
 
 /** Whether each pool that may grow gets nodes. Nothing where no pool may; of a scaler that does not answer only for how long it was not heard. */
 export function buildGrowthChecks(
@@ -39,10 +39,10 @@ function checkPool(pool: string, { pools, troubles }: Pick<ScalerDump, "pools" |
   const blocked = pools.find((one) => one.pool === pool)?.blocked;
   const [first] = mine;
   if (first !== undefined) {
-    const told = mine.map((trouble) => describePoolTrouble(trouble, nowMs));
-    return warning(check, listSome(told, TOLD_MAX, ";"), adviceFor(first));
+    const lines = mine.map((trouble) => describePoolTrouble(trouble, nowMs));
+    return warning(check, listSome(lines, MAX_SHOWN, ";"), adviceFor(first));
   }
-  // Work beyond the maximum of a pool waits as it should.
+  // Work beyond the maximum of a pool has to wait.
   if (blocked?.code === "UNAVAILABLE")
     return warning(
       check,
@@ -57,11 +57,11 @@ function adviceFor({ code, pool, provider, instanceType }: PoolTrouble): string 
     case "NO_CAPACITY":
       return `wait, or give pool ${pool} another instance type or zone in the file of pools`;
     case "BOOT_FAILED":
-      return `what stands in brackets are the words of provider ${provider}; where they do not help, look at an instance of type ${instanceType} in its console, and at what docs/elastic-pools.md says of BOOT_FAILED; \`muster nodes -p ${pool} --all\` shows those that failed`;
+      return `the words in brackets are of provider ${provider}; where they do not help, see an instance of type ${instanceType} in its console, and BOOT_FAILED in docs/elastic-pools.md; \`muster nodes -p ${pool} --all\` shows those that failed`;
     case "BOOT_TIMEOUT":
-      return `look at the console of an instance of type ${instanceType}: why does it not join? A slow one needs a longer bootTimeout in pool ${pool}; \`muster nodes -p ${pool}\` shows those that boot`;
+      return `see the console of an instance of type ${instanceType}: why does it not join? A slow one needs a longer bootTimeout in pool ${pool}; \`muster nodes -p ${pool}\` shows those that boot`;
     case "UNHEALTHY":
-      return `such nodes are ready, and end before anybody can use them: look for taints, for the label of pool ${pool}, and at the kubelet of one; \`muster nodes -p ${pool} --all\` shows them`;
+      return `such nodes are ready, and end before their first use: check for taints, for the label of pool ${pool}, and at the kubelet of one; \`muster nodes -p ${pool} --all\` shows them`;
     case "PROVIDER_FAILED":
       return `check that provider ${provider} can be reached and lets the node scaler in; its log has more`;
     case "POOL_WRONG":

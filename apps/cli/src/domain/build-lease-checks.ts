@@ -17,9 +17,9 @@ type Units = {
 export type EngineLoad = {
   readonly engine: string;
   readonly active: number;
-  /** That go on though they were over minutes ago. */
+  /** Still running minutes after their end. */
   readonly overdue: number;
-  /** Of the oldest that go on: those with secrets that cannot be opened with the key that the engine has now. */
+  /** Of the oldest that run: those with secrets that the present key of the engine cannot open. */
   readonly unopened: number;
   /** Also by what is being made or taken down. */
   readonly used: Units;
@@ -31,20 +31,20 @@ export type EngineLoad = {
 export type SeenEngine = {
   readonly engine: string;
   readonly load: Seen<EngineLoad>;
-  /** Ordered, and not there yet. */
+  /** Ordered, and not active yet. */
   readonly waiting: readonly Pick<Lease, "waitingBecause">[];
   /** Over, and not gone yet. */
   readonly ending: readonly Pick<Lease, "order" | "waitingBecause" | "isStuck" | "usedBy">[];
-  /** Why nobody can say which these are; empty: they are all here. */
+  /** Why they cannot be listed; empty: they are complete. */
   readonly unlisted: string;
   /** Only its leader answers. */
   readonly cleanup: Seen<CleanupState>;
 };
 
 export type CleanupState = {
-  /** Why what leases have left behind waits for somebody to confirm it; empty: it does not. */
+  /** Why the removal of leftovers waits for a confirmation; empty: it does not wait. */
   readonly heldBecause: string;
-  /** What has to be known before it is looked for; empty: nothing. */
+  /** What the search for leftovers waits for; empty: nothing. */
   readonly waitsFor: string;
   readonly schedule: CleanupSchedule;
 };
@@ -53,10 +53,10 @@ export type CleanupState = {
 export type UnreadableLease = { readonly id: string; readonly because: string };
 
 /** Leases that are named. */
-const SHOWN_MAX = 3;
+const MAX_SHOWN = 3;
 const GIB = 1024 ** 3;
 const NAME = "leases";
-const SILENT = "its replicas are there, and do not answer: see the log of the engine";
+const SILENT = "its replicas are connected, and do not answer: see the log of the engine";
 const UNLISTED = "whether one of them cannot be taken down is not known: `muster lease get` says more";
 const CLEANUP = "clean-up of leases";
 const WAITS =
@@ -64,7 +64,7 @@ const WAITS =
 const CONFIRM =
   "see whether the records of leases are lost: nothing is removed meanwhile; `muster lease cleanup --dry-run` lists what would go, and with --confirm N up to N go";
 
-/** Whoever answers nothing about leases is told of among the services. */
+/** Engines that do not answer have their line among the services. */
 export function buildLeaseChecks(seen: Seen<readonly SeenEngine[]>, nowMs: number): Check[] {
   if ("trouble" in seen) return [];
   const [, second] = seen.value;
@@ -79,34 +79,34 @@ function checkEngine({ engine, load: seen, waiting, ending, unlisted, cleanup }:
   if ("trouble" in seen) return [warning(NAME, `engine ${engine}: ${plain(seen.trouble)}`, SILENT), ...held];
   const load = seen.value;
   const stuck = ending.filter(({ isStuck }) => isStuck);
-  const wait = waiting.length === 0 ? [] : [`${waiting.length} not there yet`];
+  const wait = waiting.length === 0 ? [] : [`${waiting.length} not active yet`];
   const counted = [`engine ${load.engine}: ${load.active} active`, ...wait, ...describeUse(load)].join(", ");
   const detail = [counted, ...describeInUse(ending, nowMs)].join("; ");
   const more = [...buildOverdue(load), ...buildUnopened(load)];
   if (unlisted !== "")
     return [warning(NAME, `${detail}; cannot be listed: ${plain(unlisted)}`, UNLISTED), ...more, ...held];
   if (stuck.length === 0) return [ok(NAME, detail), ...more, ...held];
-  const told = stuck.map(({ order, waitingBecause }) => `${order.id}: ${plain(waitingBecause)}`);
+  const lines = stuck.map(({ order, waitingBecause }) => `${order.id}: ${plain(waitingBecause)}`);
   return [
     warning(
       NAME,
-      `${detail}; ${plural(stuck.length, "lease")} cannot be taken down: ${listSome(told, SHOWN_MAX, ";")}`,
-      "what they had stays until that is mended, and is then taken down by itself",
+      `${detail}; ${plural(stuck.length, "lease")} cannot be taken down: ${listSome(lines, MAX_SHOWN, ";")}`,
+      "what they had stays until that is fixed, and is then taken down automatically",
     ),
     ...more,
     ...held,
   ];
 }
 
-/** What ends after others only is no trouble, and is told: nothing else says why it is still there. */
+/** A lease that ends only after others is no trouble; it is shown to explain why it still exists. */
 function describeInUse(ending: SeenEngine["ending"], nowMs: number): string[] {
   const inUse = ending.filter(({ isStuck, usedBy }) => !isStuck && usedBy.count > 0);
-  const told = inUse.slice(0, SHOWN_MAX).map(({ order, usedBy }) => {
+  const lines = inUse.slice(0, MAX_SHOWN).map(({ order, usedBy }) => {
     const users = describeUsers(usedBy, nowMs);
     return `${order.type} ${order.id} ends after ${users}`;
   });
-  const more = inUse.length - told.length;
-  return more > 0 ? [...told, `${more} more wait for others to end`] : told;
+  const more = inUse.length - lines.length;
+  return more > 0 ? [...lines, `${more} more wait for others to end`] : lines;
 }
 
 function buildCleanupChecks({ heldBecause, waitsFor, schedule }: CleanupState, nowMs: number): Check[] {
@@ -119,9 +119,7 @@ function buildCleanupChecks({ heldBecause, waitsFor, schedule }: CleanupState, n
 function buildOverdue({ engine, overdue }: EngineLoad): Check[] {
   if (overdue === 0) return [];
   const detail = `engine ${engine}: ${plural(overdue, "lease")} still there, and over minutes ago`;
-  return [
-    warning("ends of leases", detail, "the log of the engine says why; they end by themselves once it is mended"),
-  ];
+  return [warning("ends of leases", detail, "the log of the engine says why; they end once that is fixed")];
 }
 
 function buildUnopened({ engine, unopened }: EngineLoad): Check[] {
@@ -131,12 +129,12 @@ function buildUnopened({ engine, unopened }: EngineLoad): Check[] {
     warning(
       "key of leases",
       detail,
-      "after a restore give it back the key that it had; what is made anew of these fails",
+      "after a restore, restore its key too; a workload of these that is recreated fails",
     ),
   ];
 }
 
-/** Whoever answers nothing about leases is told of among the services. */
+/** Engines that do not answer have their line among the services. */
 export function buildUnreadableLeaseChecks(seen: Seen<readonly UnreadableLease[]>): Check[] {
   if ("trouble" in seen) return [];
   return failedRecords(

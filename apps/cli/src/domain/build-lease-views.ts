@@ -8,7 +8,7 @@ import { colourOf, paint, type Colour } from "./paint.ts";
 import { showOrderData, showResultData } from "./sealed-view.ts";
 import type { Verdict } from "./verify-lease.ts";
 
-/** Of one user's leases it is not said of each whose it is. */
+/** The column of users is left out where all leases belong to one. */
 export function buildLeaseTable(
   leases: readonly Lease[],
   nowMs: number,
@@ -27,7 +27,7 @@ export function buildLeaseTable(
   return buildTable(["LEASE", "TYPE", "PHASE", "ENDS", "AGE", ...ofUser("USER"), "WHY"], rows, style);
 }
 
-/** All that is known of one, for people, but what is sealed. Nothing is cut: it is there to be copied. */
+/** All that is known of one, without sealed values. Nothing is cut, so that values can be copied. */
 export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
   const { order, renewal, result, run } = lease;
   const why = whyOf(lease);
@@ -45,30 +45,30 @@ export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
     ...(lease.traceparent === "" ? [] : [["trace", lease.traceparent] as const]),
     ...(order.reference === undefined ? [] : [["instead of", order.reference] as const]),
     ...(run > 1 ? [["begun", times(run)] as const] : []),
-    ...(result === undefined ? [] : [["result", `${result.state}: ${toldOf(lease, result)}`] as const]),
+    ...(result === undefined ? [] : [["result", `${result.state}: ${describeResult(lease, result)}`] as const]),
   ];
   return [...buildFacts(facts), "", `\`muster lease history ${order.id}\` shows what happened to it`];
 }
 
 const NOT_KEPT = "not kept, because it is over";
 
-function toldOf({ order, orderHash }: Lease, result: Result): string {
+function describeResult({ order, orderHash }: Lease, result: Result): string {
   if (orderHash !== undefined && result.data === "") return result.message || NOT_KEPT;
   return withoutPrefix(result.message) || showResultData(order, result);
 }
 
-/** What crashed is over, too, and no success: whoever reads phases alone sees that. */
+/** The phase of a lease that crashed shows that it is no success. */
 function phaseCell({ phase, ending }: Lease): { readonly text: string; readonly colour: Colour } {
   if (ending?.cause !== "CRASHED") return { text: phase, colour: colourOf(phase) };
   return { text: `${phase} (CRASHED)`, colour: colourOf("FAILED") };
 }
 
-/** The original begins so, and controllers may know it by that; people read what follows. */
+/** Without the prefix that controllers recognize. */
 export function withoutPrefix(message: string): string {
   return message.replace(/^failed to apply provision: /, "");
 }
 
-/** One that ends before its time tells when that was, and not the time that it no longer has. */
+/** When it ends, or ended; one that ended early shows both times. */
 function describeEndAt(lease: Lease, nowMs: number): string {
   const { ending, endedAtNs, expiresAtNs } = lease;
   const endNs = ending?.atNs ?? endedAtNs ?? expiresAtNs;
@@ -76,7 +76,7 @@ function describeEndAt(lease: Lease, nowMs: number): string {
   return `${formatRfc3339(endNs)}, ${describeEnd(lease, nowMs)}; without that ${formatRfc3339(expiresAtNs)}`;
 }
 
-/** When it is over, seen from now; of one that is over, that it is. */
+/** When it ends, relative to now. */
 export function describeEnd({ phase, expiresAtNs }: Pick<Lease, "phase" | "expiresAtNs">, nowMs: number): string {
   if (phase === "ENDED" || phase === "FAILED") return "over";
   if (phase === "DECOMMISSIONING") return "now";
@@ -88,21 +88,21 @@ export function describeEnd({ phase, expiresAtNs }: Pick<Lease, "phase" | "expir
 /** The longest duration is 292 years. */
 const NEVER_MS = 200 * 366 * 86_400_000;
 
-/** Leases that live in another one, with their times: `container 4711-2 (ends in 38m10s), 3 more`. */
+/** Leases that use another one, with their times: `container 4711-2 (ends in 38m10s), 3 more`. */
 export function describeUsers({ some, count }: LeaseUsers, nowMs: number): string {
   const named = some.map((each) => `${each.type} ${each.id} (ends ${describeEnd(each, nowMs)})`);
   const more = count - named.length;
   return [...named, ...(more > 0 ? [`${more} more`] : [])].join(", ");
 }
 
-/** Why it is not as it was ordered, in a few words; empty when it is. */
+/** Why it differs from its order, in a few words; empty when it does not. */
 export function whyOf({ phase, waitingBecause, ending, result }: Lease): string {
   if (phase === "FAILED" && result !== undefined) return withoutPrefix(result.message);
   const end = ending && [ending.cause, withoutPrefix(ending.message)].filter((each) => each !== "").join(": ");
   return [end ?? "", waitingBecause].filter((each) => each !== "").join("; ");
 }
 
-/** Where it is, and why: `lease 4711-1 is FAILED: no space`. */
+/** Its phase, and why: `lease 4711-1 is FAILED: no space`. */
 export function describeState(lease: Lease): string {
   const why = whyOf(lease);
   return plain(`${LEASE_NOUN} ${lease.order.id} is ${lease.phase}${why === "" ? "" : `: ${why}`}`);
@@ -143,7 +143,7 @@ function toMs(ns: bigint): number {
   return Number(ns / 1_000_000n);
 }
 
-/** People read no further. */
+/** Precise enough for people. */
 function toMillisecond(ns: bigint): bigint {
   return ns - (ns % 1_000_000n);
 }

@@ -10,14 +10,14 @@ const node: ScaledNode = {
 };
 const trouble = "provider aws is not available; try again in 10 s";
 
-it("tells below the table what its rows had to cut", () => {
+it("shows below the table what its rows had to cut", () => {
   const nodes = [node, { ...node, name: "elastic-2", trouble }];
   const lines = buildNodeTable(nodes, 1000, { columns: 80, colours: false });
   expect(lines.slice(3)).toEqual(["", `elastic-2: ${trouble}`]);
   expect(lines.slice(0, 3).every((line) => line.length <= 80)).toBe(true);
 });
 
-it("tells nothing twice where the rows have room", () => {
+it("shows nothing twice where the rows have room", () => {
   const lines = buildNodeTable([{ ...node, trouble }], 1000, { columns: 200, colours: false });
   expect(lines).toHaveLength(2);
   expect(lines[1]).toContain(trouble);

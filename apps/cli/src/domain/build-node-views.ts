@@ -131,7 +131,7 @@ export function bootingText(booting: readonly BootingNodes[], nowMs: number): st
     .join(", ");
 }
 
-/** What is being done about the machines that are waited for, in one line. */
+/** What the scaler does about the machines that work waits for, in one line. */
 export function describeScaling(scaling: DemandScaling, nowMs: number): string {
   switch (scaling.state) {
     case "unknown":
@@ -146,10 +146,10 @@ export function describeScaling(scaling: DemandScaling, nowMs: number): string {
   }
 }
 
-/** A scaler that lives writes each of its pools again within 30 s: three of them were missed. */
+/** A running scaler writes each pool every 30 s: three writes are missing. */
 const SILENT_MS = 90_000;
 
-/** For how long nobody has decided about pools that may grow, when that is long; undefined: somebody has. */
+/** For how long no scaler has decided about pools that may grow, when that is long; undefined: one has. */
 export function describeSilence(
   pools: readonly { readonly elasticMax: number; readonly elasticAtMs?: number | undefined }[],
   nowMs: number,
@@ -157,7 +157,7 @@ export function describeSilence(
   const heard = pools.flatMap(({ elasticMax, elasticAtMs }) => (elasticMax > 0 ? (elasticAtMs ?? []) : []));
   const silentMs = nowMs - Math.min(...heard);
   if (heard.length === 0 || silentMs < SILENT_MS) return undefined;
-  return `the node scaler was last heard ${formatElapsed(silentMs)} ago, and what waits for its nodes waits until it is back`;
+  return `the node scaler was last heard ${formatElapsed(silentMs)} ago, and work that needs its nodes waits until it is back`;
 }
 
 function orDash(text: string): string {

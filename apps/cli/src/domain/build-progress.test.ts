@@ -5,7 +5,7 @@ import { component, session, START_MS as START } from "../../test/session-fixtur
 import type { Work } from "./work.ts";
 
 describe("appended lines", () => {
-  it("tell of a new session its events, and of components only what has begun", () => {
+  it("show the events of a new session, and only the components that have started", () => {
     const fresh = session(
       ["QUEUE", "ACCEPT"],
       [component("server", "NOT_READY"), component("client", "CREATED"), component("driver", "PENDING")],
@@ -17,7 +17,7 @@ describe("appended lines", () => {
     ]);
   });
 
-  it("tell what has changed since, and nothing twice", () => {
+  it("show what has changed since, and nothing twice", () => {
     const before = session(["QUEUE"], [component("server", "CREATED"), component("driver", "PENDING")]);
     const after = session(
       ["QUEUE", "PROVISION"],
@@ -60,7 +60,7 @@ describe("appended lines", () => {
     expect(lines(START + 2700)).toEqual(["  2.8s  echo  DONE  the driver ended with exit code 0"]);
   });
 
-  it("leave out what is said on the way to readiness, and keep why a component failed", () => {
+  it("leave out messages before readiness, and keep why a component failed", () => {
     const before = session(["QUEUE"], [component("server", "NOT_READY", { message: "ContainerCreating" })]);
     const after = session(["QUEUE"], [component("server", "NOT_READY", { message: "ProbeFailing" })]);
     expect(buildProgressLines(before, after, START)).toEqual([]);
@@ -75,7 +75,7 @@ describe("appended lines", () => {
     );
   });
 
-  it("tell every event exactly once, however the session is seen", () => {
+  it("show every event exactly once, however the session is seen", () => {
     const phases = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"] as const;
     fc.assert(
       fc.property(fc.subarray([1, 2, 3, 4]), (stops) => {
@@ -123,7 +123,7 @@ describe("a block that is drawn over", () => {
     }
   });
 
-  it("leaves out sessions that are over before it leaves out those that go on", () => {
+  it("leaves out sessions that are over before it leaves out those that run", () => {
     const over = session(["QUEUE", "DONE"], [component("driver", "SUCCEEDED")], { finishedAtMs: START + 1000 });
     const open = session(["QUEUE", "RUN"], [component("driver", "READY")], { name: "open" });
     const block = buildProgressBlock([over, open], START + 2000, { ...style, rows: 4 });

@@ -6,12 +6,12 @@ import { plural } from "./plural.ts";
 import type { DemandScaling } from "./scaled-node.ts";
 import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Work } from "./work.ts";
 
-/** States of a component that has shown nothing yet. They are too short to be seen each time, so that neither has a line. */
-const UNSEEN = ["PENDING", "CREATED"];
+/** States of a component that has not started. They may be too short to be seen, so neither has a line. */
+const UNSTARTED = ["PENDING", "CREATED"];
 
 /**
- * What is new since the state before, as lines that are only ever appended: one for each event and for each change of a component. For logs and pipes. Begins with
- * the time since the submission, which is never earlier than that of the line before: `sinceMs` is the time of the last one.
+ * What is new since the state before, as lines that are only ever appended: one for each event and for each change of a component. For logs and pipes.
+ * Begins with the time since the submission, which is never earlier than that of the line before: `sinceMs` is the time of the last one.
  */
 export function buildProgressLines(before: Work | undefined, session: Work, nowMs: number, sinceMs = 0): string[] {
   const end = endOf(session);
@@ -19,7 +19,7 @@ export function buildProgressLines(before: Work | undefined, session: Work, nowM
   const events = session.events.slice(before?.events.length ?? 0);
   const changed = session.components
     .map((component) => ({ component, text: describeComponent(component) }))
-    .filter(({ component, text }) => !UNSEEN.includes(component.state) && seen.get(component.name) !== text);
+    .filter(({ component, text }) => !UNSTARTED.includes(component.state) && seen.get(component.name) !== text);
   const lines = [
     ...events
       .filter((event) => event !== end)
@@ -28,7 +28,7 @@ export function buildProgressLines(before: Work | undefined, session: Work, nowM
     ...events
       .filter((event) => event === end)
       .map(({ phase, atMs, reason, description }) => ({
-        // The outcome is known before the clean-up, and reported after it.
+        // The outcome is known before the cleanup, and reported after it.
         atMs: session.finishedAtMs ?? atMs,
         text: joined(phase, reason, description),
       })),
@@ -60,7 +60,7 @@ export function buildProgressBlock(
   style: TableStyle & { readonly rows: number },
 ): string[] {
   const whole = sessions.flatMap((session) => buildSessionBlock(session, nowMs, style));
-  // What has scrolled away cannot be redrawn, so the block must fit; then the sessions that go on matter most.
+  // Lines that have scrolled away cannot be redrawn, so the block must fit; running sessions matter most.
   if (whole.length <= style.rows) return whole;
   const open = sessions.filter((session) => !isFinished(session));
   const short = (open.length > 0 ? open : sessions).flatMap((session) => buildSessionBlock(session, nowMs, style));
@@ -120,7 +120,7 @@ function buildLine(session: Work, atMs: number, text: string): string {
   return `${formatElapsed(atMs - session.createdAtMs, session.resolution).padStart(6)}  ${session.name}  ${text}`;
 }
 
-/** What is said on the way to readiness changes often and means little; it is told as the reason to wait when it lasts. */
+/** The messages before readiness change often and mean little; one that lasts is shown as the reason to wait. */
 function describeComponent(component: ComponentStatus): string {
   const { name, state, node, message } = component;
   return joined(name, state, node === "" ? "" : `on ${node}`, exitText(component), state === "FAILED" ? message : "");

@@ -4,8 +4,8 @@ import { formatDuration } from "@muster/faults";
 const MOMENT = /(?:^at|At|^since|Since|^until|Until)Ms$/;
 
 /**
- * Our own data in the stable form for `-o json` and `-o yaml`: `createdAtMs` becomes `createdAt` in ISO 8601, `timeoutMs` becomes `timeout` as in documents, at any
- * depth. Not for what others have written, such as a result: its names are theirs.
+ * Data of Muster in the stable form for `-o json` and `-o yaml`: `createdAtMs` becomes `createdAt` in ISO 8601, `timeoutMs` becomes `timeout` as in
+ * documents, at any depth. Not for foreign data, such as a result, which keep their names.
  */
 export function buildRecord(value: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(value).map(recordEntry));

@@ -4,7 +4,7 @@ import { colourOf, paint } from "./paint.ts";
 import { parseOrText } from "./session-document.ts";
 import { ageOf, endOf, phaseOf, type Work } from "./work.ts";
 
-/** Lines that tell how a session ended: outcome, reason, warnings, and the result as a table. */
+/** The end of a session: outcome, reason, warnings, and the result as a table. */
 export function buildSummary(session: Work, nowMs: number, style: TableStyle): string[] {
   const end = endOf(session);
   const phase = phaseOf(session);
@@ -27,14 +27,14 @@ export function buildResultTable(resultJson: string, style: TableStyle): string[
   return buildTable(["RESULT", "VALUE"], flatten("", parseOrText(resultJson)), style);
 }
 
-/** More rows than a reader looks at; `-o json` has them all. */
-const ROWS_MAX = 100;
+/** Rows of one result; `-o json` has all. */
+const MAX_ROWS = 100;
 
 function flatten(name: string, value: unknown): string[][] {
   if (typeof value !== "object" || value === null) return [[name, scalarText(value)]];
   if (Array.isArray(value)) return [[name, JSON.stringify(value)]];
   const rows = Object.entries(value).flatMap(([key, item]) => flatten(name === "" ? key : `${name}.${key}`, item));
-  return rows.length <= ROWS_MAX ? rows : [...rows.slice(0, ROWS_MAX), ["…", `${rows.length - ROWS_MAX} more`]];
+  return rows.length <= MAX_ROWS ? rows : [...rows.slice(0, MAX_ROWS), ["…", `${rows.length - MAX_ROWS} more`]];
 }
 
 function scalarText(value: unknown): string {

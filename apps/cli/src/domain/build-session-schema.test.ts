@@ -79,7 +79,7 @@ describe("the schema for editors", () => {
   });
 
   it("is, to the letter, the file that editors are pointed to", () => {
-    // `muster schema > schemas/session.schema.json` writes it anew.
+    // `muster schema > schemas/session.schema.json` writes it again.
     const file = readFileSync(join(ROOT, "schemas/session.schema.json"), "utf8");
     expect(writeSchema(buildSessionSchema())).toBe(file);
     expect(JSON.parse(file)).toEqual(buildSessionSchema());

@@ -34,7 +34,7 @@ export function buildSessionSchema(): Schema {
 }
 
 /** As the formatter of the repository has it. */
-const LINE_MAX = 120;
+const MAX_LINE = 120;
 
 /** The schema as the text of a file: a list of words on one line where it fits, everything else a line for each part. */
 export function writeSchema(schema: Schema): string {
@@ -46,7 +46,7 @@ function writeJson(value: unknown, indent: string, key = ""): string {
   const list = Array.isArray(value);
   if (list && value.every((item) => typeof item !== "object")) {
     const words = `[${value.map((item) => JSON.stringify(item)).join(", ")}]`;
-    if (`${indent}${key}${words},`.length <= LINE_MAX) return words;
+    if (`${indent}${key}${words},`.length <= MAX_LINE) return words;
   }
   const deeper = `${indent}  `;
   const parts = list

@@ -43,7 +43,7 @@ export function buildSetTable(
   return buildTable(["NAME", "PHASE", "WANTED", "PLACED", "READY", "ELIGIBLE", "AGE", "WHY"], rows, style);
 }
 
-/** Why it is not as it should be, in a few words; empty when it is. */
+/** Why it differs from its spec, in a few words; empty when it does not. */
 function whyOf({ roll, transfer, trouble, held, farm }: ReplicaSet): string {
   if (farm === "") return "no farm owns it";
   if (roll !== "") return `in rolling update ${roll}`;
@@ -53,7 +53,7 @@ function whyOf({ roll, transfer, trouble, held, farm }: ReplicaSet): string {
 }
 
 export function describeMove({ oldNode, newNode }: { readonly oldNode: string; readonly newNode: string }): string {
-  return newNode === "" ? `leaves ${oldNode}, and seeks another node` : `leaves ${oldNode} for ${newNode}`;
+  return newNode === "" ? `leaves ${oldNode}, and needs another node` : `leaves ${oldNode} for ${newNode}`;
 }
 
 /** All that is known of one, for people. */
@@ -130,7 +130,7 @@ export function whyRollWaits({ trouble, waitingBecause }: Roll): string {
   return trouble === undefined ? waitingBecause : `${trouble.code}: ${trouble.message}`;
 }
 
-/** How far it is, as one line. */
+/** Its progress in one line. */
 export function buildRollLine(roll: Roll): string {
   const { id, phase, oldSet, newSet, newHealthy, newCurrent, target, oldHealthy, oldCurrent, minimum } = roll;
   const counts = `${newSet} has ${newCurrent} of ${target}, ${newHealthy} ready; ${oldSet} has ${oldCurrent}, ${oldHealthy} ready`;
@@ -138,17 +138,16 @@ export function buildRollLine(roll: Roll): string {
   return `roll ${id} ${phase}: ${counts}; at least ${minimum} stay ready${why === "" ? "" : ` (${why})`}`;
 }
 
-/** How to turn it round, or on; of one that goes back already, how it comes to its end where too few become ready. */
+/** How to reverse or resume it; for one that goes back already, how to finish it where too few pods become ready. */
 export function adviseRoll({ id, undone, phase }: Pick<Roll, "id" | "undone" | "phase">): string {
   const other = undone % 2 === 1 ? "redo" : "undo";
-  if (phase === "PAUSED")
-    return `\`muster roll resume ${id}\` lets it go on, \`muster roll ${other} ${id}\` turns it round`;
+  if (phase === "PAUSED") return `\`muster roll resume ${id}\` resumes it, \`muster roll ${other} ${id}\` reverses it`;
   return undone % 2 === 1
     ? `\`muster roll undo ${id} --minimum N\` goes back with less that has to stay ready`
     : `\`muster roll undo ${id}\` goes back`;
 }
 
-/** What was agreed when it began. */
+/** Its parameters, in one line. */
 export function describeRoll(roll: Roll): string {
   const { oldSet, newSet, target, minimum, leaveOld, delayMs } = roll;
   const pace = delayMs === 0 ? "" : `, ${formatDuration(delayMs)} between two steps`;

@@ -37,7 +37,7 @@ it.each([
   expect(buildTable(["NAME", "PHASE", "MACHINES", "AGE"], rows, { columns, colours: false })).toEqual(lines);
 });
 
-it("shows everything in full where nobody sees it on a terminal", () => {
+it("shows everything in full where standard output is no terminal", () => {
   const long = "x".repeat(500);
   expect(buildTable(["NAME", "KIND", "WHY"], [[long, "job", long]], WIDE)[1]).toBe(`${long}  job   ${long}`);
 });

@@ -3,18 +3,18 @@ import { paint, type Colour } from "./paint.ts";
 export type Cell = string | { readonly text: string; readonly colour: Colour };
 
 export type TableStyle = {
-  /** Longest line that is allowed; undefined: as long as it takes, because nobody sees it on a terminal. */
+  /** The maximal length of a line; undefined: no limit, because standard output is no terminal. */
   readonly columns: number | undefined;
   readonly colours: boolean;
 };
 
-/** Narrower than this a column says nothing any more. */
+/** A narrower column is of no use. */
 const COLUMN_WIDTH_MIN = 4;
-/** A text that is cut says something down to this width; before it is cut shorter, a whole column is left out. */
+/** Before a text is cut below this width, a whole column is left out. */
 const TEXT_WIDTH_MIN = 16;
 const GAP = "  ";
-/** The columns that a reader misses least, in this order: what can be looked up, and what follows from the others. */
-const MISSED_LEAST = [
+/** Columns that are left out first, in this order: those that other commands show, and those that follow from the others. */
+const DROPPED_FIRST = [
   ...[
     "USER",
     "ADDRESS",
@@ -34,13 +34,14 @@ const MISSED_LEAST = [
 ];
 
 /**
- * Lines of a table whose columns are as wide as they must be. When it is wider than allowed, long texts give way, and what is cut ends with an ellipsis; where that is
- * not enough, the columns that are missed least are left out.
+ * Lines of a table whose columns are as wide as they must be. When it is wider than allowed, long texts are cut, and end with an ellipsis; where that is not
+ * enough, whole columns are left out.
  */
 export function buildTable(header: readonly string[], rows: readonly (readonly Cell[])[], style: TableStyle): string[] {
   const cells = [header.map((text) => ({ text, colour: "bold" as const })), ...rows.map((row) => row.map(toCell))];
   const natural = header.map((_, index) => Math.max(...cells.map((row) => textWidth(row[index]?.text ?? ""))));
-  const columns = style.columns === undefined ? natural.map(asItIs) : planColumns(header, natural, style.columns);
+  const columns =
+    style.columns === undefined ? natural.map(naturalColumn) : planColumns(header, natural, style.columns);
   return cells.map((row) => {
     const shown = columns.filter(({ index }) => index < row.length);
     const texts = shown.map(({ index, width }, place) => {
@@ -71,7 +72,7 @@ export function textWidth(text: string): number {
   return ASCII.test(text) ? text.length : lettersOf(text).reduce((sum, letter) => sum + letterWidth(letter), 0);
 }
 
-/** What came from elsewhere, without what would steer a terminal; line ends become spaces. */
+/** Foreign text without control characters; line ends become spaces. */
 export function plain(text: string): string {
   // eslint-disable-next-line no-control-regex -- control characters are what this is about
   return text.replaceAll(/\s+/g, " ").replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, "");
@@ -83,7 +84,7 @@ function toCell(cell: Cell): { text: string; colour: Colour } {
 
 const ASCII = /^[\x20-\x7e]*$/;
 const SEGMENTER = new Intl.Segmenter("en", { granularity: "grapheme" });
-/** Letters of East Asia and pictures, of which terminals make two columns. */
+/** Letters of East Asia and pictures, which take two columns of a terminal. */
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{1f1e6}-\u{1f1ff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u;
 const NO_WIDTH = /^[\p{Mark}\p{Format}]*$/u;
@@ -100,25 +101,25 @@ function letterWidth(letter: string): number {
 
 type Column = { readonly index: number; readonly width: number };
 
-function asItIs(width: number, index: number): Column {
+function naturalColumn(width: number, index: number): Column {
   return { index, width };
 }
 
-/** Which columns are shown, and how wide. The first, which names the row and is what gets typed, gives way last. */
-function planColumns(header: readonly string[], natural: readonly number[], most: number): Column[] {
-  let columns = natural.map(asItIs);
+/** The columns that are shown, and their widths. The first one, with the name that users type, is cut last. */
+function planColumns(header: readonly string[], natural: readonly number[], maxWidth: number): Column[] {
+  let columns = natural.map(naturalColumn);
   const [name] = header;
-  for (const least of ["", ...MISSED_LEAST.filter((each) => each !== name)]) {
+  for (const least of ["", ...DROPPED_FIRST.filter((each) => each !== name)]) {
     columns = columns.filter(({ index }) => header[index] !== least);
-    const shrunk = shrink(columns, most, TEXT_WIDTH_MIN);
-    if (widthOf(shrunk) <= most) return shrunk;
+    const shrunk = shrink(columns, maxWidth, TEXT_WIDTH_MIN);
+    if (widthOf(shrunk) <= maxWidth) return shrunk;
   }
-  let narrow = shrink(columns, most, COLUMN_WIDTH_MIN);
-  while (columns.length > 1 && widthOf(narrow) > most) {
+  let narrow = shrink(columns, maxWidth, COLUMN_WIDTH_MIN);
+  while (columns.length > 1 && widthOf(narrow) > maxWidth) {
     columns = columns.slice(0, -1);
-    narrow = shrink(columns, most, COLUMN_WIDTH_MIN);
+    narrow = shrink(columns, maxWidth, COLUMN_WIDTH_MIN);
   }
-  return widthOf(narrow) <= most ? narrow : narrow.map(({ index }) => ({ index, width: Math.max(1, most) }));
+  return widthOf(narrow) <= maxWidth ? narrow : narrow.map(({ index }) => ({ index, width: Math.max(1, maxWidth) }));
 }
 
 function widthOf(columns: readonly Column[]): number {
@@ -126,13 +127,13 @@ function widthOf(columns: readonly Column[]): number {
 }
 
 /** Takes from the widest column until the table fits, or until all are as narrow as they may be; from the first only where that is not enough. */
-function shrink(columns: readonly Column[], most: number, narrowest: number): Column[] {
+function shrink(columns: readonly Column[], maxWidth: number, minWidth: number): Column[] {
   const widths = columns.map(({ width }) => width);
-  for (let excess = widthOf(columns) - most; excess > 0; excess -= 1) {
+  for (let excess = widthOf(columns) - maxWidth; excess > 0; excess -= 1) {
     const widest = Math.max(0, ...widths.slice(1));
-    const at = widest > narrowest ? widths.indexOf(widest, 1) : 0;
+    const at = widest > minWidth ? widths.indexOf(widest, 1) : 0;
     const width = widths[at] ?? 0;
-    if (width <= narrowest || (at === 0 && narrowest > COLUMN_WIDTH_MIN)) break;
+    if (width <= minWidth || (at === 0 && minWidth > COLUMN_WIDTH_MIN)) break;
     widths[at] = width - 1;
   }
   return columns.map(({ index }, place) => ({ index, width: widths[place] ?? 0 }));

@@ -80,7 +80,7 @@ it.each<[title: string, user: NatsUser, found: Partial<LocalStack>, credential: 
     { tokenFile: "/t" },
   ],
   ["nothing of it", "cli", { natsBackupNkeyFile: "/b" }, { variables: { MUSTER_NATS_NKEY_FILE: "/k" } }],
-])("gives whoever copies a local stack %s", (_title, user, found, credential) => {
+])("gives the backup of a local stack %s", (_title, user, found, credential) => {
   const local = () => ({ ...alive, ...found });
   expect(decideConnection({ user, option: undefined, env: nothing, local }).credential).toEqual(credential);
 });
@@ -95,8 +95,8 @@ it("says that the local stack is gone, and how to start it", () => {
 
 it.each([
   ["of containers", "/clone/.muster-compose", /`docker compose up --wait` .* remove \/clone\/\.muster-compose$/],
-  ["of processes", undefined, /^look at its logs in \.muster\/logs$/],
-])("says what to do where nobody answers at the address of a local stack %s", (_title, containers, says) => {
+  ["of processes", undefined, /^see its logs in \.muster\/logs$/],
+])("says what to do where no server answers at the address of a local stack %s", (_title, containers, says) => {
   const local = () => ({ ...alive, containers });
   expect(decideConnection({ user: "cli", option: undefined, env: nothing, local }).hint).toMatch(says);
 });

@@ -1,4 +1,4 @@
-/** Where the bus is, how that was found, and what to try when nobody answers there. */
+/** The address of the bus, how it was found, and what to try when no server answers there. */
 export type Connection = {
   readonly natsUrl: string;
   readonly credential: Credential;
@@ -8,7 +8,7 @@ export type Connection = {
   readonly keysHint: string;
 };
 
-/** As whom commands come to NATS. */
+/** The NATS users of the command. */
 export type NatsUser = "cli" | "backup";
 
 /** Values of the variables MUSTER_NATS_..., or a file with a token. */
@@ -19,7 +19,7 @@ export type Credential =
 export type LocalStack = {
   readonly natsUrl: string;
   readonly natsNkeyFile: string;
-  /** Of the user that may do nothing but copy and restore; empty where there is none. */
+  /** Of the user that may only copy and restore; empty: it has none. */
   readonly natsBackupNkeyFile: string;
   readonly natsTokenFile: string;
   /** Who signs the certificate of its server; empty where that has none. */
@@ -33,13 +33,13 @@ export const DEFAULT_NATS_URL = "nats://127.0.0.1:4222";
 
 const START = "start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL";
 
-/** How the files come that say where the local stack is. */
-export const WRITE_ANEW =
-  "`docker compose up setup` writes those of containers anew, and `npm start -- --keep` its own";
+/** How to write the files of the local stack again. */
+export const REWRITE_HINT =
+  "`docker compose up setup` writes those of containers again, and `npm start -- --keep` its own";
 
 /**
- * Chooses where to connect: what was said on the command line, then in the environment, then the local stack, then NATS's usual port. The
- * credential of the environment goes to the server of the command line or of the environment; the local stack has its own, one for each user.
+ * Chooses where to connect: the command line, then the environment, then the local stack, then the default port of NATS. The credential of the environment
+ * is for a server of the command line or of the environment; the local stack has its own, one for each user.
  */
 export function decideConnection(known: {
   readonly user: NatsUser;
@@ -48,7 +48,7 @@ export function decideConnection(known: {
     readonly natsUrl: string | undefined;
     readonly variables: Readonly<Record<string, string | undefined>>;
   };
-  /** Asked only where nothing else says it. */
+  /** Read only where neither of the others is set. */
   readonly local: () => LocalStack | undefined;
 }): Connection {
   const { option, env } = known;
@@ -67,9 +67,9 @@ export function decideConnection(known: {
       because: "local stack",
       hint:
         local.containers === undefined
-          ? "look at its logs in .muster/logs"
+          ? "see its logs in .muster/logs"
           : `\`docker compose up --wait\` starts it, \`docker compose logs\` says what is wrong with it; where its volumes are gone, too, and it shall not come back, remove ${local.containers}`,
-      keysHint: `the keys of the local stack are not, or no longer, those of its server: ${WRITE_ANEW}`,
+      keysHint: `the keys of the local stack are not, or no longer, those of its server: ${REWRITE_HINT}`,
     };
   }
   const gone = local === undefined ? "" : "the local stack that was here has ended; ";
@@ -92,7 +92,7 @@ function credentialOf(local: LocalStack, user: NatsUser): Credential {
   return natsTokenFile === "" ? { variables: {} } : { tokenFile: natsTokenFile };
 }
 
-/** The server and why it is that one, for people; without a password that the URL may hold. */
+/** The server and how it was found, for people; without a password in the URL. */
 export function describeConnection({ natsUrl, because }: Pick<Connection, "natsUrl" | "because">): string {
   const addresses = natsUrl
     .split(",")

@@ -20,12 +20,12 @@ it.each<[Fault, number]>([
   [{ code: "internal", operation: "reserve" }, 4],
 ])("ends on %o with %i", (fault, code) => {
   expect(decideExit(fault).code).toBe(code);
-  // Whoever gets 3 may try again.
+  // After 3 a caller may retry.
   if (code === EXIT.unreachable) expect(isRetryable(fault)).toBe(true);
 });
 
-it("has the exit codes that the README tells of", () => {
+it("has the exit codes of the README", () => {
   const readme = readFileSync(join(import.meta.dirname, "../../README.md"), "utf8");
-  const told = [...readme.matchAll(/^\| (\d+) +\|/gm)].map(([, code]) => Number(code));
-  expect(told).toEqual(Object.values(EXIT));
+  const documented = [...readme.matchAll(/^\| (\d+) +\|/gm)].map(([, code]) => Number(code));
+  expect(documented).toEqual(Object.values(EXIT));
 });

@@ -1,39 +1,39 @@
 import { expect, it } from "vitest";
 import { aReplica, aReplicaSet, aRollOf } from "../../test/a-replica-set.ts";
 import { decideRolled, decideRollEnd, decideRollWait, decideSetWait } from "./decide-set-wait.ts";
-import type { WaitVerdict, Wish } from "./decide-wait.ts";
+import type { WaitVerdict, Goal } from "./decide-wait.ts";
 import type { ReplicaSet, Roll } from "./replica-set.ts";
 
-function wish(type: string, is = true): Wish {
-  return { for: "condition", type, is };
+function goal(type: string, isTrue = true): Goal {
+  return { kind: "condition", type, isTrue };
 }
 
 const TRANSFER = { oldNode: "n-1", newNode: "n-3", because: "", startedAtMs: 0, givenUpAtMs: 0 };
 
-it.each<[title: string, set: Partial<ReplicaSet>, wish: Wish, verdict: WaitVerdict]>([
-  ["is ready", {}, wish("ready"), "met"],
-  ["is not ready while a pod is not", { healthy: 1 }, wish("Ready"), "open"],
-  ["is not ready while one is too many", { replicas: ["a", "b", "c"].map((n) => aReplica(n)) }, wish("Ready"), "open"],
-  ["is not ready while it leaves a node", { transfer: TRANSFER }, wish("Ready"), "open"],
-  ["is available while it leaves a node", { transfer: TRANSFER }, wish("Available"), "met"],
-  ["has left", {}, wish("Transferring", false), "met"],
-  ["is rolling", { roll: "web-2" }, wish("Rolling"), "met"],
-  ["is disabled", { disabled: true }, wish("Disabled"), "met"],
-  ["has no trouble", {}, wish("Troubled"), "open"],
+it.each<[title: string, set: Partial<ReplicaSet>, goal: Goal, verdict: WaitVerdict]>([
+  ["is ready", {}, goal("ready"), "met"],
+  ["is not ready while a pod is not", { healthy: 1 }, goal("Ready"), "open"],
+  ["is not ready while one is too many", { replicas: ["a", "b", "c"].map((n) => aReplica(n)) }, goal("Ready"), "open"],
+  ["is not ready while it leaves a node", { transfer: TRANSFER }, goal("Ready"), "open"],
+  ["is available while it leaves a node", { transfer: TRANSFER }, goal("Available"), "met"],
+  ["has left", {}, goal("Transferring", false), "met"],
+  ["is rolling", { roll: "web-2" }, goal("Rolling"), "met"],
+  ["is disabled", { disabled: true }, goal("Disabled"), "met"],
+  ["has no trouble", {}, goal("Troubled"), "open"],
   [
     "will never be ready once it is deleted",
     { deletion: { keepPods: false, atMs: 0 }, healthy: 0 },
-    wish("Ready"),
+    goal("Ready"),
     "never",
   ],
-  ["is waited for until it is gone", { deletion: { keepPods: false, atMs: 0 } }, { for: "delete" }, "open"],
+  ["is waited for until it is gone", { deletion: { keepPods: false, atMs: 0 } }, { kind: "delete" }, "open"],
 ])("a set %s", (_title, set, wished, verdict) => {
   expect(decideSetWait(aReplicaSet(set), wished)).toBe(verdict);
 });
 
 it("a rolling update that is there is not complete, and may be paused", () => {
-  expect(decideRollWait(aRollOf(), wish("Complete"))).toBe("open");
-  expect(decideRollWait(aRollOf({ phase: "PAUSED" }), wish("Paused"))).toBe("met");
+  expect(decideRollWait(aRollOf(), goal("Complete"))).toBe("open");
+  expect(decideRollWait(aRollOf({ phase: "PAUSED" }), goal("Paused"))).toBe("met");
 });
 
 it.each<[title: string, set: Partial<ReplicaSet>, verdict: WaitVerdict]>([

@@ -1,9 +1,9 @@
-import type { WaitVerdict, Wish } from "./decide-wait.ts";
+import type { WaitVerdict, Goal } from "./decide-wait.ts";
 import { isSettled, type ReplicaSet, type Roll } from "./replica-set.ts";
 
-/** What a set can be waited for. Available: as many as it should have are ready. Ready: and nothing is under way. */
+/** Conditions of a set. Available: all desired replicas are ready. Ready: and no change is under way. */
 export const SET_CONDITIONS = ["Ready", "Available", "Disabled", "Transferring", "Rolling", "Troubled"] as const;
-/** What a rolling update can be waited for; Complete: it is over, and came to its end. */
+/** Conditions of a rolling update. Complete: it has reached its end. */
 export const ROLL_CONDITIONS = ["Complete", "Paused"] as const;
 
 const OF_SET: Readonly<Record<(typeof SET_CONDITIONS)[number], (set: ReplicaSet) => boolean>> = {
@@ -15,27 +15,27 @@ const OF_SET: Readonly<Record<(typeof SET_CONDITIONS)[number], (set: ReplicaSet)
   Troubled: ({ trouble }) => trouble !== undefined,
 };
 
-/** Whether a set is as it was wished. Whatever it is now, it may become anything, but when it is being deleted. */
-export function decideSetWait(set: ReplicaSet, wish: Wish): WaitVerdict {
-  if (wish.for === "delete") return "open";
-  const condition = SET_CONDITIONS.find((each) => each.toLowerCase() === wish.type.toLowerCase());
-  if (condition !== undefined && OF_SET[condition](set) === wish.is) return "met";
+/** Whether a set meets the goal. It may still meet any goal unless it is being deleted. */
+export function decideSetWait(set: ReplicaSet, goal: Goal): WaitVerdict {
+  if (goal.kind === "delete") return "open";
+  const condition = SET_CONDITIONS.find((each) => each.toLowerCase() === goal.type.toLowerCase());
+  if (condition !== undefined && OF_SET[condition](set) === goal.isTrue) return "met";
   return set.deletion === undefined ? "open" : "never";
 }
 
-/** The same of a rolling update that goes on. */
-export function decideRollWait({ phase }: Roll, wish: Wish): WaitVerdict {
-  if (wish.for === "delete") return "open";
-  const isTrue = wish.type.toLowerCase() === "paused" && phase === "PAUSED";
-  return isTrue === wish.is ? "met" : "open";
+/** The same of an open rolling update. */
+export function decideRollWait({ phase }: Roll, goal: Goal): WaitVerdict {
+  if (goal.kind === "delete") return "open";
+  const isTrue = goal.type.toLowerCase() === "paused" && phase === "PAUSED";
+  return isTrue === goal.isTrue ? "met" : "open";
 }
 
-/** What the kubelet says of pods that do not come up by waiting. */
+/** Reasons of the kubelet for pods that waiting does not start. */
 const HOPELESS = /BackOff$|^ErrImage|^InvalidImageName$|^CreateContainer(Config)?Error$/;
 
 /**
- * Whether the pods of a set that was rolled to have become ready, and have been for as long as the set asks: a program that ends at once is ready for a moment, too. `settledForMs`: for how long they have been
- * seen so; never: one has failed, or the farm says that they are in trouble.
+ * Whether the pods of a new set are ready, and have been for the time that the set asks: a program that exits immediately is ready for a moment, too.
+ * `settledForMs`: for how long they have been seen so. `never`: one has failed, or the farm reports trouble.
  */
 export function decideRolled(set: ReplicaSet, settledForMs: number): WaitVerdict {
   if (isSettled(set)) {
@@ -47,8 +47,8 @@ export function decideRolled(set: ReplicaSet, settledForMs: number): WaitVerdict
 }
 
 /**
- * How a rolling update that is no longer there has ended. `start` is as it was when somebody began to look, `last` as it was last seen; the set is the one that it led to then, as it is now. That this
- * is free says nothing: one that was given up frees its sets, too, with what they have.
+ * How a rolling update that is deleted has ended. `start` is its first state that was read, `last` the last one; the set is its new set at that time, in its
+ * present state. That the set is in no update proves nothing: an update that was given up releases its sets, too.
  */
 export function decideRollEnd(start: Roll, last: Roll, newSet: ReplicaSet | undefined): "complete" | "undone" {
   const isThere = newSet !== undefined && newSet.roll === "" && newSet.deletion === undefined;

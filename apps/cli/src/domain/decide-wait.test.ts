@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { session } from "../../test/session-fixture.ts";
 import {
-  checkWish,
+  checkGoal,
   decideWait,
   describeUnmet,
   describeWork,
-  readWish,
+  readGoal,
   type Unmet,
   type WaitVerdict,
-  type Wish,
+  type Goal,
 } from "./decide-wait.ts";
 import type { Work } from "./work.ts";
 
@@ -19,7 +19,7 @@ function job(outcome: Work["outcome"], conditions: Work["conditions"]): Work {
   return { ...session([]), kind: "job", outcome, conditions };
 }
 
-const unmet = (work: Work, ...rest: [wish: Wish, how: Unmet, timeoutMs: number]): string =>
+const unmet = (work: Work, ...rest: [goal: Goal, how: Unmet, timeoutMs: number]): string =>
   describeUnmet({ named: `${work.kind} ${work.name}`, state: describeWork(work) }, ...rest);
 
 const RUNS = job(undefined, [{ type: "Running", isTrue: true }]);
@@ -29,19 +29,19 @@ const ENDED = job("success", [
 ]);
 const FAILED = job("failure", [{ type: "Failed", isTrue: true }]);
 
-it.each<[string, Wish | undefined]>([
-  ["delete", { for: "delete" }],
-  ["condition=Succeeded", { for: "condition", type: "Succeeded", is: true }],
-  ["condition=Running=false", { for: "condition", type: "Running", is: false }],
-  ["condition=Running=True", { for: "condition", type: "Running", is: true }],
+it.each<[string, Goal | undefined]>([
+  ["delete", { kind: "delete" }],
+  ["condition=Succeeded", { kind: "condition", type: "Succeeded", isTrue: true }],
+  ["condition=Running=false", { kind: "condition", type: "Running", isTrue: false }],
+  ["condition=Running=True", { kind: "condition", type: "Running", isTrue: true }],
   ["condition=Running=maybe", undefined],
   ["condition=Running=true=false", undefined],
   ["condition=", undefined],
   ["condition", undefined],
   ["Succeeded", undefined],
   ["", undefined],
-])("reads --for=%s", (text, wish) => {
-  expect(readWish(text)).toEqual(wish);
+])("reads --for=%s", (text, goal) => {
+  expect(readGoal(text)).toEqual(goal);
 });
 
 it.each<[string, string, Work, WaitVerdict]>([
@@ -53,42 +53,42 @@ it.each<[string, string, Work, WaitVerdict]>([
   ["a condition of a job that is true", "condition=Running", RUNS, "met"],
   ["one that was true, and is not any more", "condition=Running", ENDED, "never"],
   ["one that is to be false, and is", "condition=Running=false", ENDED, "met"],
-  ["one that is to be false, of which nothing is said yet", "condition=Failed=false", RUNS, "open"],
+  ["one that is to be false, and is not reported yet", "condition=Failed=false", RUNS, "open"],
   ["success of a job that has failed", "condition=Succeeded", FAILED, "never"],
   ["failure of a job that has failed", "condition=Failed", FAILED, "met"],
   ["the deletion of a job that is over", "delete", FAILED, "open"],
 ])("decides about %s", (_what, text, work, verdict) => {
-  expect(decideWait(work, readWish(text)!)).toBe(verdict);
+  expect(decideWait(work, readGoal(text)!)).toBe(verdict);
 });
 
 it.each([
   ["condition=Suceeded", 'did you mean "Succeeded"?'],
   ["condition=complete", "it may have Running, Succeeded"],
 ])("refuses a condition that the kind does not have: %s", (text, hint) => {
-  expect(checkWish(readWish(text)!, { noun: "job", conditions: ["Running", "Succeeded"] })?.hint).toBe(hint);
+  expect(checkGoal(readGoal(text)!, { noun: "job", conditions: ["Running", "Succeeded"] })?.hint).toBe(hint);
 });
 
-describe("a wait in vain", () => {
-  const wish = readWish("condition=Succeeded")!;
+describe("a failed wait", () => {
+  const goal = readGoal("condition=Succeeded")!;
   const failed = { phase: "FAILED", atMs: 0, reason: "PodFailed", description: "exit code 3" };
 
   it("says how the work ended", () => {
-    expect(unmet({ ...FAILED, events: [failed] }, wish, "never", 0)).toBe(
+    expect(unmet({ ...FAILED, events: [failed] }, goal, "never", 0)).toBe(
       "condition Succeeded can no longer be met: job echo is FAILED: PodFailed: exit code 3",
     );
   });
 
   it("says for how long, and what the work waits for itself", () => {
     const waits = { ...QUEUED, waitingBecause: "pool workers has 0 machines free" };
-    expect(unmet(waits, readWish("condition=DONE=false")!, "open", 300_000)).toBe(
+    expect(unmet(waits, readGoal("condition=DONE=false")!, "open", 300_000)).toBe(
       "timed out after 5m waiting for condition DONE=false: session echo is QUEUE: pool workers has 0 machines free",
     );
-    expect(unmet(RUNS, { for: "delete" }, "open", 1500)).toBe(
+    expect(unmet(RUNS, { kind: "delete" }, "open", 1500)).toBe(
       "timed out after 1s500ms waiting for deletion: job echo is UNKNOWN",
     );
   });
 
-  it("says that somebody has deleted the work", () => {
-    expect(unmet(RUNS, wish, "deleted", 0)).toBe("job echo was deleted before it met condition Succeeded");
+  it("states that the work was deleted", () => {
+    expect(unmet(RUNS, goal, "deleted", 0)).toBe("job echo was deleted before it met condition Succeeded");
   });
 });

@@ -2,58 +2,65 @@ import { formatDuration } from "@muster/faults";
 import { nearestName } from "@muster/documents";
 import { isFinished, phaseOf, type Work } from "./work.ts";
 
-/** What somebody waits for. */
-export type Wish =
-  { readonly for: "delete" } | { readonly for: "condition"; readonly type: string; readonly is: boolean };
+/** The value of `--for`: a deletion, or a condition of this type that is true or false. */
+export type Goal =
+  { readonly kind: "delete" } | { readonly kind: "condition"; readonly type: string; readonly isTrue: boolean };
 
 /** Reads `delete`, `condition=TYPE` and `condition=TYPE=false`; undefined when the text is none of them. */
-export function readWish(text: string): Wish | undefined {
-  if (text === "delete") return { for: "delete" };
+export function readGoal(text: string): Goal | undefined {
+  if (text === "delete") return { kind: "delete" };
   const [word, type = "", value = "true", ...rest] = text.split("=");
-  const is = ["true", "false"].indexOf(value.toLowerCase());
-  if (word !== "condition" || type === "" || is < 0 || rest.length > 0) return undefined;
-  return { for: "condition", type, is: is === 0 };
+  const index = ["true", "false"].indexOf(value.toLowerCase());
+  if (word !== "condition" || type === "" || index < 0 || rest.length > 0) return undefined;
+  return { kind: "condition", type, isTrue: index === 0 };
 }
 
-/** What is wrong with a wish about a kind that has these conditions; undefined when nothing is. */
-export function checkWish(
-  wish: Wish,
+/** The problem of a goal about a kind that has these conditions; undefined when it has none. */
+export function checkGoal(
+  goal: Goal,
   { noun, conditions }: { readonly noun: string; readonly conditions: readonly string[] },
 ): { readonly message: string; readonly hint: string } | undefined {
-  if (wish.for === "delete" || conditions.some((type) => isSame(type, wish.type))) return undefined;
-  const near = nearestName(wish.type, conditions);
+  if (goal.kind === "delete" || conditions.some((type) => isSame(type, goal.type))) return undefined;
+  const near = nearestName(goal.type, conditions);
   return {
-    message: `a ${noun} has no condition "${wish.type}"`,
+    message: `a ${noun} has no condition "${goal.type}"`,
     hint: near === undefined ? `it may have ${conditions.join(", ")}` : `did you mean "${near}"?`,
   };
 }
 
-/** `never`: nothing that can still happen fulfils the wish. */
+/** `never`: no later state can meet the goal. */
 export type WaitVerdict = "met" | "open" | "never";
 
-/** Whether work is as it was wished. A condition of which nothing is said yet is neither true nor false. */
-export function decideWait(work: Work, wish: Wish): WaitVerdict {
-  if (wish.for === "delete") return "open";
-  const condition = work.conditions.find(({ type }) => isSame(type, wish.type));
-  if (condition?.isTrue === wish.is) return "met";
+/** Whether work meets the goal. A condition that is not reported yet is neither true nor false. */
+export function decideWait(work: Work, goal: Goal): WaitVerdict {
+  if (goal.kind === "delete") return "open";
+  const condition = work.conditions.find(({ type }) => isSame(type, goal.type));
+  if (condition?.isTrue === goal.isTrue) return "met";
   return isFinished(work) ? "never" : "open";
 }
 
-/** Why a wait ends without its wish: `open` is a timeout, `never` a state that excludes the wish. */
+/** Why a wait has failed: `open` is a timeout, `never` a state that excludes the goal. */
 export type Unmet = Exclude<WaitVerdict, "met"> | "deleted";
 
-/** Why a wait was in vain, for people; `state` is a sentence about the object as it is now. */
+/** Why a wait has failed, for people; `state` is a sentence about the current state of the object. */
 export function describeUnmet(
   { named, state }: { readonly named: string; readonly state: string },
-  wish: Wish,
+  goal: Goal,
   how: Unmet,
   timeoutMs: number,
 ): string {
-  const wished = wish.for === "delete" ? "deletion" : `condition ${wish.type}${wish.is ? "" : "=false"}`;
-  if (how === "deleted") return `${named} was deleted before it met ${wished}`;
-  return how === "never"
-    ? `${wished} can no longer be met: ${state}`
-    : `timed out after ${formatDuration(timeoutMs)} waiting for ${wished}: ${state}`;
+  const awaited = goal.kind === "delete" ? "deletion" : `condition ${goal.type}${goal.isTrue ? "" : "=false"}`;
+  if (how === "deleted") return `${named} was deleted before it met ${awaited}`;
+  return how === "never" ? `${awaited} can no longer be met: ${state}` : describeTimeout(timeoutMs, awaited, state);
+}
+
+/** The same of a wait without a name. */
+export function describeTimeoutOf(timeoutMs: number | undefined, state: string): string {
+  return `timed out after ${formatDuration(timeoutMs ?? 0)}: ${state}`;
+}
+
+export function describeTimeout(timeoutMs: number, awaited: string, state: string): string {
+  return `timed out after ${formatDuration(timeoutMs)} waiting for ${awaited}: ${state}`;
 }
 
 /** The state of work, and its reason. */
@@ -64,7 +71,7 @@ export function describeWork(work: Work): string {
   return parts.filter((each) => each !== undefined && each !== "").join(": ");
 }
 
-/** As in kubectl, no matter how letters are written. */
+/** Ignores case, as kubectl does. */
 function isSame(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }

@@ -24,7 +24,7 @@ export function describePoolTrouble(trouble: PoolTrouble, nowMs: number): string
     case "PROVIDER_FAILED":
       return `provider ${provider} fails for ${since}${said}, ${again}`;
     case "POOL_WRONG":
-      return `provider ${provider} cannot make what the pool asks for, for ${since}${said}, looked at again until it can`;
+      return `provider ${provider} cannot make what the pool asks for, for ${since}${said}, checked again until it can`;
     default:
       return `${code} of ${kind} for ${since}${said}, ${again}`;
   }

@@ -1,6 +1,6 @@
 import { describeFault, type Fault } from "@muster/faults";
 
-/** Who serves each area of the bus. */
+/** The service of each area of the bus. */
 const SERVICES: ReadonlyMap<string, string> = new Map([
   ["session", "session-controller"],
   ["job", "job-controller"],
@@ -11,7 +11,7 @@ const SERVICES: ReadonlyMap<string, string> = new Map([
   ["provision", "provision-engine"],
 ]);
 
-/** A fault in the words of whoever uses the command: an area of the bus that nobody serves is a service that does not answer. */
+/** A fault in the words of the user: an area of the bus without a server is a service that does not answer. */
 export function describeTrouble(fault: Fault): string {
   const service = fault.code === "unavailable" ? SERVICES.get(fault.dependency) : undefined;
   return service === undefined

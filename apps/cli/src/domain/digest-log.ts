@@ -7,8 +7,11 @@ export type LogDigest = {
 
 export const EMPTY_DIGEST: LogDigest = { errors: [], last: [] };
 
-const LINES_MAX = 10;
-/** As runtimes and loggers write it: `TypeError: x`, `java.lang.Exception`, `panic:`, `"level":"error"`. In quotes it is a name in code, such as `on("error")`. */
+const MAX_LINES = 10;
+/**
+ * As runtimes and loggers write it: `TypeError: x`, `java.lang.Exception`, `panic:`, `"level":"error"`. In quotes it is a name in code, such as
+ * `on("error")`.
+ */
 const ERROR = /(?<!['"`])\b(?:\w*error|\w*exception|fatal|panic|panicked)\b(?!['"`])|"level":\s*"(?:error|fatal)"/i;
 
 /** A frame of a stack may have the word in the name of a function: `at throwError (file.js:1:1)`, `File "error.py", line 3`, `... 4 more`. */
@@ -17,7 +20,7 @@ const FRAME = /^\s*(?:at\s|File "|\.\.\. \d+ more)/;
 /** The digest with one more line of the log. Empty lines are left out. */
 export function digestLine({ errors, last }: LogDigest, line: string): LogDigest {
   if (line === "") return { errors, last };
-  if (last.length < LINES_MAX) return { errors, last: [...last, line] };
+  if (last.length < MAX_LINES) return { errors, last: [...last, line] };
   const [dropped = "", ...kept] = last;
   const isError = ERROR.test(dropped) && !FRAME.test(dropped);
   return { errors: isError ? [...errors.slice(0, 1), dropped] : errors, last: [...kept, line] };

@@ -23,7 +23,12 @@ it.each<[what: string, lease: Partial<Lease>, code: string, message: RegExp]>([
   ["waits for another one", { phase: "ORDERED", waitingBecause: "waits for network home" }, "WAITING", /network home/],
   ["is tried again", { phase: "PROVISIONING", waitingBecause: "no image" }, "NOT_YET", /tried again: no image/],
   ["is there", {}, "ACTIVE", /it ends in 60m|it ends in 1h/],
-  ["is there, with a node that died", { waitingBecause: "node n-0" }, "TROUBLED", /not all as it should be: node n-0/],
+  [
+    "is there, with a node that died",
+    { waitingBecause: "node n-0" },
+    "TROUBLED",
+    /a part of it is in trouble: node n-0/,
+  ],
   ["crashed", { phase: "DECOMMISSIONING", ending }, "CRASHED", /taken down: CRASHED: 4 exits/],
   [
     "was not taken down at once",
@@ -43,7 +48,7 @@ it.each<[what: string, lease: Partial<Lease>, code: string, message: RegExp]>([
     "IN_USE",
     /^it ends \(CRASHED: 4 exits\), and stays until what uses it is gone: container 4711-2 \(ends in 1h00m\), 1 more$/,
   ],
-  ["is over", { phase: "ENDED", ending, result: error }, "CRASHED", /^nothing of it is there any more: CRASHED/],
+  ["is over", { phase: "ENDED", ending, result: error }, "CRASHED", /^all of it is taken down: CRASHED/],
   ["is over and was never there", { phase: "ENDED", ending }, "CRASHED", /^it never became ACTIVE, /],
   ["failed", { phase: "FAILED", result: error }, "FAILED", /^no space$/],
   ["is in a phase of a later version", { phase: "UNKNOWN" }, "UNKNOWN", /does not know the phase/],
@@ -54,19 +59,19 @@ it.each<[what: string, lease: Partial<Lease>, code: string, message: RegExp]>([
 });
 
 it("waits for any phase, in any letters, and no longer than it can come", () => {
-  const wish = (type: string, is = true) => ({ for: "condition" as const, type, is });
-  expect(decideLeaseCondition({ phase: "ACTIVE" }, wish("active"))).toBe("met");
-  expect(decideLeaseCondition({ phase: "ACTIVE" }, wish("ACTIVE", false))).toBe("open");
-  expect(decideLeaseCondition({ phase: "FAILED" }, wish("ACTIVE"))).toBe("never");
-  expect(decideLeaseCondition({ phase: "ACTIVE" }, wish("PROVISIONING"))).toBe("never");
-  expect(decideLeaseCondition({ phase: "PROVISIONING" }, wish("ACTIVE"))).toBe("open");
-  expect(decideLeaseCondition({ phase: "DECOMMISSIONING" }, wish("ENDED"))).toBe("open");
-  const gone = LEASE_PHASES.filter((phase) => decideLeaseCondition({ phase }, { for: "delete" }) === "met");
+  const goal = (type: string, is = true) => ({ kind: "condition" as const, type, isTrue: is });
+  expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("active"))).toBe("met");
+  expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("ACTIVE", false))).toBe("open");
+  expect(decideLeaseCondition({ phase: "FAILED" }, goal("ACTIVE"))).toBe("never");
+  expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("PROVISIONING"))).toBe("never");
+  expect(decideLeaseCondition({ phase: "PROVISIONING" }, goal("ACTIVE"))).toBe("open");
+  expect(decideLeaseCondition({ phase: "DECOMMISSIONING" }, goal("ENDED"))).toBe("open");
+  const gone = LEASE_PHASES.filter((phase) => decideLeaseCondition({ phase }, { kind: "delete" }) === "met");
   expect(gone).toEqual(["ENDED", "FAILED"]);
 });
 
 it("counts leases for the doctor, against what is limited, and warns of those that cannot be taken down", () => {
-  const schedule = { mode: "", nextLookMs: undefined };
+  const schedule = { mode: "", nextScanMs: undefined };
   const cleanup = { heldBecause: "", waitsFor: "", schedule };
   const load: EngineLoad = {
     engine: "main",
@@ -86,7 +91,7 @@ it("counts leases for the doctor, against what is limited, and warns of those th
   };
   const checksOf = (...value: SeenEngine[]) => buildLeaseChecks({ value }, NOW_MS);
   expect(checksOf(seen)).toMatchObject([
-    { status: "ok", detail: "engine main: 3 active, 1 not there yet, 1.5 of 4 GiB memory" },
+    { status: "ok", detail: "engine main: 3 active, 1 not active yet, 1.5 of 4 GiB memory" },
   ]);
   const waits = checksOf({ ...seen, ending: Array.from({ length: 5 }, () => aLease({ usedBy })) });
   expect(waits).toMatchObject([
@@ -107,7 +112,7 @@ it("counts leases for the doctor, against what is limited, and warns of those th
   expect(held[1]?.next).toContain("muster lease cleanup --dry-run");
   const own = checksOf({
     ...seen,
-    cleanup: { value: { ...cleanup, schedule: { mode: "off", nextLookMs: undefined } } },
+    cleanup: { value: { ...cleanup, schedule: { mode: "off", nextScanMs: undefined } } },
   });
   expect(own[1]).toMatchObject({ status: "ok", detail: expect.stringMatching(/^off /) as string });
   const waitsForOrders = checksOf({ ...seen, cleanup: { value: { ...cleanup, waitsFor: "what was ordered" } } });

@@ -1,10 +1,10 @@
-import type { Explanation } from "./build-explanation.ts";
+import type { Reason as Explanation } from "@muster/ledger-client/explanation";
 import { explainOwner } from "./build-explanation.ts";
 import { describeEnd, describeUsers, whyOf } from "./build-lease-views.ts";
 import type { Lease } from "./lease.ts";
 import type { ReservationExplanation } from "./reservation.ts";
 
-/** Why a lease is where it is. `reservation` is what the ledger knows of the machines that it waits for. */
+/** Why a lease is in its phase. `reservation`: that of the machines that it waits for. */
 export function explainLease(
   lease: Lease,
   reservation: ReservationExplanation | undefined,
@@ -26,12 +26,12 @@ export function explainLease(
       if (waitingBecause !== "")
         return {
           code: "TROUBLED",
-          message: `it was there, and is not all as it should be: ${waitingBecause}`,
-          next: "what can be made again is made again by itself; what cannot be, order anew",
+          message: `it was active, and a part of it is in trouble: ${waitingBecause}`,
+          next: "the engine recreates what it can; order the rest again",
         };
       return {
         code: "ACTIVE",
-        message: `all of it is there; it ends ${describeEnd(lease, nowMs)}`,
+        message: `it is complete; it ends ${describeEnd(lease, nowMs)}`,
         next: `\`muster lease renew ${id} --for 1h\` lets it end later`,
       };
     case "DECOMMISSIONING":
@@ -39,10 +39,10 @@ export function explainLease(
     case "ENDED":
       return {
         code: ending?.cause ?? "ENDED",
-        message: `${lease.result === undefined ? "it never became ACTIVE, and nothing of it is there" : "nothing of it is there any more"}: ${whyOf(lease)}`,
+        message: `${lease.result === undefined ? "it never became ACTIVE, and all of it is taken down" : "all of it is taken down"}: ${whyOf(lease)}`,
         next:
           ending?.cause === "CRASHED"
-            ? "mend what ends in it before you order another one: it would end likewise"
+            ? "fix what ends in it before you order another one, which would end likewise"
             : "order another one: an id is used once",
       };
     case "FAILED":
@@ -56,7 +56,7 @@ export function explainLease(
   }
 }
 
-/** It may wait for others, or be tried again, without anything being broken. */
+/** A wait for other leases and a retry are no failure. */
 function explainEnding(lease: Lease, nowMs: number): Explanation {
   const { ending, isStuck, usedBy, waitingBecause } = lease;
   const code = ending?.cause ?? "ENDING";
@@ -64,7 +64,7 @@ function explainEnding(lease: Lease, nowMs: number): Explanation {
     return {
       code: "NOT_TAKEN_DOWN",
       message: `what it had cannot be taken down, and that is tried again: ${whyOf(lease)}`,
-      next: "mend what it says; `muster doctor` checks the services",
+      next: "fix the cause; `muster doctor` checks the services",
     };
   if (usedBy.count > 0) {
     const cause = [code, ending?.message ?? ""].filter((each) => each !== "").join(": ");

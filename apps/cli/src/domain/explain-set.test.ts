@@ -47,7 +47,7 @@ it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>(
   [
     "TRANSFERRING",
     explained({ transfer: TRANSFER }, { nodes: [node("n-3", "FREE")] }),
-    /leaves n-1, and seeks another node: it is gone/,
+    /leaves n-1, and needs another node: it is gone/,
     /^$/,
   ],
   [
@@ -195,7 +195,7 @@ it.each<[code: string, explained: ExplainedSet, message: RegExp, next: RegExp]>(
   [
     "TRANSFERRING",
     onPool({ transfer: TRANSFER, trouble: WAITING }),
-    /seeks another node.*; it is waiting for a machine of pool gpu/,
+    /needs another node.*; it is waiting for a machine of pool gpu/,
     /get reservations/,
   ],
 ])("a set is explained as %s", (code, given, message, next) => {

@@ -1,4 +1,4 @@
-import type { Explanation } from "./build-explanation.ts";
+import type { Reason as Explanation } from "@muster/ledger-client/explanation";
 import { adviseRoll, buildRollLine, describeCounts, describeMove } from "./build-set-views.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { formatElapsed } from "./duration.ts";
@@ -7,7 +7,7 @@ import { plural } from "./plural.ts";
 import { isSettled, phaseOfSet, type ExplainedSet, type NodeTransfer, type ReplicaSet } from "./replica-set.ts";
 
 /** Nodes that are shown one by one. */
-const NODES_SHOWN_MAX = 50;
+const MAX_NODES_SHOWN = 50;
 /** The farm's words for a place without a pod. */
 const NO_POD = "NO_POD";
 const NODE_UNUSABLE = "NODE_UNUSABLE";
@@ -24,7 +24,7 @@ const HOLDS_UP: ReadonlySet<string> = new Set([
   "LEDGER_AWAY",
 ]);
 
-/** Why a set is as it is: the first of what stands in its way, a stable word, and what can be done. */
+/** Why a set is in its state: the first obstacle, a stable word, and what to do. */
 export function explainSet(explained: ExplainedSet, nowMs: number): Explanation {
   const { set } = explained;
   const state = explainState(explained);
@@ -58,7 +58,7 @@ function explainState({ set, roll, ...seen }: ExplainedSet): Explanation | undef
     return {
       code: "DISABLED",
       message: `it is disabled: no pod is created, replaced or removed (${describeCounts(set)})`,
-      next: `\`muster enable ${name}\` lets it go on`,
+      next: `\`muster enable ${name}\` enables it`,
     };
   return undefined;
 }
@@ -146,7 +146,7 @@ function explainLeaving({ set, nodes }: ExplainedSet, nowMs: number): Explanatio
     return {
       code: "TRANSFERS_HELD",
       message: `${where}, and transfers are held by ${set.held.by}: ${set.held.because}`,
-      next: `\`muster transfer ${set.name} --release\` lets them go on`,
+      next: `\`muster transfer ${set.name} --release\` releases them`,
     };
   const pauseMs = set.transferNotBeforeAtMs - nowMs;
   const when = pauseMs > 0 ? `in ${formatElapsed(pauseMs)}, after ${plural(set.transferFailures, "failure")}` : "next";
@@ -174,7 +174,7 @@ function adviceFor(code: string, set: ReplicaSet, nowMs: number): string {
       return `it is tried again${pauseMs > 0 ? ` in ${formatElapsed(pauseMs)}` : ""}; \`muster audit ${name}\` shows what was tried`;
     }
     case "POD_REFUSED":
-      return "mend the template and `muster apply -f FILE --replace`";
+      return "fix the template and `muster apply -f FILE --replace`";
     case "OVERLAP":
       return `\`muster get replica-sets\` shows the other set; give one of them other nodes, or \`muster delete ${name}\``;
     case "WAITING_FOR_MACHINE":
@@ -184,7 +184,7 @@ function adviceFor(code: string, set: ReplicaSet, nowMs: number): string {
     case "MACHINES_GONE":
       return "`muster get reservations` shows what the ledger has; nothing is to be done if it lost them: others may get the machines, and the replicas move one by one";
     case "LEDGER_AWAY":
-      return "its replicas stay where they are, and it goes on by itself; `muster doctor` checks the reservation-manager";
+      return "its replicas stay where they are, and it continues once the ledger answers; `muster doctor` checks the reservation-manager";
     case "NOT_HEALTHY":
       return `\`muster get replica-set ${name}\` shows which pods are not ready, and why`;
     case "ROLL_SET_MISSING":
@@ -221,7 +221,7 @@ export function buildSetExplanation(explained: ExplainedSet, nowMs: number, styl
 function buildNodeRows({ set, nodes }: ExplainedSet): Cell[][] {
   return nodes
     .filter(({ code }) => !NOT_OURS.has(code))
-    .slice(0, NODES_SHOWN_MAX)
+    .slice(0, MAX_NODES_SHOWN)
     .map(({ node, code, message }) => {
       const replica = set.replicas.find((each) => each.node === node);
       const { pod = "-", health = "-" } = replica ?? {};

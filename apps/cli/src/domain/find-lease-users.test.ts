@@ -22,7 +22,7 @@ const leases = [
   lease("1-4", "container", container("other")),
   lease("1-5", "container", container("net", "1-2"), { phase: "ENDED" }),
   lease("1-10", "container", container("net", "1-2"), { phase: "DECOMMISSIONING" }),
-  lease("1-6", "container", container("net"), {}, "somebody else"),
+  lease("1-6", "container", container("net"), {}, "another user"),
   lease("1-7", "zdb", { size: 1, mode: "user", disk_type: "ssd", network: "net" }, { phase: "ORDERED" }),
   lease("1-8", "container", { network: "net" }),
   lease("1-9", "debug", { network: "net" }),
@@ -51,7 +51,7 @@ it.each<[what: string, of: Lease, others: readonly Lease[], users: readonly stri
 it.each([
   ["a network those that live in it", net, ["1-2", "1-3", "1-7"]],
   ["a volume those that mount it", volume, ["1-3"]],
-  ["any other lease nobody", lease("1-3", "container", container("net")), []],
+  ["any other lease has none", lease("1-3", "container", container("net")), []],
 ])("finds as users of %s", (_what, of, users) => {
   expect(findLeaseUsers(of, leases)).toEqual(users);
 });

@@ -7,8 +7,8 @@ const LIVING = ["ORDERED", "PROVISIONING", "ACTIVE"];
 type Need = { readonly network?: string | undefined; readonly volumes: readonly string[] };
 
 /**
- * Ids of those that live in this network, or mount this volume by any id that it has had, and are not about to end: it is not taken down before them. None of a lease
- * of another type.
+ * Ids of the leases that use this network, or mount this volume by any id that it has had, and do not end yet: it is not taken down before them. Leases of
+ * other types have no users.
  */
 export function findLeaseUsers({ order }: Pick<Lease, "order">, leases: readonly Lease[]): string[] {
   const line = order.type === "volume" ? lineOf(order, leases) : new Set<string>();
@@ -24,12 +24,12 @@ export function findLeaseUsers({ order }: Pick<Lease, "order">, leases: readonly
     .map((each) => each.order.id);
 }
 
-/** Whether others may live in it at all. */
+/** Whether other leases can use it. */
 export function mayHaveUsers({ order }: Pick<Lease, "order">): boolean {
   return order.type === "network" || order.type === "volume";
 }
 
-/** Ids that what this lease has may be known by. One whose record is gone counts, as it may be it that was taken over: who asks for --force too often loses nothing. */
+/** Ids that the workload of this lease may have had. An id without a record counts too: asking for --force too often does no harm. */
 function lineOf(order: Order, leases: readonly Lease[]): ReadonlySet<string> {
   const found = new Map(leases.map((each) => [each.order.id, each]));
   const line = new Set([order.id]);

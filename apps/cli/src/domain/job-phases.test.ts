@@ -19,7 +19,7 @@ const RESERVED = condition("MachinesReserved", 2);
 const RUNNING = condition("Running", 3);
 
 it.each<[title: string, state: string, conditions: JobCondition[], phases: string[], startedSecond?: number]>([
-  ["one that nobody has looked at", "QUEUED", [], ["0 QUEUED"]],
+  ["one that no controller has read", "QUEUED", [], ["0 QUEUED"]],
   [
     "one that waits, with the ledger's word",
     "QUEUED",
@@ -29,7 +29,7 @@ it.each<[title: string, state: string, conditions: JobCondition[], phases: strin
   ["one whose pods come", "STARTING", [CREATED, RESERVED], ["0 QUEUED", "2 STARTING"]],
   ["one that runs", "RUNNING", [CREATED, RESERVED, RUNNING], ["0 QUEUED", "2 STARTING", "3 RUNNING"]],
   [
-    "one that is made anew",
+    "one that is recreated",
     "RESTARTING",
     [CREATED, RESERVED, condition("Restarting", 4)],
     ["0 QUEUED", "2 STARTING", "4 RESTARTING RestartingReason"],
@@ -60,11 +60,11 @@ it.each<[title: string, state: string, conditions: JobCondition[], phases: strin
     ["0 QUEUED", "2 STARTING", "4 CANCELLED"],
   ],
   ["one in a state of a newer service", "DREAMING", [CREATED, RESERVED], ["0 QUEUED", "2 STARTING", "2 DREAMING"]],
-])("tells the way of %s", (_title, state, conditions, phases, startedSecond) => {
+])("gives the phases of %s", (_title, state, conditions, phases, startedSecond) => {
   const startedAtMs = startedSecond === undefined ? 0 : START_MS + startedSecond * 1000;
   const events = buildJobPhases({ state, createdAtMs: START_MS, startedAtMs, conditions });
-  const told = events.map(({ phase, atMs, reason }) => `${(atMs - START_MS) / 1000} ${phase} ${reason}`.trim());
-  expect(told).toEqual(phases);
+  const shown = events.map(({ phase, atMs, reason }) => `${(atMs - START_MS) / 1000} ${phase} ${reason}`.trim());
+  expect(shown).toEqual(phases);
 });
 
 it.each<[state: string, reason: string, outcome: Work["outcome"]]>([
@@ -91,12 +91,12 @@ function follow(first: Work, ...rest: readonly Work[]): string[] {
 }
 
 it.each<[title: string, seen: readonly [Work, ...Work[]], events: string[]]>([
-  ["nothing new is nothing to tell", [job("RUNNING", 3), job("RUNNING", 3)], ["3 RUNNING"]],
+  ["no change gives no phase", [job("RUNNING", 3), job("RUNNING", 3)], ["3 RUNNING"]],
   ["what the conditions forget stays", [job("RUNNING", 3), job("SUCCEEDED", 9)], ["3 RUNNING", "9.999 SUCCEEDED"]],
   ["nothing is later than now", [job("RUNNING", 3), job("SUCCEEDED", 10)], ["3 RUNNING", "10.5 SUCCEEDED"]],
   ["nothing is before what was seen", [job("RESTARTING", 8), job("QUEUED", 0)], ["8 RESTARTING", "8 QUEUED"]],
   [
-    "failures that nobody saw are told",
+    "failures between two reads are shown",
     [job("RUNNING", 3), job("RUNNING", 3, 2)],
     ["3 RUNNING", "10.5 RESTARTING 2 failures", "10.5 RUNNING"],
   ],
@@ -146,28 +146,28 @@ it("a job that was not followed keeps its whole seconds", () => {
   expect(continueJob(seen, job("SUCCEEDED", 9), START_MS + 9300).resolution).toBe("seconds");
 });
 
-const told = (second: number, reason: string, object = "Session/echo") => ({
+const jobEvent = (second: number, reason: string, object = "Session/echo") => ({
   atMs: START_MS + second * 1000,
   object,
   reason,
   message: reason,
 });
 
-it.each<[title: string, events: ReturnType<typeof told>[], phases: string[]]>([
-  ["nothing of which no event is left", [], ["0 QUEUED", "2 STARTING", "9 SUCCEEDED"]],
+it.each<[title: string, events: ReturnType<typeof jobEvent>[], phases: string[]]>([
+  ["nothing without an event", [], ["0 QUEUED", "2 STARTING", "9 SUCCEEDED"]],
   [
     "the phases that its conditions forget",
-    [told(3, "JobRunning"), told(5, "JobRestarting"), told(6, "JobRunning")],
+    [jobEvent(3, "JobRunning"), jobEvent(5, "JobRestarting"), jobEvent(6, "JobRunning")],
     ["0 QUEUED", "2 STARTING", "3 RUNNING", "5 RESTARTING", "6 RUNNING", "9 SUCCEEDED"],
   ],
   [
     "a row of equal ones as one",
-    [told(5, "JobRestarting"), told(6, "JobRestarting")],
+    [jobEvent(5, "JobRestarting"), jobEvent(6, "JobRestarting")],
     ["0 QUEUED", "2 STARTING", "5 RESTARTING", "9 SUCCEEDED"],
   ],
   [
     "nothing of others, of an earlier job of its name, or of what is no phase",
-    [told(3, "JobRunning", "Pod/echo"), told(-5, "JobRunning"), told(4, "SuccessfulCreatePod")],
+    [jobEvent(3, "JobRunning", "Pod/echo"), jobEvent(-5, "JobRunning"), jobEvent(4, "SuccessfulCreatePod")],
     ["0 QUEUED", "2 STARTING", "9 SUCCEEDED"],
   ],
 ])("a job recalls %s", (_title, events, phases) => {
@@ -176,7 +176,7 @@ it.each<[title: string, events: ReturnType<typeof told>[], phases: string[]]>([
   expect(recalled.map(({ phase, atMs }) => `${(atMs - START_MS) / 1000} ${phase}`)).toEqual(phases);
 });
 
-it("a followed job keeps what only its submission told", () => {
+it("a followed job keeps what only its submission reported", () => {
   const warnings = [{ code: "MANIFEST", message: "spec.x is ignored" }];
   const seen = job("QUEUED", 0, 0, { warnings, spec: { a: 1 }, cancelRequested: true });
   expect(continueJob(seen, job("RUNNING", 1, 0, { spec: {} }), START_MS)).toMatchObject({

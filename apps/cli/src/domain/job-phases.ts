@@ -31,7 +31,7 @@ const CONDITION: ReadonlyMap<string, string> = new Map<JobPhase, string>([
 /** Phases whose reason is worth a word. */
 const WITH_REASON: ReadonlySet<string> = new Set<JobPhase>(["RESTARTING", "SUSPENDED", "FAILED"]);
 
-/** The way of a job to the state that it is in, as far as its conditions remember it. */
+/** The phases of a job up to its state, as far as its conditions remember them. */
 export function buildJobPhases(job: {
   readonly state: string;
   readonly createdAtMs: number;
@@ -42,7 +42,7 @@ export function buildJobPhases(job: {
   const { state, createdAtMs, startedAtMs, conditions } = job;
   const queued = { phase: "QUEUED", atMs: createdAtMs, description: "", reason: "" };
   if (state === "QUEUED") {
-    // False says, with the ledger's own word, why the machines are not there.
+    // A false condition has the code of the ledger for the wait.
     const waits = conditions.find(({ type, isTrue }) => type === "MachinesReserved" && !isTrue);
     return [{ ...queued, description: waits?.message ?? "", reason: waits?.reason ?? "" }];
   }
@@ -56,7 +56,7 @@ export function buildJobPhases(job: {
         reason: WITH_REASON.has(phase) ? reason : "",
       }));
   const known = ["STARTING", "RUNNING"].filter((phase) => phase !== state).flatMap(eventsOf);
-  // One that is over has no machines any more, and so no condition that tells of them.
+  // A job that is over has no machines, and so no condition about them.
   const isForgotten = state !== "STARTING" && startedAtMs > 0 && !known.some(({ phase }) => phase === "STARTING");
   const started = { phase: "STARTING", atMs: startedAtMs, description: "", reason: "" };
   const earlier = isForgotten ? [started, ...known] : known;
@@ -76,7 +76,7 @@ export function timeSubmission(job: Work, sentMs: number): Work {
   return { ...job, createdAtMs, events, resolution: "exact" };
 }
 
-/** The job as it is now, after the phases in which it was seen before: its conditions forget them, and forget failures after which it ran again between two looks. */
+/** The present job with the phases that were seen before: its conditions forget those, and failures between two reads after which it ran again. */
 export function continueJob(seen: Work, now: Work, nowMs: number): Work {
   const isSame = seen.uid === now.uid;
   const { finishedAtMs } = now;
@@ -87,12 +87,12 @@ export function continueJob(seen: Work, now: Work, nowMs: number): Work {
     spec: Object.keys(now.spec).length === 0 ? seen.spec : now.spec,
     warnings: seen.warnings,
     cancelRequested: now.cancelRequested || seen.cancelRequested,
-    events: goneOn(seen, now, nowMs),
+    events: continueEvents(seen, now, nowMs),
   };
 }
 
-/** While it restarts every further failure changes why, and is no phase of its own. */
-function goneOn(seen: Work, now: Work, nowMs: number): readonly WorkEvent[] {
+/** During a restart a further failure changes the reason, and is no phase of its own. */
+function continueEvents(seen: Work, now: Work, nowMs: number): readonly WorkEvent[] {
   const [before, last] = [seen.events.at(-1), now.events.at(-1)];
   if (before?.phase !== "RESTARTING" || last?.phase !== "RESTARTING")
     return [...seen.events, ...newPhases(seen, now, nowMs)];
@@ -103,7 +103,7 @@ function newPhases(seen: Work, now: Work, nowMs: number): WorkEvent[] {
   const [before, last] = [seen.events.at(-1), now.events.at(-1)];
   const failures = Number(now.columns["failures"] ?? 0) - Number(seen.columns["failures"] ?? 0);
   if (before === undefined || last === undefined || (before.phase === last.phase && failures <= 0)) return [];
-  // Not before what was seen before.
+  // Not before the last event that was seen.
   const current = { ...last, atMs: Math.max(before.atMs, withinSecond(last.atMs, nowMs)) };
   if (failures <= 0 || now.outcome !== undefined || [before, last].some(({ phase }) => phase === "RESTARTING")) {
     return [current];
@@ -117,28 +117,28 @@ function withinSecond(secondMs: number, nearMs: number): number {
   return Math.max(secondMs, Math.min(nearMs, secondMs + 999));
 }
 
-/** Phases that conditions forget once they are over, by the reason of the event that tells of them. */
-const TOLD_PHASES: ReadonlyMap<string, JobPhase> = new Map<string, JobPhase>([
+/** Phases that conditions forget once they are over, by the reason of their event. */
+const EVENT_PHASES: ReadonlyMap<string, JobPhase> = new Map<string, JobPhase>([
   ["JobRunning", "RUNNING"],
   ["JobRestarting", "RESTARTING"],
 ]);
 
-/** Something that the job-controller told of a job or of its pods: `object` is `Job/train`. */
-export type ToldEvent = {
+/** An event of the job controller about a job or its pods: `object` is `Job/train`. */
+export type JobEvent = {
   readonly atMs: number;
   readonly object: string;
   readonly reason: string;
   readonly message: string;
 };
 
-/** The job with the phases that it was in before, as far as events still tell: those are kept for a while, and each is told once for a row of equal ones. */
-export function recallPhases(job: Work, told: readonly ToldEvent[]): Work {
+/** The job with its earlier phases, as far as its events remain: they are kept for a while, and equal ones in a row are one event. */
+export function recallPhases(job: Work, jobEvents: readonly JobEvent[]): Work {
   const [first, last] = [job.events[0], job.events.at(-1)];
   if (first === undefined || last === undefined) return job;
   const own = `${job.kind}/${job.name}`;
-  const recalled = told.flatMap(({ atMs, object, reason, message }): WorkEvent[] => {
-    const phase = object.toLowerCase() === own ? TOLD_PHASES.get(reason) : undefined;
-    // Events have whole seconds, and are of the time at which they were told.
+  const recalled = jobEvents.flatMap(({ atMs, object, reason, message }): WorkEvent[] => {
+    const phase = object.toLowerCase() === own ? EVENT_PHASES.get(reason) : undefined;
+    // Events have whole seconds, and the time at which they were recorded.
     const isPast = atMs > first.atMs && atMs <= last.atMs;
     return phase === undefined || !isPast
       ? []

@@ -1,3 +1,4 @@
+import type { CheckedSchema } from "@muster/documents";
 import { buildDataSchema, LEASE_DATA, type LeaseType } from "@muster/leases/data";
 import type { Schema } from "./build-session-schema.ts";
 import { API_VERSION } from "./session-document.ts";
@@ -35,47 +36,50 @@ export type LeaseDocument = {
   readonly reference: string | undefined;
 };
 
+/** The form of a document; its data are checked by the type. */
+export const LEASE_FORM: CheckedSchema = closed(["apiVersion", "kind", "spec"], {
+  apiVersion: { const: API_VERSION },
+  kind: { const: LEASE_KIND },
+  metadata: closed([], {
+    name: {
+      type: "string",
+      pattern: LEASE_ID_PATTERN,
+      description: "NUMBER-NUMBER, once for ever. Left out: each order makes a new one.",
+    },
+  }),
+  spec: closed(["type", "duration"], {
+    engine: { type: "string", pattern: ENGINE_PATTERN, default: ENGINE_DEFAULT, description: "That serves it." },
+    type: { enum: LEASE_TYPES },
+    duration: {
+      type: "string",
+      pattern: DURATION,
+      description: "How long from the order on, such as 2h or 1d12h; forever: until it is ended.",
+    },
+    data: { description: "What is leased, by its type." },
+    reference: {
+      type: "string",
+      pattern: LEASE_ID_PATTERN,
+      description: "An earlier lease that this one takes over from.",
+    },
+  }),
+});
+
 /** JSON Schema (2020-12) of one document, for editors. */
 export function buildLeaseSchema(): Schema {
+  const { properties, ...form } = LEASE_FORM;
+  const allOf = LEASE_TYPES.map((type) => ({
+    if: { required: ["type"], properties: { type: { const: type } } },
+    then: { ...(type !== "debug" && { required: ["data"] }), properties: { data: buildDataSchema(type) } },
+  }));
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "Muster lease",
     description: "A workload or machines for a time, signed by who orders them.",
-    ...closed(["apiVersion", "kind", "spec"], {
-      apiVersion: { const: API_VERSION },
-      kind: { const: LEASE_KIND },
-      metadata: closed([], {
-        name: {
-          type: "string",
-          pattern: LEASE_ID_PATTERN,
-          description: "NUMBER-NUMBER, once for ever. Left out: each order makes a new one.",
-        },
-      }),
-      spec: {
-        ...closed(["type", "duration"], {
-          engine: { type: "string", pattern: ENGINE_PATTERN, default: ENGINE_DEFAULT, description: "That serves it." },
-          type: { enum: LEASE_TYPES },
-          duration: {
-            type: "string",
-            pattern: DURATION,
-            description: "How long from the order on, such as 2h or 1d12h; forever: until it is ended.",
-          },
-          data: { description: "What is leased, by its type." },
-          reference: {
-            type: "string",
-            pattern: LEASE_ID_PATTERN,
-            description: "An earlier lease that this one takes over from.",
-          },
-        }),
-        allOf: LEASE_TYPES.map((type) => ({
-          if: { required: ["type"], properties: { type: { const: type } } },
-          then: { ...(type !== "debug" && { required: ["data"] }), properties: { data: buildDataSchema(type) } },
-        })),
-      },
-    }),
+    ...form,
+    properties: { ...properties, spec: { ...properties?.["spec"], allOf } },
   };
 }
 
-function closed(required: readonly string[], properties: Readonly<Record<string, Schema>>): Schema {
+function closed(required: readonly string[], properties: Readonly<Record<string, Schema>>): CheckedSchema {
   return { type: "object", additionalProperties: false, ...(required.length > 0 && { required }), properties };
 }

@@ -1,7 +1,7 @@
 import { MAX_DURATION_NS, parseDurationNs } from "@muster/leases";
 
 const SHAPE = /^(?:\d+(?:ms|us|ns|d|h|m|s))+$/;
-const DAYS_MAX = MAX_DURATION_NS / 86_400_000_000_000n;
+const MAX_DAYS = MAX_DURATION_NS / 86_400_000_000_000n;
 
 /** How long a lease is to last, or what is wrong with the text, as what follows its name. */
 export function readLeaseDuration(text: string): { readonly ns: bigint } | { readonly trouble: string } {
@@ -9,6 +9,6 @@ export function readLeaseDuration(text: string): { readonly ns: bigint } | { rea
   if (ns === 0n) return { trouble: "must be longer than nothing" };
   if (ns !== undefined) return { ns };
   return SHAPE.test(text)
-    ? { trouble: `is longer than ${DAYS_MAX}d, the most there is; \`forever\` has no end` }
+    ? { trouble: `is longer than ${MAX_DAYS}d, the most there is; \`forever\` has no end` }
     : { trouble: "must be a duration with its unit, such as 2h or 1d12h, or forever" };
 }

@@ -56,7 +56,7 @@ const compactOf = (whole: Lease): Lease => ({
   orderHash: digest(buildOrderBytes(whole.order)),
 });
 
-it("tells everything that is signed, so that whoever has the JSON can verify it", () => {
+it("has everything that is signed, so that every reader of the JSON can verify it", () => {
   const lease = read(buildLeaseRecord(signed()));
   expect(verdictsOf(lease, engine.userId)).toEqual([
     "order ok",
@@ -107,13 +107,13 @@ it("proves nothing of an order that is gone, and not when it ends, unless a rene
 it.each<[what: string, alter: (compact: Lease) => Lease, wrong: string]>([
   ["is not over", (lease) => ({ ...lease, phase: "ACTIVE" }), "order wrong"],
   [
-    "says of which order nothing is kept with no hash",
+    "says that nothing of its order is kept, without a hash",
     (lease) => ({ ...lease, orderHash: new Uint8Array() }),
     "order wrong",
   ],
   ["is not over", (lease) => ({ ...lease, phase: "ACTIVE" }), "result wrong"],
   [
-    "failed, of which the engine keeps the result",
+    "failed, and the engine keeps its result",
     (lease) => ({ ...lease, phase: "FAILED", result: { ...lease.result!, state: "error" } }),
     "result wrong",
   ],
@@ -156,13 +156,13 @@ it.each<[field: string, alter: (lease: Lease) => Lease, wrong: string]>([
   ["renewal", (lease) => ({ ...lease, renewal: { ...lease.renewal!, sequence: 4 } }), "renewal wrong"],
   ["end request", (lease) => ({ ...lease, endRequest: { ...lease.endRequest!, createdNs: 1n } }), "end request wrong"],
   ["result", (lease) => ({ ...lease, result: { ...lease.result!, data: "1" } }), "result wrong"],
-])("finds out that somebody altered the %s", (_field, alter, wrong) => {
+])("detects that the %s was altered", (_field, alter, wrong) => {
   expect(verdictsOf(read(buildLeaseRecord(alter(signed()))), engine.userId)).toContain(wrong);
 });
 
 it.each<[record: unknown, finding: string]>([
   [[], ": must be a mapping, not a list"],
-  [{}, ": is not what `muster lease get ID -o json` tells: it has no order"],
+  [{}, ": is no output of `muster lease get ID -o json`: it has no order"],
   [{ ...buildLeaseRecord(signed()), expiresAt: "soon" }, "expiresAt: must be a time such as 2030-01-31T12:00:00Z"],
   [{ ...buildLeaseRecord(signed()), renewal: 5 }, "renewal: must be a mapping, not the number 5"],
 ])("says what is wrong with a file that holds no lease (%#)", (record, finding) => {

@@ -16,7 +16,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * The stable form for `-o json` and `-o yaml`. Everything that is signed is in it as it was signed: times to the nanosecond, data as their text, signatures in
- * hexadecimal; so `readLeaseRecord` reads it, and whoever has it can verify it. `orderHash`: the data are empty because the engine keeps them no more.
+ * hexadecimal; so `readLeaseRecord` reads it, and every reader can verify it. `orderHash`: the data are empty because the engine no longer keeps them.
  */
 export function buildLeaseRecord(lease: Lease): Record<string, unknown> {
   const { order, phase, source, run, expiresAtNs, renewal, endRequest, ending, result, endedAtNs, ...others } = lease;
@@ -66,14 +66,14 @@ export function buildLeaseEventRecord({ atNs, ...rest }: LeaseEvent): Record<str
   return { at: formatRfc3339(atNs), ...rest };
 }
 
-/** What is signed in a record, and when it says that the lease ends; or everything that is wrong with it. Never throws. */
+/** The signed parts of a record, and the end of the lease; or every problem of the record. Never throws. */
 export function readLeaseRecord(
   value: unknown,
 ): { readonly ok: true; readonly value: SignedLease } | { readonly ok: false; readonly findings: readonly Finding[] } {
   const reader = valueReader();
   const top = fieldsOf(reader, [], value);
   if (top !== undefined && top["order"] === undefined) {
-    reader.report([], "is not what `muster lease get ID -o json` tells: it has no order");
+    reader.report([], "is no output of `muster lease get ID -o json`: it has no order");
     return { ok: false, findings: reader.findings };
   }
   const given = top && fieldsOf(reader, ["order"], top["order"]);
@@ -134,7 +134,7 @@ function readOrder(reader: ValueReader, fields: Fields): Order {
   };
 }
 
-/** Whatever other fields there are: later versions write more of them. */
+/** Accepts further fields: later versions write more. */
 function fieldsOf(reader: ValueReader, path: Path, value: unknown): Fields | undefined {
   const known = typeof value === "object" && value !== null ? Object.keys(value) : [];
   return reader.mapping(path, value, known);

@@ -27,9 +27,9 @@ it("sends an order again only where the same is there, by the same user, and has
   expect(plan(document, { ...lease, phase: "ENDED" })).toMatchObject({ send: "nothing" });
   const refused = (because: string) => ({
     send: "nothing",
-    because: `lease 4711-1 is there already, ${because}; an id is used once`,
+    because: `lease 4711-1 exists already, ${because}; an id is used once`,
   });
-  expect(planOrder(document, "somebody", lease, digest)).toEqual(refused(`of user ${order.user}`));
+  expect(planOrder(document, "another", lease, digest)).toEqual(refused(`of user ${order.user}`));
   const others: readonly [Partial<LeaseDocument>, string][] = [
     [{ data: "1" }, "with other data"],
     [{ type: "zdb" }, "of type debug"],
@@ -43,7 +43,7 @@ it("sends an order again only where the same is there, by the same user, and has
 it("knows an order again by its hash where its engine keeps the data no more", () => {
   const orderHash = digest(buildOrderBytes(order));
   const compact: Lease = { ...lease, phase: "FAILED", order: { ...order, data: "" }, orderHash };
-  const other = { send: "nothing", because: "lease 4711-1 is there already, with other data; an id is used once" };
+  const other = { send: "nothing", because: "lease 4711-1 exists already, with other data; an id is used once" };
   expect(plan(document, compact)).toEqual({ send: "again" });
   expect(plan(document, { ...compact, phase: "ENDED" })).toMatchObject({ send: "nothing" });
   expect(plan({ ...document, data: "1" }, compact)).toMatchObject(other);
@@ -65,7 +65,7 @@ it("makes ids of the time and of chance", () => {
 });
 
 it("waits for what can still come, and no longer", () => {
-  const waits = (wish: "active" | "ended") => LEASE_PHASES.map((phase) => decideLeaseWait({ phase }, wish));
+  const waits = (goal: "active" | "ended") => LEASE_PHASES.map((phase) => decideLeaseWait({ phase }, goal));
   expect(waits("active")).toEqual(["open", "open", "met", "never", "never", "never"]);
   expect(waits("ended")).toEqual(["open", "open", "open", "open", "met", "met"]);
 });
@@ -95,7 +95,7 @@ it("lists leases in a table, which fits into any terminal", () => {
     for (const line of buildLeaseTable(all, NOW_MS, inTable(columns))) expect(line.length).toBeLessThanOrEqual(columns);
 });
 
-it("tells all of one, and what happened to it", () => {
+it("shows all of one, and its history", () => {
   const failed = aLease({
     phase: "FAILED",
     run: 2,

@@ -7,12 +7,12 @@ import {
   type Renewal,
   type Result,
 } from "@muster/leases";
-import type { WaitVerdict, Wish } from "./decide-wait.ts";
+import type { WaitVerdict, Goal } from "./decide-wait.ts";
 import type { LeaseDocument } from "./lease-document.ts";
 
 export const LEASE_PHASES = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"] as const;
 
-/** What users and engine have signed of a lease, and what nobody has: its phase, and when it ends. */
+/** The parts of a lease that its user and its engine have signed; its phase and its end, which are not signed. */
 export type SignedLease = {
   readonly order: Order;
   /** One of LEASE_PHASES, or UNKNOWN. */
@@ -23,31 +23,31 @@ export type SignedLease = {
   /** With which its user ended it. */
   readonly endRequest: EndRequest | undefined;
   readonly result: Result | undefined;
-  /** SHA-256 of what its user signed, where the engine keeps the data of its order and of its result no more: it is over. */
+  /** SHA-256 of what its user signed, where the engine no longer keeps the data of its order and its result, after its end. */
   readonly orderHash: Uint8Array | undefined;
 };
 
-/** A lease as its engine tells it. */
+/** A lease as its engine reports it. */
 export type Lease = SignedLease & {
   readonly source: string;
   /** How often its order was begun. */
   readonly run: number;
   readonly ending: { readonly cause: string; readonly message: string; readonly atNs: bigint } | undefined;
-  /** Why nothing moves now; empty: it moves, or is as it should be. */
+  /** Why it does not progress; empty: it does, or is complete. */
   readonly waitingBecause: string;
-  /** It cannot be taken down, or its end cannot be written: somebody has to look. */
+  /** It cannot be taken down, or its end cannot be written: an operator has to act. */
   readonly isStuck: boolean;
-  /** Of one that ends: those that it stays for. */
+  /** The leases that have to end before it. */
   readonly usedBy: LeaseUsers;
   readonly endedAtNs: bigint | undefined;
-  /** Things that happened, and are not in its history yet. */
-  readonly untold: number;
+  /** Events that are not in its history yet. */
+  readonly unpublished: number;
   /** W3C traceparent of its order; empty: it was not traced. */
   readonly traceparent: string;
   readonly revision: number;
 };
 
-/** Leases that live in another one, or mount it. */
+/** Leases that use another one. */
 export type LeaseUsers = {
   readonly count: number;
   /** The first few of them. */
@@ -64,7 +64,7 @@ export type LeaseEvent = {
 
 type Unsigned<Signed> = Omit<Signed, "signature">;
 
-/** An id that nobody else is likely to make: the time, and chance out of 32 bits. */
+/** An id that is likely unique: the time, and 32 random bits. */
 export function buildLeaseId(nowMs: number, uuid: string): string {
   return `${nowMs}-${Number.parseInt(uuid.slice(0, 8), 16)}`;
 }
@@ -82,15 +82,15 @@ export function buildOrder(
 type Digest = (content: Uint8Array) => Uint8Array;
 
 export type OrderPlan =
-  /** The order that is there is sent again: it has its answer told again, and one that failed is tried again. */
+  /** The existing order is sent again: its result is published again, or the failed lease is retried. */
   { readonly send: "again" } | { readonly send: "new" } | { readonly send: "nothing"; readonly because: string };
 
-/** What to send for a document of which the id is known, where a lease of this id may be there. */
+/** What to send for a document with an id, where a lease of this id may exist. */
 export function planOrder(document: LeaseDocument, user: string, found: Lease | undefined, digest: Digest): OrderPlan {
   if (found === undefined) return { send: "new" };
   const other = findDifference(document, user, found, digest);
   if (other !== undefined)
-    return { send: "nothing", because: `lease ${found.order.id} is there already, ${other}; an id is used once` };
+    return { send: "nothing", because: `lease ${found.order.id} exists already, ${other}; an id is used once` };
   if (found.phase === "ENDED")
     return { send: "nothing", because: `lease ${found.order.id} has ended, and an id is used once` };
   return { send: "again" };
@@ -123,8 +123,8 @@ function isDataOf({ order, orderHash }: SignedLease, data: string, digest: Diges
 export function buildRenewal({ order, renewal, expiresAtNs }: SignedLease, forNs: bigint): Unsigned<Renewal> {
   const { id, engine, user, createdNs } = order;
   const never = createdNs + MAX_DURATION_NS;
-  const wanted = expiresAtNs + forNs;
-  return { id, engine, user, expiresAtNs: wanted < never ? wanted : never, sequence: (renewal?.sequence ?? 0) + 1 };
+  const desired = expiresAtNs + forNs;
+  return { id, engine, user, expiresAtNs: desired < never ? desired : never, sequence: (renewal?.sequence ?? 0) + 1 };
 }
 
 /** What is to be signed so that a lease ends now. */
@@ -132,37 +132,37 @@ export function buildEnd({ order: { id, engine, user } }: SignedLease, createdNs
   return { id, engine, user, createdNs };
 }
 
-/** Whether nothing of it is there any more. */
+/** Whether all of it is taken down. */
 export function isLeaseOver({ phase }: Pick<Lease, "phase">): boolean {
   return phase === "ENDED" || phase === "FAILED";
 }
 
-/** Whether it is over, or goes there, by what neither its user nor its time asked for. Its phase alone says that only of one that FAILED. */
+/** Whether it ends for another reason than its user or its time. The phase alone shows that only of FAILED. */
 export function isMishap({ phase, ending }: Pick<Lease, "phase" | "ending">): boolean {
   return phase === "FAILED" || ending?.cause === "CRASHED" || ending?.cause === "PROVISION_FAILED";
 }
 
-/** Whether a lease is in the phase that is waited for, or out of it. `delete` waits until nothing of it is there. */
-export function decideLeaseCondition(lease: Pick<Lease, "phase">, wish: Wish): WaitVerdict {
-  if (wish.for === "delete") return isLeaseOver(lease) ? "met" : "open";
-  const wished = wish.type.toUpperCase();
-  if ((lease.phase === wished) === wish.is) return "met";
-  return isLeaseOver(lease) || (wish.is && isBehind(wished, lease.phase)) ? "never" : "open";
+/** Whether a lease is in the phase that is waited for, or out of it. `delete` waits until all of it is taken down. */
+export function decideLeaseCondition(lease: Pick<Lease, "phase">, goal: Goal): WaitVerdict {
+  if (goal.kind === "delete") return isLeaseOver(lease) ? "met" : "open";
+  const phase = goal.type.toUpperCase();
+  if ((lease.phase === phase) === goal.isTrue) return "met";
+  return isLeaseOver(lease) || (goal.isTrue && isBehind(phase, lease.phase)) ? "never" : "open";
 }
 
-/** Through which every lease goes, and never back while it is not over. */
-const WAY: readonly string[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING"];
+/** The order of phases; a lease never goes back. */
+const PHASE_ORDER: readonly string[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING"];
 
 function isBehind(phase: string, now: string): boolean {
-  return WAY.includes(phase) && WAY.indexOf(phase) < WAY.indexOf(now);
+  return PHASE_ORDER.includes(phase) && PHASE_ORDER.indexOf(phase) < PHASE_ORDER.indexOf(now);
 }
 
-export type LeaseWish = "active" | "ended";
+export type LeaseGoal = "active" | "ended";
 
-/** Whether a lease has come to what it is waited for. */
-export function decideLeaseWait({ phase }: Pick<Lease, "phase">, wish: LeaseWish): WaitVerdict {
+/** Whether a lease meets the goal of a wait. */
+export function decideLeaseWait({ phase }: Pick<Lease, "phase">, goal: LeaseGoal): WaitVerdict {
   const isOver = isLeaseOver({ phase });
-  if (wish === "ended") return isOver ? "met" : "open";
+  if (goal === "ended") return isOver ? "met" : "open";
   if (phase === "ACTIVE") return "met";
   return isOver || phase === "DECOMMISSIONING" ? "never" : "open";
 }

@@ -50,14 +50,14 @@ describe("what can follow on a command line", () => {
   });
 
   it.each<[string[], object | undefined]>([
-    [["logs", ""], { names: "work", of: undefined }],
+    [["logs", ""], { names: "items", of: undefined }],
     [["logs", "-f", "s", ""], { names: "components", of: "s" }],
-    [["cancel", ""], { names: "work", of: undefined }],
-    [["get", "sessions", ""], { names: "work", of: "sessions" }],
-    [["get", "pools", ""], { names: "pools" }],
-    [["nodes", "terminate", ""], { names: "nodes" }],
-    [["nodes", "list", "-p", "e"], { names: "pools" }],
-    [["wait", "job/a", "--for", "c"], { names: "wishes", of: "job/a" }],
+    [["cancel", ""], { names: "items", of: undefined }],
+    [["get", "sessions", ""], { names: "items", of: "sessions" }],
+    [["get", "pools", ""], { names: "items", of: "pools" }],
+    [["nodes", "terminate", ""], { names: "items", of: "node" }],
+    [["nodes", "list", "-p", "e"], { names: "items", of: "pool" }],
+    [["wait", "job/a", "--for", "c"], { names: "conditions", of: "job/a" }],
     [["get", ""], undefined],
     [["run", ""], undefined],
   ])("asks for the names that belong there: %j", (line, source) => {

@@ -1,10 +1,7 @@
-import { isLeaseWord } from "./lease-document.ts";
-import { isRollWord, isSetWord } from "./replica-set.ts";
-
-/** A command as far as completing it needs. */
+/** The parts of a command that completion needs. */
 export type CommandShape = {
   readonly name: string;
-  /** What it is divided into: `dead-letters list`. */
+  /** Its subcommands: `dead-letters list`. */
   readonly commands?: readonly CommandShape[];
   readonly options: readonly OptionShape[];
   readonly arguments: readonly ArgumentShape[];
@@ -18,26 +15,24 @@ export type OptionShape = {
 
 export type ArgumentShape = { readonly name: string; readonly choices: readonly string[]; readonly variadic: boolean };
 
-/** Names that only the services know: of a kind of work (undefined: the one that is meant where none is named), of pools, of nodes that were made, of replica sets, of rolling updates, of leases, of the components of one; and what one can be waited for. */
+/**
+ * Offers that are not in the command line: names of a resource (by any word of it; undefined: the first one), components of work, and conditions to wait
+ * for.
+ */
 export type NameSource =
-  | { readonly names: "work"; readonly of: string | undefined }
-  | { readonly names: "pools" }
-  | { readonly names: "nodes" }
-  | { readonly names: "sets" }
-  | { readonly names: "rolls" }
-  | { readonly names: "leases" }
-  | { readonly names: "components" | "wishes"; readonly of: string };
+  | { readonly names: "items"; readonly of: string | undefined }
+  | { readonly names: "components" | "conditions"; readonly of: string };
 
 export type Completion = {
-  /** What may stand here; the ones that begin with what was typed. */
+  /** The words that begin with the text that was typed. */
   readonly words: readonly string[];
-  /** Names to be asked for beside the words. */
+  /** Further offers. */
   readonly source: NameSource | undefined;
 };
 
 const NOTHING: Completion = { words: [], source: undefined };
 
-/** What can follow on a command line. `line` is what was typed after `muster`; its last element is the word that is being typed, and may be empty. */
+/** The offers for the last word of a line. `line` is the text after `muster`; its last element is being typed, and may be empty. */
 export function planCompletion(
   commands: readonly CommandShape[],
   common: readonly OptionShape[],
@@ -62,13 +57,13 @@ export function planCompletion(
   const shape = shapes[positionals.length] ?? (shapes.at(-1)?.variadic === true ? shapes.at(-1) : undefined);
   if (shape === undefined) return NOTHING;
   const named = shape.name === "resource" && current.includes("/");
-  const source = named ? { names: "work" as const, of: undefined } : sourceOf(shape.name, positionals);
+  const source = named ? { names: "items" as const, of: undefined } : sourceOf(shape.name, positionals);
   return { ...words(shape.choices, current), source };
 }
 
 type Line = {
   readonly command: CommandShape | undefined;
-  /** What stands after the command's name, options left out. */
+  /** The words after the name of the command, without options. */
   readonly positionals: readonly string[];
   /** The option whose value comes next. */
   readonly open: OptionShape | undefined;
@@ -98,23 +93,23 @@ function readLine(commands: readonly CommandShape[], common: readonly OptionShap
 }
 
 function sourceOfOption({ flags }: OptionShape, [first = ""]: readonly string[]): NameSource | undefined {
-  if (flags.includes("--pool")) return { names: "pools" };
-  return flags.includes("--for") ? { names: "wishes", of: first } : undefined;
+  if (flags.includes("--pool")) return { names: "items", of: "pool" };
+  return flags.includes("--for") ? { names: "conditions", of: first } : undefined;
 }
 
-function sourceOf(argument: string, positionals: readonly string[]): NameSource | undefined {
-  const [first = ""] = positionals;
+/** Arguments that name one of a resource, and its word. */
+const NAMES = new Map([
+  ["node", "node"],
+  ["set", "replica-set"],
+  ["lease", "lease"],
+  ["roll", "roll"],
+]);
+
+function sourceOf(argument: string, [first = ""]: readonly string[]): NameSource | undefined {
   if (argument === "component") return { names: "components", of: first };
-  if (argument === "node") return { names: "nodes" };
-  if (argument === "set") return { names: "sets" };
-  if (argument === "lease") return { names: "leases" };
-  if (argument === "roll") return { names: "rolls" };
-  if (argument !== "name") return undefined;
-  if (first.startsWith("pool")) return { names: "pools" };
-  if (isSetWord(first)) return { names: "sets" };
-  if (isRollWord(first)) return { names: "rolls" };
-  if (isLeaseWord(first)) return { names: "leases" };
-  return { names: "work", of: first === "" ? undefined : first };
+  if (argument === "name") return { names: "items", of: first === "" ? undefined : first };
+  const of = NAMES.get(argument);
+  return of === undefined ? undefined : { names: "items", of };
 }
 
 function words(choices: readonly string[], current: string): Completion {

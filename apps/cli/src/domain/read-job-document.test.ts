@@ -22,7 +22,7 @@ it.each<[title: string, document: unknown, findings: string[]]>([
   ],
   ["an unknown field", withWorker({ image: "x" }), [expect.stringContaining('unknown field "image"; known are')]],
   [
-    "a slip, told once",
+    "a slip, reported once",
     job({ replicaSpec: { worker: WORKER } }),
     ['spec.replicaSpec: unknown field "replicaSpec"; did you mean "replicaSpecs"?'],
   ],

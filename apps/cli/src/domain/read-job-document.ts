@@ -12,8 +12,8 @@ export type ReadJob =
   { readonly ok: true; readonly document: JobDocument } | { readonly ok: false; readonly findings: readonly Finding[] };
 
 /**
- * Reads one document's plain data as a job, or says everything that is wrong with it. Never throws. Without a schema, of which another project publishes the
- * definition, only the frame is looked at: the job controller knows the rest.
+ * Reads one document's plain data as a job, or reports every problem in it. Never throws. Without a schema, where another project publishes the
+ * definition, only the frame is checked: the job controller knows the rest.
  */
 export function readJobDocument(value: unknown, apiVersion: string, schema: CheckedSchema | undefined): ReadJob {
   const reader = valueReader();
@@ -53,13 +53,13 @@ function frame(apiVersion: string): CheckedSchema {
 function readName(reader: ValueReader, metadata: Readonly<Record<string, unknown>>): JobDocument["name"] | undefined {
   const path = ["metadata"];
   const { name, generateName } = metadata;
-  const wanted = name ?? generateName;
-  if (wanted === undefined) {
+  const given = name ?? generateName;
+  if (given === undefined) {
     reader.report(path, "lacks name (or generateName, to which random letters are added)");
     return undefined;
   }
   const field = name === undefined ? "generateName" : "name";
-  const text = reader.text([...path, field], wanted);
+  const text = reader.text([...path, field], given);
   if (text === undefined) return undefined;
   // Whatever letters follow, the whole is a name when it is one with these.
   const sample = field === "name" ? text : text + "x".repeat(GENERATED_LENGTH);

@@ -18,7 +18,7 @@ function findingsOf(text: string): string[] {
 }
 
 it("publishes its schema as it is", () => {
-  // `muster schema Lease > schemas/lease.schema.json` writes it anew.
+  // `muster schema Lease > schemas/lease.schema.json` writes it again.
   expect(readFileSync(new URL("schemas/lease.schema.json", ROOT), "utf8")).toBe(writeSchema(buildLeaseSchema()));
 });
 

@@ -1,11 +1,17 @@
+import {
+  checkSchema,
+  describeUnknownField,
+  valueReader,
+  type Finding,
+  type Path,
+  type ValueReader,
+} from "@muster/documents";
 import { faultOf } from "@muster/faults";
 import { splitId } from "@muster/leases";
 import { readData as readLeaseData, type LeaseType } from "@muster/leases/data";
 import { findNonJson } from "./find-non-json.ts";
 import { readLeaseDuration } from "./lease-duration.ts";
-import { ENGINE_DEFAULT, ENGINE_PATTERN, LEASE_KIND, LEASE_TYPES, type LeaseDocument } from "./lease-document.ts";
-import { describeUnknownField, valueReader, type Finding, type Path, type ValueReader } from "@muster/documents";
-import { API_VERSION } from "./session-document.ts";
+import { ENGINE_DEFAULT, ENGINE_PATTERN, LEASE_FORM, LEASE_TYPES, type LeaseDocument } from "./lease-document.ts";
 
 export type ReadLease =
   | { readonly ok: true; readonly document: LeaseDocument }
@@ -13,39 +19,26 @@ export type ReadLease =
 
 const ENGINE = new RegExp(ENGINE_PATTERN);
 
-/** Reads one document's plain data as a lease, or says everything that is wrong with it. Never throws. */
+/** Reads one document's plain data as a lease, or reports every problem in it. Never throws. The schema for editors checks the form, the rest follows here. */
 export function readLeaseDocument(value: unknown): ReadLease {
   const reader = valueReader();
-  const document = readDocument(reader, value);
-  return document === undefined || reader.findings.length > 0
-    ? { ok: false, findings: reader.findings }
-    : { ok: true, document };
+  checkSchema(reader, LEASE_FORM, [], value);
+  const { metadata, spec } = fieldsOf(value);
+  const { engine = ENGINE_DEFAULT, duration, data = null, ...rest } = fieldsOf(spec);
+  const id = readId(reader, ["metadata", "name"], fieldsOf(metadata)["name"]);
+  const durationNs = typeof duration === "string" ? readDuration(reader, duration) : undefined;
+  const type = LEASE_TYPES.find((each) => each === rest["type"]);
+  const json = type && readData(reader, type, data);
+  if (typeof engine === "string" && !ENGINE.test(engine))
+    reader.report(["spec", "engine"], "must have lower case letters, digits, - and _, and 63 at most");
+  const reference = readId(reader, ["spec", "reference"], rest["reference"]);
+  const isComplete = type !== undefined && durationNs !== undefined && json !== undefined && typeof engine === "string";
+  if (!isComplete || reader.findings.length > 0) return { ok: false, findings: reader.findings };
+  return { ok: true, document: { id, engine, type, durationNs, data: json, reference } };
 }
 
-function readDocument(reader: ValueReader, value: unknown): LeaseDocument | undefined {
-  const top = reader.mapping([], value, ["apiVersion", "kind", "metadata", "spec"]);
-  if (top === undefined) return undefined;
-  for (const field of ["apiVersion", "kind", "spec"]) if (top[field] === undefined) reader.report([], `lacks ${field}`);
-  if (top["apiVersion"] !== undefined) reader.oneOf(["apiVersion"], top["apiVersion"], [API_VERSION]);
-  if (top["kind"] !== undefined) reader.oneOf(["kind"], top["kind"], [LEASE_KIND]);
-  const metadata = optional(top["metadata"], (given) => reader.mapping(["metadata"], given, ["name"]));
-  const id = optional(metadata?.["name"], (given) => readId(reader, ["metadata", "name"], given));
-  const fields = ["engine", "type", "duration", "data", "reference"];
-  const spec = optional(top["spec"], (given) => reader.mapping(["spec"], given, fields));
-  if (spec === undefined) return undefined;
-  for (const field of ["type", "duration"]) if (spec[field] === undefined) reader.report(["spec"], `lacks ${field}`);
-  const type = optional(spec["type"], (given) => reader.oneOf(["spec", "type"], given, LEASE_TYPES));
-  const durationNs = optional(spec["duration"], (given) => readDuration(reader, given));
-  const data = type && readData(reader, type, spec["data"]);
-  const engine = readEngine(reader, spec["engine"] ?? ENGINE_DEFAULT);
-  const reference = optional(spec["reference"], (given) => readId(reader, ["spec", "reference"], given));
-  if (type === undefined || durationNs === undefined || data === undefined || engine === undefined) return undefined;
-  return { id, engine, type, durationNs, data, reference };
-}
-
-function readId(reader: ValueReader, path: Path, value: unknown): string | undefined {
-  const id = reader.text(path, value);
-  if (id === undefined) return undefined;
+function readId(reader: ValueReader, path: Path, id: unknown): string | undefined {
+  if (typeof id !== "string") return undefined;
   try {
     splitId(id);
   } catch (error) {
@@ -55,28 +48,16 @@ function readId(reader: ValueReader, path: Path, value: unknown): string | undef
   return id;
 }
 
-function readEngine(reader: ValueReader, value: unknown): string | undefined {
-  const path = ["spec", "engine"];
-  const engine = reader.text(path, value);
-  if (engine !== undefined && !ENGINE.test(engine))
-    reader.report(path, "must have lower case letters, digits, - and _, and 63 at most");
-  return engine;
-}
-
-function readDuration(reader: ValueReader, value: unknown): bigint | undefined {
-  const path = ["spec", "duration"];
-  const text = reader.text(path, value);
-  if (text === undefined) return undefined;
+function readDuration(reader: ValueReader, text: string): bigint | undefined {
   const read = readLeaseDuration(text);
   if ("ns" in read) return read.ns;
-  reader.report(path, read.trouble);
+  reader.report(["spec", "duration"], read.trouble);
   return undefined;
 }
 
 /** As JSON. */
-function readData(reader: ValueReader, type: LeaseType, value: unknown): string | undefined {
+function readData(reader: ValueReader, type: LeaseType, data: unknown): string | undefined {
   const path = ["spec", "data"];
-  const data = value ?? null;
   const odd = findNonJson(data, path);
   if (odd !== undefined) {
     reader.report(odd, "cannot be handed on as JSON; write it as a string");
@@ -91,6 +72,6 @@ function readData(reader: ValueReader, type: LeaseType, value: unknown): string 
   return undefined;
 }
 
-function optional<Given, Value>(given: Given | undefined, read: (given: Given) => Value): Value | undefined {
-  return given === undefined ? undefined : read(given);
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }

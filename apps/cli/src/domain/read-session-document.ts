@@ -39,8 +39,8 @@ const COMPONENT_FIELDS = [
 ];
 
 /**
- * Reads one document's plain data as a session, or says everything that is wrong with it. Never throws. `kinds` are what a document's kind may be, for the case that
- * it is none of them.
+ * Reads one document's plain data as a session, or reports every problem in it. Never throws. `kinds` are the known kinds, for a document of
+ * another one.
  */
 export function readSessionDocument(value: unknown, kinds: readonly string[] = ["Session"]): Read {
   const reader = valueReader();
@@ -294,7 +294,7 @@ function nonEmptyText(reader: ValueReader, path: Path, value: unknown): string |
   return undefined;
 }
 
-/** True when the field is there; otherwise reports that the mapping lacks it. */
+/** True when the field exists; otherwise reports that the mapping lacks it. */
 function required(reader: ValueReader, path: Path, fields: Readonly<Record<string, unknown>>, field: string): boolean {
   if (fields[field] !== undefined) return true;
   reader.report(path, `lacks ${field}`);

@@ -26,7 +26,7 @@ function findingsOf(text: string): string[] {
 }
 
 it("publishes its schema as it is", () => {
-  // `muster schema PinnedReplicaSet > schemas/pinned-replica-set.schema.json` writes it anew.
+  // `muster schema PinnedReplicaSet > schemas/pinned-replica-set.schema.json` writes it again.
   const file = new URL("../../../../schemas/pinned-replica-set.schema.json", import.meta.url);
   expect(readFileSync(file, "utf8")).toBe(writeSchema(buildSetSchema()));
 });
@@ -111,6 +111,6 @@ it.each([
   { spec: [] },
   { spec: { template: { spec: [] } } },
   { metadata: 1, spec: 2 },
-])("tells what is wrong with %j, and throws nothing", (value) => {
+])("reports the problem of %j, and throws nothing", (value) => {
   expect(readSetDocument(value)).toMatchObject({ ok: false });
 });

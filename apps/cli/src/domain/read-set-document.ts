@@ -1,191 +1,117 @@
+import { checkSchema, valueReader, type Finding, type Path } from "@muster/documents";
 import { faultOf, throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue, parseLabelSelector } from "@muster/names";
-import { valueReader, type Finding, type Path, type ValueReader } from "@muster/documents";
-import { API_VERSION } from "./session-document.ts";
 import {
+  buildSetSchema,
+  MAX_SET_NAME,
   MIN_READY_SECONDS,
-  SET_KIND,
-  SET_LABELS_MAX,
-  SET_NAME_MAX,
-  SET_REPLICAS_MAX,
-  STRATEGIES,
   type SetDocument,
   type SetSpec,
+  type Strategy,
 } from "./set-document.ts";
 
 export type ReadSet =
   { readonly ok: true; readonly document: SetDocument } | { readonly ok: false; readonly findings: readonly Finding[] };
 
 type Fields = Readonly<Record<string, unknown>>;
+type Labels = Readonly<Record<string, string>>;
+type Report = (path: Path, reason: string | undefined) => void;
 
-const FIELDS = {
-  spec: ["replicas", "daemon", "podId", "nodeSelector", "pool", "allocationStrategy", "minReadySeconds", "template"],
-  template: ["metadata", "spec"],
-} as const;
+/** A document that fits the schema. */
+type SetYaml = {
+  readonly metadata: { readonly name: string; readonly labels?: Labels };
+  readonly spec: Partial<Omit<SetSpec, "nodeSelector" | "labels" | "allocationStrategy">> & {
+    readonly nodeSelector?: string | Labels;
+    readonly allocationStrategy?: Strategy;
+  };
+};
 
-/** Reads one document's plain data as a set, or says everything that is wrong with it. Never throws. */
+/** Reads one document's plain data as a set, or reports every problem in it. Never throws. The schema for editors checks the form, the rest follows here. */
 export function readSetDocument(value: unknown): ReadSet {
   const reader = valueReader();
-  const top = reader.mapping([], value, ["apiVersion", "kind", "metadata", "spec"]);
-  if (top === undefined) return { ok: false, findings: reader.findings };
-  for (const field of ["apiVersion", "kind", "metadata", "spec"])
-    if (top[field] === undefined) reader.report([], `lacks ${field}`);
-  if (top["apiVersion"] !== undefined) reader.oneOf(["apiVersion"], top["apiVersion"], [API_VERSION]);
-  if (top["kind"] !== undefined) reader.oneOf(["kind"], top["kind"], [SET_KIND]);
-  const metadata = optional(top["metadata"], (given) => reader.mapping(["metadata"], given, ["name", "labels"]));
-  const name = readName(reader, metadata);
-  const labels = readTexts(reader, ["metadata", "labels"], metadata?.["labels"]);
-  checkLabels(reader, ["metadata", "labels"], labels);
-  const fields = optional(top["spec"], (given) => reader.mapping(["spec"], given, FIELDS.spec));
-  const spec = fields && readSpec(reader, fields, labels);
-  if (name === undefined || spec === undefined || reader.findings.length > 0)
-    return { ok: false, findings: reader.findings };
-  return { ok: true, document: { name, spec } };
+  checkSchema(reader, buildSetSchema(), [], value);
+  const wrong = new Set(reader.findings.map(({ path }) => path.join(".")));
+  const report: Report = (path, reason) => {
+    // One problem of a value is enough; a mapping may lack several fields.
+    const isReported = path.length > 1 && wrong.has(path.join("."));
+    if (reason !== undefined && !isReported) reader.report(path, reason);
+  };
+  const { metadata, spec } = fieldsOf(value);
+  const { name, labels } = fieldsOf(metadata);
+  if (typeof name === "string") report(["metadata", "name"], reasonOf(checkDnsLabel("name", name, MAX_SET_NAME)));
+  checkLabels(report, ["metadata", "labels"], fieldsOf(labels));
+  if (typeof spec === "object" && spec !== null && !Array.isArray(spec)) checkSpec(report, fieldsOf(spec));
+  if (reader.findings.length > 0) return { ok: false, findings: reader.findings };
+  return { ok: true, document: buildDocument(value as SetYaml) };
 }
 
-function readName(reader: ValueReader, metadata: Fields | undefined): string | undefined {
-  if (metadata === undefined) return undefined;
-  if (metadata["name"] === undefined) {
-    reader.report(["metadata"], "lacks name");
-    return undefined;
-  }
-  const name = reader.text(["metadata", "name"], metadata["name"]);
-  const wrong = reasonOf(optional(name, (text) => checkDnsLabel("name", text, SET_NAME_MAX)));
-  if (wrong !== undefined) reader.report(["metadata", "name"], wrong);
-  return name;
-}
-
-function readSpec(reader: ValueReader, fields: Fields, labels: SetSpec["labels"]): SetSpec {
-  const at = (field: string): Path => ["spec", field];
-  const text = (field: string): string => optional(fields[field], (given) => reader.text(at(field), given)) ?? "";
-  const daemon = fields["daemon"] ?? false;
-  if (typeof daemon !== "boolean") reader.report(at("daemon"), "must be true or false");
-  const podId = text("podId");
-  const wrong = podId === "" ? undefined : reasonOf(checkDnsLabel("podId", podId));
-  if (wrong !== undefined) reader.report(at("podId"), wrong);
-  const nodeSelector = readSelector(reader, at("nodeSelector"), fields["nodeSelector"]);
-  const pool = text("pool");
-  if (fields["nodeSelector"] !== undefined && fields["pool"] !== undefined)
-    reader.report(
-      at("pool"),
-      "stands beside nodeSelector; one of the two decides: the ledger picks the machines of a pool",
-    );
-  if (fields["nodeSelector"] === undefined && fields["pool"] === undefined)
-    reader.report(["spec"], 'lacks nodeSelector (or pool); nodeSelector: "" means every node');
-  const strategy = fields["allocationStrategy"] ?? "Dynamic";
+function buildDocument({ metadata, spec }: SetYaml): SetDocument {
+  const { nodeSelector = "", daemon = false } = spec;
   return {
-    podId,
-    replicas: readReplicas(reader, fields, daemon === true),
-    daemon: daemon === true,
-    nodeSelector,
-    pool,
-    allocationStrategy: reader.oneOf(at("allocationStrategy"), strategy, STRATEGIES) ?? "Dynamic",
-    minReadySeconds: readMinReady(reader, fields["minReadySeconds"]),
-    template: readTemplate(reader, fields["template"]),
-    labels,
+    name: metadata.name,
+    spec: {
+      podId: spec.podId ?? "",
+      replicas: daemon ? undefined : spec.replicas,
+      daemon,
+      nodeSelector: typeof nodeSelector === "string" ? nodeSelector : writeSelector(nodeSelector),
+      pool: spec.pool ?? "",
+      allocationStrategy: spec.allocationStrategy ?? "Dynamic",
+      minReadySeconds: spec.minReadySeconds ?? MIN_READY_SECONDS.fallback,
+      template: spec.template ?? {},
+      labels: { ...metadata.labels },
+    },
   };
 }
 
-function readMinReady(reader: ValueReader, value: unknown): number {
-  const { fallback, max } = MIN_READY_SECONDS;
-  return reader.integer(["spec", "minReadySeconds"], value ?? fallback, { min: 0, max }) ?? fallback;
+function writeSelector(labels: Labels): string {
+  return Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
 }
 
-/** A number that got lost must never mean none. */
-function readReplicas(reader: ValueReader, { replicas }: Fields, daemon: boolean): number | undefined {
-  const path = ["spec", "replicas"];
-  if (daemon) {
-    if (replicas !== undefined)
-      reader.report(
-        path,
-        "stands beside daemon: true, which means a pod on each eligible node; leave one of the two out",
-      );
-    return undefined;
+function checkSpec(report: Report, { replicas, daemon, podId, nodeSelector, pool }: Fields): void {
+  const at = (field: string): Path => ["spec", field];
+  // A missing number must never mean zero.
+  if (replicas === undefined && daemon !== true)
+    report(["spec"], "lacks replicas (or daemon: true); for a set without pods write replicas: 0");
+  if (replicas !== undefined && daemon === true)
+    report(
+      at("replicas"),
+      "stands beside daemon: true, which means a pod on each eligible node; leave one of the two out",
+    );
+  if (nodeSelector === undefined && pool === undefined)
+    report(["spec"], 'lacks nodeSelector (or pool); nodeSelector: "" means every node');
+  if (nodeSelector !== undefined && pool !== undefined)
+    report(at("pool"), "stands beside nodeSelector; one of the two decides: the ledger picks the machines of a pool");
+  if (typeof podId === "string" && podId !== "") report(at("podId"), reasonOf(checkDnsLabel("podId", podId)));
+  if (typeof nodeSelector === "string") report(at("nodeSelector"), reasonOfSelector(nodeSelector));
+  else if (nodeSelector !== undefined) {
+    const labels = fieldsOf(nodeSelector);
+    const isText = labels === nodeSelector && Object.values(labels).every((label) => typeof label === "string");
+    if (isText && !Array.isArray(nodeSelector)) checkLabels(report, at("nodeSelector"), labels);
+    else report(at("nodeSelector"), "must be a label selector, or a mapping of labels with quoted values");
   }
-  if (replicas === undefined) {
-    reader.report(["spec"], "lacks replicas (or daemon: true); that there are to be none has to be said: replicas: 0");
-    return undefined;
-  }
-  return reader.integer(path, replicas, { min: 0, max: SET_REPLICAS_MAX });
 }
 
-/** A selector as text, or labels of which all are needed. */
-function readSelector(reader: ValueReader, path: Path, value: unknown): string {
-  if (value === undefined) return "";
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    const labels = readTexts(reader, path, value);
-    checkLabels(reader, path, labels);
-    return Object.entries(labels)
-      .map(([key, label]) => `${key}=${label}`)
-      .join(",");
-  }
-  const text = reader.text(path, value);
+function reasonOfSelector(text: string): string | undefined {
   try {
-    parseLabelSelector(text ?? "", {
+    parseLabelSelector(text, {
       checkKey: (key) => reasonOf(checkLabelKey("", key)),
       checkValue: (label) => reasonOf(checkLabelValue("", label)),
       refuse: (reason) => throwFault({ code: "invalid_request", field: "nodeSelector", reason }),
     });
+    return undefined;
   } catch (error) {
     const reason = reasonOf(faultOf(error));
     if (reason === undefined) throw error;
-    reader.report(path, `is no label selector: ${reason}`);
-  }
-  return text ?? "";
-}
-
-function readTemplate(reader: ValueReader, value: unknown): Fields {
-  const path = ["spec", "template"];
-  if (value === undefined) {
-    reader.report(["spec"], "lacks template: what each pod is made from, as in a Deployment");
-    return {};
-  }
-  const template = reader.mapping(path, value, FIELDS.template);
-  if (template === undefined) return {};
-  const metadata = optional(template["metadata"], (given) =>
-    reader.mapping([...path, "metadata"], given, ["labels", "annotations"]),
-  );
-  for (const field of ["labels", "annotations"]) readTexts(reader, [...path, "metadata", field], metadata?.[field]);
-  const { spec } = template;
-  if (spec === undefined) reader.report(path, "lacks spec");
-  else if (typeof spec !== "object" || spec === null || Array.isArray(spec))
-    reader.mapping([...path, "spec"], spec, []);
-  else checkPod(reader, [...path, "spec"], { ...spec });
-  return template;
-}
-
-/** What everybody forgets once; the API server knows the rest. */
-function checkPod(reader: ValueReader, path: Path, spec: Fields): void {
-  const { containers, restartPolicy } = spec;
-  if (restartPolicy !== undefined) reader.oneOf([...path, "restartPolicy"], restartPolicy, ["Always"]);
-  if (containers === undefined) reader.report(path, "lacks containers");
-  const list = containers === undefined ? undefined : reader.list([...path, "containers"], containers);
-  if (list?.length === 0) reader.report([...path, "containers"], "needs at least one container");
-  for (const [index, container] of (list ?? []).entries()) {
-    const at = [...path, "containers", index];
-    const keys = typeof container === "object" && container !== null ? Object.keys(container) : [];
-    const fields = reader.mapping(at, container, keys);
-    for (const field of ["name", "image"])
-      if (fields !== undefined && fields[field] === undefined) reader.report(at, `lacks ${field}`);
+    return `is no label selector: ${reason}`;
   }
 }
 
-function readTexts(reader: ValueReader, path: Path, value: unknown): Readonly<Record<string, string>> {
-  if (value === undefined) return {};
-  const keys = typeof value === "object" && value !== null ? Object.keys(value) : [];
-  const fields = reader.mapping(path, value, keys) ?? {};
-  const read = Object.entries(fields).map(([key, text]) => [key, reader.text([...path, key], text) ?? ""] as const);
-  return Object.fromEntries(read);
-}
-
-function checkLabels(reader: ValueReader, path: Path, labels: Readonly<Record<string, string>>): void {
-  const entries = Object.entries(labels);
-  if (entries.length > SET_LABELS_MAX) reader.report(path, `has ${entries.length} labels; ${SET_LABELS_MAX} at most`);
-  for (const [key, value] of entries) {
-    for (const fault of [checkLabelKey(key, key), checkLabelValue(key, value)]) {
-      const wrong = reasonOf(fault);
-      if (wrong !== undefined) reader.report([...path, key], wrong);
-    }
+function checkLabels(report: Report, path: Path, labels: Fields): void {
+  for (const [key, value] of Object.entries(labels)) {
+    report([...path, key], reasonOf(checkLabelKey(key, key)));
+    if (typeof value === "string") report([...path, key], reasonOf(checkLabelValue(key, value)));
   }
 }
 
@@ -193,6 +119,6 @@ function reasonOf(fault: Fault | undefined): string | undefined {
   return fault?.code === "invalid_request" ? fault.reason : undefined;
 }
 
-function optional<Given, Read>(given: Given | undefined, read: (given: Given) => Read): Read | undefined {
-  return given === undefined ? undefined : read(given);
+function fieldsOf(value: unknown): Fields {
+  return typeof value === "object" && value !== null ? (value as Fields) : {};
 }

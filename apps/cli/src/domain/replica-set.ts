@@ -43,20 +43,20 @@ export type NodeTransfer = {
 
 export type Trouble = { readonly code: string; readonly message: string; readonly sinceMs: number };
 
-/** A set as a farm tells it. */
+/** A set as its farm reports it. */
 export type ReplicaSet = {
   readonly name: string;
   readonly uid: string;
   readonly revision: number;
   readonly generation: number;
   readonly spec: SetSpec;
-  /** What it should have now: its own number, or what its rolling update says. */
+  /** The desired number: its own, or that of its rolling update. */
   readonly desired: number;
   readonly healthy: number;
   readonly eligibleNodes: number;
   /** In the order of the nodes' names. */
   readonly replicas: readonly Replica[];
-  /** That owns it; empty: none does now. */
+  /** Its owner; empty: no farm owns it now. */
   readonly farm: string;
   readonly disabled: boolean;
   readonly transfer: NodeTransfer | undefined;
@@ -71,10 +71,10 @@ export type ReplicaSet = {
   readonly createdAtMs: number;
 };
 
-/** A set of which no more is known: what is stored is no record that the farms can read. */
+/** A set whose record the farms cannot read. */
 export type UnreadableSet = { readonly name: string; readonly because: string };
 
-/** A rolling update as a farm tells it. */
+/** A rolling update as its farm reports it. */
 export type Roll = {
   readonly id: string;
   readonly revision: number;
@@ -118,10 +118,10 @@ export type SetAudit = {
   readonly traceparent: string;
 };
 
-/** The phase of a set whose record nobody can read. */
+/** The phase of a set whose record the farms cannot read. */
 export const UNREADABLE = "UNREADABLE";
 
-/** One word for how a set is. */
+/** The state of a set in one word. */
 export function phaseOfSet(set: ReplicaSet): string {
   if (set.deletion !== undefined) return "DELETING";
   if (set.roll !== "") return "ROLLING";
@@ -131,7 +131,7 @@ export function phaseOfSet(set: ReplicaSet): string {
   return isSettled(set) ? "READY" : "CHANGING";
 }
 
-/** All replicas that it should have are healthy, and nothing is under way. */
+/** All desired replicas are healthy, and no change is under way. */
 export function isSettled(set: ReplicaSet): boolean {
   return set.healthy >= set.desired && set.replicas.length === set.desired && set.transfer === undefined;
 }

@@ -9,11 +9,11 @@ export type Pool = {
   readonly waiting: number;
   /** What the node scaler may make of it at most; 0: it is not scaled. */
   readonly elasticMax: number;
-  /** When the node scaler last said so; undefined: it never did, or the ledger does not tell. */
+  /** When the node scaler last wrote that; undefined: it never did, or the ledger does not report it. */
   readonly elasticAtMs?: number | undefined;
 };
 
-/** A reservation as the reservation manager tells it. */
+/** A reservation as the ledger reports it. */
 export type Reservation = {
   readonly id: string;
   readonly ownerKind: string;
@@ -37,7 +37,7 @@ export type Reservation = {
     | undefined;
 };
 
-/** Who holds machines, and since when. `owner` is `KIND/ID`. */
+/** An owner of machines, and since when. `owner` is `KIND/ID`. */
 export type Holder = { readonly owner: string; readonly machines: number; readonly sinceMs: number };
 
 export type PoolExplanation = {
@@ -50,7 +50,7 @@ export type PoolExplanation = {
   readonly held: number;
   /** What the node scaler may make of it at most; 0: it is not scaled. */
   readonly elasticMax: number;
-  /** When the node scaler last said so; undefined: it never did, or the ledger does not tell. */
+  /** When the node scaler last wrote that; undefined: it never did, or the ledger does not report it. */
   readonly elasticAtMs?: number | undefined;
   readonly unusable: number;
   readonly unusableNodes: readonly { readonly node: string; readonly reason: string; readonly occupant: string }[];
@@ -70,7 +70,7 @@ export type ReservationExplanation = {
     readonly ahead: number;
     readonly byPriority: readonly { readonly priority: number; readonly requests: number }[];
   };
-  /** Undefined when machines are kept for nobody. */
+  /** Undefined when no machines are kept. */
   readonly hold: { readonly owner: string; readonly own: boolean; readonly waitingSinceMs: number } | undefined;
   /** Undefined when the request has no limit. */
   readonly concurrency:

@@ -4,7 +4,7 @@ export type ScaledNode = {
   readonly pool: string;
   readonly instanceType: string;
   readonly spot: boolean;
-  /** Empty: the provider has not said. */
+  /** Empty: the provider has not reported it. */
   readonly zone: string;
   /** A word of the scaler: `AVAILABLE`. UNKNOWN: a scaler that is newer than this command knows more words. */
   readonly phase: string;
@@ -17,7 +17,7 @@ export type ScaledNode = {
   readonly addresses: readonly string[];
   /** What it was made or is kept for; empty: nothing. */
   readonly boundTo: string;
-  /** `KIND/ID`; empty: nobody holds it. */
+  /** `KIND/ID`; empty: it has no holder. */
   readonly holder: string;
   /** Undefined: it is not to end. */
   readonly terminate:
@@ -53,7 +53,7 @@ export type PoolScaling = {
   readonly blocked: { readonly code: string; readonly message: string } | undefined;
 };
 
-/** Why a pool does not get nodes as it should. */
+/** Why a pool does not get its nodes. */
 export type PoolTrouble = {
   readonly pool: string;
   /** NO_CAPACITY, BOOT_FAILED, BOOT_TIMEOUT, UNHEALTHY, PROVIDER_FAILED, POOL_WRONG; a scaler that is newer than this command knows more words. */
@@ -107,7 +107,7 @@ export type ScalerDump = {
   readonly undecided: string;
 };
 
-/** What is being done about the machines that an owner waits for. */
+/** What the scaler does about the machines that an owner waits for. */
 export type DemandScaling =
   /** The scaler knows of no need that it could meet. */
   | { readonly state: "unknown" }
@@ -120,5 +120,5 @@ export type DemandScaling =
       /** Boots that failed in its pools: those on their way may fail too. */
       readonly troubles: readonly PoolTrouble[];
     }
-  /** Nobody has answered. */
+  /** No scaler has answered. */
   | { readonly state: "unanswered"; readonly trouble: string };

@@ -1,6 +1,6 @@
 import { isSealed, mapSecrets, type Order, type Result } from "@muster/leases";
 
-/** The data of an order as people see them: of what is sealed, for whom it is. */
+/** The data of an order for people; for a sealed value its recipient. */
 export function showOrderData({ type, data, engine }: Pick<Order, "type" | "data" | "engine">): string {
   return mapSecrets({ kind: "order", type, data }, (secret) =>
     isSealed(secret) ? `(sealed for engine ${engine})` : secret,
@@ -14,7 +14,7 @@ export function showResultData({ user }: Pick<Order, "user">, { type, data }: Pi
   );
 }
 
-/** Names of what is sealed in the data of an order. */
+/** Names of the sealed values in the data of an order. */
 export function sealedFields({ type, data }: Pick<Order, "type" | "data">): string[] {
   const fields: string[] = [];
   mapSecrets({ kind: "order", type, data }, (secret, field) => {

@@ -92,7 +92,7 @@ function withoutUndefined(record: Record<string, unknown>): Record<string, unkno
   return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
 }
 
-/** JSON as data; the text itself where somebody stored what is not JSON. */
+/** JSON as data; a text that is no JSON as it is. */
 export function parseOrText(json: string): unknown {
   try {
     return JSON.parse(json);

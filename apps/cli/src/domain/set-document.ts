@@ -1,19 +1,19 @@
 import type { Schema } from "./build-session-schema.ts";
 import { API_VERSION } from "./session-document.ts";
 
-/** What `kind` says in the document of a set. Not ReplicaSet, so that nobody takes it for the one of Kubernetes. */
+/** The `kind` of the document of a set. Not ReplicaSet, which is a kind of Kubernetes. */
 export const SET_KIND = "PinnedReplicaSet";
 export const STRATEGIES = ["Dynamic", "Static"] as const;
 export type Strategy = (typeof STRATEGIES)[number];
 
 /** Of one set. */
-export const SET_REPLICAS_MAX = 1000;
+export const MAX_SET_REPLICAS = 1000;
 /** A pod's name adds a hyphen and a number. */
-export const SET_NAME_MAX = 50;
-export const SET_LABELS_MAX = 64;
+export const MAX_SET_NAME = 50;
+export const MAX_SET_LABELS = 64;
 export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
 
-/** What somebody wants of a set. */
+/** The desired state of a set. */
 export type SetSpec = {
   /** Empty: the set's name. */
   readonly podId: string;
@@ -64,8 +64,8 @@ export function buildSetSchema(): Schema {
       apiVersion: { const: API_VERSION },
       kind: { const: SET_KIND },
       metadata: closed(["name"], {
-        name: { type: "string", pattern: LABEL, maxLength: SET_NAME_MAX, description: "Pods are called NAME-NUMBER." },
-        labels: { ...texts("On the set, for the selectors of farms."), maxProperties: SET_LABELS_MAX },
+        name: { type: "string", pattern: LABEL, maxLength: MAX_SET_NAME, description: "Pods are called NAME-NUMBER." },
+        labels: { ...texts("On the set, for the selectors of farms."), maxProperties: MAX_SET_LABELS },
       }),
       spec: spec(),
     }),
@@ -79,8 +79,8 @@ function spec(): Schema {
       { oneOf: [{ required: ["nodeSelector"] }, { required: ["pool"] }] },
     ],
     ...closed(["template"], {
-      replicas: { type: "integer", minimum: 0, maximum: SET_REPLICAS_MAX, description: "So many pods, one a node." },
-      daemon: { const: true, description: "A pod on each eligible node, instead of a number of replicas." },
+      replicas: { type: "integer", minimum: 0, maximum: MAX_SET_REPLICAS, description: "So many pods, one a node." },
+      daemon: { type: "boolean", description: "A pod on each eligible node, instead of a number of replicas." },
       podId: {
         type: "string",
         pattern: LABEL,

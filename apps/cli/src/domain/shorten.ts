@@ -1,5 +1,5 @@
 /** Names in Muster have at most 63 characters; what is longer is nothing that anybody has to read to its end. */
-const WORD_MAX = 64;
+const MAX_WORD = 64;
 const WORD_HEAD = 40;
 const WORD_TAIL = 20;
 
@@ -7,7 +7,7 @@ const WORD_TAIL = 20;
 export function shortenWords(text: string): string {
   return text.replaceAll(/[^\s/:"'`]+/gu, (word) => {
     const letters = Array.from(word);
-    if (letters.length <= WORD_MAX) return word;
+    if (letters.length <= MAX_WORD) return word;
     return `${letters.slice(0, WORD_HEAD).join("")}…${letters.slice(-WORD_TAIL).join("")}`;
   });
 }

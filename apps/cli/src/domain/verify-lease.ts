@@ -14,13 +14,13 @@ export type Verify = (publicKey: Uint8Array, content: Uint8Array, signature: Uin
 
 export type Verdict = {
   readonly what: "order" | "renewal" | "end request" | "result" | "expires";
-  /** Whose signature is looked at. */
+  /** The owner of the expected key. */
   readonly by: string;
   readonly verdict: "ok" | "wrong" | "unchecked" | "gone";
   readonly why: string;
 };
 
-const GONE = "the lease is over, and its engine keeps these data no more";
+const GONE = "the lease is over, and its engine no longer keeps these data";
 const HASH_BYTES = 32;
 
 type Check = (
@@ -29,8 +29,8 @@ type Check = (
 ) => Verdict;
 
 /**
- * What of a lease is signed by whom it should be. Of a result it can be said only where the key of its engine is known; of what is empty because the data of the lease
- * are not kept any more, only by who puts them back: of that nothing is proven, see `isProven`.
+ * Checks each signature of a lease. That of a result can be checked only with the key of its engine. Where the engine no longer keeps the data of the lease,
+ * the verdict is `gone`, and nothing is proven until they are added again: see `isProven`.
  */
 export function verifyLease(lease: SignedLease, engineKey: string | undefined, verify: Verify): Verdict[] {
   const check: Check = (what, { by, content, signature }) => {
@@ -38,7 +38,7 @@ export function verifyLease(lease: SignedLease, engineKey: string | undefined, v
     if (key === undefined) return { what, by, verdict: "wrong", why: "it names no public key" };
     return verify(key, content, signature)
       ? { what, by, verdict: "ok", why: "" }
-      : { what, by, verdict: "wrong", why: "it was altered, or somebody else signed it" };
+      : { what, by, verdict: "wrong", why: "it was altered, or another key signed it" };
   };
   const { order, renewal, endRequest } = lease;
   const by = order.user;
@@ -48,12 +48,12 @@ export function verifyLease(lease: SignedLease, engineKey: string | undefined, v
   const ended =
     endRequest &&
     check("end request", { by, content: buildEndBytes(endRequest, order), signature: endRequest.signature });
-  const told = verifyResult(lease, engineKey, check);
-  const verdicts = [ordered, renewed, ended, told, verifyEnd(lease, renewed ?? ordered)];
+  const resulted = verifyResult(lease, engineKey, check);
+  const verdicts = [ordered, renewed, ended, resulted, verifyEnd(lease, renewed ?? ordered)];
   return verdicts.filter((verdict) => verdict !== undefined);
 }
 
-/** Whether these verdicts say of a lease that its user ordered it. Of an order that is gone anybody may have written the fields. */
+/** Whether these verdicts prove that the user ordered the lease. The fields of an order without data may be forged. */
 export function isProven(verdicts: readonly Pick<Verdict, "what" | "verdict">[]): boolean {
   return (
     verdicts.some(({ what, verdict }) => what === "order" && verdict === "ok") &&
@@ -92,7 +92,7 @@ function verifyEnd({ order, renewal, expiresAtNs }: SignedLease, source: Verdict
     : { ...end, verdict: "unchecked", why: `the ${source.what} says so, which is ${source.verdict}` };
 }
 
-/** As an engine leaves them of what is over; of any other lease somebody else took them out. */
+/** Only the engine removes the data, and only of a lease that is over. */
 function isGone({ phase, orderHash }: SignedLease, { data }: { readonly data: string }): boolean {
   return data === "" && isLeaseOver({ phase }) && orderHash?.length === HASH_BYTES;
 }

@@ -16,11 +16,11 @@ export type Work = {
   readonly facts: readonly (readonly [label: string, value: string])[];
   readonly events: readonly WorkEvent[];
   readonly components: readonly ComponentStatus[];
-  /** What can be waited for, as far as it is said of it by now. Of work that is over none changes any more. */
+  /** The conditions that are reported so far. Those of finished work do not change. */
   readonly conditions: readonly WorkCondition[];
   /** Undefined until it is over. */
   readonly outcome: Outcome | undefined;
-  /** JSON text that it left; undefined when there is none. */
+  /** Its result as JSON text; undefined: it has none. */
   readonly resultJson: string | undefined;
   readonly warnings: readonly { readonly code: string; readonly message: string }[];
   readonly createdAtMs: number;
@@ -30,9 +30,9 @@ export type Work = {
   readonly resolution?: "exact" | "seconds";
   readonly cancelRequested: boolean;
   readonly traceparent: string;
-  /** Why it does not go on just now, for people; empty when it does. */
+  /** Why it does not progress, for people; empty when it does. */
   readonly waitingBecause: string;
-  /** The ledger's word for that where it has no reservation for it yet; empty where it gives none. Absent: of a kind that does not say. */
+  /** The code of the ledger for that before a reservation exists; empty: it gives none. Absent: its kind has no such code. */
   readonly waitingCode?: string;
 };
 
@@ -57,7 +57,7 @@ export type ComponentStatus = {
   readonly node: string;
   readonly pod: string;
   readonly podIp: string;
-  /** A word of its kind. PENDING: nothing was made of it; FAILED: its log is worth a look. */
+  /** A word of its kind. PENDING: it has no pod yet; FAILED: its log shows the reason. */
   readonly state: string;
   readonly message: string;
   readonly exitCode: number | undefined;
@@ -72,7 +72,7 @@ export function isFinished(work: Work): boolean {
   return work.outcome !== undefined;
 }
 
-/** The event that ended it; undefined while it goes on. */
+/** The event that ended it; undefined before its end. */
 export function endOf(work: Work): WorkEvent | undefined {
   return isFinished(work) ? work.events.at(-1) : undefined;
 }

@@ -6,7 +6,7 @@ import { JobService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
 import { explainedFromMessage } from "../adapters/explanation-messages.ts";
-import { jobEventFromMessage, jobFromMessage, toldEventFrom } from "../adapters/messages.ts";
+import { jobEventFromMessage, jobFromMessage, rawEventFromMessage } from "../adapters/messages.ts";
 import type { Schema } from "../domain/build-session-schema.ts";
 import type { Explained } from "../domain/build-explanation.ts";
 import { continueJob, JOB_CONDITIONS, recallPhases, timeSubmission } from "../domain/job-phases.ts";
@@ -23,8 +23,8 @@ const WORDS = [OWN, "TFJob", "PyTorchJob", "MPIJob", "JAXJob"] as const;
 type Word = (typeof WORDS)[number];
 
 const SCHEMA: Schema = schema;
-/** After a failure of a long poll that only hurries things up. */
-const ASK_AGAIN_MS = 1000;
+/** After a failed long poll, which is only a hint. */
+const RETRY_MS = 1000;
 
 /** Gangs of pods that succeed or fail as one, which the job controller runs: Muster's own kind, and Kubeflow's. */
 export const JOBS: readonly Kind[] = WORDS.map(buildJobKind);
@@ -56,7 +56,7 @@ function buildJobKind(word: Word): Kind {
     calls: (link) => jobCalls(word, link),
     conditions: JOB_CONDITIONS,
     goneBy: (name) =>
-      `\`kubectl delete ${noun}s.${own ? API_GROUP : "kubeflow.org"} ${name}\` takes it away, or its ttlSecondsAfterFinished does`,
+      `\`kubectl delete ${noun}s.${own ? API_GROUP : "kubeflow.org"} ${name}\` deletes it, or its ttlSecondsAfterFinished does`,
     hasOwnerIds: true,
     explain: (link, name) => explain(word, link, name),
   };
@@ -129,7 +129,7 @@ function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
     },
     recall: async (seen) => {
       const { events } = await jobs.listJobEvents({ key: keyOf(seen) }, options);
-      return recallPhases(seen, events.map(toldEventFrom));
+      return recallPhases(seen, events.map(rawEventFromMessage));
     },
     cancel: async (name) => {
       const cancelled = ask(name, (key) => jobs.cancelJob({ requestId: crypto.randomUUID(), key }, options));
@@ -185,7 +185,7 @@ async function askAny<Reply>(
   }
 }
 
-/** Calls back whenever the job differs. What goes wrong is told by the questions that follow a call, and only delays here. */
+/** Calls back whenever the job differs. A failure only delays here: the calls that follow report it. */
 async function watch(
   bus: Bus,
   { word, ...meant }: { readonly word: Word; readonly name: string; readonly namespace: string },
@@ -207,7 +207,7 @@ async function watch(
       changed();
     } catch (error) {
       if (faultOf(error) === undefined) throw error;
-      await sleep(ASK_AGAIN_MS, undefined, { signal }).catch(() => undefined);
+      await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
     }
   }
 }

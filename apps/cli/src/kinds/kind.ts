@@ -5,7 +5,7 @@ import type { Schema } from "../domain/build-session-schema.ts";
 import type { Finding } from "@muster/documents";
 import type { Work, WorkEvent } from "../domain/work.ts";
 
-/** All that the commands need to know of one kind of work. What differs between kinds stands in its file, and nowhere else. */
+/** All that the commands need to know of one kind of work. Everything that differs between kinds is in its file. */
 export type Kind = {
   /** As commands name one of it: `session`. */
   readonly noun: string;
@@ -14,7 +14,7 @@ export type Kind = {
   readonly within?: string;
   /** What `kind` says in the documents that make one. */
   readonly documents: readonly string[];
-  /** Undefined where somebody else publishes it. */
+  /** Undefined where another project publishes it. */
   readonly schema: (() => Schema) | undefined;
   /** Reads a document that names one of `documents`. Never throws. `known` are the names that documents may have, of all kinds. */
   readonly read: (document: unknown, known: readonly string[]) => ReadDraft;
@@ -23,7 +23,7 @@ export type Kind = {
   readonly conditions: readonly string[];
   /** Deletes one that is over. Absent: something else than this command does it. */
   readonly remove?: (link: Link, work: Work) => Promise<void>;
-  /** What takes one that is over away, and frees its name, for people. */
+  /** How a finished one is deleted, and its name freed, for people. */
   readonly goneBy: (name: string) => string;
   /** The ledger knows it by ids that differ from its names, and `explain` takes these, too. Absent: they are the same. */
   readonly hasOwnerIds?: true;
@@ -31,7 +31,7 @@ export type Kind = {
   readonly explain: (link: Link, name: string) => Promise<Explained>;
 };
 
-/** Where services are asked; the signal gives up whatever is being asked. */
+/** The bus of the services; the signal ends every call. */
 export type Link = {
   readonly bus: Bus;
   readonly stop: AbortSignal;
@@ -45,13 +45,13 @@ export type Draft = {
   readonly name: { readonly exact: string } | { readonly prefix: string };
   /** The document again, with everything that was left out or repeated written in full. */
   readonly document: Readonly<Record<string, unknown>>;
-  /** What its service would say of it, where that knows more than the file shows; makes nothing. Rejects with FaultError when nobody can say. */
+  /** The check of its service, where that knows more than the file shows; creates nothing. Rejects with FaultError when the service does not answer. */
   readonly check?: (link: Link, name: string) => Promise<Checked>;
   /** The same request id finds what the first one made. */
   readonly submit: (link: Link, request: { readonly requestId: string; readonly name: string }) => Promise<Work>;
 };
 
-/** What would be refused, and what would be done otherwise than it says. */
+/** What would be refused, and what would be done differently. */
 export type Checked = { readonly problems: readonly FieldProblem[]; readonly warnings: readonly string[] };
 
 /** `field` is a path such as `spec.replicaSpecs.worker.dependsOn[0].status`. */
@@ -66,12 +66,12 @@ export type WorkCalls = {
   /** The work once it differs from this state of it, or as it is after some seconds. */
   readonly after: (seen: Work, signal: AbortSignal) => Promise<Work>;
   readonly list: () => Promise<Work[]>;
-  /** The work with what it does not tell of its past by itself, as far as that is still known. Absent: it tells all. */
+  /** The work with its earlier phases, as far as they are still known. Absent: it has them all. */
   readonly recall?: (work: Work) => Promise<Work>;
   readonly cancel: (name: string) => Promise<Work>;
   /**
-   * What is there; with `follow` as soon as there is something at the place, or after some seconds. A component that lives more than once is followed from one run to
-   * the next: then the next place is of another run. `container`: another one than the main one.
+   * The log from the place; with `follow` once it has something there, or after some seconds. A component that runs again is followed from one run to the
+   * next: then the next place is of another run. `container`: another one than the main one.
    */
   readonly log: (
     name: string,

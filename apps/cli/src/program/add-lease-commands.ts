@@ -2,25 +2,27 @@ import { InvalidArgumentError, Option, type Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { cleanUpLeases } from "../commands/clean-up-leases.ts";
-import { EVENTS_DEFAULT, showHistory } from "../commands/lease-history.ts";
-import { leaseIdOf } from "../commands/lease-questions.ts";
-import { endLease, getLeases, renewLease, verifyLeases } from "../commands/leases.ts";
+import { showEvents } from "../commands/events.ts";
+import { getItems } from "../commands/get.ts";
+import { endLease, listLeases, printSecret, renewLease, verifyLeases } from "../commands/leases.ts";
 import { orderLeases } from "../commands/order-leases.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { LEASE_PHASES } from "../domain/lease.ts";
 import { readLeaseDuration } from "../domain/lease-duration.ts";
 import { LEASE_TYPES } from "../domain/lease-document.ts";
+import { DEFAULT_EVENTS, LEASE } from "../kinds/lease.ts";
+import { nameOfKind } from "../kinds/resources.ts";
 import { engineKeyOption, keyFileOption } from "./add-key-commands.ts";
 import { refuseWord } from "./add-roll-commands.ts";
-import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
+import { durationArgument, outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 
 const ID = "id of the lease, also as lease/ID";
-const EVENTS_MAX = 500;
+const MAX_EVENTS = 500;
 
 type KeyOption = { readonly keyFile?: string };
 type Wait = { readonly wait?: true; readonly timeout?: number };
 
-/** Those of leases: signed orders for a workload or machines, for a time. */
+/** Commands of leases: signed orders for a workload or machines, for a time. */
 export function addLeaseCommands(program: Command, cli: Cli, answer: Answer): void {
   const lease = program
     .command("lease")
@@ -45,7 +47,7 @@ Examples:
   for (const [word, hint] of OTHERWISE) refuseWord(lease, word, hint);
 }
 
-/** What others may call it. */
+/** Words of other commands, and the command for each here. */
 const OTHERWISE = [
   ["create", "`muster lease order -f FILE` orders one"],
   ...["list", "ls", "show", "describe"].map(
@@ -75,10 +77,10 @@ function addOrder(lease: Command, cli: Cli, answer: Answer): void {
         .argParser((file: string, before: string[]) => [...before, file])
         .default([], "none"),
     )
-    .option("--dry-run", "ask the engine what would become of it, say what is sealed to it, and order nothing")
+    .option("--dry-run", "show what the engine would do, and what is sealed to it; order nothing")
     .option("--reference <id>", "take over what this older lease of yours has, as it is; of one file", leaseIdOf)
     .addOption(engineKeyOption())
-    .option("--wait", "wait until all of it is there; Ctrl-C leaves the lease as it is")
+    .option("--wait", "wait until it is ACTIVE; Ctrl-C leaves the lease as it is")
     .option("--timeout <duration>", "end with 1 when that takes longer, such as 5m", durationArgument)
     .addOption(keyFileOption())
     .addOption(outputOption())
@@ -86,11 +88,11 @@ function addOrder(lease: Command, cli: Cli, answer: Answer): void {
       "after",
       `
 Without metadata.name each order is a new lease, and its id is printed. With it
-the same file may be sent again: one that is there stays as it is, and one that
-had failed is tried again. With --reference it is always a new lease, where the
-file names the older one. --dry-run ends with 1 where an order would fail at
-once; what only the cluster shows, such as an image that is not there, it does
-not know.
+the same file may be sent again: a lease that exists stays as it is, and one
+that has failed is retried. With --reference it is always a new lease, where the
+file names the older one. --dry-run ends with 1 where an order would fail
+immediately; it does not know what only the cluster shows, such as a missing
+image.
 
 Examples:
   muster lease order -f examples/leases/debug.yaml
@@ -124,7 +126,7 @@ function addRenew(lease: Command, cli: Cli, answer: Answer): void {
     )
     .addOption(keyFileOption())
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster lease renew 1767225600000-7 --for 2h`)
+    .addHelpText("after", examples("muster lease renew 1767225600000-7 --for 2h"))
     .action(
       answer((id: string, options: Options) => {
         const { keyFile, output } = options;
@@ -140,11 +142,11 @@ function addEnd(lease: Command, cli: Cli, answer: Answer): void {
     .description("End a lease now; what it has is taken down, and it never comes back.")
     .argument("<lease>", ID)
     .option("--force", "also a network or a volume that other leases use: it is taken down after them")
-    .option("--wait", "wait until nothing of it is there any more")
+    .option("--wait", "wait until all of it is taken down")
     .option("--timeout <duration>", "end with 1 when that takes longer, such as 5m", durationArgument)
     .addOption(keyFileOption())
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster lease end 1767225600000-7\n  muster lease end 1767225600000-7 --wait`)
+    .addHelpText("after", examples("muster lease end 1767225600000-7", "muster lease end 1767225600000-7 --wait"))
     .action(
       answer((id: string, { force, wait, timeout, keyFile, output }: Options) => {
         const flags = { force: force === true, wait: wait === true, timeoutMs: timeout };
@@ -169,7 +171,7 @@ function addGet(lease: Command, cli: Cli, answer: Answer): void {
     .argument("[lease]", ID)
     .option("--mine", "only those of your key")
     .addOption(new Option("--type <type>", "only those of this type").choices(LEASE_TYPES))
-    .option("--active", "only those of which all is there: the same as --phase ACTIVE")
+    .option("--active", "the same as --phase ACTIVE")
     .addOption(
       new Option("--phase <phase>", "only those in this phase, in any letters; may be given again, or as A,B")
         .argParser(phasesArgument)
@@ -195,16 +197,12 @@ Examples:
           throw new CommandError(EXIT.usage, "--secret is of one lease, and none is named", {
             hint: `muster lease get ID --secret ${secret}; \`muster lease get --mine\` lists those of your key`,
           });
-        return getLeases(cli, {
-          id: id === undefined ? undefined : leaseIdOf(id),
-          mine: mine === true,
-          all: all === true,
-          type,
-          phases: active === true ? [...phase, "ACTIVE"] : phase,
-          secret,
-          keyFile,
-          output,
-        });
+        if (id !== undefined)
+          return secret === undefined
+            ? getItems(cli, LEASE, leaseIdOf(id), output)
+            : printSecret(cli, leaseIdOf(id), { secret, keyFile });
+        const phases = active === true ? [...phase, "ACTIVE"] : phase;
+        return listLeases(cli, { mine: mine === true, all: all === true, type, phases, keyFile, output });
       }),
     );
 }
@@ -215,19 +213,16 @@ function addHistory(lease: Command, cli: Cli, answer: Answer): void {
     .command("history")
     .description("List what happened to a lease, the oldest first.")
     .argument("<lease>", ID)
-    .addOption(new Option("--limit <n>", "the newest of them").argParser(eventsArgument).default(EVENTS_DEFAULT))
+    .addOption(new Option("--limit <n>", "the newest of them").argParser(eventsArgument).default(DEFAULT_EVENTS))
     .option(
       "-f, --follow",
-      "go on with what happens; ends with the lease, or with Ctrl-C. With -o json a line for each",
+      "also print later events; ends with the lease, or with Ctrl-C. With -o json a line for each",
     )
     .addOption(outputOption())
-    .addHelpText(
-      "after",
-      `\nExamples:\n  muster lease history 1767225600000-7\n  muster lease history -f 1767225600000-7`,
-    )
+    .addHelpText("after", examples("muster lease history 1767225600000-7", "muster lease history -f 1767225600000-7"))
     .action(
       answer((id: string, { limit, follow, output }: Options) =>
-        showHistory(cli, { id: leaseIdOf(id), limit, follow: follow === true, output }),
+        showEvents(cli, `${LEASE.noun}/${leaseIdOf(id)}`, { limit, follow: follow === true, output }),
       ),
     );
 }
@@ -236,11 +231,11 @@ function addVerify(lease: Command, cli: Cli, answer: Answer): void {
   type Options = OutputOption & { readonly filename: string; readonly engineKey?: string };
   lease
     .command("verify")
-    .description("Check who has signed a lease, without asking anybody.")
+    .description("Check who has signed a lease, without any service.")
     .addOption(
       new Option(
         "-f, --filename <file>",
-        "what `muster lease get -o json` told; - is standard input",
+        "the output of `muster lease get -o json`; - is standard input",
       ).makeOptionMandatory(),
     )
     .option(
@@ -252,8 +247,8 @@ function addVerify(lease: Command, cli: Cli, answer: Answer): void {
       "after",
       `
 Ends with 1 where a signature is wrong, or where the data that its user signed
-are gone, so that nothing of the order is proven. The phase and the history are
-signed by nobody.
+are gone, so that nothing of the order is proven. Nothing signs the phase and
+the history.
 
 Examples:
   muster lease get 1767225600000-7 -o json | muster lease verify -f -`,
@@ -271,7 +266,7 @@ function addCleanup(lease: Command, cli: Cli, answer: Answer): void {
     .option("--engine <id>", "of this engine", "main")
     .option("--dry-run", "only say what would be removed")
     .addOption(
-      new Option("--confirm <n>", "up to so many may go, even if it looks as if records were lost")
+      new Option("--confirm <n>", "up to so many may be removed, even if records seem to be lost")
         .argParser(countArgument)
         .default(0),
     )
@@ -279,7 +274,7 @@ function addCleanup(lease: Command, cli: Cli, answer: Answer): void {
     .addHelpText(
       "after",
       `
-What has looked left over once is removed when it still does some time later.
+An object that is left over is removed when it still is some time later.
 
 Examples:
   muster lease cleanup --dry-run
@@ -292,7 +287,12 @@ Examples:
     );
 }
 
-/** Nanoseconds, and not none. */
+/** The id of a lease, also as lease/ID. */
+function leaseIdOf(text: string): string {
+  return nameOfKind(LEASE, text);
+}
+
+/** Nanoseconds, above zero. */
 function leaseDurationArgument(text: string): bigint {
   const read = readLeaseDuration(text);
   if ("trouble" in read) throw new InvalidArgumentError(`It ${read.trouble}.`);
@@ -312,7 +312,7 @@ function countArgument(text: string): number {
 }
 
 function eventsArgument(text: string): number {
-  if (!/^[1-9]\d{0,2}$/.test(text) || Number(text) > EVENTS_MAX)
-    throw new InvalidArgumentError(`A whole number from 1 to ${EVENTS_MAX} is needed.`);
+  if (!/^[1-9]\d{0,2}$/.test(text) || Number(text) > MAX_EVENTS)
+    throw new InvalidArgumentError(`A whole number from 1 to ${MAX_EVENTS} is needed.`);
   return Number(text);
 }

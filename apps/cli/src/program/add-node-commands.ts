@@ -2,13 +2,13 @@ import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { dumpNodes, listNodes, terminateNode } from "../commands/nodes.ts";
 import { nearestName } from "@muster/documents";
-import { outputOption, type Answer, type OutputOption } from "./command-options.ts";
+import { outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 
 /** `muster nodes`, and what it is divided into. */
 export function addNodeCommands(program: Command, cli: Cli, answer: Answer): void {
   const nodes = program
     .command("nodes")
-    .description("Nodes that are made when work needs them: list them, look into their scaler, end one.")
+    .description("Nodes that are made when work needs them: list them, show their scaler, end one.")
     .addHelpText(
       "after",
       `
@@ -31,7 +31,7 @@ Examples:
     .option("-p, --pool <pool>", "only those of this pool")
     .option("-a, --all", "also those whose instance is gone already")
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster nodes list -p elastic\n  muster nodes list --all -o json`)
+    .addHelpText("after", examples("muster nodes list -p elastic", "muster nodes list --all -o json"))
     // A misspelt command is taken for an argument of this one, which has none.
     .allowExcessArguments()
     .action(
@@ -45,7 +45,7 @@ Examples:
     .command("dump")
     .description("Show what the scaler does: its loops, what is short, pools, and which node is for whom.")
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster nodes dump\n  muster nodes dump -o json | jq '.troubles'`)
+    .addHelpText("after", examples("muster nodes dump", "muster nodes dump -o json | jq '.troubles'"))
     .action(answer(({ output }: OutputOption) => dumpNodes(cli, output)));
   nodes
     .command("terminate")
@@ -55,7 +55,7 @@ Examples:
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster nodes terminate elastic-7f3k2\n  muster nodes terminate elastic-7f3k2 --yes`,
+      examples("muster nodes terminate elastic-7f3k2", "muster nodes terminate elastic-7f3k2 --yes"),
     )
     .action(
       answer((name: string, { yes, output }: OutputOption & { yes?: true }) =>

@@ -1,17 +1,20 @@
 import { Option, type Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { setNameOf } from "../commands/farm-questions.ts";
-import { changeRoll, showRoll, startRoll } from "../commands/rolls.ts";
+import { getItems } from "../commands/get.ts";
+import { changeRoll, showRollStatus, startRoll } from "../commands/rolls.ts";
 import { EXIT } from "../domain/decide-exit.ts";
+import { REPLICA_SET } from "../kinds/replica-set.ts";
+import { findResource, nameOfKind, splitTarget } from "../kinds/resources.ts";
+import { ROLL } from "../kinds/roll.ts";
 import { countArgument } from "./add-set-commands.ts";
-import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
+import { durationArgument, outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 
-const ROLL = "name of the rolling update, or of one of its sets";
+const ROLL_ARGUMENT = "name of the rolling update, or of one of its sets";
 
 type Follow = OutputOption & { follow?: true; timeout?: number };
 
-/** `muster roll`, and what it is divided into; `rollout` is what kubectl calls it. */
+/** `muster roll` and its subcommands; `rollout` is the word of kubectl. */
 export function addRollCommands(program: Command, cli: Cli, answer: Answer): void {
   const roll = program
     .command("roll")
@@ -67,7 +70,7 @@ function addStart(roll: Command, cli: Cli, answer: Answer): void {
     )
     .option("--leave-old", "the old set stays, with what is left")
     .option("--delay <duration>", "between two steps, such as 30s", durationArgument)
-    .option("--follow", "tell how it goes on until it is over")
+    .option("--follow", "print its progress until it is over")
     .option("--timeout <duration>", "with --follow: end with 1 when it takes longer", durationArgument)
     .addOption(outputOption())
     .addHelpText(
@@ -81,14 +84,14 @@ Examples:
     )
     .action(
       answer((set: string, { filename, to, canary, replicas, leaveOld, delay = 0, ...rest }: Options) => {
-        const target = filename === undefined ? to && { set: setNameOf(to) } : { file: filename };
+        const target = filename === undefined ? to && { set: nameOfKind(REPLICA_SET, to) } : { file: filename };
         if (target === undefined || target === "")
           throw new CommandError(EXIT.usage, "what to roll to is missing", {
             hint: `muster roll ${set} -f FILE --minimum ${rest.minimum}, or --to NAME of a set that exists`,
           });
         return startRoll(cli, {
           ...followOf(rest),
-          oldSet: setNameOf(set),
+          oldSet: nameOfKind(REPLICA_SET, set),
           to: target,
           replicas: canary ?? replicas,
           minimum: rest.minimum,
@@ -103,26 +106,28 @@ function addStatus(roll: Command, cli: Cli, answer: Answer): void {
   roll
     .command("status")
     .description("Follow a rolling update until it is over.")
-    .argument("<roll>", ROLL)
-    .option("--no-follow", "only look")
+    .argument("<roll>", ROLL_ARGUMENT)
+    .option("--no-follow", "only show its state")
     .option("--timeout <duration>", "end with 1 when it takes longer, such as 10m", durationArgument)
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster roll status web-2\n  muster roll status web --timeout 10m`)
+    .addHelpText("after", examples("muster roll status web-2", "muster roll status web --timeout 10m"))
     .action(
       answer((name: string, { follow, timeout, output }: OutputOption & { follow: boolean; timeout?: number }) =>
-        showRoll(cli, setNameOf(name), { follow, timeoutMs: timeout, output }),
+        follow
+          ? showRollStatus(cli, rollNameOf(name), { timeoutMs: timeout, output })
+          : getItems(cli, ROLL, rollNameOf(name), output),
       ),
     );
   roll
     .command("get")
     .alias("list")
-    .description("List rolling updates that go on, or show one of them; the same as `get rolls`.")
-    .argument("[roll]", ROLL)
+    .description("List open rolling updates, or show one of them; the same as `get rolls`.")
+    .argument("[roll]", ROLL_ARGUMENT)
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster roll get\n  muster roll get web-2 -o json`)
+    .addHelpText("after", examples("muster roll get", "muster roll get web-2 -o json"))
     .action(
       answer((name: string | undefined, { output }: OutputOption) =>
-        showRoll(cli, name === undefined ? name : setNameOf(name), { follow: false, timeoutMs: undefined, output }),
+        getItems(cli, ROLL, name === undefined ? name : rollNameOf(name), output),
       ),
     );
 }
@@ -130,41 +135,47 @@ function addStatus(roll: Command, cli: Cli, answer: Answer): void {
 function addChanges(roll: Command, cli: Cli, answer: Answer): void {
   const verbs = [
     ["pause", "PAUSE", "Stop a rolling update where it is."],
-    ["resume", "RESUME", "Let a rolling update that is paused go on."],
+    ["resume", "RESUME", "Resume a rolling update that is paused."],
     ["undo", "UNDO", "Go back to the old set; of one that does already, only the minimum can be changed."],
     ["redo", "REDO", "Go forward again, after undo."],
   ] as const;
   for (const [verb, change, description] of verbs) {
-    const command = roll.command(verb).description(description).argument("<roll>", ROLL);
+    const command = roll.command(verb).description(description).argument("<roll>", ROLL_ARGUMENT);
     if (change === "UNDO" || change === "REDO")
       command.option("--minimum <n>", "so many replicas stay ready from now on; as before, if left out", countArgument);
     command
-      .option("--follow", "tell how it goes on until it is over")
+      .option("--follow", "print its progress until it is over")
       .option("--timeout <duration>", "with --follow: end with 1 when it takes longer", durationArgument)
       .addOption(outputOption())
-      .addHelpText("after", `\nExamples:\n  muster roll ${verb} web-2`)
+      .addHelpText("after", examples(`muster roll ${verb} web-2`))
       .action(
         answer((name: string, { minimum, ...options }: Follow & { minimum?: number }) =>
-          changeRoll(cli, setNameOf(name), { change, minimum, ...followOf(options) }),
+          changeRoll(cli, rollNameOf(name), { change, minimum, ...followOf(options) }),
         ),
       );
   }
+}
+
+/** `roll/NAME`, or `rs/NAME` of one of its sets. */
+function rollNameOf(text: string): string {
+  const isRoll = text.includes("/") && findResource([ROLL], splitTarget(text).word) !== undefined;
+  return nameOfKind(isRoll ? ROLL : REPLICA_SET, text);
 }
 
 function followOf({ follow, timeout, output }: Follow) {
   return { follow: follow === true, timeoutMs: timeout, output };
 }
 
-/** What kubectl has, and what it is called here. */
+/** Words of kubectl, and the command for each here. */
 function addKubectls(roll: Command): void {
   const answers = [
     ["history", "`muster audit NAME` shows what was done to a set"],
-    ["restart", "`muster apply -f FILE --replace` makes pods anew, `muster roll NAME -f FILE` keeps a minimum ready"],
+    ["restart", "`muster apply -f FILE --replace` recreates pods, `muster roll NAME -f FILE` keeps a minimum ready"],
   ] as const;
   for (const [word, hint] of answers) refuseWord(roll, word, hint);
 }
 
-/** A command that says which one does it. */
+/** A hidden command that names the one to use. */
 export function refuseWord(parent: Command, word: string, hint: string): void {
   parent
     .command(word, { hidden: true })

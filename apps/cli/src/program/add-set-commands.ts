@@ -2,24 +2,23 @@ import { InvalidArgumentError, Option, type Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { apply } from "../commands/apply.ts";
-import { setNameOf } from "../commands/farm-questions.ts";
-import { auditSet, deleteSet, enableSet, holdSet, scaleSet, transferSet } from "../commands/replica-sets.ts";
-import { deleteWork } from "../commands/get.ts";
+import { auditSet, enableSet, holdSet, scaleSet, transferSet } from "../commands/replica-sets.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { isLeaseWord } from "../domain/lease-document.ts";
-import { SET_REPLICAS_MAX } from "../domain/set-document.ts";
+import { MAX_SET_REPLICAS } from "../domain/set-document.ts";
+import { REPLICA_SET } from "../kinds/replica-set.ts";
+import { findResource, namedResource, nameOfKind } from "../kinds/resources.ts";
 import { engineKeyOption, keyFileOption } from "./add-key-commands.ts";
-import { durationArgument, outputOption, type Answer, type OutputOption } from "./command-options.ts";
+import { durationArgument, outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 
-/** How a set is named: as kubectl takes it, too. */
+/** The name of a set, also in the forms of kubectl. */
 const NAME = [
   "name of the replica set, also as rs/NAME",
   "the name, where the kind stands before it: rs NAME",
 ] as const;
 const DELETE_WAIT_MS = 300_000;
-const AUDITS_MAX = 500;
+const MAX_AUDITS = 500;
 
-/** Those that make replica sets, and change them. */
+/** Commands that create and change replica sets. */
 export function addSetCommands(program: Command, cli: Cli, answer: Answer): void {
   addApply(program, cli, answer);
   addScale(program, cli, answer);
@@ -44,7 +43,7 @@ function addApply(program: Command, cli: Cli, answer: Answer): void {
     .description("Make what YAML files of kind PinnedReplicaSet or Lease say, or make it what they say.")
     .argument("[file...]", "YAML files; - is standard input")
     .addOption(filesOption())
-    .option("--replace", "make pods anew when the template has changed, five at a time; `roll` keeps a minimum ready")
+    .option("--replace", "recreate pods when the template has changed, five at a time; `roll` keeps a minimum ready")
     .option("--dry-run", "check the files, with the cluster, and do nothing")
     .addOption(engineKeyOption())
     .option("--wait", "wait until all replicas are ready, and all leases active")
@@ -95,11 +94,16 @@ function addScale(program: Command, cli: Cli, answer: Answer): void {
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster scale web --replicas 5\n  muster scale rs/web --replicas 5 --current-replicas 3`,
+      examples("muster scale web --replicas 5", "muster scale rs/web --replicas 5 --current-replicas 3"),
     )
     .action(
       answer((set: string, name: string | undefined, { replicas, currentReplicas, output }: Options) =>
-        scaleSet(cli, { name: setNameOf(set, name), replicas, expected: currentReplicas, format: output }),
+        scaleSet(cli, {
+          name: nameOfKind(REPLICA_SET, set, name),
+          replicas,
+          expected: currentReplicas,
+          format: output,
+        }),
       ),
     );
 }
@@ -115,7 +119,7 @@ function addTransfer(program: Command, cli: Cli, answer: Answer): void {
     .option("--to <node>", "for this node; without it the farm chooses one")
     .addOption(new Option("--hold", "no transfer begins any more").conflicts(["from", "to", "release"]))
     .addOption(new Option("--release", "transfers may begin again").conflicts(["from", "to"]))
-    .option("--because <why>", "why they are held, for others", "somebody works on its nodes")
+    .option("--because <why>", "why they are held, for others", "its nodes are under maintenance")
     .addOption(outputOption())
     .addHelpText(
       "after",
@@ -128,7 +132,7 @@ Examples:
     )
     .action(
       answer((set: string, second: string | undefined, { from, to = "", hold, release, because, output }: Options) => {
-        const changed = { name: setNameOf(set, second), format: output };
+        const changed = { name: nameOfKind(REPLICA_SET, set, second), format: output };
         if (hold === true) return holdSet(cli, { ...changed, hold: { by: cli.caller(), because } });
         if (release === true) return holdSet(cli, { ...changed, hold: undefined });
         if (from !== undefined) return transferSet(cli, { ...changed, from, to });
@@ -141,7 +145,7 @@ Examples:
 
 function addEnable(program: Command, cli: Cli, answer: Answer): void {
   const verbs = [
-    ["enable", true, "Let a replica set that was disabled go on."],
+    ["enable", true, "Enable a replica set that was disabled."],
     ["disable", false, "Stop a replica set from creating, replacing or removing pods; those that run stay."],
   ] as const;
   for (const [verb, enabled, description] of verbs) {
@@ -151,10 +155,10 @@ function addEnable(program: Command, cli: Cli, answer: Answer): void {
       .argument("<set>", NAME[0])
       .argument("[name]", NAME[1])
       .addOption(outputOption())
-      .addHelpText("after", `\nExamples:\n  muster ${verb} web`)
+      .addHelpText("after", examples(`muster ${verb} web`))
       .action(
         answer((set: string, name: string | undefined, { output }: OutputOption) =>
-          enableSet(cli, { name: setNameOf(set, name), enabled, format: output }),
+          enableSet(cli, { name: nameOfKind(REPLICA_SET, set, name), enabled, format: output }),
         ),
       );
   }
@@ -170,7 +174,7 @@ function addDelete(program: Command, cli: Cli, answer: Answer): void {
     .argument("<name>", `${NAME[0]}; session/NAME`)
     .argument("[name]", NAME[1])
     .option("--force", "also one that has replicas: its pods are deleted with it")
-    .option("--orphan", "its pods stay, and are nobody's")
+    .option("--orphan", "its pods stay, without an owner")
     .addOption(new Option("--cascade <how>", "as kubectl says it").choices(["background", "orphan"]).hideHelp())
     .option("--wait", "wait until it and its pods are gone")
     .addOption(
@@ -181,30 +185,30 @@ function addDelete(program: Command, cli: Cli, answer: Answer): void {
     .addOption(outputOption())
     .addHelpText(
       "after",
-      `\nExamples:\n  muster scale web --replicas 0 && muster delete web --wait\n  muster delete web --force\n  muster delete rs/web --orphan\n  muster delete session/http-benchmark-x7k2p`,
+      examples(
+        "muster scale web --replicas 0 && muster delete web --wait",
+        "muster delete web --force",
+        "muster delete rs/web --orphan",
+        "muster delete session/http-benchmark-x7k2p",
+      ),
     )
     .action(
-      answer((set: string, name: string | undefined, { force, orphan, cascade, wait, timeout, output }: Options) => {
-        const work = cli.kinds.find(({ noun, plural }) => [noun, plural].includes(set.split("/")[0] ?? ""));
-        const called = name ?? set.split("/")[1] ?? "";
-        if (called === "" && (work !== undefined || set.includes("/")))
-          throw new CommandError(EXIT.usage, `the name of the ${work?.noun ?? set} is missing`);
-        const keepPods = orphan === true || cascade === "orphan";
-        if (work !== undefined) {
-          if (force === true || keepPods)
+      answer(
+        (first: string, second: string | undefined, { force, orphan, cascade, wait, timeout, output }: Options) => {
+          const kind = second === undefined ? findResource(cli.resources, first) : undefined;
+          if (kind !== undefined && kind !== REPLICA_SET)
+            throw new CommandError(EXIT.usage, `the name of the ${kind.noun} is missing`);
+          const { resource, name } = namedResource(cli.resources, [first, second], REPLICA_SET);
+          if (resource.delete === undefined)
             throw new CommandError(
               EXIT.usage,
-              `--force and --orphan are for replica sets: a ${work.noun} that is over has no pods`,
+              `"${resource.noun}" is no ${REPLICA_SET.noun}; did you mean ${REPLICA_SET.noun}/${name}?`,
             );
-          return deleteWork(cli, work, called, output);
-        }
-        if (isLeaseWord(set.split("/")[0] ?? ""))
-          throw new CommandError(EXIT.usage, "a lease is not deleted", {
-            hint: `\`muster lease end ${called}\` ends it, for good`,
-          });
-        const flags = { force: force === true, keepPods, wait: wait === true, timeoutMs: timeout };
-        return deleteSet(cli, { name: setNameOf(set, name), format: output, ...flags });
-      }),
+          const keepPods = orphan === true || cascade === "orphan";
+          const flags = { force: force === true, keepPods, wait: wait === true, timeoutMs: timeout };
+          return resource.delete(cli, name, { ...flags, output });
+        },
+      ),
     );
 }
 
@@ -217,23 +221,23 @@ function addAudit(program: Command, cli: Cli, answer: Answer): void {
     .argument("[name]", NAME[1])
     .addOption(new Option("--limit <n>", "the newest of them").argParser(auditsArgument).default(100))
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster audit web\n  muster audit web -o json | jq '.[].event'`)
+    .addHelpText("after", examples("muster audit web", "muster audit web -o json | jq '.[].event'"))
     .action(
       answer((set: string, name: string | undefined, { limit, output }: Options) =>
-        auditSet(cli, { name: setNameOf(set, name), limit, format: output }),
+        auditSet(cli, { name: nameOfKind(REPLICA_SET, set, name), limit, format: output }),
       ),
     );
 }
 
 /** Replicas: a whole number. */
 export function countArgument(text: string): number {
-  if (!/^\d{1,4}$/.test(text) || Number(text) > SET_REPLICAS_MAX)
-    throw new InvalidArgumentError(`A whole number from 0 to ${SET_REPLICAS_MAX} is needed.`);
+  if (!/^\d{1,4}$/.test(text) || Number(text) > MAX_SET_REPLICAS)
+    throw new InvalidArgumentError(`A whole number from 0 to ${MAX_SET_REPLICAS} is needed.`);
   return Number(text);
 }
 
 function auditsArgument(text: string): number {
-  if (!/^[1-9]\d{0,2}$/.test(text) || Number(text) > AUDITS_MAX)
-    throw new InvalidArgumentError(`A whole number from 1 to ${AUDITS_MAX} is needed.`);
+  if (!/^[1-9]\d{0,2}$/.test(text) || Number(text) > MAX_AUDITS)
+    throw new InvalidArgumentError(`A whole number from 1 to ${MAX_AUDITS} is needed.`);
   return Number(text);
 }

@@ -5,17 +5,14 @@ import { complete, completion, SHELLS, type Shell } from "../commands/completion
 import { dropDeadLetters, listDeadLetters, replayDeadLetters, showDeadLetter } from "../commands/dead-letters.ts";
 import { doctor } from "../commands/doctor.ts";
 import { print } from "../commands/output.ts";
-import { schema } from "../commands/schema.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { buildLeaseSchema } from "../domain/lease-document.ts";
-import { isSetWord } from "../domain/replica-set.ts";
-import { buildSetSchema } from "../domain/set-document.ts";
-import type { Kind } from "../kinds/kind.ts";
-import { findKind } from "../kinds/kinds.ts";
+import { writeSchema } from "../domain/build-session-schema.ts";
+import type { Resource, SchemaRow } from "../kinds/resource.ts";
+import { findResource } from "../kinds/resources.ts";
 import { VERSION } from "../version.ts";
-import { outputOption, type Answer, type OutputOption } from "./command-options.ts";
+import { outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 
-/** Those that look after Muster itself, and after whoever types its commands. */
+/** Commands for the operation of Muster itself, and for editors and shells. */
 export function addUpkeepCommands(program: Command, cli: Cli, answer: Answer): void {
   addDoctor(program, cli, answer);
   addDeadLetters(program, cli, answer);
@@ -28,13 +25,13 @@ function addDoctor(program: Command, cli: Cli, answer: Answer): void {
     .command("doctor")
     .description("Check everything that work needs, and say what to do about what is missing.")
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster doctor\n  muster doctor -o json`)
+    .addHelpText("after", examples("muster doctor", "muster doctor -o json"))
     .action(answer(({ output }: OutputOption) => doctor(cli, output)));
   program
     .command("version")
     .description("Print the version of this command and of Node.")
     .addOption(outputOption())
-    .addHelpText("after", `\nExamples:\n  muster version -o json`)
+    .addHelpText("after", examples("muster version -o json"))
     .action(
       answer(({ output }: OutputOption) => {
         const versions = { muster: VERSION, node: process.versions.node };
@@ -50,10 +47,15 @@ function addDoctor(program: Command, cli: Cli, answer: Answer): void {
 function addDeadLetters(program: Command, cli: Cli, answer: Answer): void {
   const letters = program
     .command("dead-letters")
-    .description("Messages that no service could handle, and why; send them again, or take them away.")
+    .description("Messages that no service could handle, and why; send them again, or drop them.")
     .addHelpText(
       "after",
-      `\nExamples:\n  muster dead-letters list\n  muster dead-letters show 12\n  muster dead-letters replay 12 13\n  muster dead-letters drop 14`,
+      examples(
+        "muster dead-letters list",
+        "muster dead-letters show 12",
+        "muster dead-letters replay 12 13",
+        "muster dead-letters drop 14",
+      ),
     );
   letters
     .command("list")
@@ -69,12 +71,12 @@ function addDeadLetters(program: Command, cli: Cli, answer: Answer): void {
     .action(answer((id: number, { output }: OutputOption) => showDeadLetter(cli, id, output)));
   letters
     .command("replay")
-    .description("Send messages again to where they were first sent, once the cause is mended.")
+    .description("Send messages again to where they were first sent, once the cause is fixed.")
     .argument("<id...>", "their ids", lettersArgument)
     .action(answer((ids: number[]) => replayDeadLetters(cli, ids)));
   letters
     .command("drop")
-    .description("Take them away for good.")
+    .description("Drop them for good.")
     .argument("<id...>", "their ids", lettersArgument)
     .action(answer((ids: number[]) => dropDeadLetters(cli, ids)));
 }
@@ -83,7 +85,7 @@ function addBackup(program: Command, cli: Cli, answer: Answer): void {
   program
     .command("backup")
     .description("Copy all that NATS keeps for Muster into a file, while everything runs.")
-    .argument("<file>", "a file that is not there yet; its owner alone may read it")
+    .argument("<file>", "a file that does not exist; only its owner may read it")
     .option("--check", "copy nothing: say whether this file is a whole backup, without asking NATS")
     .addHelpText(
       "after",
@@ -98,35 +100,28 @@ function addBackup(program: Command, cli: Cli, answer: Answer): void {
     .command("restore")
     .description("Put a backup into a NATS that has nothing of Muster's, with no service running.")
     .argument("<file>", "what `muster backup` wrote")
-    .addHelpText("after", `\nExamples:\n  MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster restore muster-2026-01-31`)
+    .addHelpText("after", examples("MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster restore muster-2026-01-31"))
     .action(answer((file: string) => restore(cli, file)));
 }
 
-/** Of documents that are no work. */
-const OTHER_SCHEMAS = new Map([
-  ["pinned-replica-set", buildSetSchema],
-  ["lease", buildLeaseSchema],
-]);
-
-/** By its noun, or as `kind` says it in documents. */
-function readSchemaKind(kinds: readonly Kind[], text: string): string {
-  if (isSetWord(text)) return "pinned-replica-set";
-  const nouns = [...kinds.map(({ noun }) => noun), ...OTHER_SCHEMAS.keys()];
-  const noun = nouns.find((each) => each === text.toLowerCase());
-  if (noun !== undefined) return noun;
-  throw new InvalidArgumentError(`Allowed choices are ${nouns.join(", ")}.`);
+/** By the word of its schema, by its noun, or as `kind` says it in documents. */
+function readSchemaWord(resources: readonly Resource[], text: string): SchemaRow {
+  const rows = resources.flatMap(({ schema }) => schema ?? []);
+  const row = rows.find(({ word }) => word === text.toLowerCase()) ?? findResource(resources, text)?.schema;
+  if (row !== undefined) return row;
+  throw new InvalidArgumentError(`Allowed choices are ${rows.map(({ word }) => word).join(", ")}.`);
 }
 
 function addEditorAndShell(program: Command, cli: Cli, answer: Answer): void {
-  const kindsWithSchema = cli.kinds.filter((kind) => kind.schema !== undefined);
+  const words = cli.resources.flatMap(({ schema: row }) => row?.word ?? []);
   program
     .command("schema")
     .description("Print the JSON Schema of documents, for editors and checks.")
     .addArgument(
-      new Argument("[kind]", "of which kind")
-        .choices([...kindsWithSchema.map(({ noun }) => noun), ...OTHER_SCHEMAS.keys()])
-        .argParser((text: string) => readSchemaKind(kindsWithSchema, text))
-        .default(cli.kinds[0].noun),
+      new Argument("[kind]", "the kind of document")
+        .choices(words)
+        .argParser((text: string) => readSchemaWord(cli.resources, text))
+        .default(cli.resources[0].schema, cli.kinds[0].noun),
     )
     .addHelpText(
       "after",
@@ -141,9 +136,9 @@ Examples:
   muster schema lease`,
     )
     .action(
-      answer((noun: string) => {
-        const read = OTHER_SCHEMAS.get(noun) ?? findKind(cli.kinds, noun)?.schema;
-        return Promise.resolve(schema(cli, read));
+      answer(({ build }: SchemaRow) => {
+        cli.io.out([writeSchema(build()).trimEnd()]);
+        return Promise.resolve(EXIT.ok);
       }),
     );
   program

@@ -14,7 +14,12 @@ export function outputOption(): Option {
   return new Option("-o, --output <format>", "form of the output").choices(FORMATS).default("table");
 }
 
-/** Milliseconds, and not none. */
+/** Commands to copy, below the help of a command. */
+export function examples(...commands: readonly string[]): string {
+  return ["", "Examples:", ...commands.map((command) => `  ${command}`)].join("\n");
+}
+
+/** Milliseconds, above zero. */
 export function durationArgument(text: string): number {
   const ms = parseDuration(text);
   if (ms === undefined || ms === 0) throw new InvalidArgumentError("A duration with its unit is needed, such as 10m.");

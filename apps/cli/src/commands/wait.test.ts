@@ -4,11 +4,12 @@ import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
 import type { Cli } from "../cli.ts";
 import { aLease } from "../../test/a-lease.ts";
-import { readWish } from "../domain/decide-wait.ts";
-import { waitForLease } from "./wait-for-lease.ts";
+import { readGoal } from "../domain/decide-wait.ts";
+import { LEASE } from "../kinds/lease.ts";
+import { waitFor } from "./wait.ts";
 
 /** Waits for a lease that is over for the reason, of an engine that knows it. */
-async function waiting(phase: string, cause: string, wish: string) {
+async function waiting(phase: string, cause: string, goal: string) {
   const out: string[] = [];
   const err: string[] = [];
   await using bus = memoryBus();
@@ -39,7 +40,8 @@ async function waiting(phase: string, cause: string, wish: string) {
     },
     connect: () => Promise.resolve(connected),
   } as unknown as Cli;
-  const code = await waitForLease(cli, "4711-1", { wish: readWish(wish)!, timeoutMs: 1000, output: "table" });
+  const resource = { ...LEASE, waiting: LEASE.waiting! };
+  const code = await waitFor(cli, resource, "4711-1", { goal: readGoal(goal)!, timeoutMs: 1000, output: "table" });
   return { code, out, err };
 }
 
@@ -55,8 +57,8 @@ it.each([
   ["nothing of one that failed is there", "FAILED", "PROVISION_FAILED", "delete", [/is FAILED: PROVISION_FAILED/]],
   ["one whose time was over is ENDED", "ENDED", "EXPIRED", "condition=ENDED", []],
   ["one that its user ended is not ACTIVE", "ENDED", "REQUESTED", "condition=ACTIVE=false", []],
-] as const)("ends with 0 as %s, and says what else there is to say", async (_, phase, cause, wish, said) => {
-  const ended = await waiting(phase, cause, wish);
+] as const)("ends with 0 as %s, and says what else there is to say", async (_, phase, cause, goal, said) => {
+  const ended = await waiting(phase, cause, goal);
   const err = said.map((each) => (typeof each === "string" ? each : (expect.stringMatching(each) as string)));
   expect(ended).toEqual({ code: 0, out: ["lease/4711-1 condition met"], err });
 });

@@ -3,27 +3,12 @@ import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
 import type { Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { adviseRoll } from "../domain/build-set-views.ts";
-import { decideExit, EXIT } from "../domain/decide-exit.ts";
+import { decideExit } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { nearestName } from "@muster/documents";
-import { isRollWord, isSetWord, SET_NOUN, type ReplicaSet, type Roll } from "../domain/replica-set.ts";
+import type { ReplicaSet, Roll } from "../domain/replica-set.ts";
 
-/** The set that `NAME`, `rs/NAME` or `rs NAME` means. Throws CommandError for another kind. */
-export function setNameOf(first: string, second?: string): string {
-  const slash = first.indexOf("/");
-  const [word, name] =
-    second === undefined
-      ? slash < 0
-        ? [SET_NOUN, first]
-        : [first.slice(0, slash), first.slice(slash + 1)]
-      : [first, second];
-  if (!isSetWord(word) && !isRollWord(word))
-    throw new CommandError(EXIT.usage, `"${word}" is no ${SET_NOUN}; did you mean ${SET_NOUN}/${name}?`);
-  if (name === "") throw new CommandError(EXIT.usage, `the name is missing after "${word}/"`);
-  return name;
-}
-
-/** What was asked of a set of this name. A refusal is told in words of the command, with what to do next. */
+/** The answer of the farms to a question about this set. A refusal becomes a CommandError in the words of the command, with what to do next. */
 export async function askOfSet<Answer>(
   { link }: Connected,
   name: string,
@@ -85,11 +70,11 @@ async function hintFor(farms: FarmCalls, name: string, fault: Fault): Promise<st
   }
   if (fault.code === "conflict") return `\`muster get replica-set ${name}\` shows how it is now`;
   if (fault.code === "already_exists" && fault.kind === "replica set")
-    return `give the new set another name, or roll to the one that is there: \`muster roll ${name} --to ${fault.id}\``;
+    return `give the new set another name, or roll to the existing one: \`muster roll ${name} --to ${fault.id}\``;
   // An option that has a word of its own says itself what is wrong with it.
   if (fault.code !== "invalid_request" || (WORDS.get(fault.field) ?? fault.field).startsWith("--")) return undefined;
   if (fault.field === "record")
-    return `nothing of it is touched as it is; \`muster delete ${name} --force\` gives it up, with its pods`;
+    return `it is left as it is; \`muster delete ${name} --force\` gives it up, with its pods`;
   if (fault.field === "force")
     return `\`muster delete ${name} --force\` deletes its pods too, \`muster delete ${name} --orphan\` leaves them running`;
   const set = await farms.get(name);
@@ -97,14 +82,14 @@ async function hintFor(farms: FarmCalls, name: string, fault: Fault): Promise<st
   return hintOf(set, roll);
 }
 
-/** What stands in the way of a change, by how the set is now. */
+/** The obstacle to a change, by the present state of the set. */
 function hintOf({ name, deletion, transfer, held, replicas }: ReplicaSet, roll: Roll | undefined): string {
   if (deletion !== undefined) return `\`muster wait replica-set/${name} --for=delete\` waits until it is gone`;
   if (roll !== undefined) return `\`muster roll status ${roll.id}\` follows it, ${adviseRoll(roll)}`;
-  if (held !== undefined) return `\`muster transfer ${name} --release\` lets transfers go on`;
+  if (held !== undefined) return `\`muster transfer ${name} --release\` releases them`;
   if (transfer !== undefined) return `\`muster explain replica-set/${name}\` says how far its transfer is`;
   const nodes = replicas.map(({ node }) => node);
   return nodes.length === 0
-    ? `\`muster explain replica-set/${name}\` says how it is`
+    ? `\`muster explain replica-set/${name}\` shows its state`
     : `${name} is on ${nodes.slice(0, 5).join(", ")}${nodes.length > 5 ? ", ..." : ""}; \`muster explain replica-set/${name}\` says more`;
 }

@@ -7,21 +7,9 @@ import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import type { Lease } from "../domain/lease.ts";
-import { isLeaseWord, LEASE_NOUN } from "../domain/lease-document.ts";
 
-/** The id that `ID` or `lease/ID` means. Throws CommandError for another kind, and for what can be no id. */
-export function leaseIdOf(text: string): string {
-  const slash = text.indexOf("/");
-  if (slash < 0) return checkedId(text);
-  const word = text.slice(0, slash);
-  const id = text.slice(slash + 1);
-  if (!isLeaseWord(word))
-    throw new CommandError(EXIT.usage, `"${word}" is no ${LEASE_NOUN}; did you mean ${LEASE_NOUN}/${id}?`);
-  if (id === "") throw new CommandError(EXIT.usage, `the id is missing after "${word}/"`);
-  return checkedId(id);
-}
-
-function checkedId(id: string): string {
+/** The id as it is. Throws CommandError for a text that cannot be one. */
+export function checkLeaseId(id: string): string {
   try {
     splitId(id);
     return id;
@@ -33,7 +21,7 @@ function checkedId(id: string): string {
   }
 }
 
-/** What was asked of engines. A refusal is told in words of the command, with what to do next. */
+/** The answer of the engines. A refusal becomes a CommandError in the words of the command, with what to do next. */
 export async function askOfLeases<Answer>(
   { link }: Pick<Connected, "link">,
   question: (leases: LeaseCalls) => Promise<Answer>,
@@ -53,11 +41,11 @@ export async function askOfLeases<Answer>(
 
 function messageOf(fault: Fault): string {
   if (fault.code === "invalid_request")
-    // Which lease is meant everybody knows.
+    // The command names the lease itself.
     return fault.field === "id" || fault.field === "record"
       ? fault.reason
       : `${leaseField(fault.field)}: ${fault.reason}`;
-  if (fault.code === "already_exists") return `lease ${fault.id} is there already, as something else`;
+  if (fault.code === "already_exists") return `lease ${fault.id} exists already, with another content`;
   return describeTrouble(fault);
 }
 
@@ -69,7 +57,7 @@ function hintFor(fault: Fault): string | undefined {
     return "it was renewed meanwhile: `muster lease get` shows until when";
   if (fault.code === "invalid_request" && fault.field === "record")
     return "`muster doctor` lists the records that cannot be read, and which version reads them";
-  if (fault.code === "invalid_request" && fault.field === "id") return "`muster lease get ID` shows how it is";
+  if (fault.code === "invalid_request" && fault.field === "id") return "`muster lease get ID` shows its state";
   return decideExit(fault).hint;
 }
 

@@ -1,0 +1,28 @@
+import { demandScaling } from "../adapters/node-calls.ts";
+import type { Cli, Connected } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { waitsForNodes } from "@muster/ledger-client/explanation";
+import { buildOwnerExplanation, explainOwner } from "../domain/build-explanation.ts";
+import { buildRecord } from "../domain/build-record.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import type { ReservationExplanation } from "../domain/reservation.ts";
+import type { Shown } from "../kinds/resource.ts";
+
+/** The machines that an owner holds or waits for. Throws CommandError where the ledger does not know it: before its first request, and after its release. */
+export async function showReservation(
+  cli: Cli,
+  { link }: Pick<Connected, "link">,
+  { kind, id }: { readonly kind: string; readonly id: string },
+  reservation: ReservationExplanation | undefined,
+): Promise<Shown> {
+  if (reservation === undefined)
+    throw new CommandError(EXIT.refused, `${kind} ${id} holds no machines and waits for none`, {
+      hint: "`muster get reservations` shows who does",
+    });
+  const { ownerKind, ownerId } = reservation.reservation;
+  const scaling = waitsForNodes(reservation) ? await demandScaling(link, { kind: ownerKind, id: ownerId }) : undefined;
+  return {
+    table: (style) => buildOwnerExplanation(reservation, scaling, cli.now(), style),
+    data: () => buildRecord({ owner: `${kind}/${id}`, ...explainOwner(reservation), reservation, scaling }),
+  };
+}

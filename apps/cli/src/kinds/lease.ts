@@ -1,0 +1,130 @@
+import { unlessMissing } from "@muster/faults";
+import { leaseCalls } from "../adapters/lease-calls.ts";
+import type { Connected } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { explainLeaseOrOwner } from "../commands/explain-lease.ts";
+import { arrangeLeases, MAX_SHOWN_OVER } from "../domain/arrange-leases.ts";
+import {
+  buildLeaseDescription,
+  buildLeaseEventLine,
+  buildLeaseHistory,
+  buildLeaseTable,
+  describeState,
+} from "../domain/build-lease-views.ts";
+import type { TableStyle } from "../domain/build-table.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { buildLeaseSchema, LEASE_KIND, LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
+import { buildLeaseEventRecord, buildLeaseRecord } from "../domain/lease-record.ts";
+import {
+  decideLeaseCondition,
+  isLeaseOver,
+  isMishap,
+  LEASE_PHASES,
+  type Lease,
+  type LeaseEvent,
+} from "../domain/lease.ts";
+import { readLeaseDocument } from "../domain/read-lease-document.ts";
+import { askOfLeases, checkLeaseId } from "./lease-refusals.ts";
+import type { DocumentRow, EventLog, Resource } from "./resource.ts";
+
+const EVENTS_POLL_MS = 1000;
+export const DEFAULT_EVENTS = 100;
+
+const EVENTS: EventLog<LeaseEvent> = {
+  pollMs: EVENTS_POLL_MS,
+  read: async ({ link }, { name: id = "", limit = DEFAULT_EVENTS, follow }) => {
+    const leases = leaseCalls(link);
+    // Read first: what it has published by then is in the history.
+    const lease = follow ? await unlessMissing(leases.get(id)) : undefined;
+    const events = await leases.history(id, limit);
+    // An id without events may be misspelt.
+    if (events.length === 0) await leases.get(id);
+    return { events, isOver: lease === undefined || (isLeaseOver(lease) && lease.unpublished === 0) };
+  },
+  keyOf: ({ id }) => id,
+  none: (id = "") => `lease ${id} has no events yet`,
+  table: buildLeaseHistory,
+  line: buildLeaseEventLine,
+  record: buildLeaseEventRecord,
+};
+
+export const LEASE_DOCUMENTS: DocumentRow<LeaseDocument> = {
+  words: [LEASE_KIND],
+  elsewhere: () => "a Lease is signed with your key: use `muster lease order -f FILE`, or `muster apply -f FILE`",
+  read: (document) => {
+    const read = readLeaseDocument(document);
+    return read.ok ? { ok: true, value: read.document } : read;
+  },
+};
+
+/** Signed orders for a workload or machines, for a time, which the provision engines serve. */
+export const LEASE: Resource<Lease> = {
+  noun: LEASE_NOUN,
+  plural: `${LEASE_NOUN}s`,
+  none: "no leases",
+  checkName: checkLeaseId,
+  get: ({ link }, id) => leaseCalls(link).get(id),
+  list: async (connected) =>
+    askOfLeases(connected, (leases) => leases.list({ user: undefined, type: undefined, phase: undefined })),
+  nameOf: ({ order }) => order.id,
+  isOffered: ({ phase }) => phase !== "ENDED",
+  ask: (connected, _name, question) => askOfLeases(connected, question),
+  table: (leases, { nowMs, style }, only) => {
+    const [lease] = leases;
+    if (only && lease !== undefined) return buildLeaseDescription(lease, nowMs);
+    return buildLeaseList(leases, nowMs, { style, isOfOneUser: false, isWhole: false });
+  },
+  record: buildLeaseRecord,
+  describe: async ({ link }, id) => {
+    const lease = await leaseCalls(link).get(id);
+    return { table: ({ nowMs }) => buildLeaseDescription(lease, nowMs), data: () => buildLeaseRecord(lease) };
+  },
+  waiting: {
+    conditions: LEASE_PHASES,
+    decide: decideLeaseCondition,
+    requireHistory,
+    // The exit code says that the goal is met, as of kubectl wait; standard error adds how it came to that.
+    note: (lease) => (isMishap(lease) ? [describeState(lease)] : []),
+    describe: describeState,
+  },
+  events: EVENTS,
+  explain: explainLeaseOrOwner,
+  delete: (_cli, id) => {
+    throw new CommandError(EXIT.usage, "a lease is not deleted", {
+      hint: `\`muster lease end ${id}\` ends it, for good`,
+    });
+  },
+  refusals: {
+    cancel: { message: "a lease is not cancelled", hint: (id) => `\`muster lease end ${id}\` ends it, for good` },
+    logs: {
+      message: "what a lease writes is not kept by Muster",
+      hint: (id) => `\`muster lease get ${id}\` says its namespace: kubectl -n NAMESPACE logs deployment/lease-${id}`,
+    },
+  },
+  documents: LEASE_DOCUMENTS,
+  schema: { word: LEASE_NOUN, build: buildLeaseSchema },
+};
+
+/** The newest first, and those that are over last; of these all only where `isWhole`. */
+export function buildLeaseList(
+  leases: readonly Lease[],
+  nowMs: number,
+  {
+    style,
+    isOfOneUser,
+    isWhole,
+  }: { readonly style: TableStyle; readonly isOfOneUser: boolean; readonly isWhole: boolean },
+): readonly string[] {
+  const { shown, left } = arrangeLeases(leases, isWhole ? leases.length : MAX_SHOWN_OVER);
+  const more = left === 0 ? [] : [`${left} more that are over: --all shows them`];
+  return [...buildLeaseTable(shown, nowMs, { style, isOfOneUser }), ...more];
+}
+
+/** Rejects with CommandError for an id without a history: no such lease ever existed. */
+async function requireHistory(connected: Connected, id: string): Promise<void> {
+  const events = await askOfLeases(connected, (leases) => leases.history(id, 1));
+  if (events.length > 0) return;
+  throw new CommandError(EXIT.refused, `lease ${id} does not exist, and has no history`, {
+    hint: "`muster lease get` lists those that exist",
+  });
+}

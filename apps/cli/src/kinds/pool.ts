@@ -1,0 +1,56 @@
+import { nearestName } from "@muster/documents";
+import { scalerDump } from "../adapters/node-calls.ts";
+import type { Connected } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { describeSilence } from "../domain/build-node-views.ts";
+import { buildRecord } from "../domain/build-record.ts";
+import { buildPoolTable, type ShownPool } from "../domain/build-views.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { listSome } from "../domain/list-some.ts";
+import type { Resource } from "./resource.ts";
+
+const MAX_NAMED_POOLS = 20;
+
+/** Machines of one sort, which the ledger grants. */
+export const POOL: Resource<ShownPool> = {
+  noun: "pool",
+  plural: "pools",
+  none: "no pools",
+  list: listPools,
+  get: async (connected, name) => {
+    const pools = await listPools(connected);
+    const found = pools.find((pool) => pool.name === name);
+    if (found !== undefined) return found;
+    const names = pools.map((pool) => pool.name);
+    const near = nearestName(name, names);
+    const known = names.length === 0 ? "no pool exists" : `known pools: ${listSome(names, MAX_NAMED_POOLS, ",")}`;
+    throw new CommandError(EXIT.refused, `pool ${name} does not exist`, {
+      hint: near === undefined ? known : `did you mean "${near}"?`,
+    });
+  },
+  nameOf: ({ name }) => name,
+  table: (pools, { nowMs, style }) => buildPoolTable(pools, nowMs, style),
+  record: buildRecord,
+  notes: (pools, nowMs) => {
+    const [unanswered] = pools.flatMap(({ scaling }) => scaling?.trouble ?? []);
+    const silence = describeSilence(pools, nowMs);
+    return [
+      ...(unanswered === undefined ? [] : [`note: the node scaler does not answer: ${unanswered}`]),
+      ...(silence === undefined ? [] : [`note: ${silence}`]),
+    ];
+  },
+};
+
+/** The pools; with what the node scaler does for those that may grow. */
+async function listPools({ services, link }: Connected): Promise<ShownPool[]> {
+  const pools = await services.pools();
+  const isElastic = pools.some(({ elasticMax }) => elasticMax > 0);
+  const dump = isElastic ? await scalerDump(link) : { trouble: "" };
+  return pools.map((pool) => {
+    if (pool.elasticMax === 0) return { ...pool, scaling: undefined };
+    if ("trouble" in dump) return { ...pool, scaling: { ...dump, troubles: [] } };
+    const scaling = dump.value.pools.find((one) => one.pool === pool.name);
+    const troubles = dump.value.troubles.filter((trouble) => trouble.pool === pool.name);
+    return { ...pool, scaling: { trouble: undefined, troubles, ...scaling } };
+  });
+}

@@ -1,0 +1,118 @@
+import { farmCalls } from "../adapters/farm-calls.ts";
+import { CommandError } from "../command-error.ts";
+import { followItem } from "../commands/follow.ts";
+import { print } from "../commands/output.ts";
+import { buildRecord } from "../domain/build-record.ts";
+import { buildSetDescription, buildSetTable, describeCounts, withPhase } from "../domain/build-set-views.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { decideSetWait, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
+import { describeTimeout } from "../domain/decide-wait.ts";
+import { buildSetExplanation, explainSet } from "../domain/explain-set.ts";
+import { phaseOfSet, SET_NOUN, UNREADABLE, type ReplicaSet, type UnreadableSet } from "../domain/replica-set.ts";
+import { readSetDocument } from "../domain/read-set-document.ts";
+import { buildSetSchema, SET_KIND, type SetDocument } from "../domain/set-document.ts";
+import { askOfSet } from "./farm-refusals.ts";
+import type { DocumentRow, Resource } from "./resource.ts";
+
+export const SET_DOCUMENTS: DocumentRow<SetDocument> = {
+  words: [SET_KIND],
+  elsewhere: () => "a PinnedReplicaSet is kept until it is deleted, and never over: use `muster apply -f FILE`",
+  read: (document) => {
+    const read = readSetDocument(document);
+    return read.ok ? { ok: true, value: read.document } : read;
+  },
+};
+
+/** Pods kept on chosen nodes, which the replication farms own. A list has those whose records the farms cannot read, too. */
+export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
+  noun: SET_NOUN,
+  plural: "replica-sets",
+  aliases: ["rs", "pinned-replica-set", "pinned-replica-sets", "prs"],
+  shortName: "rs",
+  none: "no replica sets",
+  get: ({ link }, name) => farmCalls(link).get(name),
+  list: async ({ link }) => [...(await farmCalls(link).list()), ...(await farmCalls(link).unreadable())],
+  nameOf: ({ name }) => name,
+  ask: (connected, name, question) => askOfSet(connected, name, question),
+  table: (sets, { nowMs, style }) =>
+    buildSetTable(sets.filter(isReadable), sets.filter((set) => !isReadable(set)) as UnreadableSet[], nowMs, style),
+  record: (set) => (isReadable(set) ? setRecord(set) : { kind: SET_NOUN, phase: UNREADABLE, ...set }),
+  describe: async ({ link }, name) => {
+    const set = await farmCalls(link).get(name);
+    return { table: ({ style }) => buildSetDescription(set, style), data: () => setRecord(set) };
+  },
+  waiting: {
+    conditions: SET_CONDITIONS,
+    decide: (set, goal) => (isReadable(set) ? decideSetWait(set, goal) : "open"),
+    uidOf: (set) => (isReadable(set) ? set.uid : ""),
+    describe: (set) => (isReadable(set) ? describeSetState(set) : set.because),
+  },
+  explain: async (cli, { link }, name) => {
+    const explained = await farmCalls(link).explain(name);
+    const { set, roll, ...nodes } = explained;
+    return {
+      table: (style) => buildSetExplanation(explained, cli.now(), style),
+      data: () => ({
+        [SET_NOUN]: set.name,
+        phase: phaseOfSet(set),
+        ...explainSet(explained, cli.now()),
+        owner: set.farm,
+        set: setRecord(set),
+        roll: roll && buildRecord(roll),
+        ...nodes,
+      }),
+    };
+  },
+  // The ledger knows the machines of a set by ids of their own.
+  hasOwnerIds: true,
+  delete: async (cli, name, { force, keepPods, wait, timeoutMs, output }) => {
+    await using connected = await cli.connect();
+    const { link } = connected;
+    const set = await askOfSet(connected, name, () =>
+      farmCalls(link).delete(name, { force: force || keepPods, keepPods }),
+    );
+    if (set === undefined) {
+      const line = `the record of ${SET_NOUN}/${name}, which could not be read, is gone; its pods follow within minutes`;
+      print(cli.io, output, { table: () => [line], data: () => ({ kind: SET_NOUN, name, phase: UNREADABLE }) });
+      return EXIT.ok;
+    }
+    const pods = set.deletion?.keepPods === true ? ", and its pods stay" : "";
+    if (!wait) {
+      const line = `${SET_NOUN}/${name} is being deleted${pods}`;
+      print(cli.io, output, { table: () => [line], data: () => setRecord(set) });
+      return EXIT.ok;
+    }
+    const { last, end } = await followItem(cli, connected, {
+      start: set,
+      next: () => farmCalls(link).get(name),
+      isEnough: ({ uid }) => uid !== set.uid,
+      timeoutMs,
+    });
+    if (end === "interrupted") return EXIT.interrupted;
+    if (end === "timeout") throw setTimedOut(last, "deletion", timeoutMs);
+    print(cli.io, output, { table: () => [`${SET_NOUN}/${name} deleted${pods}`], data: () => setRecord(last) });
+    return EXIT.ok;
+  },
+  documents: SET_DOCUMENTS,
+  schema: { word: "pinned-replica-set", build: buildSetSchema },
+};
+
+function isReadable(set: ReplicaSet | UnreadableSet): set is ReplicaSet {
+  return "spec" in set;
+}
+
+/** The stable form. The spec, with the template of its user, keeps its names. */
+export function setRecord(set: ReplicaSet): Record<string, unknown> {
+  const { spec, ...rest } = withPhase(set);
+  return { ...buildRecord(rest), spec };
+}
+
+export function setTimedOut(set: ReplicaSet, what: string, timeoutMs: number): CommandError {
+  return new CommandError(EXIT.failed, describeTimeout(timeoutMs, what, describeSetState(set)), {
+    hint: `\`muster explain ${SET_NOUN}/${set.name}\` says why`,
+  });
+}
+
+function describeSetState(set: ReplicaSet): string {
+  return `${SET_NOUN} ${set.name} is ${phaseOfSet(set)}: ${describeCounts(set)}`;
+}

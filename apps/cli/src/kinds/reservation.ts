@@ -1,0 +1,20 @@
+import { buildRecord } from "../domain/build-record.ts";
+import { buildReservationTable } from "../domain/build-views.ts";
+import { orderReservations } from "../domain/order-reservations.ts";
+import type { Reservation } from "../domain/reservation.ts";
+import type { Resource } from "./resource.ts";
+
+/** Who holds machines or waits for them. The name is that of the owner: `KIND/ID`, or the name of a session. */
+export const RESERVATION: Resource<Reservation> = {
+  noun: "reservation",
+  plural: "reservations",
+  none: "no reservations",
+  get: ({ services }, owner) => {
+    const slash = owner.indexOf("/");
+    return services.reservation(slash < 0 ? "session" : owner.slice(0, slash), owner.slice(slash + 1));
+  },
+  list: async ({ services }) => orderReservations(await services.reservations()),
+  nameOf: ({ ownerKind, ownerId }) => `${ownerKind}/${ownerId}`,
+  table: (reservations, { nowMs, style }) => buildReservationTable(reservations, nowMs, style),
+  record: buildRecord,
+};

@@ -1,0 +1,149 @@
+import type { ReadDocument } from "../adapters/parse-documents.ts";
+import type { Cli, Connected } from "../cli.ts";
+import type { Schema } from "../domain/build-session-schema.ts";
+import type { TableStyle } from "../domain/build-table.ts";
+import type { ExitCode } from "../domain/decide-exit.ts";
+import type { WaitVerdict, Goal } from "../domain/decide-wait.ts";
+import type { Format } from "../commands/output.ts";
+
+/** Where output for people goes, and when. */
+export type View = { readonly nowMs: number; readonly style: TableStyle };
+
+/** One answer in the forms of `-o`. */
+export type Shown = { readonly table: (style: TableStyle) => readonly string[]; readonly data: () => unknown };
+
+/**
+ * One row of the table of resources: all that differs between them. `get`, `describe`, `wait`, `events`, `explain`, `delete`, completion and "did you mean" are
+ * generic over the rows. A further resource is one file with its row, and a line in `resources.ts`.
+ */
+export type Resource<Item extends object = object> = {
+  /** Names one in commands and messages: `replica-set`. */
+  readonly noun: string;
+  readonly plural: string;
+  /** Other words for it, however their letters and hyphens are written. */
+  readonly aliases?: readonly string[];
+  /** The alias that completion offers. */
+  readonly shortName?: string;
+  /** `get` refuses it with this hint. */
+  readonly listedBy?: string;
+  /** The table of an empty list. */
+  readonly none: string;
+  /** The name as the services know it. Throws CommandError for a text that cannot be one. */
+  readonly checkName?: (text: string) => string;
+  /** Rejects with FaultError or CommandError when the item is missing. */
+  get(connected: Connected, name: string): Promise<Item>;
+  list(connected: Connected): Promise<readonly Item[]>;
+  nameOf(item: Item): string;
+  /** Whether completion offers its name. Absent: always. */
+  isOffered?(item: Item): boolean;
+  /** Puts a refusal into the words of the command, with a hint. */
+  ask?<Answer>(connected: Connected, name: string, question: () => Promise<Answer>): Promise<Answer>;
+  /** Of all, or of the `only` one. */
+  table(items: readonly Item[], view: View, only?: true): readonly string[];
+  record(item: Item): unknown;
+  /** Lines for standard error below a list. */
+  notes?(items: readonly Item[], nowMs: number): readonly string[];
+  readonly describe?: (connected: Connected, name: string) => Promise<Described>;
+  readonly waiting?: Waiting<Item>;
+  readonly events?: EventLog;
+  /** Why an item is in its phase. Rejects with a fault where its service does not know the name. */
+  readonly explain?: (cli: Cli, connected: Connected, name: string) => Promise<Shown>;
+  /** The ledger may know it by an id that differs from its name, and `explain` takes that, too. */
+  readonly hasOwnerIds?: true;
+  readonly delete?: (cli: Cli, name: string, options: DeleteOptions) => Promise<ExitCode>;
+  /** Why commands for sessions and jobs refuse it, and what to use instead. */
+  readonly refusals?: Readonly<Record<"cancel" | "logs", Refusal>>;
+  /** Documents of work are read by its kind. */
+  readonly documents?: DocumentRow;
+  readonly schema?: SchemaRow;
+};
+
+/** An item in full. */
+export type Described = { readonly table: (view: View) => readonly string[]; readonly data: () => unknown };
+
+export type Refusal = { readonly message: string; readonly hint: (name: string) => string };
+
+/** The documents of a resource. */
+export type DocumentRow<Value = unknown> = {
+  /** Their `kind`. */
+  readonly words: readonly string[];
+  /** The error of other commands, with the command to use. */
+  readonly elsewhere: (word: string) => string;
+  readonly read: (document: unknown) => ReadDocument<Value>;
+};
+
+export type SchemaRow = {
+  /** The argument of `muster schema`. */
+  readonly word: string;
+  readonly build: () => Schema;
+};
+
+/** What `wait` has to know. */
+export type Waiting<Item extends object> = {
+  readonly conditions: readonly string[];
+  decide(item: Item, goal: Goal): WaitVerdict;
+  /** Reads the next state. Absent: `get` by name. Rejects with the fault `not_found` when the item is gone. */
+  next?(connected: Connected, seen: Item, signal: AbortSignal): Promise<Item>;
+  /** `next` answers once the state differs; without it the item is polled. */
+  readonly isLongPoll?: true;
+  /** Differs between two items of one name. Absent: names are used once. */
+  uidOf?(item: Item): string;
+  /** Rejects with CommandError where no item of this name ever existed, so that its deletion cannot be waited for. */
+  readonly requireHistory?: (connected: Connected, name: string) => Promise<void>;
+  /** Whether the deletion meets the goal. Absent: only where the goal is the deletion. */
+  isMetByDeletion?(
+    connected: Connected,
+    seen: { readonly start: Item; readonly last: Item },
+    goal: Goal,
+  ): Promise<boolean>;
+  /** What standard error shows of a goal that is met in an unexpected way. */
+  note?(last: Item): readonly string[];
+  /** The state in a sentence. */
+  describe(item: Item): string;
+  /** The argument of `muster explain`. Absent: NOUN/NAME. */
+  explained?(item: Item): string;
+};
+
+/** Events of one item or of all, in the order of time. */
+export type EventLog<Event extends object = object> = {
+  /** Events that have not been seen may be any of those that are read. */
+  read(
+    connected: Connected,
+    query: EventQuery,
+  ): Promise<{ readonly events: readonly Event[]; readonly isOver: boolean }>;
+  /** It can be read without a name, too. */
+  readonly ofAll?: true;
+  /** How often a follower reads all of them again. */
+  readonly pollMs: number;
+  /** Calls the listener with the name of each item that has a new event, until disposed. A hint may be lost. */
+  readonly onEvent?: (
+    connected: Connected,
+    listener: (name: string) => void,
+    name?: string,
+  ) => Promise<AsyncDisposable>;
+  /** Differs between any two events. */
+  keyOf(event: Event): string;
+  none(name: string | undefined): string;
+  table(events: readonly Event[], style: TableStyle): readonly string[];
+  line(event: Event, style: TableStyle): string;
+  record(event: Event): unknown;
+};
+
+export type EventQuery = {
+  /** Undefined: of all items. */
+  readonly name: string | undefined;
+  /** Only of these items; undefined: of all that are meant. */
+  readonly changed?: readonly string[] | undefined;
+  /** The newest of them. */
+  readonly limit?: number | undefined;
+  readonly follow: boolean;
+};
+
+export type DeleteOptions = {
+  readonly force: boolean;
+  /** The pods stay. */
+  readonly keepPods: boolean;
+  readonly wait: boolean;
+  readonly timeoutMs: number;
+  readonly output: Format;
+};

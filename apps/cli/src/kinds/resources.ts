@@ -1,0 +1,70 @@
+import { nearestName } from "@muster/documents";
+import { CommandError } from "../command-error.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import type { Kinds } from "./kinds.ts";
+import { LEASE } from "./lease.ts";
+import { NODE } from "./node.ts";
+import { POOL } from "./pool.ts";
+import { REPLICA_SET } from "./replica-set.ts";
+import { RESERVATION } from "./reservation.ts";
+import type { Resource } from "./resource.ts";
+import { ROLL } from "./roll.ts";
+import { workResource } from "./work.ts";
+
+/** Every resource that the command knows. The first is meant where none is named. */
+export type Resources = readonly [Resource, ...Resource[]];
+
+/** The kinds of work, and everything else. */
+export function resourcesOf([first, ...others]: Kinds): Resources {
+  const works = others.map((kind) => workResource(kind, first));
+  return [workResource(first, first), ...works, REPLICA_SET, ROLL, LEASE, POOL, RESERVATION, NODE];
+}
+
+/** By any of its words. */
+export function findResource(resources: readonly Resource[], word: string): Resource | undefined {
+  const exact = resources.find(({ noun, plural }) => noun === word || plural === word);
+  return exact ?? resources.find(({ noun, plural, aliases }) => aliases && isAmong([noun, plural, ...aliases], word));
+}
+
+function isAmong(words: readonly string[], word: string): boolean {
+  const bare = (text: string): string => text.toLowerCase().replaceAll("-", "");
+  return words.some((each) => bare(each) === bare(word));
+}
+
+/** `KIND/NAME` in its parts; the word is empty where the text is a name alone. */
+export function splitTarget(text: string): { readonly word: string; readonly name: string } {
+  const slash = text.indexOf("/");
+  return slash < 0 ? { word: "", name: text } : { word: text.slice(0, slash), name: text.slice(slash + 1) };
+}
+
+export type Named = { readonly resource: Resource; readonly name: string };
+
+/** What `NAME`, `KIND/NAME` or `KIND NAME` means. Throws CommandError for a kind that does not exist, and for a name that cannot be one. */
+export function namedResource(
+  resources: Resources,
+  [first, second]: readonly [first: string, second?: string | undefined],
+  fallback: Resource = resources[0],
+): Named {
+  const { word, name } = second === undefined ? splitTarget(first) : { word: first, name: second };
+  const resource = word === "" && !first.includes("/") ? fallback : findResource(resources, word);
+  if (resource === undefined) throw new CommandError(EXIT.usage, describeUnknownWord(resources, word, name));
+  if (name === "") throw new CommandError(EXIT.usage, `the name is missing after "${word}/"`);
+  return { resource, name: resource.checkName?.(name) ?? name };
+}
+
+/** The name of one of this resource, given as `NAME`, `KIND/NAME` or `KIND NAME`. Throws CommandError for another kind. */
+export function nameOfKind(resource: Resource, first: string, second?: string): string {
+  const { word, name } = second === undefined ? splitTarget(first) : { word: first, name: second };
+  if (word !== "" || first.includes("/")) {
+    if (findResource([resource], word) === undefined)
+      throw new CommandError(EXIT.usage, `"${word}" is no ${resource.noun}; did you mean ${resource.noun}/${name}?`);
+    if (name === "") throw new CommandError(EXIT.usage, `the name is missing after "${word}/"`);
+  }
+  return resource.checkName?.(name) ?? name;
+}
+
+function describeUnknownWord(resources: readonly Resource[], word: string, name: string): string {
+  const nouns = resources.map(({ noun }) => noun);
+  const near = nearestName(word, nouns);
+  return `"${word}" is no kind; ${near === undefined ? `known are ${nouns.join(", ")}` : `did you mean "${near}/${name}"?`}`;
+}

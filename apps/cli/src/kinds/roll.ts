@@ -1,0 +1,60 @@
+import { nearestName } from "@muster/documents";
+import { unlessMissing } from "@muster/faults";
+import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
+import type { Connected } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { buildRecord } from "../domain/build-record.ts";
+import { buildRollLine, buildRollTable } from "../domain/build-set-views.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { decideRollEnd, decideRollWait, ROLL_CONDITIONS } from "../domain/decide-set-wait.ts";
+import { SET_NOUN, type Roll } from "../domain/replica-set.ts";
+import type { Resource } from "./resource.ts";
+
+const NEAR_LENGTH_MIN = 3;
+
+/** Rolling updates from one replica set to another. One that is over is complete, and deleted. */
+export const ROLL: Resource<Roll> = {
+  noun: "roll",
+  plural: "rolls",
+  aliases: ["rollout", "rollouts"],
+  none: "no rolling updates",
+  get: findRoll,
+  list: ({ link }) => farmCalls(link).rolls(),
+  nameOf: ({ id }) => id,
+  table: (rolls, { nowMs, style }) => buildRollTable(rolls, nowMs, style),
+  record: buildRecord,
+  waiting: {
+    conditions: ROLL_CONDITIONS,
+    decide: decideRollWait,
+    next: ({ link }, { id }) => farmCalls(link).getRoll(id),
+    isMetByDeletion: async ({ link }, { start, last }, goal) => {
+      if (goal.kind === "delete") return true;
+      if (goal.type.toLowerCase() !== "complete" || !goal.isTrue) return !goal.isTrue;
+      return decideRollEnd(start, last, await unlessMissing(farmCalls(link).get(last.newSet))) === "complete";
+    },
+    describe: buildRollLine,
+    explained: ({ newSet }) => `${SET_NOUN}/${newSet}`,
+  },
+};
+
+/** By its own name, which is that of its new set, or by either of its sets. Rejects with CommandError when no such roll is open. */
+export async function findRoll({ link }: Pick<Connected, "link">, name: string): Promise<Roll> {
+  const farms = farmCalls(link);
+  const rolls = await farms.rolls();
+  const found =
+    rolls.find(({ id }) => id === name) ?? rolls.find(({ oldSet, newSet }) => oldSet === name || newSet === name);
+  if (found !== undefined) return found;
+  throw new CommandError(EXIT.refused, `there is no rolling update of ${name}`, {
+    hint: await hintForNone(farms, name, rolls),
+  });
+}
+
+async function hintForNone(farms: FarmCalls, name: string, rolls: readonly Roll[]): Promise<string> {
+  // The set of an undone roll is gone, and its audit remains.
+  const wasThere = (await unlessMissing(farms.get(name))) !== undefined || (await farms.audit(name, 1)).length > 0;
+  if (wasThere) return `none is open; \`muster audit ${name}\` shows those that are over`;
+  const names = rolls.flatMap(({ id, oldSet, newSet }) => [id, oldSet, newSet]);
+  // To two letters every name is near.
+  const near = name.length < NEAR_LENGTH_MIN ? undefined : nearestName(name, names);
+  return near === undefined ? "`muster get rolls` shows those that are open" : `did you mean "${near}"?`;
+}

@@ -1,0 +1,120 @@
+import { faultOf, unlessMissing } from "@muster/faults";
+import { CommandError } from "../command-error.ts";
+import { print } from "../commands/output.ts";
+import {
+  buildEventLine,
+  buildEventRecord,
+  buildEventTable,
+  orderEvents,
+  type NamedEvent,
+} from "../domain/build-events.ts";
+import { buildExplanation, explanationRecord } from "../domain/build-explanation.ts";
+import { buildDescription, buildWorkRecord, buildWorkTable } from "../domain/build-views.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { decideWait, describeWork } from "../domain/decide-wait.ts";
+import { isFinished, phaseOf, type Work } from "../domain/work.ts";
+import type { Kind, WorkCalls } from "./kind.ts";
+import type { EventLog, EventQuery, Resource } from "./resource.ts";
+
+/** Hints may be lost, so a follower reads all events again this often. */
+const EVENTS_POLL_MS = 10_000;
+
+/** The row of a kind of work: sessions, jobs. Commands find work of the `first` kind by its name alone. */
+export function workResource(kind: Kind, first: Kind): Resource<Work> {
+  const { noun, plural, schema } = kind;
+  return {
+    noun,
+    plural,
+    none: `no ${plural}`,
+    get: ({ link }, name) => kind.calls(link).get(name),
+    list: async ({ link }) =>
+      (await kind.calls(link).list()).sort((a, b) => a.createdAtMs - b.createdAtMs || a.name.localeCompare(b.name)),
+    nameOf: ({ name }) => name,
+    table: (works, { nowMs, style }) => buildWorkTable(works, nowMs, style),
+    record: buildWorkRecord,
+    describe: async ({ link }, name) => {
+      const work = await recallWork(kind.calls(link), name);
+      return { table: ({ nowMs, style }) => buildDescription(work, nowMs, style), data: () => buildWorkRecord(work) };
+    },
+    waiting: {
+      conditions: kind.conditions,
+      decide: decideWait,
+      next: ({ link }, seen, signal) => kind.calls(link).after(seen, signal),
+      isLongPoll: true,
+      uidOf: ({ uid }) => uid,
+      describe: describeWork,
+      explained: (work) => (work.kind === first.noun ? work.name : `${work.kind}/${work.name}`),
+    },
+    events: eventsOf(kind),
+    explain: async (cli, { link }, name) => {
+      const explained = await kind.explain(link, name);
+      return {
+        table: (style) => buildExplanation(explained, cli.now(), style),
+        data: () => explanationRecord(explained),
+      };
+    },
+    ...(kind.hasOwnerIds && { hasOwnerIds: true }),
+    delete: async (cli, name, { force, keepPods, output }) => {
+      if (force || keepPods)
+        throw new CommandError(
+          EXIT.usage,
+          `--force and --orphan are for replica sets: a ${noun} that is over has no pods`,
+        );
+      const target = `${noun}/${name}`;
+      if (kind.remove === undefined)
+        throw new CommandError(EXIT.usage, `a ${noun} is not deleted`, {
+          hint: `\`muster cancel ${target}\` ends it; once it is over, ${kind.goneBy(name)}`,
+        });
+      await using connected = await cli.connect();
+      const work = await kind.calls(connected.link).get(name);
+      if (!isFinished(work))
+        throw new CommandError(EXIT.refused, `${noun} ${name} is not over: it is ${phaseOf(work)}`, {
+          hint: `\`muster cancel ${target}\` ends it; then delete it`,
+        });
+      await kind.remove(connected.link, work);
+      print(cli.io, output, { table: () => [`${noun} ${name} is deleted`], data: () => buildWorkRecord(work) });
+      return EXIT.ok;
+    },
+    ...(schema && { schema: { word: noun, build: schema } }),
+  };
+}
+
+/** With the phases that only its history has, as far as a service still knows them. */
+async function recallWork(calls: WorkCalls, name: string): Promise<Work> {
+  const work = await calls.get(name);
+  try {
+    return (await calls.recall?.(work)) ?? work;
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+    return work;
+  }
+}
+
+function eventsOf(kind: Kind): EventLog<NamedEvent> {
+  return {
+    ofAll: true,
+    pollMs: EVENTS_POLL_MS,
+    read: async ({ link }, query) => {
+      const works = await readWorks(kind.calls(link), query);
+      return { events: orderEvents(works), isOver: query.name !== undefined && works.some(isFinished) };
+    },
+    onEvent: ({ link }, listener, name) => kind.calls(link).onEvent(listener, name),
+    keyOf: ({ uid, event: { phase, atMs, reason, description } }) =>
+      JSON.stringify([uid, phase, atMs, reason, description]),
+    none: () => "no events",
+    table: buildEventTable,
+    line: buildEventLine,
+    record: buildEventRecord,
+  };
+}
+
+/** Of one item all events; of a list only those in the states, because the rest takes a call for each. */
+async function readWorks(calls: WorkCalls, { name, changed }: EventQuery): Promise<readonly Work[]> {
+  const readOne = async (each: string): Promise<Work> => {
+    const work = await calls.get(each);
+    return name === undefined || calls.events === undefined ? work : { ...work, events: await calls.events(work) };
+  };
+  if (changed === undefined) return name === undefined ? calls.list() : [await readOne(name)];
+  const works = await Promise.all(changed.map((each) => unlessMissing(readOne(each))));
+  return works.filter((work) => work !== undefined);
+}

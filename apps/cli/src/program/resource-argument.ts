@@ -1,0 +1,64 @@
+import { nearestName } from "@muster/documents";
+import { Argument, InvalidArgumentError } from "commander";
+import { CommandError } from "../command-error.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import type { Resource } from "../kinds/resource.ts";
+import { findResource, splitTarget } from "../kinds/resources.ts";
+
+/** `job`, or as kubectl takes it, too: `job/training`. */
+export type ResourceArgument = {
+  readonly word: string;
+  readonly resource: Resource;
+  readonly name: string | undefined;
+};
+
+/** What other commands list, in the singular. */
+const ELSEWHERE = new Map([
+  ["event", "`muster events` lists what happened."],
+  ["pod", "`kubectl get pods` lists pods, `muster describe` the components of a session or job."],
+]);
+
+/** The first argument of a command: a word of one of these resources, alone or with a name after it. `words` are offered by completion. */
+export function resourceArgument(
+  description: string,
+  resources: readonly Resource[],
+  words: readonly string[],
+): Argument {
+  const listed = resources.filter(({ listedBy }) => listedBy === undefined);
+  return new Argument("<resource>", description).choices(words).argParser((text): ResourceArgument => {
+    const { word, name } = text.includes("/") ? splitTarget(text) : { word: text, name: undefined };
+    const resource = findResource(listed, word);
+    if (resource === undefined) throw new InvalidArgumentError(describeUnknownWord(resources, words, word));
+    if (name === "") throw new InvalidArgumentError(`The name is missing after "${word}/".`);
+    return { word, resource, name: name === undefined ? name : nameOf(resource, name) };
+  });
+}
+
+function describeUnknownWord(resources: readonly Resource[], words: readonly string[], word: string): string {
+  const elsewhere = findResource(resources, word)?.listedBy ?? ELSEWHERE.get(word.replace(/s$/, ""));
+  if (elsewhere !== undefined) return elsewhere;
+  const near = nearestName(word, words);
+  // Of a singular and a plural the plural is enough.
+  const choices = words.filter((each) => !words.includes(`${each}s`)).join(", ");
+  return near === undefined ? `It is one of ${choices}.` : `Did you mean ${near}?`;
+}
+
+/** The name in the argument, or the one after it. Throws CommandError when both are given. */
+export function nameAfter({ word, resource, name }: ResourceArgument, second: string | undefined): string | undefined {
+  if (name !== undefined && second !== undefined)
+    throw new CommandError(EXIT.usage, `"${word}/${name}" has a name already: "${second}" is one too many`);
+  return name ?? (second === undefined ? second : nameOf(resource, second));
+}
+
+function nameOf({ checkName }: Resource, text: string): string {
+  return checkName?.(text) ?? text;
+}
+
+/** Words of these resources: the plurals first, each with its short name, then the nouns. */
+export function wordsOf(resources: readonly Resource[]): string[] {
+  const listed = resources.filter(({ listedBy }) => listedBy === undefined);
+  return [
+    ...listed.flatMap(({ plural, shortName }) => [plural, ...(shortName === undefined ? [] : [shortName])]),
+    ...listed.map(({ noun }) => noun),
+  ];
+}
