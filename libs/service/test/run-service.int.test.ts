@@ -99,7 +99,7 @@ it("waits for what it needs, reports that on /readyz, and runs when it can", asy
 
 it("stops while it waits for what it needs", async () => {
   const service = start({ DEMO_STOP: "late" });
-  await until("it waits", () => service.output().includes("tries again"));
+  await until("it waits", () => service.output().includes("cannot run now"));
   service.child.kill("SIGTERM");
   expect(await service.exit).toEqual([0, null]);
   expect(service.lines().at(-1)).toMatchObject({ msg: "stopped" });
