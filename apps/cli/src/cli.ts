@@ -7,7 +7,6 @@ import type { DroppedSignals, NatsObservation, ServiceReplica } from "./domain/b
 import type { Connection } from "./domain/decide-connection.ts";
 import type { Link } from "./kinds/kind.ts";
 import type { Kinds } from "./kinds/kinds.ts";
-import type { Resources } from "./kinds/resources.ts";
 
 /** Options of every command. */
 export type CommonOptions = { readonly natsUrl?: string; readonly namespace?: string };
@@ -16,8 +15,6 @@ export type CommonOptions = { readonly natsUrl?: string; readonly namespace?: st
 export type Cli = {
   readonly io: Io;
   readonly kinds: Kinds;
-  /** The table of resources, with a row for each of `kinds`. */
-  readonly resources: Resources;
   readonly now: () => number;
   /** Resolves after the delay, or immediately when the signal is aborted. */
   readonly pause: (delayMs: number, signal?: AbortSignal) => Promise<void>;

@@ -1,5 +1,6 @@
 import { Command } from "commander";
-import type { Cli, CommonOptions } from "./cli.ts";
+import type { CommonOptions } from "./cli.ts";
+import type { CommandLine } from "./kinds/resources.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { shortenWords } from "./domain/shorten.ts";
 import { addKeyCommands } from "./program/add-key-commands.ts";
@@ -64,7 +65,10 @@ export type Program = {
 };
 
 /** The whole command line. Every action returns an exit code. */
-export function buildProgram(makeCli: (options: () => CommonOptions) => Cli, columns: number | undefined): Program {
+export function buildProgram(
+  makeCli: (options: () => CommonOptions) => CommandLine,
+  columns: number | undefined,
+): Program {
   let exitCode: ExitCode = EXIT.ok;
   const program = new Command("muster")
     .description("Runs work that needs several machines together, and shows its state.")

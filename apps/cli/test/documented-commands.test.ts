@@ -3,11 +3,10 @@ import { join } from "node:path";
 import { commandsOf, type DocumentedCommand } from "@muster/testkit";
 import { CommanderError } from "commander";
 import { describe, expect, it } from "vitest";
-import type { Cli } from "../src/cli.ts";
 import { CommandError } from "../src/command-error.ts";
 import { EXIT } from "../src/domain/decide-exit.ts";
 import { KINDS } from "../src/kinds/kinds.ts";
-import { resourcesOf } from "../src/kinds/resources.ts";
+import { resourcesOf, type CommandLine } from "../src/kinds/resources.ts";
 import { buildProgram } from "../src/program.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -49,7 +48,7 @@ async function problemOfMuster(args: readonly string[], isMentioned: boolean): P
     io: new Proxy(io, { get: partOf }),
   };
   // Whatever else a command touches, it does once it knows what it is to do.
-  const cli = new Proxy({} as Cli, { get: (_target, name) => parts[String(name)] ?? understood() });
+  const cli = new Proxy({} as CommandLine, { get: (_target, name) => parts[String(name)] ?? understood() });
   try {
     await buildProgram(() => cli, undefined).parse(args.map(valueOf));
   } catch (error) {

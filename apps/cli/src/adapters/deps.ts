@@ -5,7 +5,7 @@ import { connectNats, isCredentialRefused, readNatsAccess, type NatsAccess, type
 import { describeFault, faultOf } from "@muster/faults";
 import { buckets, streams, subjects } from "@muster/proto";
 import { z } from "zod";
-import type { Cli, CommonOptions, Interrupts, Io } from "../cli.ts";
+import type { CommonOptions, Interrupts, Io } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
 import type { NatsObservation } from "../domain/build-doctor-report.ts";
@@ -19,7 +19,7 @@ import {
 } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { KINDS, type Kinds } from "../kinds/kinds.ts";
-import { resourcesOf } from "../kinds/resources.ts";
+import { resourcesOf, type CommandLine } from "../kinds/resources.ts";
 import { caller } from "./caller.ts";
 import { deadLetterBox } from "./dead-letters.ts";
 import { makeKeys } from "./keys.ts";
@@ -39,7 +39,7 @@ export function makeCli(options: {
   readonly interrupts: Interrupts;
   readonly common: () => CommonOptions;
   readonly kinds?: Kinds;
-}): Cli {
+}): CommandLine {
   const { config, io, interrupts, kinds = KINDS } = options;
   const connectionOf = (user: NatsUser): Connection =>
     decideConnection({

@@ -1,8 +1,7 @@
 import type { Command } from "commander";
-import type { Cli } from "../cli.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { planCompletion, type CommandShape, type NameSource, type OptionShape } from "../domain/plan-completion.ts";
-import { findResource, splitTarget } from "../kinds/resources.ts";
+import { findResource, splitTarget, type CommandLine } from "../kinds/resources.ts";
 import { readWorkTarget } from "./find-work.ts";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
@@ -35,13 +34,13 @@ complete -c muster -a '(__muster_offers)'`,
 };
 
 /** `muster completion SHELL`: the script by which the shell calls `muster __complete`. */
-export function completion(cli: Cli, shell: Shell): ExitCode {
+export function completion(cli: CommandLine, shell: Shell): ExitCode {
   cli.io.out([SCRIPTS[shell]]);
   return EXIT.ok;
 }
 
 /** `muster __complete -- WORDS`: the offers for the last word, one a line. Prints nothing where the services do not answer. */
-export async function complete(cli: Cli, program: Command, line: readonly string[]): Promise<ExitCode> {
+export async function complete(cli: CommandLine, program: Command, line: readonly string[]): Promise<ExitCode> {
   const { words, source } = planCompletion(shapesOf(program), optionsOf(program), line);
   const current = line.at(-1) ?? "";
   const names = source === undefined ? [] : await namesOf(cli, source, current);
@@ -74,7 +73,7 @@ function optionsOf(command: Command): OptionShape[] {
   }));
 }
 
-async function namesOf(cli: Cli, source: NameSource, current: string): Promise<string[]> {
+async function namesOf(cli: CommandLine, source: NameSource, current: string): Promise<string[]> {
   if (source.names === "conditions") return goalsOf(cli, source.of);
   try {
     await using connected = await cli.connect(AbortSignal.any([cli.interrupts.first, AbortSignal.timeout(TIMEOUT_MS)]));
@@ -97,7 +96,7 @@ async function namesOf(cli: Cli, source: NameSource, current: string): Promise<s
 }
 
 /** Of the kind that the word means. An unknown word has none: the command itself refuses it. */
-function goalsOf({ resources }: Cli, target: string): string[] {
+function goalsOf({ resources }: CommandLine, target: string): string[] {
   const { word } = splitTarget(target);
   const resource = target.includes("/") ? findResource(resources, word) : resources[0];
   return ["delete", ...(resource?.waiting?.conditions ?? []).map((type) => `condition=${type}`)];

@@ -1,8 +1,8 @@
-import type { Cli, Connected } from "../cli.ts";
+import type { Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { EventLog, Resource } from "../kinds/resource.ts";
-import { namedResource } from "../kinds/resources.ts";
+import { namedResource, type CommandLine } from "../kinds/resources.ts";
 import { askAbout } from "./find-work.ts";
 import { keepContact } from "./keep-contact.ts";
 import { print, type Format } from "./output.ts";
@@ -17,7 +17,11 @@ export type EventsOptions = {
 type Target = { readonly resource: Resource; readonly name: string | undefined };
 
 /** `muster events [NAME]`: what happened, oldest first; with `--follow` also what happens from now on. */
-export async function showEvents(cli: Cli, text: string | undefined, options: EventsOptions): Promise<ExitCode> {
+export async function showEvents(
+  cli: CommandLine,
+  text: string | undefined,
+  options: EventsOptions,
+): Promise<ExitCode> {
   const target = readTarget(cli, text);
   const { resource, name } = target;
   const { events: log } = resource;
@@ -37,7 +41,7 @@ export async function showEvents(cli: Cli, text: string | undefined, options: Ev
   return EXIT.ok;
 }
 
-function readTarget({ resources }: Cli, text: string | undefined): Target {
+function readTarget({ resources }: CommandLine, text: string | undefined): Target {
   const [first] = resources;
   if (text === undefined) return { resource: first, name: undefined };
   const all = resources.find(({ plural, events }) => plural === text && events?.ofAll === true);
@@ -46,7 +50,7 @@ function readTarget({ resources }: Cli, text: string | undefined): Target {
 
 /** Until interrupted; for one item until it is over. Prints each event once, as a line, or as a line of JSON. */
 async function followEvents(
-  cli: Cli,
+  cli: CommandLine,
   connected: Connected,
   { resource, name }: Target,
   log: EventLog,
@@ -98,7 +102,7 @@ async function followEvents(
   return cli.interrupts.first.aborted ? EXIT.interrupted : EXIT.ok;
 }
 
-function printEvents({ io }: Cli, log: EventLog, events: readonly object[], output: Format): void {
+function printEvents({ io }: CommandLine, log: EventLog, events: readonly object[], output: Format): void {
   const style = io.outStyle();
   if (output === "table") io.out(events.map((event) => log.line(event, style)));
   else io.out(events.map((event) => JSON.stringify(log.record(event))));

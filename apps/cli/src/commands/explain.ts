@@ -1,15 +1,14 @@
 import { faultOf, unlessMissing } from "@muster/faults";
-import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { readOwner } from "../domain/owner.ts";
-import { findResource, splitTarget } from "../kinds/resources.ts";
+import { findResource, splitTarget, type CommandLine } from "../kinds/resources.ts";
 import { askAbout } from "./find-work.ts";
 import { print, type Format } from "./output.ts";
 import { showReservation } from "./show-reservation.ts";
 
 /** `muster explain KIND/NAME`: why it is in its phase; where only the ledger knows the name, what it holds or waits for. */
-export async function explain(cli: Cli, text: string, output: Format): Promise<ExitCode> {
+export async function explain(cli: CommandLine, text: string, output: Format): Promise<ExitCode> {
   const { word, name } = splitTarget(text);
   const found = text.includes("/") ? findResource(cli.resources, word) : cli.resources[0];
   const nouns = cli.resources.flatMap((each) => (each.explain === undefined ? [] : [each.noun]));

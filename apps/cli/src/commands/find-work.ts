@@ -1,5 +1,5 @@
 import { faultOf } from "@muster/faults";
-import type { Cli, Connected } from "../cli.ts";
+import type { Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
@@ -7,7 +7,7 @@ import { isLeaseId, LEASE_NOUN } from "../domain/lease-document.ts";
 import type { Kind } from "../kinds/kind.ts";
 import { describeUnknownTarget, findKind, findTarget, type Target } from "../kinds/kinds.ts";
 import type { Resource } from "../kinds/resource.ts";
-import { findResource, splitTarget } from "../kinds/resources.ts";
+import { findResource, splitTarget, type CommandLine } from "../kinds/resources.ts";
 import { askOf } from "./ask-of.ts";
 
 /** A service that is not installed is asked no longer than this. */
@@ -15,7 +15,7 @@ const OTHER_KINDS_TIMEOUT_MS = 2000;
 
 /** The session or job that `NAME` or `KIND/NAME` means. Throws CommandError for any other kind, with what to use instead. */
 export function readWorkTarget(
-  { kinds, resources }: Pick<Cli, "kinds" | "resources">,
+  { kinds, resources }: Pick<CommandLine, "kinds" | "resources">,
   text: string,
   command?: "cancel" | "logs",
 ): Target & { readonly name: string } {
@@ -29,13 +29,16 @@ export function readWorkTarget(
 }
 
 /** The argument by which commands find work: the name alone is enough for the first kind. */
-export function shortTarget({ kinds }: Cli, { kind, name }: { readonly kind: string; readonly name: string }): string {
+export function shortTarget(
+  { kinds }: CommandLine,
+  { kind, name }: { readonly kind: string; readonly name: string },
+): string {
   return kind === kinds[0].noun ? name : `${kind}/${name}`;
 }
 
 /** The answer to a question about the item that `text` names; `name` is what its service knows it by. A refusal comes with a hint. */
 export function askAbout<Answer>(
-  cli: Cli,
+  cli: CommandLine,
   connected: Connected,
   {
     resource,
@@ -52,7 +55,7 @@ export function askAbout<Answer>(
  * The kind of the one item that has this name, of any kind. Throws CommandError when several have it, or none. A kind whose service does not answer counts
  * as having none: only the first kind is expected to be installed.
  */
-export async function kindOfName(cli: Cli, { link }: Connected, name: string): Promise<Kind> {
+export async function kindOfName(cli: CommandLine, { link }: Connected, name: string): Promise<Kind> {
   const [first] = cli.kinds;
   const brief = withTimeout(link);
   const answers = await Promise.all(
@@ -81,7 +84,7 @@ export async function kindOfName(cli: Cli, { link }: Connected, name: string): P
 
 /** The answer to a question about work of the first kind. Where that kind has no such name, and another one has, the CommandError names it. */
 async function askOfName<Answer>(
-  { kinds }: Cli,
+  { kinds }: CommandLine,
   { link }: Connected,
   text: string,
   question: () => Promise<Answer>,

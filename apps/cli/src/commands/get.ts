@@ -1,4 +1,4 @@
-import type { Cli } from "../cli.ts";
+import type { CommandLine } from "../kinds/resources.ts";
 import { CommandError } from "../command-error.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
@@ -9,7 +9,7 @@ import { print, type Format } from "./output.ts";
 
 /** `muster get KIND [NAME]` */
 export async function getItems(
-  cli: Cli,
+  cli: CommandLine,
   resource: Resource,
   name: string | undefined,
   output: Format,
@@ -35,7 +35,12 @@ export async function getItems(
 }
 
 /** `muster describe KIND NAME` */
-export async function describeItem(cli: Cli, resource: Resource, name: string, output: Format): Promise<ExitCode> {
+export async function describeItem(
+  cli: CommandLine,
+  resource: Resource,
+  name: string,
+  output: Format,
+): Promise<ExitCode> {
   const { describe, noun } = resource;
   if (describe === undefined) throw new CommandError(EXIT.usage, `a ${noun} has no description`);
   await using connected = await cli.connect();
@@ -48,7 +53,7 @@ export async function describeItem(cli: Cli, resource: Resource, name: string, o
 }
 
 /** `muster cancel NAME` */
-export async function cancelWork(cli: Cli, target: string, output: Format): Promise<ExitCode> {
+export async function cancelWork(cli: CommandLine, target: string, output: Format): Promise<ExitCode> {
   const { kind: meant, name } = readWorkTarget(cli, target, "cancel");
   await using connected = await cli.connect();
   const kind = target.includes("/") ? meant : await kindOfName(cli, connected, name);

@@ -1,6 +1,6 @@
+import type { CommandLine } from "../kinds/resources.ts";
 import { describeFault, faultOf } from "@muster/faults";
 import type { LogChunk, LogPlace } from "../adapters/messages.ts";
-import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { listSome } from "../domain/list-some.ts";
@@ -19,7 +19,7 @@ type Sink = (bytes: Uint8Array | undefined) => Promise<void>;
 
 /** `muster logs NAME [COMPONENT]`: what a component wrote; of its replicas, or of all components, each line after the name of its component. */
 export async function logs(
-  cli: Cli,
+  cli: CommandLine,
   target: string,
   component: string | undefined,
   options: { readonly follow: boolean; readonly container?: string | undefined },
@@ -111,7 +111,7 @@ function describeLacks(lacking: readonly Lack[]): string[] {
 const WAITS = "`-f` waits until it has one";
 
 type LogSource = {
-  readonly cli: Cli;
+  readonly cli: CommandLine;
   readonly calls: WorkCalls;
   readonly contact: Contact;
   readonly name: string;
@@ -181,7 +181,7 @@ async function readChunk(source: LogSource, from: LogPlace): Promise<LogChunk | 
 }
 
 /** Prints whole lines after the component's name; what has no line end yet waits for it. */
-function linesWithPrefix(cli: Cli, name: string, names: readonly string[]): Sink {
+function linesWithPrefix(cli: CommandLine, name: string, names: readonly string[]): Sink {
   const width = Math.max(...names.map((each) => each.length));
   const prefix = `${name.padEnd(width)} | `;
   const decoder = new TextDecoder();

@@ -1,8 +1,9 @@
+import type { CommandLine } from "../kinds/resources.ts";
 import { inSpan } from "@muster/tracing";
 import { SpanStatusCode } from "@opentelemetry/api";
 import { faultOf, formatDuration } from "@muster/faults";
 import type { Placed, Problem } from "../adapters/parse-documents.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { plain } from "../domain/build-table.ts";
 import { buildSummary } from "../domain/build-result.ts";
@@ -36,7 +37,7 @@ type Named = Placed<ReadWork> & { readonly name: string };
 const SUBMIT_ATTEMPTS = 3;
 
 /** `muster run FILE...`: submits the work of the files and follows it until it is over. */
-export async function run(cli: Cli, files: readonly string[], options: RunOptions): Promise<ExitCode> {
+export async function run(cli: CommandLine, files: readonly string[], options: RunOptions): Promise<ExitCode> {
   const documents = await readFiles(cli, files, {
     read: (document) => readWork(cli.kinds, document),
     titleOf: ({ kind, draft: { name } }) => ("exact" in name ? `${kind.noun} ${name.exact}` : undefined),
@@ -56,13 +57,13 @@ export async function run(cli: Cli, files: readonly string[], options: RunOption
   });
 }
 
-function nameOf(cli: Cli, { value }: Placed<ReadWork>): string {
+function nameOf(cli: CommandLine, { value }: Placed<ReadWork>): string {
   const { name } = value.draft;
   return "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH);
 }
 
 /** Checks by the services, beyond the files. Throws CommandError when they would refuse anything; resolves with their warnings. */
-async function checkAll(cli: Cli, { link }: Connected, named: readonly Named[]): Promise<string[]> {
+async function checkAll(cli: CommandLine, { link }: Connected, named: readonly Named[]): Promise<string[]> {
   const problems: Problem[] = [];
   const warned: string[] = [];
   let taken: string | undefined;
@@ -94,7 +95,7 @@ async function adviseOnTakenName(link: Link, kind: Kind, name: string): Promise<
 }
 
 /** A dry run works without services, with a note. */
-async function checkDry(cli: Cli, documents: readonly Placed<ReadWork>[]): Promise<void> {
+async function checkDry(cli: CommandLine, documents: readonly Placed<ReadWork>[]): Promise<void> {
   const named = documents.map((placed) => ({ ...placed, name: nameOf(cli, placed) }));
   if (named.every(({ value }) => value.draft.check === undefined)) return;
   try {
@@ -107,7 +108,7 @@ async function checkDry(cli: Cli, documents: readonly Placed<ReadWork>[]): Promi
   }
 }
 
-async function submitAndFollow(cli: Cli, named: readonly Named[], options: RunOptions): Promise<ExitCode> {
+async function submitAndFollow(cli: CommandLine, named: readonly Named[], options: RunOptions): Promise<ExitCode> {
   // After the first Ctrl-C the connection is still needed, to cancel.
   await using connected = await cli.connect(cli.interrupts.second);
   await checkAll(cli, connected, named);
@@ -138,7 +139,7 @@ async function submitAndFollow(cli: Cli, named: readonly Named[], options: RunOp
 
 /** Submits one after another. A refusal is reported, and the others are submitted; the first refusal decides the exit code. */
 async function submitAll(
-  cli: Cli,
+  cli: CommandLine,
   connected: Connected,
   named: readonly Named[],
 ): Promise<{ submitted: Work[]; refused: ExitCode | undefined }> {
@@ -158,7 +159,7 @@ async function submitAll(
 }
 
 /** An attempt without an answer may have taken effect; the next one finds its work by the request id. */
-async function submit(cli: Cli, { link }: Connected, { value: { kind, draft }, name }: Named): Promise<Work> {
+async function submit(cli: CommandLine, { link }: Connected, { value: { kind, draft }, name }: Named): Promise<Work> {
   const requestId = cli.randomId();
   for (let attempt = 1; ; attempt++) {
     try {
@@ -172,7 +173,7 @@ async function submit(cli: Cli, { link }: Connected, { value: { kind, draft }, n
   }
 }
 
-function callsOf(cli: Cli, { link }: Connected, { kind }: Work): WorkCalls {
+function callsOf(cli: CommandLine, { link }: Connected, { kind }: Work): WorkCalls {
   return (findKind(cli.kinds, kind) ?? cli.kinds[0]).calls(link);
 }
 
@@ -183,7 +184,7 @@ function titleOf({ kind, name }: Work): string {
 
 /** Follows all. The first interrupt cancels them and waits for their end; the second, and the time limit, leave them. */
 async function followAll(
-  cli: Cli,
+  cli: CommandLine,
   connected: Connected,
   submitted: readonly Work[],
   options: RunOptions,
@@ -237,7 +238,7 @@ async function followAll(
 type Asked = "asked" | "answered";
 
 type Cancelling = {
-  readonly cli: Cli;
+  readonly cli: CommandLine;
   readonly connected: Connected;
   readonly view: ProgressView;
   readonly newest: readonly Work[];
@@ -268,7 +269,7 @@ async function cancelAll({ cli, connected, view, newest, asked }: Cancelling): P
 }
 
 function sayLeft(left: {
-  readonly cli: Cli;
+  readonly cli: CommandLine;
   readonly view: ProgressView;
   readonly all: readonly Work[];
   readonly asked: ReadonlyMap<string, Asked>;
@@ -291,7 +292,7 @@ function sayLeft(left: {
 }
 
 /** Reports what failed for one of several, and returns its exit code. Rethrows a defect. */
-function report(cli: Cli, doing: string, error: unknown, view?: ProgressView): ExitCode {
+function report(cli: CommandLine, doing: string, error: unknown, view?: ProgressView): ExitCode {
   const fault = faultOf(error);
   if (fault === undefined && !(error instanceof CommandError)) throw error;
   const { exitCode, lines } = explainError(error, doing);

@@ -1,4 +1,5 @@
 import { nearestName } from "@muster/documents";
+import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { Kinds } from "./kinds.ts";
@@ -12,6 +13,12 @@ import { ROLL } from "./roll.ts";
 import { workResource } from "./work.ts";
 
 /** Every resource that the command knows. The first is meant where none is named. */
+/** What commands that are generic over the table need from outside. */
+export type CommandLine = Cli & {
+  /** With a row for each of `kinds`. */
+  readonly resources: Resources;
+};
+
 export type Resources = readonly [Resource, ...Resource[]];
 
 /** The kinds of work, and everything else. */

@@ -1,5 +1,4 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
-import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { cleanUpLeases } from "../commands/clean-up-leases.ts";
 import { showEvents } from "../commands/events.ts";
@@ -11,7 +10,7 @@ import { LEASE_PHASES } from "../domain/lease.ts";
 import { readLeaseDuration } from "../domain/lease-duration.ts";
 import { LEASE_TYPES } from "../domain/lease-document.ts";
 import { DEFAULT_EVENTS, LEASE } from "../kinds/lease.ts";
-import { nameOfKind } from "../kinds/resources.ts";
+import { nameOfKind, type CommandLine } from "../kinds/resources.ts";
 import { engineKeyOption, keyFileOption } from "./add-key-commands.ts";
 import { refuseWord } from "./add-roll-commands.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
@@ -23,7 +22,7 @@ type KeyOption = { readonly keyFile?: string };
 type Wait = { readonly wait?: true; readonly timeout?: number };
 
 /** Commands of leases: signed orders for a workload or machines, for a time. */
-export function addLeaseCommands(program: Command, cli: Cli, answer: Answer): void {
+export function addLeaseCommands(program: Command, cli: CommandLine, answer: Answer): void {
   const lease = program
     .command("lease")
     .description("Order workloads and machines for a time, signed with your key.")
@@ -59,7 +58,7 @@ const OTHERWISE = [
   ["wait", "`muster wait lease/ID --for=condition=ACTIVE` waits for a phase"],
 ] as const;
 
-function addOrder(lease: Command, cli: Cli, answer: Answer): void {
+function addOrder(lease: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption &
     KeyOption &
     Wait & {
@@ -113,7 +112,7 @@ Examples:
     );
 }
 
-function addRenew(lease: Command, cli: Cli, answer: Answer): void {
+function addRenew(lease: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption & KeyOption & { readonly for: bigint };
   lease
     .command("renew")
@@ -135,7 +134,7 @@ function addRenew(lease: Command, cli: Cli, answer: Answer): void {
     );
 }
 
-function addEnd(lease: Command, cli: Cli, answer: Answer): void {
+function addEnd(lease: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption & KeyOption & Wait & { readonly force?: true };
   lease
     .command("end")
@@ -155,7 +154,7 @@ function addEnd(lease: Command, cli: Cli, answer: Answer): void {
     );
 }
 
-function addGet(lease: Command, cli: Cli, answer: Answer): void {
+function addGet(lease: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption &
     KeyOption & {
       readonly mine?: true;
@@ -207,7 +206,7 @@ Examples:
     );
 }
 
-function addHistory(lease: Command, cli: Cli, answer: Answer): void {
+function addHistory(lease: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption & { readonly limit: number; readonly follow?: true };
   lease
     .command("history")
@@ -227,7 +226,7 @@ function addHistory(lease: Command, cli: Cli, answer: Answer): void {
     );
 }
 
-function addVerify(lease: Command, cli: Cli, answer: Answer): void {
+function addVerify(lease: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption & { readonly filename: string; readonly engineKey?: string };
   lease
     .command("verify")
@@ -258,7 +257,7 @@ Examples:
     );
 }
 
-function addCleanup(lease: Command, cli: Cli, answer: Answer): void {
+function addCleanup(lease: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption & { readonly engine: string; readonly dryRun?: true; readonly confirm: number };
   lease
     .command("cleanup")

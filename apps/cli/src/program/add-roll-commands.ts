@@ -1,11 +1,10 @@
 import { Option, type Command } from "commander";
-import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { getItems } from "../commands/get.ts";
 import { changeRoll, showRollStatus, startRoll } from "../commands/rolls.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { REPLICA_SET } from "../kinds/replica-set.ts";
-import { findResource, nameOfKind, splitTarget } from "../kinds/resources.ts";
+import { findResource, nameOfKind, splitTarget, type CommandLine } from "../kinds/resources.ts";
 import { ROLL } from "../kinds/roll.ts";
 import { countArgument } from "./add-set-commands.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
@@ -15,7 +14,7 @@ const ROLL_ARGUMENT = "name of the rolling update, or of one of its sets";
 type Follow = OutputOption & { follow?: true; timeout?: number };
 
 /** `muster roll` and its subcommands; `rollout` is the word of kubectl. */
-export function addRollCommands(program: Command, cli: Cli, answer: Answer): void {
+export function addRollCommands(program: Command, cli: CommandLine, answer: Answer): void {
   const roll = program
     .command("roll")
     .alias("rollout")
@@ -41,7 +40,7 @@ Examples:
   addKubectls(roll);
 }
 
-function addStart(roll: Command, cli: Cli, answer: Answer): void {
+function addStart(roll: Command, cli: CommandLine, answer: Answer): void {
   type Options = Follow & {
     filename?: string;
     to?: string;
@@ -102,7 +101,7 @@ Examples:
     );
 }
 
-function addStatus(roll: Command, cli: Cli, answer: Answer): void {
+function addStatus(roll: Command, cli: CommandLine, answer: Answer): void {
   roll
     .command("status")
     .description("Follow a rolling update until it is over.")
@@ -132,7 +131,7 @@ function addStatus(roll: Command, cli: Cli, answer: Answer): void {
     );
 }
 
-function addChanges(roll: Command, cli: Cli, answer: Answer): void {
+function addChanges(roll: Command, cli: CommandLine, answer: Answer): void {
   const verbs = [
     ["pause", "PAUSE", "Stop a rolling update where it is."],
     ["resume", "RESUME", "Resume a rolling update that is paused."],

@@ -1,12 +1,11 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
-import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { apply } from "../commands/apply.ts";
 import { auditSet, enableSet, holdSet, scaleSet, transferSet } from "../commands/replica-sets.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { MAX_SET_REPLICAS } from "../domain/set-document.ts";
 import { REPLICA_SET } from "../kinds/replica-set.ts";
-import { findResource, namedResource, nameOfKind } from "../kinds/resources.ts";
+import { findResource, namedResource, nameOfKind, type CommandLine } from "../kinds/resources.ts";
 import { engineKeyOption, keyFileOption } from "./add-key-commands.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 
@@ -19,7 +18,7 @@ const DELETE_WAIT_MS = 300_000;
 const MAX_AUDITS = 500;
 
 /** Commands that create and change replica sets. */
-export function addSetCommands(program: Command, cli: Cli, answer: Answer): void {
+export function addSetCommands(program: Command, cli: CommandLine, answer: Answer): void {
   addApply(program, cli, answer);
   addScale(program, cli, answer);
   addTransfer(program, cli, answer);
@@ -28,7 +27,7 @@ export function addSetCommands(program: Command, cli: Cli, answer: Answer): void
   addAudit(program, cli, answer);
 }
 
-function addApply(program: Command, cli: Cli, answer: Answer): void {
+function addApply(program: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption & {
     filename: string[];
     replace?: true;
@@ -82,7 +81,7 @@ function filesOption(): Option {
     .default([], "none");
 }
 
-function addScale(program: Command, cli: Cli, answer: Answer): void {
+function addScale(program: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption & { replicas: number; currentReplicas?: number };
   program
     .command("scale")
@@ -108,7 +107,7 @@ function addScale(program: Command, cli: Cli, answer: Answer): void {
     );
 }
 
-function addTransfer(program: Command, cli: Cli, answer: Answer): void {
+function addTransfer(program: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption & { from?: string; to?: string; hold?: true; release?: true; because: string };
   program
     .command("transfer")
@@ -143,7 +142,7 @@ Examples:
     );
 }
 
-function addEnable(program: Command, cli: Cli, answer: Answer): void {
+function addEnable(program: Command, cli: CommandLine, answer: Answer): void {
   const verbs = [
     ["enable", true, "Enable a replica set that was disabled."],
     ["disable", false, "Stop a replica set from creating, replacing or removing pods; those that run stay."],
@@ -164,7 +163,7 @@ function addEnable(program: Command, cli: Cli, answer: Answer): void {
   }
 }
 
-function addDelete(program: Command, cli: Cli, answer: Answer): void {
+function addDelete(program: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption & { force?: true; orphan?: true; cascade?: string; wait?: true; timeout: number };
   program
     .command("delete")
@@ -212,7 +211,7 @@ function addDelete(program: Command, cli: Cli, answer: Answer): void {
     );
 }
 
-function addAudit(program: Command, cli: Cli, answer: Answer): void {
+function addAudit(program: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption & { limit: number };
   program
     .command("audit")

@@ -1,5 +1,4 @@
 import { Argument, InvalidArgumentError, type Command } from "commander";
-import type { Cli } from "../cli.ts";
 import { backup, checkBackup, restore } from "../commands/backup.ts";
 import { complete, completion, SHELLS, type Shell } from "../commands/completion.ts";
 import { dropDeadLetters, listDeadLetters, replayDeadLetters, showDeadLetter } from "../commands/dead-letters.ts";
@@ -8,19 +7,19 @@ import { print } from "../commands/output.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { writeSchema } from "../domain/build-session-schema.ts";
 import type { Resource, SchemaRow } from "../kinds/resource.ts";
-import { findResource } from "../kinds/resources.ts";
+import { findResource, type CommandLine } from "../kinds/resources.ts";
 import { VERSION } from "../version.ts";
 import { outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 
 /** Commands for the operation of Muster itself, and for editors and shells. */
-export function addUpkeepCommands(program: Command, cli: Cli, answer: Answer): void {
+export function addUpkeepCommands(program: Command, cli: CommandLine, answer: Answer): void {
   addDoctor(program, cli, answer);
   addDeadLetters(program, cli, answer);
   addBackup(program, cli, answer);
   addEditorAndShell(program, cli, answer);
 }
 
-function addDoctor(program: Command, cli: Cli, answer: Answer): void {
+function addDoctor(program: Command, cli: CommandLine, answer: Answer): void {
   program
     .command("doctor")
     .description("Check everything that work needs, and say what to do about what is missing.")
@@ -44,7 +43,7 @@ function addDoctor(program: Command, cli: Cli, answer: Answer): void {
     );
 }
 
-function addDeadLetters(program: Command, cli: Cli, answer: Answer): void {
+function addDeadLetters(program: Command, cli: CommandLine, answer: Answer): void {
   const letters = program
     .command("dead-letters")
     .description("Messages that no service could handle, and why; send them again, or drop them.")
@@ -81,7 +80,7 @@ function addDeadLetters(program: Command, cli: Cli, answer: Answer): void {
     .action(answer((ids: number[]) => dropDeadLetters(cli, ids)));
 }
 
-function addBackup(program: Command, cli: Cli, answer: Answer): void {
+function addBackup(program: Command, cli: CommandLine, answer: Answer): void {
   program
     .command("backup")
     .description("Copy all that NATS keeps for Muster into a file, while everything runs.")
@@ -112,7 +111,7 @@ function readSchemaWord(resources: readonly Resource[], text: string): SchemaRow
   throw new InvalidArgumentError(`Allowed choices are ${rows.map(({ word }) => word).join(", ")}.`);
 }
 
-function addEditorAndShell(program: Command, cli: Cli, answer: Answer): void {
+function addEditorAndShell(program: Command, cli: CommandLine, answer: Answer): void {
   const words = cli.resources.flatMap(({ schema: row }) => row?.word ?? []);
   program
     .command("schema")

@@ -1,6 +1,5 @@
 import { parseDuration } from "@muster/faults";
 import { InvalidArgumentError, Option, type Command } from "commander";
-import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { showEvents } from "../commands/events.ts";
 import { explain } from "../commands/explain.ts";
@@ -13,7 +12,7 @@ import { readGoal, type Goal } from "../domain/decide-wait.ts";
 import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { LEASE } from "../kinds/lease.ts";
 import { POOL } from "../kinds/pool.ts";
-import { namedResource } from "../kinds/resources.ts";
+import { namedResource, type CommandLine } from "../kinds/resources.ts";
 import { durationArgument, outputOption, type Answer, type OutputOption, examples } from "./command-options.ts";
 import { nameAfter, resourceArgument, wordsOf, type ResourceArgument } from "./resource-argument.ts";
 
@@ -21,7 +20,7 @@ import { nameAfter, resourceArgument, wordsOf, type ResourceArgument } from "./r
 const TARGET = "name of the session; of a job job/NAME, or by its kind: tfjob/NAME";
 
 /** Commands that submit sessions and jobs, and show their state. */
-export function addWorkCommands(program: Command, cli: Cli, answer: Answer): void {
+export function addWorkCommands(program: Command, cli: CommandLine, answer: Answer): void {
   addRun(program, cli, answer);
   addQueries(program, cli, answer);
   addLogs(program, cli, answer);
@@ -29,7 +28,7 @@ export function addWorkCommands(program: Command, cli: Cli, answer: Answer): voi
   addWait(program, cli, answer);
 }
 
-function addRun(program: Command, cli: Cli, answer: Answer): void {
+function addRun(program: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption & { detach?: true; dryRun?: true; timeout?: number };
   program
     .command("run")
@@ -67,7 +66,7 @@ Examples:
     );
 }
 
-function addQueries(program: Command, cli: Cli, answer: Answer): void {
+function addQueries(program: Command, cli: CommandLine, answer: Answer): void {
   const described = cli.resources.filter(({ describe }) => describe !== undefined);
   const describedWords = described.flatMap(({ noun, shortName }) =>
     shortName === undefined ? [noun] : [noun, shortName],
@@ -135,7 +134,7 @@ function addQueries(program: Command, cli: Cli, answer: Answer): void {
 
 type LogsOptions = { readonly follow?: true; readonly container?: string };
 
-function addLogs(program: Command, cli: Cli, answer: Answer): void {
+function addLogs(program: Command, cli: CommandLine, answer: Answer): void {
   program
     .command("logs")
     .description("Print what the components of a session or job wrote, while it runs and after it is over.")
@@ -163,7 +162,7 @@ function addLogs(program: Command, cli: Cli, answer: Answer): void {
     );
 }
 
-function addReasons(program: Command, cli: Cli, answer: Answer): void {
+function addReasons(program: Command, cli: CommandLine, answer: Answer): void {
   program
     .command("explain")
     .description("Show why an item is in its phase: a stable word, numbers, and who or what it waits for.")
@@ -205,7 +204,7 @@ function addReasons(program: Command, cli: Cli, answer: Answer): void {
     );
 }
 
-function addWait(program: Command, cli: Cli, answer: Answer): void {
+function addWait(program: Command, cli: CommandLine, answer: Answer): void {
   type Options = OutputOption & { for: Goal; timeout: number };
   program
     .command("wait")
