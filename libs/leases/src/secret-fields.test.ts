@@ -40,6 +40,11 @@ it("names the first secret that is not sealed", () => {
   expect(found({})).toBeUndefined();
 });
 
+it("names the data itself where it is not JSON, because a secret may stand in it", () => {
+  expect(findUnsealed("order", { type: "container", data: '{"secret_env":{"T":"plain"},}' })).toBe("");
+  expect(findUnsealed("order", { type: "debug", data: "no JSON" })).toBeUndefined();
+});
+
 function isText(value: unknown): boolean {
   return typeof value === "string";
 }

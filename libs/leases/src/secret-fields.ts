@@ -53,12 +53,15 @@ export function mapSecrets(
   return changed.length > 0 ? JSON.stringify(after) : data;
 }
 
-/** Path of the first plain secret; undefined if all are sealed. */
+/**
+ * Path of the first plain secret; undefined if all are sealed. Empty: the data itself, because it is not JSON and its secrets cannot be found. Such data must not be
+ * stored either.
+ */
 export function findUnsealed(
   kind: SealedPlace["kind"],
   { type, data }: { readonly type: string; readonly data: string },
 ) {
-  let found: string | undefined;
+  let found = Object.hasOwn(SECRETS[kind], type) && parse(data) === undefined ? "" : undefined;
   mapSecrets({ kind, type, data }, (secret, field) => {
     if (!isSealed(secret)) found ??= field;
     return secret;

@@ -51,6 +51,7 @@ export function followKinds(deps: FollowDeps): {
           findResource(calls, { apiVersion: `${group}/${version}`, plural, namespace }),
         ),
       );
+      const failures: unknown[] = [];
       for (const [index, kind] of KINDS.entries()) {
         const answer = asked[index];
         if (answer?.status !== "fulfilled") continue;
@@ -74,11 +75,11 @@ export function followKinds(deps: FollowDeps): {
         if (end === undefined) continue;
         gone.add(kind.kind);
         ending.delete(kind.kind);
-        await end();
+        await end().catch((error: unknown) => failures.push(error));
       }
       // A failed check of one kind does not stop the others; but until it succeeds, the list of jobs is incomplete.
-      const failed = asked.find((answer) => answer.status === "rejected");
-      if (failed !== undefined) throw failed.reason;
+      failures.push(...asked.flatMap((answer) => (answer.status === "rejected" ? [answer.reason as unknown] : [])));
+      if (failures.length > 0) throw failures[0];
       return KINDS.filter((kind) => !runtimes.has(kind.kind) && !refused.has(kind));
     },
   };

@@ -339,7 +339,8 @@ function describeGrant(
   const reserved = machines === 1 ? "1 machine is reserved" : `${machines} machines are reserved`;
   if (companionsRefused !== undefined)
     return { reason: "RightsMissing", message: `${reserved}, but ${companionsRefused}` };
-  const [first, ...others] = units.filter((unit) => unit.id !== ownerIdOf(job)).filter(isAwaited);
+  const awaited = units.filter((unit) => unit.id !== ownerIdOf(job)).filter(isAwaited);
+  const [first, ...others] = awaited.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   if (first === undefined) return { reason: "MachinesGranted", message: reserved };
   const more = others.length === 0 ? "" : `, and ${others.length} more`;
   const message = `${reserved}, but ${first.components.join(", ")} waits for another one: ${first.because.text}${more}`;

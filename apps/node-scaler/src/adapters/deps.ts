@@ -8,6 +8,7 @@ import type { Config } from "../config.ts";
 import { packPods } from "../domain/pack-pods.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import type { ScalerDeps, Reporter } from "../scaler.ts";
+import { checkHeld } from "./check-held.ts";
 import { steadyClock, type Clock } from "./clock.ts";
 import { openCluster, type OpenCluster } from "./cluster.ts";
 import { guardProvider, type ProviderOfLeader } from "./guard-provider.ts";
@@ -103,7 +104,10 @@ export async function openDeps(
         ],
         bootImage: (pool) => images.find(pool.provider, pool.bootImage),
         announcePools: () => pools.announce(policies.values()),
-        publishPools: pools.publish,
+        publishPools: (facts) => {
+          checkHeld(isHeld);
+          return pools.publish(facts);
+        },
         limits: { bootsPerRound: config.bootsPerRound, spotRequestPauseMs: config.spotRequestPauseMs },
         unavailableMs: config.unavailableMs,
         patienceMs: MAX_WAIT_MS,

@@ -141,6 +141,9 @@ describe("an order", () => {
     const open = signedOrder({ type: "zdb", data: '{"size":1,"password":"hush"}' });
     const reason = "is not sealed to this engine: any client that may get leases could read it";
     expect(decide(open)).toEqual(refused("data.password", reason, "error"));
+    const torn = signedOrder({ type: "zdb", data: '{"size":1,"password":"hush",}' });
+    const unreadable = "is not JSON, so its secrets cannot be found, and are not stored";
+    expect(decide(torn)).toEqual(refused("data", unreadable, "error"));
     expect(decide(open, undefined, { unsealedSecrets: true }).kind).toBe("create");
     expect(decide(open, aLease({ order: open })).kind).toBe("change");
     expect(decide(signedOrder({ type: "zdb", data: `{"password":"${SEALED_PREFIX}x"}` })).kind).toBe("create");

@@ -78,10 +78,12 @@ export function decideOrder(
   const untimely = checkTimes(order, context, policy);
   if (untimely !== undefined) return refuseOrder(untimely.fault, untimely.answer);
   const unsealed = policy.unsealedSecrets ? undefined : findUnsealed("order", order);
+  if (unsealed === "") return refuseOrder(wrong("data", UNREADABLE), "error");
   if (unsealed !== undefined) return refuseOrder(wrong(`data.${unsealed}`, UNSEALED), "error");
   return { kind: "create", record: newRecord(order, context), because: "it is new" };
 }
 
+const UNREADABLE = "is not JSON, so its secrets cannot be found, and are not stored";
 const UNSEALED = "is not sealed to this engine: any client that may get leases could read it";
 
 function decideResent(order: Order, stored: LeaseRecord, { digest }: OrderContext): OrderVerdict {

@@ -320,7 +320,11 @@ function passDepsOf(
   return {
     ...storeDeps,
     seen,
-    remove: (stored) => store(() => records.remove(stored)),
+    remove: (stored) =>
+      store(async () => {
+        if (!isHeld()) throw new DOMException("the lead is lost", "AbortError");
+        await records.remove(stored);
+      }),
     snapshotOf: (record) =>
       takeSnapshot(
         pauses.withPause(record),

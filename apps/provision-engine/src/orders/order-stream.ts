@@ -68,7 +68,8 @@ export async function consumeOrders({
     async (sent, delivery) => {
       const order = readOrder(sent);
       if (order === undefined) {
-        delivery.giveUp("the data of the order are not UTF-8 text");
+        // The rest of the data may be a plain secret.
+        delivery.giveUp("the data of the order are not UTF-8 text", "reason");
         return;
       }
       const message = { sequence: delivery.sequence, user: order.user };

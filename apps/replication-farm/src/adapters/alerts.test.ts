@@ -52,6 +52,23 @@ async function world(answers: readonly number[]) {
 }
 
 describe("alerts", () => {
+  it("go to the bus as soon as it takes them", async () => {
+    await using bus = memoryBus();
+    const silent = { warn: () => undefined, error: () => undefined };
+    await using alerts = openAlerts({
+      bus,
+      logger: silent,
+      webhook: undefined,
+      counted: () => undefined,
+      now: () => 1000,
+    });
+    alerts.raise(alert("a_web"));
+    await new Promise(setImmediate);
+    await bus.ensureStream(streams.events);
+    const read = () => bus.readMessage(streams.events.name, "muster.evt.farm.a_web.alerted", 1);
+    expect(await until("the alert is on the bus", read, { timeoutMs: 10_000 })).toBeDefined();
+  });
+
   it("go to the bus, the metric and the webhook, once an incident, and again when it comes back", async () => {
     await using each = await world([]);
     const { alerts, posted, counted, bus } = each;

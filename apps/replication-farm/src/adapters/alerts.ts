@@ -45,6 +45,21 @@ export function openAlerts(options: AlertsOptions): Alerts {
   const stop = new AbortController();
   let sending: Promise<void> | undefined;
 
+  const announce = async (message: muster.farm.v1.Alert.$Properties): Promise<void> => {
+    const { incidentKey } = message;
+    for (let attempt = 1; !stop.signal.aborted; attempt += 1) {
+      try {
+        await publish(bus, message);
+        return;
+      } catch (error) {
+        if (attempt >= MAX_ATTEMPTS) {
+          logger.warn({ incidentKey, attempts: attempt, err: error }, "an alert was not published on the bus");
+          return;
+        }
+      }
+      await pause(backoffMs(attempt, RETRY), stop.signal);
+    }
+  };
   const drain = async (url: string): Promise<void> => {
     for (let alert = queue.shift(); alert !== undefined && !stop.signal.aborted; alert = queue.shift())
       await deliver(url, alert);
@@ -74,9 +89,7 @@ export function openAlerts(options: AlertsOptions): Alerts {
       logger[urgency === "HIGH" ? "error" : "warn"]({ incidentKey, replicaSet, details }, description);
       const detailsJson = JSON.stringify(details);
       const message = { incidentKey, description, urgency, detailsJson, atMs, replicaSet };
-      publish(bus, message).catch((error: unknown) =>
-        logger.warn({ incidentKey, err: error }, "an alert could not be published on the bus"),
-      );
+      void announce(message);
       if (webhook === undefined) return;
       if (queue.length >= MAX_QUEUED) {
         logger.error(
