@@ -40,7 +40,7 @@ export async function measureLive(): Promise<void> {
     const said = (text: string) => until(text, () => world.said.some((line) => line.includes(text)), LONG);
     await said('"state":"leading"');
     const leadMs = performance.now() - began;
-    await said("all that was ordered before is taken");
+    await said("all earlier orders are taken");
     const takenMs = performance.now() - began;
     console.log(`  a bare reading of its ${LIVE / PAGE} pages       ${(bareMs / 1000).toFixed(2)} s`);
     console.log(`  from its start until the engine leads  ${(leadMs / 1000).toFixed(2)} s`);
