@@ -1,5 +1,5 @@
 import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
-import { SessionService, type ServiceDescriptor } from "@muster/proto";
+import { FarmService, SessionService, type ServiceDescriptor } from "@muster/proto";
 import { natsServer, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { inProcess } from "./in-process.ts";
@@ -32,5 +32,14 @@ it("names a service that is too old to explain", async () => {
     "error: the session-controller is too old for this command: it cannot explain",
     "hint: update the session-controller to the version of this command",
   ]);
+  expect(code).toBe(4);
+}, 60_000);
+
+it("names a farm that is too old to explain", async () => {
+  const old = { ...FarmService, methods: { explainReplicaSet: FarmService.methods.explainReplicaSet } };
+  const handlers = { explainReplicaSet: () => Promise.resolve({ set: { record: { name: "x" } } }) };
+  await using _serving = await serve(bus, old, handlers, ABOUT);
+  const { code, err } = await inProcess(["explain", "replica-set/x"], { url: server.url, token: server.token });
+  expect(err[0]).toBe("error: the replication-farm is too old for this command: it cannot explain");
   expect(code).toBe(4);
 }, 60_000);

@@ -1,6 +1,6 @@
+import { formatElapsed } from "@muster/faults";
 import { adviseWait, because, type Reason as Explanation } from "@muster/ledger-client/explanation";
 import { buildRecord } from "./build-record.ts";
-import { formatElapsed } from "./duration.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
