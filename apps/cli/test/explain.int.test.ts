@@ -1,5 +1,5 @@
 import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
-import { SessionService, type ServiceDescriptor } from "@muster/proto";
+import { FarmService, LeaseService, SessionService, type ServiceDescriptor } from "@muster/proto";
 import { natsServer, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { inProcess } from "./in-process.ts";
@@ -32,5 +32,23 @@ it("names a service that is too old to explain", async () => {
     "error: the session-controller is too old for this command: it cannot explain",
     "hint: update the session-controller to the version of this command",
   ]);
+  expect(code).toBe(4);
+}, 60_000);
+
+it("names an engine that is too old to explain", async () => {
+  const old = without(LeaseService, "explainLease");
+  const handlers = { getLease: () => Promise.resolve({ lease: { record: { order: { id: "1-1" } } } }) };
+  await using _serving = await serve(bus, old, handlers as unknown as Handlers<typeof old>, ABOUT);
+  const { code, err } = await inProcess(["explain", "lease/1-1"], { url: server.url, token: server.token });
+  expect(err[0]).toBe("error: the provision-engine is too old for this command: it cannot explain");
+  expect(code).toBe(4);
+}, 60_000);
+
+it("names a farm that is too old to explain", async () => {
+  const old = { ...FarmService, methods: { explainReplicaSet: FarmService.methods.explainReplicaSet } };
+  const handlers = { explainReplicaSet: () => Promise.resolve({ set: { record: { name: "x" } } }) };
+  await using _serving = await serve(bus, old, handlers, ABOUT);
+  const { code, err } = await inProcess(["explain", "replica-set/x"], { url: server.url, token: server.token });
+  expect(err[0]).toBe("error: the replication-farm is too old for this command: it cannot explain");
   expect(code).toBe(4);
 }, 60_000);

@@ -86,6 +86,8 @@ it("leases whole machines of a pool, queues for them in the ledger, and releases
   await until("it waits", async () => (await waiting()) !== "", LONG);
   expect(await waiting()).toContain("n");
   expect(await phase(world, "5-2")).toBe("PROVISIONING");
+  const { explanation } = await leases.explainLease({ id: "5-2" });
+  expect(explanation).toMatchObject({ name: "5-2", phase: "PROVISIONING", reasons: [{ code: "POOL_AVAILABILITY" }] });
   await leases.endLease({ requestId: "e", end: signedEnd(user, "5-1") });
   await reaches(world, "5-1", "ENDED");
   // Woken by the grant: the next attempt would be minutes later.

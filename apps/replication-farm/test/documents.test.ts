@@ -7,7 +7,7 @@ const OF_ROLLS = ["ROLL_STUCK"];
 
 it.each([
   ["what it means", "../../../docs/replica-sets.md", "`", []],
-  ["what to do", "../../cli/src/domain/explain-set.ts", '"', OF_ROLLS],
+  ["what to do", "../src/domain/advise-set.ts", '"', OF_ROLLS],
 ])("describe each trouble: %s", (_what, file, quote, missing) => {
   const text = readFileSync(new URL(file, import.meta.url), "utf8");
   expect(Object.keys(TROUBLES).filter((code) => !text.includes(`${quote}${code}${quote}`))).toEqual(missing);

@@ -3,5 +3,6 @@ export type { Fault, FaultCode } from "./fault.ts";
 export { FaultError, faultOf, isFaultError, throwFault } from "./fault-error.ts";
 export { unlessFault, unlessMissing } from "./unless-fault.ts";
 export { formatDuration } from "./format-duration.ts";
+export { formatElapsed } from "./format-elapsed.ts";
 export { MAX_DURATION_MS, parseDuration } from "./parse-duration.ts";
 export { assertNever } from "./assert-never.ts";

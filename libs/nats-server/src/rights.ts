@@ -138,9 +138,13 @@ export const rights = {
         "checkReservation",
         "unreserve",
         "getReservation",
+        "explainReservation",
         "listReservations",
         "listMachines",
       ),
+      // Why a lease waits for machines: nodes that boot, and pods of jobs that are gone and keep machines.
+      ...requests(NodeService, "explainDemand"),
+      ...requests(JobService, "listJobs"),
       ...ENGINE_IDS.flatMap((id) => requestsOf(leaseServiceOf(id))),
     ],
     owns: [buckets.leases],

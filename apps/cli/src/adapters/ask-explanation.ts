@@ -23,7 +23,12 @@ export async function askExplanation<Answer>(
   // The service may have started meanwhile.
   const again = await unlessUnserved(area, explain({ timeoutMs: STATUS_TIMEOUT_MS, signal: stop }));
   if (again !== UNSERVED) return again;
-  throw new CommandError(EXIT.refused, `the ${service} is too old for this command: it cannot explain`, {
+  throw tooOldToExplain(service);
+}
+
+/** The error where a service of an older version answers. */
+export function tooOldToExplain(service: string): CommandError {
+  return new CommandError(EXIT.refused, `the ${service} is too old for this command: it cannot explain`, {
     hint: `update the ${service} to the version of this command`,
   });
 }

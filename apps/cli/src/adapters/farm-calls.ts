@@ -6,7 +6,7 @@ import { caller } from "./caller.ts";
 import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import {
   auditFromMessage,
-  explainedFromMessage,
+  explainedSetFromMessage,
   rollFromMessage,
   setFromMessage,
   setSpecToMessage,
@@ -52,7 +52,8 @@ export function farmCalls({ bus, stop }: Link) {
       (await farms.listReplicaSets({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).unreadable.map(
         ({ name, because }) => ({ name, because }),
       ),
-    explain: async (name: string) => explainedFromMessage(await farms.explainReplicaSet({ name }, options)),
+    /** Undefined: the farm is too old to explain it. */
+    explain: async (name: string) => explainedSetFromMessage(await farms.explainReplicaSet({ name }, options)),
     scale: async (name: string, replicasDesired: number, expected: number | undefined) => {
       const { set } = await farms.scaleReplicaSet({ ...identified(), name, replicasDesired, expected }, options);
       return setFromMessage(set);

@@ -1,6 +1,7 @@
 import { capitalizeNames, enums, muster } from "@muster/proto";
 import type { ExplainedSet, Replica, ReplicaSet, Roll, SetAudit } from "../domain/replica-set.ts";
 import { MIN_READY_SECONDS, type SetSpec } from "../domain/set-document.ts";
+import { explainedFromMessage } from "./explanation-messages.ts";
 
 const STRATEGIES = capitalizeNames(enums.AllocationStrategy);
 
@@ -101,8 +102,12 @@ export function rollFromMessage(message = muster.farm.v1.Roll.create()): Roll {
   };
 }
 
-export function explainedFromMessage(message: muster.farm.v1.ExplainReplicaSetReply): ExplainedSet {
+/** Undefined: the farm is of a version that does not explain sets. */
+export function explainedSetFromMessage(message: muster.farm.v1.ExplainReplicaSetReply): ExplainedSet | undefined {
+  if (message.explanation === undefined) return undefined;
+  const { phase, reason } = explainedFromMessage(message.explanation);
   return {
+    ...{ phase, reason },
     set: setFromMessage(message.set),
     roll: message.roll && rollFromMessage(message.roll),
     nodesKnown: message.nodesKnown,

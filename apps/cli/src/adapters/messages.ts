@@ -1,6 +1,6 @@
+import { formatElapsed } from "@muster/faults";
 import { annotations, enums, lowercaseNames, muster } from "@muster/proto";
 import type { Holder, Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
-import { formatElapsed } from "../domain/duration.ts";
 import { buildJobPhases, outcomeOfJob, type JobEvent } from "../domain/job-phases.ts";
 import { plural } from "../domain/plural.ts";
 import { buildSpec, type SessionSpec } from "../domain/session-document.ts";

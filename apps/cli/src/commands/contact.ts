@@ -1,8 +1,7 @@
-import { faultOf, isRetryable, type Fault, formatDuration } from "@muster/faults";
+import { type Fault, faultOf, formatDuration, formatElapsed, isRetryable } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
-import { formatElapsed } from "../domain/duration.ts";
 import { isAborted } from "../is-aborted.ts";
 
 /** A service that does not answer is retried for so long; the work itself continues. */

@@ -1,5 +1,5 @@
+import { formatElapsed } from "@muster/faults";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import { formatElapsed } from "./duration.ts";
 import { plural } from "./plural.ts";
 
 /** The result of one search for leftovers of leases. */

@@ -1,6 +1,6 @@
+import { formatElapsed } from "@muster/faults";
 import { buildRecord } from "./build-record.ts";
 import { buildTable, type TableStyle } from "./build-table.ts";
-import { formatElapsed } from "./duration.ts";
 
 /** A message that no service could handle, and why. */
 export type DeadLetter = {

@@ -1,5 +1,5 @@
+import { formatElapsed } from "@muster/faults";
 import { buildTable, plain, type TableStyle } from "./build-table.ts";
-import { formatElapsed } from "./duration.ts";
 import { buildGrowthChecks, isElastic } from "./build-growth-checks.ts";
 import {
   buildLeaseChecks,

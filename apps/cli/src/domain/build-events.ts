@@ -1,4 +1,4 @@
-import { formatElapsed } from "./duration.ts";
+import { formatElapsed } from "@muster/faults";
 import { buildRecord } from "./build-record.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";

@@ -1,6 +1,6 @@
+import { formatElapsed } from "@muster/faults";
 import { adviseWait, because, type Reason as Explanation } from "@muster/ledger-client/explanation";
 import { buildRecord } from "./build-record.ts";
-import { formatElapsed } from "./duration.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
@@ -27,7 +27,7 @@ export type Explained = {
 
 /** The explanation for people: the sentence, then who has what of each pool that it waits for. */
 export function buildExplanation(explained: Explained, nowMs: number, style: TableStyle): string[] {
-  const { kind, name, phase, sinceMs, isOver, reason, more, reservation, scaling } = explained;
+  const { kind, name, phase, sinceMs, isOver, reason } = explained;
   // The API server keeps whole seconds.
   const resolution = sinceMs % 1000 === 0 ? "seconds" : "exact";
   // What is gone has no phase.
@@ -35,8 +35,19 @@ export function buildExplanation(explained: Explained, nowMs: number, style: Tab
     phase === ""
       ? ""
       : ` ${paint(phase, colourOf(phase), style.colours)} ${isOver ? "since" : "for"} ${formatElapsed(nowMs - sinceMs, resolution)}`;
+  return [`${kind} ${name}${state}: ${reason.code}`, ...buildReasons(explained, nowMs, style)];
+}
+
+/** The same of a lease: its history has the times, and a reason that is named as its phase is not repeated. */
+export function buildLeaseExplanation(explained: Explained, nowMs: number, style: TableStyle): string[] {
+  const { kind, name, phase, reason } = explained;
+  const code = reason.code === phase ? "" : `: ${reason.code}`;
+  return [`${kind} ${name} ${phase}${code}`, ...buildReasons(explained, nowMs, style)];
+}
+
+function buildReasons(explained: Explained, nowMs: number, style: TableStyle): string[] {
+  const { reason, more, reservation, scaling } = explained;
   return [
-    `${kind} ${name}${state}: ${reason.code}`,
     `  ${plain(reason.message)}`,
     ...scalingLines(scaling, reservation?.pools ?? [], nowMs),
     ...nextLine(reason),

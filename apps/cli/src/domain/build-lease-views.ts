@@ -1,7 +1,7 @@
+import { formatElapsed } from "@muster/faults";
 import { formatDurationNs, formatRfc3339, type Result } from "@muster/leases";
 import { buildFacts } from "./build-facts.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import { formatElapsed } from "./duration.ts";
 import type { Lease, LeaseEvent, LeaseUsers } from "./lease.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
 import { colourOf, paint, type Colour } from "./paint.ts";

@@ -1,6 +1,6 @@
+import { formatElapsed } from "@muster/faults";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { describePoolTrouble } from "./describe-pool-trouble.ts";
-import { formatElapsed } from "./duration.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { BootingNodes, DemandScaling, PoolScaling, PoolTrouble, ScaledNode, ScalerDump } from "./scaled-node.ts";

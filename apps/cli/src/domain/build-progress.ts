@@ -1,5 +1,5 @@
+import { formatElapsed } from "@muster/faults";
 import { describeScaling } from "./build-node-views.ts";
-import { formatElapsed } from "./duration.ts";
 import { buildTable, fit, plain, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";

@@ -1,4 +1,4 @@
-import { formatElapsed } from "./duration.ts";
+import { formatElapsed } from "@muster/faults";
 import { buildTable, plain, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
 import { parseOrText } from "./session-document.ts";

@@ -1,7 +1,6 @@
-import { formatDuration } from "@muster/faults";
+import { formatDuration, formatElapsed } from "@muster/faults";
 import { isoTime } from "./build-record.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import { formatElapsed } from "./duration.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
 import {

@@ -1,4 +1,4 @@
-import { formatElapsed } from "./duration.ts";
+import { formatElapsed } from "@muster/faults";
 import { buildComponentRows, buildPhases, COMPONENT_HEADER } from "./build-progress.ts";
 import { buildRecord, isoTime } from "./build-record.ts";
 import { bootingText, buildTroubleLines } from "./build-node-views.ts";

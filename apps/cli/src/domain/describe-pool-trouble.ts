@@ -1,5 +1,5 @@
+import { formatElapsed } from "@muster/faults";
 import { plain } from "./build-table.ts";
-import { formatElapsed } from "./duration.ts";
 import { plural } from "./plural.ts";
 import type { PoolTrouble } from "./scaled-node.ts";
 

@@ -3,7 +3,15 @@ import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import { buildLeaseDescription, buildLeaseHistory, buildLeaseTable } from "./build-lease-views.ts";
-import { buildLeaseId, buildRenewal, decideLeaseWait, LEASE_PHASES, planOrder, type Lease } from "./lease.ts";
+import {
+  buildLeaseId,
+  buildRenewal,
+  decideLeaseCondition,
+  decideLeaseWait,
+  LEASE_PHASES,
+  planOrder,
+  type Lease,
+} from "./lease.ts";
 import type { LeaseDocument } from "./lease-document.ts";
 
 const lease = aLease();
@@ -163,4 +171,16 @@ it("says of one that ends early since when, beside the time that it would have h
   expect(endOf({ phase: "FAILED", endedAtNs: order.createdNs + 1_000_000_000n })).toBe(
     "ends     2023-11-14T22:13:21.123456789Z, over; without that 2023-11-15T00:13:20.123456789Z",
   );
+});
+
+it("waits for any phase, in any letters, and no longer than it can come", () => {
+  const goal = (type: string, is = true) => ({ kind: "condition" as const, type, isTrue: is });
+  expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("active"))).toBe("met");
+  expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("ACTIVE", false))).toBe("open");
+  expect(decideLeaseCondition({ phase: "FAILED" }, goal("ACTIVE"))).toBe("never");
+  expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("PROVISIONING"))).toBe("never");
+  expect(decideLeaseCondition({ phase: "PROVISIONING" }, goal("ACTIVE"))).toBe("open");
+  expect(decideLeaseCondition({ phase: "DECOMMISSIONING" }, goal("ENDED"))).toBe("open");
+  const gone = LEASE_PHASES.filter((phase) => decideLeaseCondition({ phase }, { kind: "delete" }) === "met");
+  expect(gone).toEqual(["ENDED", "FAILED"]);
 });

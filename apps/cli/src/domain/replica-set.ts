@@ -1,3 +1,4 @@
+import type { Reason } from "@muster/ledger-client/explanation";
 import type { SetSpec } from "./set-document.ts";
 
 /** How every text names one, and what stands before the slash in `replica-set/NAME`. */
@@ -101,9 +102,12 @@ export type Roll = {
 
 export type NodeVerdict = { readonly node: string; readonly code: string; readonly message: string };
 
-/** A set, and what each node is to it. */
+/** A set as its farm explains it, with what each node is to it. */
 export type ExplainedSet = {
   readonly set: ReplicaSet;
+  readonly phase: string;
+  /** Why it is in its phase. */
+  readonly reason: Reason;
   readonly roll: Roll | undefined;
   readonly nodesKnown: boolean;
   readonly nodes: readonly NodeVerdict[];

@@ -1,13 +1,14 @@
+import { tooOldToExplain } from "../adapters/ask-explanation.ts";
 import { farmCalls } from "../adapters/farm-calls.ts";
 import { CommandError } from "../command-error.ts";
 import { followItem } from "../commands/follow.ts";
 import { print } from "../commands/output.ts";
 import { buildRecord } from "../domain/build-record.ts";
+import { buildSetExplanation } from "../domain/build-set-explanation.ts";
 import { buildSetDescription, buildSetTable, describeCounts, withPhase } from "../domain/build-set-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { decideSetWait, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { describeTimeout } from "../domain/decide-wait.ts";
-import { buildSetExplanation, explainSet } from "../domain/explain-set.ts";
 import { phaseOfSet, SET_NOUN, UNREADABLE, type ReplicaSet, type UnreadableSet } from "../domain/replica-set.ts";
 import { readSetDocument } from "../domain/read-set-document.ts";
 import { buildSetSchema, SET_KIND, type SetDocument } from "../domain/set-document.ts";
@@ -47,15 +48,16 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
     uidOf: (set) => (isReadable(set) ? set.uid : ""),
     describe: (set) => (isReadable(set) ? describeSetState(set) : set.because),
   },
-  explain: async (cli, { link }, name) => {
+  explain: async (_cli, { link }, name) => {
     const explained = await farmCalls(link).explain(name);
-    const { set, roll, ...nodes } = explained;
+    if (explained === undefined) throw tooOldToExplain("replication-farm");
+    const { set, phase, reason, roll, ...nodes } = explained;
     return {
-      table: (style) => buildSetExplanation(explained, cli.now(), style),
+      table: (style) => buildSetExplanation(explained, style),
       data: () => ({
         [SET_NOUN]: set.name,
-        phase: phaseOfSet(set),
-        ...explainSet(explained, cli.now()),
+        phase,
+        ...reason,
         owner: set.farm,
         set: setRecord(set),
         roll: roll && buildRecord(roll),

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { client, type NatsBus } from "@muster/bus";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
+import { explainCalls } from "@muster/ledger-client";
 import { buckets, ReservationService, streams } from "@muster/proto";
 import { reportForeignObjects, type ServiceContext } from "@muster/service";
 import { bucketFill, bucketMadeMs, openView } from "@muster/store";
@@ -79,6 +80,7 @@ export async function openDeps(
     holdings,
     history,
     capacity: config.capacity,
+    asking: explainCalls(bus),
     cleaner,
     foresee: foreseeWith(config, { ...known, secrets, workloads: served }),
   };

@@ -2,6 +2,7 @@ import type { Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { nsFromMs, timestampOf, type Order } from "@muster/leases";
 import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
+import type { ExplainCalls } from "@muster/ledger-client";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
 import type { Capacity } from "../domain/surroundings.ts";
@@ -15,6 +16,7 @@ import type { Stored } from "../lead/pass.ts";
 import { unreadableLeases } from "../holdings/unreadable-leases.ts";
 import { end, renew, requireLease, takeOrder, type RequestDeps } from "../orders/requests.ts";
 import type { History } from "../lead/records.ts";
+import { explainAnswer } from "./explain-answer.ts";
 import { historyPage } from "./lease-history.ts";
 import { leaseMessage } from "./lease-message.ts";
 import type { Readable } from "../lead/records.ts";
@@ -27,6 +29,8 @@ export type HandlerDeps = RequestDeps & {
   readonly capacity: Capacity;
   /** Why an order would FAIL immediately; empty: no reason is known. */
   readonly foresee: (record: LeaseRecord, before: readonly Order[], signal: AbortSignal) => Promise<string>;
+  /** What an explanation asks other services for. */
+  readonly asking: ExplainCalls;
   readonly cleaner: Pick<Cleaner, "sweep" | "brake" | "schedule" | "waitsFor">;
   /** Number of the oldest ongoing leases with secrets that the key cannot open. */
   readonly unopened: () => number;
@@ -60,6 +64,10 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
     renewLease: ({ requestId, renewal }) => lease(renew(deps, requestId, toRenewal(renewal ?? missing("renewal")))),
     endLease: ({ requestId, end: request }) => lease(end(deps, requestId, toEnd(request ?? missing("end")))),
     getLease: ({ id }) => lease(requireLease(deps, id)),
+    explainLease: async ({ id }) => {
+      const { record } = await requireLease(deps, id);
+      return { explanation: await explainAnswer(deps, deps.asking, record) };
+    },
     listLeases: (request) => Promise.resolve(leasesPage(deps, request)),
     listLeaseHistory: async (query, { signal }) => {
       const page = await historyPage(deps, query, signal);

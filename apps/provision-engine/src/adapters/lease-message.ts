@@ -4,6 +4,8 @@ import { decideAdmission } from "../domain/decide-admission.ts";
 import { decideRelease } from "../domain/decide-release.ts";
 import { isStuck } from "../domain/decide-stuck.ts";
 import { decideReference, toReferenced } from "../domain/decide-take-over.ts";
+import type { LeaseSeen, LeaseUsers } from "../domain/explain-lease.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
 import type { Surroundings } from "../domain/surroundings.ts";
 import { readClaim } from "../types/workload-types.ts";
 import type { Holdings } from "../holdings/holdings.ts";
@@ -17,30 +19,41 @@ export type SeenLeases = {
 
 type Message<Name extends "Lease" | "LeaseUser"> = PropertiesOf<(typeof muster.provision.v1)[Name]>;
 
-/** A lease as replies show it, with facts that are not in its record: what it waits for, and whether it needs the operator. */
-export function leaseMessage(seen: SeenLeases, { record, revision }: Stored): Message<"Lease"> {
-  const users = record.phase === "DECOMMISSIONING" ? seen.holdings.around(record.order).users : NO_USERS;
+/** A lease as replies show it. */
+export function leaseMessage(leases: SeenLeases, { record, revision }: Stored): Message<"Lease"> {
+  const { waitingBecause, isStuck: stuck, users } = seeLease(leases, record);
   return {
     record: toWireRecord(record),
     revision,
-    waitingBecause: explainWait(seen, record, users),
-    stuck: isStuck(record, seen.nowNs()),
-    usedBy: users.some.flatMap((id) => userMessage(seen, id)),
+    waitingBecause,
+    stuck,
+    usedBy: users.some.map(userMessage),
     usedByCount: users.count,
+  };
+}
+
+/** A lease with facts that are not in its record: what it waits for, and whether it needs the operator. */
+export function seeLease(leases: SeenLeases, record: LeaseRecord): LeaseSeen {
+  const { holdings, nowNs } = leases;
+  const users = record.phase === "DECOMMISSIONING" ? holdings.around(record.order).users : NO_USERS;
+  return {
+    record,
+    waitingBecause: explainWait(leases, record, users),
+    isStuck: isStuck(record, nowNs()),
+    users: { count: users.count, some: users.some.flatMap((id) => holdings.find(id) ?? []) },
   };
 }
 
 const NO_USERS: Surroundings["users"] = { some: [], count: 0 };
 
-function userMessage({ holdings }: SeenLeases, id: string): Message<"LeaseUser">[] {
-  const found = holdings.find(id);
-  if (found === undefined) return [];
-  return [{ id, type: found.order.type, phase: phaseOf(found), expiresAt: timestampOf(found.expiresAtNs) }];
+function userMessage(user: LeaseUsers["some"][number]): Message<"LeaseUser"> {
+  const { order, expiresAtNs } = user;
+  return { id: order.id, type: order.type, phase: phaseOf(user), expiresAt: timestampOf(expiresAtNs) };
 }
 
 function explainWait(
   { holdings, nowNs }: SeenLeases,
-  { order, phase, trouble }: Stored["record"],
+  { order, phase, trouble }: LeaseRecord,
   users: Surroundings["users"],
 ): string {
   if (phase === "DECOMMISSIONING") {

@@ -20,6 +20,7 @@ import {
   type StoredSet,
 } from "../requests.ts";
 import { changeRollout, createRollout, requireRollout } from "../rollout-requests.ts";
+import { explainAnswer } from "./explain-answer.ts";
 import { toSpec, toWireAudit, toWireRollout, toWireSet, type Readable } from "./messages.ts";
 import type { Stored } from "./records.ts";
 
@@ -80,14 +81,18 @@ function makeSetHandlers(deps: RequestDeps) {
     holdTransfers: (request) => set(holdTransfers(deps, request)),
     explainReplicaSet: async ({ name }) => {
       const stored = await requireSet(deps, name);
-      const verdicts = explainNodesOf(deps, stored.record);
-      const roll = rolloutOf(deps, stored.record);
+      const { record } = stored;
+      const nodes = explainNodesOf(deps, record);
+      const message = setMessage(deps, stored);
+      const roll = rolloutOf(deps, record);
+      const rollout = roll && { record: roll.record, message: rolloutMessage(deps, roll) };
       return {
-        set: setMessage(deps, stored),
-        roll: roll === undefined ? null : rolloutMessage(deps, roll),
-        nodesKnown: verdicts !== undefined,
-        nodes: verdicts?.slice(0, MAX_PAGE) ?? [],
-        nodesMore: Math.max(0, (verdicts?.length ?? 0) - MAX_PAGE),
+        set: message,
+        roll: rollout?.message ?? null,
+        nodesKnown: nodes !== undefined,
+        nodes: nodes?.slice(0, MAX_PAGE) ?? [],
+        nodesMore: Math.max(0, (nodes?.length ?? 0) - MAX_PAGE),
+        explanation: explainAnswer({ set: record, message, rollout, nodes }, deps.now()),
       };
     },
   } satisfies Partial<Handlers<typeof FarmService>>;

@@ -3,6 +3,7 @@ import { client, serve } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readSigner, verifySignature } from "@muster/leases/keys";
+import { explainCalls } from "@muster/ledger-client";
 import { LeaseService, ReservationService } from "@muster/proto";
 import { feedbackOver } from "@muster/provision-engine/feedback";
 import { openCleaner, type Cleaner } from "@muster/provision-engine/cleaner";
@@ -76,6 +77,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     holdings,
     history,
     capacity: ENGINE.capacity,
+    asking: explainCalls(bus),
     cleaner,
     // Nobody tries an order out here.
     foresee: () => Promise.resolve(""),

@@ -1,74 +1,10 @@
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import { buildLeaseChecks, type EngineLoad, type SeenEngine } from "./build-lease-checks.ts";
-import { explainLease } from "./explain-lease.ts";
-import { decideLeaseCondition, LEASE_PHASES, type Lease } from "./lease.ts";
 
 const NOW_MS = 1_700_003_600_123;
-const ending = { cause: "CRASHED", message: "4 exits", atNs: 1n };
 const some = [{ id: "4711-2", type: "container", phase: "ACTIVE", expiresAtNs: 1_700_007_200_123_000_000n }];
 const usedBy = { count: 2, some };
-const error = {
-  id: "4711-1",
-  type: "debug",
-  createdNs: 1n,
-  state: "error" as const,
-  message: "no space",
-  data: "null",
-  signature: new Uint8Array(),
-};
-
-it.each<[what: string, lease: Partial<Lease>, code: string, message: RegExp]>([
-  ["was just ordered", { phase: "ORDERED" }, "ORDERED", /begun next/],
-  ["waits for another one", { phase: "ORDERED", waitingBecause: "waits for network home" }, "WAITING", /network home/],
-  ["is tried again", { phase: "PROVISIONING", waitingBecause: "no image" }, "NOT_YET", /tried again: no image/],
-  ["is there", {}, "ACTIVE", /it ends in 60m|it ends in 1h/],
-  [
-    "is there, with a node that died",
-    { waitingBecause: "node n-0" },
-    "TROUBLED",
-    /a part of it is in trouble: node n-0/,
-  ],
-  ["crashed", { phase: "DECOMMISSIONING", ending }, "CRASHED", /taken down: CRASHED: 4 exits/],
-  [
-    "was not taken down at once",
-    { phase: "DECOMMISSIONING", ending, waitingBecause: "away" },
-    "CRASHED",
-    /^it is taken down, and that is tried again: CRASHED: 4 exits; away$/,
-  ],
-  [
-    "cannot be taken down",
-    { phase: "DECOMMISSIONING", ending, waitingBecause: "away", isStuck: true },
-    "NOT_TAKEN_DOWN",
-    /4 exits; away/,
-  ],
-  [
-    "ends after others",
-    { phase: "DECOMMISSIONING", ending, waitingBecause: "it is in use by 4711-2", usedBy },
-    "IN_USE",
-    /^it ends \(CRASHED: 4 exits\), and stays until what uses it is gone: container 4711-2 \(ends in 1h00m\), 1 more$/,
-  ],
-  ["is over", { phase: "ENDED", ending, result: error }, "CRASHED", /^all of it is taken down: CRASHED/],
-  ["is over and was never there", { phase: "ENDED", ending }, "CRASHED", /^it never became ACTIVE, /],
-  ["failed", { phase: "FAILED", result: error }, "FAILED", /^no space$/],
-  ["is in a phase of a later version", { phase: "UNKNOWN" }, "UNKNOWN", /does not know the phase/],
-])("explains a lease that %s", (_what, lease, code, message) => {
-  const explained = explainLease(aLease(lease), undefined, NOW_MS);
-  expect(explained.code).toBe(code);
-  expect(explained.message).toMatch(message);
-});
-
-it("waits for any phase, in any letters, and no longer than it can come", () => {
-  const goal = (type: string, is = true) => ({ kind: "condition" as const, type, isTrue: is });
-  expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("active"))).toBe("met");
-  expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("ACTIVE", false))).toBe("open");
-  expect(decideLeaseCondition({ phase: "FAILED" }, goal("ACTIVE"))).toBe("never");
-  expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("PROVISIONING"))).toBe("never");
-  expect(decideLeaseCondition({ phase: "PROVISIONING" }, goal("ACTIVE"))).toBe("open");
-  expect(decideLeaseCondition({ phase: "DECOMMISSIONING" }, goal("ENDED"))).toBe("open");
-  const gone = LEASE_PHASES.filter((phase) => decideLeaseCondition({ phase }, { kind: "delete" }) === "met");
-  expect(gone).toEqual(["ENDED", "FAILED"]);
-});
 
 it("counts leases for the doctor, against what is limited, and warns of those that cannot be taken down", () => {
   const schedule = { mode: "", nextScanMs: undefined };

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { formatElapsed } from "./duration.ts";
+import { formatElapsed } from "./format-elapsed.ts";
 
 it.each([
   [0, "0.0s"],

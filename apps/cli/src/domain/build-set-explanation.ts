@@ -1,0 +1,55 @@
+import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import { colourOf, paint } from "./paint.ts";
+import { plural } from "./plural.ts";
+import type { ExplainedSet } from "./replica-set.ts";
+
+/** Nodes that are shown one by one. */
+const MAX_NODES_SHOWN = 50;
+/** Nodes that are only counted: there may be thousands of them. */
+const NOT_OURS: ReadonlySet<string> = new Set(["NOT_SELECTED", "NOT_GRANTED"]);
+
+/** The explanation for people: the sentence, then each node that matters. */
+export function buildSetExplanation(explained: ExplainedSet, style: TableStyle): string[] {
+  const { set, phase, reason, nodesKnown } = explained;
+  const { code, message, next } = reason;
+  const nodes = buildNodeRows(explained);
+  return [
+    `replica-set ${set.name} ${paint(phase, colourOf(phase), style.colours)}${code === phase ? "" : `: ${code}`}`,
+    `  ${plain(message)}`,
+    ...(next === "" ? [] : [`next: ${next}`]),
+    `owner: ${set.farm === "" ? "no farm" : set.farm}`,
+    ...(nodesKnown
+      ? ["", ...(nodes.length > 0 ? buildTable(["NODE", "WHAT", "POD", "HEALTH", "WHY"], nodes, style) : ["no nodes"])]
+      : []),
+    ...describeOthers(explained, nodes.length),
+  ];
+}
+
+function buildNodeRows({ set, nodes }: ExplainedSet): Cell[][] {
+  return nodes
+    .filter(({ code }) => !NOT_OURS.has(code))
+    .slice(0, MAX_NODES_SHOWN)
+    .map(({ node, code, message }) => {
+      const replica = set.replicas.find((each) => each.node === node);
+      const { pod = "-", health = "-" } = replica ?? {};
+      return [node, code, pod, { text: health, colour: colourOf(health) }, message || (replica?.message ?? "")];
+    });
+}
+
+function describeOthers({ set, nodes, nodesMore }: ExplainedSet, shown: number): string[] {
+  const unselected = nodes.filter(({ code }) => NOT_OURS.has(code));
+  const hidden = nodes.length - unselected.length - shown;
+  const named = unselected.slice(0, 3).map(({ node }) => node);
+  const { pool, nodeSelector } = set.spec;
+  const count = unselected.length + nodesMore;
+  const isNot =
+    pool === ""
+      ? `${count === 1 ? "does" : "do"} not match ${nodeSelector}`
+      : `${count === 1 ? "is no machine" : "are no machines"} of pool ${pool} that it has`;
+  return [
+    ...(hidden > 0 ? [`and ${plural(hidden, "more node")}; -o json shows them`] : []),
+    ...(unselected.length > 0
+      ? [`${plural(count, "other node")} (${named.join(", ")}${unselected.length > 3 ? ", ..." : ""}) ${isNot}`]
+      : []),
+  ];
+}

@@ -1,0 +1,164 @@
+import { formatElapsed } from "@muster/faults";
+import { because, reasonOfWait, type Reason, type SeenMachines } from "@muster/ledger-client/explanation";
+import type { LeaseRecord } from "./lease.ts";
+
+/** Leases that use another one: the first few of them. */
+export type LeaseUsers = {
+  readonly count: number;
+  readonly some: readonly Pick<LeaseRecord, "order" | "phase" | "expiresAtNs">[];
+};
+
+/** The state of a lease for its explanation. */
+export type LeaseSeen = {
+  readonly record: LeaseRecord;
+  /** Why it does not progress, for people; empty: it does, or is complete. */
+  readonly waitingBecause: string;
+  /** It cannot be taken down, or its end cannot be written. */
+  readonly isStuck: boolean;
+  /** The leases that have to end before it. */
+  readonly users: LeaseUsers;
+};
+
+/**
+ * Why a lease is in its phase: ORDERED, WAITING, PROVISIONING, NOT_YET, ACTIVE, TROUBLED, NOT_TAKEN_DOWN, IN_USE, the cause of its end, FAILED, or the
+ * ledger's code for why it waits. `machines` are those that a lease of machines waits for.
+ */
+export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined, nowMs: number): Reason {
+  const { record, waitingBecause } = seen;
+  const { id } = record.order;
+  switch (record.phase) {
+    case "ORDERED":
+      return waitingBecause === ""
+        ? { code: "ORDERED", message: "it was accepted, and is begun next", next: ENGINE }
+        : because("WAITING", waitingBecause);
+    case "PROVISIONING":
+      return reasonOfWait(machines) ?? explainProvisioning(waitingBecause);
+    case "ACTIVE":
+      if (waitingBecause !== "")
+        return {
+          code: "TROUBLED",
+          message: `it was active, and a part of it is in trouble: ${waitingBecause}`,
+          next: "the engine recreates what it can; order the rest again",
+        };
+      return {
+        code: "ACTIVE",
+        message: `it is complete; it ends ${describeEnd(record, nowMs)}`,
+        next: `\`muster lease renew ${id} --for 1h\` lets it end later`,
+      };
+    case "DECOMMISSIONING":
+      return explainEnding(seen, nowMs);
+    case "ENDED":
+      return explainEnded(seen);
+    case "FAILED":
+      return {
+        code: "FAILED",
+        message: whyOf(seen),
+        next: "its order, sent again, is tried again: the same file with this id as metadata.name",
+      };
+  }
+}
+
+/** The phase of a lease, and since when it is in it; 0: the record has no time of it. */
+export function phaseOfLease(record: Pick<LeaseRecord, "order" | "phase" | "result" | "ending" | "endedAtNs">): {
+  readonly phase: string;
+  readonly sinceMs: number;
+} {
+  const { phase } = record;
+  return { phase, sinceMs: toMs(sinceNsOf(record) ?? 0n) };
+}
+
+function sinceNsOf({ order, phase, result, ending, endedAtNs }: Parameters<typeof phaseOfLease>[0]) {
+  switch (phase) {
+    case "ORDERED":
+      return order.createdNs;
+    case "PROVISIONING":
+      return undefined;
+    case "ACTIVE":
+      return result?.createdNs;
+    case "DECOMMISSIONING":
+      return ending?.atNs;
+    case "ENDED":
+    case "FAILED":
+      return endedAtNs ?? ending?.atNs;
+  }
+}
+
+const ENGINE = "`muster doctor` says whether an engine runs";
+
+function explainProvisioning(waitingBecause: string): Reason {
+  return waitingBecause === ""
+    ? because("PROVISIONING", "it is being made")
+    : because("NOT_YET", `it is being made, and tried again: ${waitingBecause}`);
+}
+
+/** A wait for other leases and a retry are no failure. */
+function explainEnding(seen: LeaseSeen, nowMs: number): Reason {
+  const { record, isStuck, users, waitingBecause } = seen;
+  const { ending } = record;
+  const code = ending?.cause ?? "ENDING";
+  if (isStuck)
+    return {
+      code: "NOT_TAKEN_DOWN",
+      message: `what it had cannot be taken down, and that is tried again: ${whyOf(seen)}`,
+      next: "fix the cause; `muster doctor` checks the services",
+    };
+  if (users.count > 0) {
+    const cause = [code, ending?.message ?? ""].filter((each) => each !== "").join(": ");
+    return {
+      code: "IN_USE",
+      message: `it ends (${cause}), and stays until what uses it is gone: ${describeUsers(users, nowMs)}`,
+      next: `wait, or end each of them: \`muster lease end ${users.some[0]?.order.id ?? "ID"}\``,
+    };
+  }
+  const how = waitingBecause === "" ? "it is taken down" : "it is taken down, and that is tried again";
+  return because(code, `${how}: ${whyOf(seen)}`);
+}
+
+function explainEnded(seen: LeaseSeen): Reason {
+  const { ending, result } = seen.record;
+  const down = result === undefined ? "it never became ACTIVE, and all of it is taken down" : "all of it is taken down";
+  return {
+    code: ending?.cause ?? "ENDED",
+    message: `${down}: ${whyOf(seen)}`,
+    next:
+      ending?.cause === "CRASHED"
+        ? "fix what ends in it before you order another one, which would end likewise"
+        : "order another one: an id is used once",
+  };
+}
+
+/** Why it differs from its order, in a few words; empty when it does not. */
+function whyOf({ record, waitingBecause }: LeaseSeen): string {
+  const { phase, ending, result } = record;
+  if (phase === "FAILED" && result !== undefined) return withoutPrefix(result.message);
+  const end = ending && [ending.cause, withoutPrefix(ending.message)].filter((each) => each !== "").join(": ");
+  return [end ?? "", waitingBecause].filter((each) => each !== "").join("; ");
+}
+
+/** Without the prefix that controllers recognize. */
+function withoutPrefix(message: string): string {
+  return message.replace(/^failed to apply provision: /, "");
+}
+
+/** Leases that use another one, with their times: `container 4711-2 (ends in 38m10s), 3 more`. */
+function describeUsers({ some, count }: LeaseUsers, nowMs: number): string {
+  const named = some.map((each) => `${each.order.type} ${each.order.id} (ends ${describeEnd(each, nowMs)})`);
+  const more = count - named.length;
+  return [...named, ...(more > 0 ? [`${more} more`] : [])].join(", ");
+}
+
+/** When it ends, relative to now. */
+function describeEnd({ phase, expiresAtNs }: Pick<LeaseRecord, "phase" | "expiresAtNs">, nowMs: number): string {
+  if (phase === "ENDED" || phase === "FAILED") return "over";
+  if (phase === "DECOMMISSIONING") return "now";
+  const leftMs = toMs(expiresAtNs) - nowMs;
+  if (leftMs > NEVER_MS) return "never";
+  return leftMs < 0 ? "now" : `in ${formatElapsed(leftMs)}`;
+}
+
+/** The longest duration is 292 years. */
+const NEVER_MS = 200 * 366 * 86_400_000;
+
+function toMs(ns: bigint): number {
+  return Number(ns / 1_000_000n);
+}
