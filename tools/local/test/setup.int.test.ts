@@ -57,7 +57,7 @@ it("renews the certificate under a NATS that runs: all trust the old one and the
   };
   await ask();
   const before = await shown(port);
-  expect(await prepare({ ...setup, nowMs: Date.now() })).toEqual([{ do: "make-certificate", because: "ends-soon" }]);
+  expect(await prepare({ ...setup, nowMs: Date.now() })).toEqual([{ kind: "make-certificate", because: "ends-soon" }]);
   await ask();
   expect(await shown(port)).toBe(before);
   server.kill("SIGHUP");

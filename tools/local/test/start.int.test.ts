@@ -132,7 +132,7 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
       }
       const second = start();
       expect(await second.exit).toEqual([1, null]);
-      expect(second.output()).toContain("runs already");
+      expect(second.output()).toContain("already runs");
 
       for (const args of [["pools"], ["backup", join(directory, "backup")]]) {
         const command = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), ...args], {
@@ -152,7 +152,7 @@ it.each([["--kubeconfig", "/nonexistent"], ["nofile.yaml"]])(
   async (...args) => {
     const run = start(...args);
     expect(await run.exit).toEqual([2, null]);
-    expect(run.output()).toContain("there is no file");
+    expect(run.output()).toContain("does not exist");
   },
 );
 
