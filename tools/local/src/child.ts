@@ -4,7 +4,10 @@ import { createWriteStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { throwFault } from "@muster/faults";
 
-/** A process of the stack. It has its own process group, so Ctrl-C reaches only the parent, which stops all in order. The IPC channel closes when the parent dies. */
+/**
+ * A process of the stack. It has its own process group, so Ctrl-C reaches only the parent, which stops all processes in order. Its IPC channel closes when the
+ * parent dies.
+ */
 export type Child = {
   readonly name: string;
   readonly pid: number;

@@ -199,7 +199,10 @@ function defaultsForLargestPool(pools: Readonly<Record<string, number>>): Env {
   return largest === undefined ? {} : { JOB_DEFAULT_POOL: largest[0], PROVISION_CONTAINER_POOLS: largest[0] };
 }
 
-/** Installs the resource definitions and the role of leases; the user's cluster is changed only on request. Returns whether the cluster has the definition of jobs. */
+/**
+ * Installs the resource definitions and the role of leases; the user's cluster is changed only on request. Returns whether the cluster has the definition of
+ * jobs.
+ */
 async function defineJobs(options: StackOptions, kubeconfig: string): Promise<boolean> {
   if (options.kubeconfig === undefined || options.installDefinitions === true) {
     const names = await installDefinitions(kubeconfig, join(ROOT, "deploy/crds"), options.signal);
