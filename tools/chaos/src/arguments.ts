@@ -1,5 +1,5 @@
 import type { ApiServerKind } from "./api-server-process.ts";
-import { integersOf, parseWords, readOutput, refuseArguments, SEED_MAX } from "./command-line.ts";
+import { integersOf, parseWords, readOutput, refuseArguments, MAX_SEED } from "./command-line.ts";
 
 export const HELP = `Runs random sessions and jobs on a whole stack of its own while faults hit it, and judges what came of them.
 
@@ -50,7 +50,7 @@ export function readArguments(args: readonly string[], luckySeed: number): Argum
   const sessions = integer("sessions", SESSIONS, 1, WORKS_MAX);
   const jobs = integer("jobs", Math.round(sessions / SESSIONS_PER_JOB), 0, WORKS_MAX);
   const faults = integer("faults", Math.max(FAULTS_LEAST, Math.round((sessions + jobs) / WORKS_PER_FAULT)), 0, 1000);
-  const seed = integer("seed", luckySeed, 0, SEED_MAX);
+  const seed = integer("seed", luckySeed, 0, MAX_SEED);
   const runs = integer("runs", 1, 1, 10_000);
   const output = readOutput(values.output ?? "text", problems);
   const { "api-server": apiServer = "embedded" } = values;

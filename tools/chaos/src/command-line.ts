@@ -3,7 +3,7 @@ import { parseArgs, type ParseArgsConfig } from "node:util";
 import { describeFault, faultOf, throwFault } from "@muster/faults";
 
 /** Seeds are below it. */
-export const SEED_MAX = 2 ** 31;
+export const MAX_SEED = 2 ** 31;
 const STOPPED_BY = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /** A program that draws what it does from a seed. */
@@ -30,7 +30,7 @@ async function answer<Arguments extends { readonly help: boolean }>(
 ): Promise<number> {
   let options: Arguments;
   try {
-    options = read(process.argv.slice(2), randomInt(SEED_MAX));
+    options = read(process.argv.slice(2), randomInt(MAX_SEED));
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined) throw error;

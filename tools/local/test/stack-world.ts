@@ -88,7 +88,10 @@ export function smallSession(options: {
   const program = `
     process.on("SIGTERM", () => process.exit(0));
     if (process.env.WORKER_KIND) setInterval(() => {}, 1000);
-    else setTimeout(() => { console.log(JSON.stringify({ workers: process.env.QPS_WORKERS.split(",").length })); process.exit(${options.driverCode ?? 0}); }, ${options.driverSeconds * 1000});
+    else setTimeout(() => {
+      console.log(JSON.stringify({ workers: process.env.QPS_WORKERS.split(",").length }));
+      process.exit(${options.driverCode ?? 0});
+    }, ${options.driverSeconds * 1000});
   `;
   const component = (name: string, kind: muster.session.v1.ComponentKind, pool: string) => ({
     name,
