@@ -80,11 +80,11 @@ function watchLedger(world: World, ledger: LedgerFact[]): ReadonlyMap<number, Re
         const { sequence, machines, atMs } = event;
         const nodes = machines.map(({ node }) => node);
         const work = workOf(owners.get(sequence)?.owner.id ?? "");
-        ledger.push({ fact: "granted", atMs, reservation: idOf(sequence), work, nodes });
+        ledger.push({ kind: "granted", atMs, reservation: idOf(sequence), work, nodes });
       }
       if (event.kind === "released") {
         held.delete(event.sequence);
-        ledger.push({ fact: "ended", atMs: event.atMs, reservation: idOf(event.sequence) });
+        ledger.push({ kind: "ended", atMs: event.atMs, reservation: idOf(event.sequence) });
       }
     }
   });

@@ -5,7 +5,7 @@ type Find = (id: string) => LeaseRecord | undefined;
 /** A violated rule about the take-over of a lease. */
 export type WrongTakeOver = { readonly rule: string; readonly found: string };
 
-/** The workload that a lease owns by the stored records; undefined where it has none. A take-over is complete once the older record names the lease as its heir. */
+/** The workload that a lease owns by the stored records, if any. A take-over is complete once the older record names the lease as its heir. */
 export function workloadOf(record: LeaseRecord, find: Find): Origin | undefined {
   if (!mayHoldResources(record.phase)) return undefined;
   return record.takesOver === undefined ? originOf(record) : handedOver(record, find);
