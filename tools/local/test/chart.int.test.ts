@@ -54,7 +54,7 @@ describe.skipIf(missing !== undefined)(
       await expect(install("upgrade", { "nats.replicas": 3, "defaults.replicas": 0 })).rejects.toThrow(differs);
 
       await kubectl(`-n ${SYSTEM} delete statefulset nats`);
-      const empty = /claim data-nats-0 is that of a NATS with another number .* job-controller, .*defaults.replicas=0/;
+      const empty = /claim data-nats-0 belongs to a NATS with another number .* job-controller, .*defaults.replicas=0/;
       await expect(install("upgrade", { "nats.replicas": 3 })).rejects.toThrow(empty);
       await install("upgrade", { "nats.replicas": 3, "defaults.replicas": 0 });
       await install("upgrade", { "nats.replicas": 3, "defaults.replicas": 2 });

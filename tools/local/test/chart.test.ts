@@ -147,18 +147,18 @@ describe.skipIf(missing !== undefined)(
       await expect(render("default")).rejects.toThrow(refusal);
       await expect(render("here", { workNamespace: "here" })).rejects.toThrow(/workNamespace is "here"/);
       const named = render("muster-system", { workNamespace: "muster-system" });
-      await expect(named).rejects.toThrow(/Set workNamespace to where/);
+      await expect(named).rejects.toThrow(/Set workNamespace to the namespace/);
     });
 
     it("refuses a JetStream limit below the storage that all services reserve", async () => {
       const little = { "nats.maxFileStore": "4GB" };
       const all = { ...little, "services.provision-engine.enabled": true };
-      await expect(render("here", all)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 4.8GB/i);
+      await expect(render("here", all)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 4.8GB/);
       await render("here", little);
     });
 
     it(
-      "fails with `not whole` where a file is missing, is empty, or is a link that became text",
+      "reports an incomplete chart where a file is missing, is empty, or is a link that became text",
       { timeout: 60_000 },
       async () => {
         await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
@@ -175,7 +175,9 @@ describe.skipIf(missing !== undefined)(
           const text = await readFile(file, "utf8");
           if (index % 3 === 0) await rm(file);
           else await writeFile(file, index % 3 === 1 ? "\n" : `../../../${name}`);
-          await expect(render("here", ALL, copy), name).rejects.toThrow(`not whole: files/${name} is missing or empty`);
+          await expect(render("here", ALL, copy), name).rejects.toThrow(
+            `incomplete: files/${name} is missing or empty`,
+          );
           await writeFile(file, text);
         }
       },
