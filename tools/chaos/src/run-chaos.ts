@@ -55,7 +55,7 @@ export type Run = {
 
 export const POOLS = { drivers: 10, workers: 30 } as const;
 const REPLICAS = 2;
-/** Close to the capacity of the pools, so that runs reach both limits. */
+/** More than usually hold machines, so that runs reach this limit as well as the capacity of the pools. */
 const MAX_EXECUTORS = 9;
 /** Time per session and job in which they are submitted and faults begin. */
 const WINDOW_MS_PER_WORK = 280;

@@ -99,7 +99,7 @@ describe.skipIf(missing !== undefined)(
     it("requires the registry of the images, and names the images that `npm run images` pushes", async () => {
       const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as { version: string };
       await expect(render("here", { "image.repository": "" })).rejects.toThrow(
-        /image.repository is empty: .* image.repository=registry.example.com\/muster; `npm run images -- --repository/,
+        /image.repository is empty: .* image.repository=registry.example.com\/muster\. `npm run images -- --repository/,
       );
       const objects = await render("here", { "image.repository": "registry.example.com/muster" });
       const pulled = objects.filter(isDeployment).flatMap(({ spec }) => spec?.template.spec?.containers ?? []);

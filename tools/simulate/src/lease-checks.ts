@@ -136,24 +136,24 @@ function checkCapacity(world: World, violate: Violate): void {
 
 /** A process has one call per lease at a time. An aborted call may overlap the next one until it sees its signal. */
 function watchCalls(violate: Violate): WatchWorkload {
-  const underWay = new Map<string, AbortSignal>();
+  const inFlight = new Map<string, AbortSignal>();
   return (process, workload) => {
     const alone =
       <Result>(doing: string, work: (lease: LeaseRecord, signal: AbortSignal) => Promise<Result>) =>
       async (lease: LeaseRecord, signal: AbortSignal): Promise<Result> => {
         const { id } = lease.order;
         const key = `${process} ${id}`;
-        if (underWay.get(key)?.aborted === false)
+        if (inFlight.get(key)?.aborted === false)
           violate(
             id,
             "no lease is provisioned twice concurrently",
             `${process} has two calls for it; the later is ${doing}`,
           );
-        underWay.set(key, signal);
+        inFlight.set(key, signal);
         try {
           return await work(lease, signal);
         } finally {
-          if (underWay.get(key) === signal) underWay.delete(key);
+          if (inFlight.get(key) === signal) inFlight.delete(key);
         }
       };
     const { type, provision, decommission, check } = workload;

@@ -20,7 +20,7 @@
 {{- $text -}}
 {{- end -}}
 
-{{/* A file of deploy/kubernetes with the namespaces of this installation. Placeholders first replace all namespaces, because a new namespace may equal an old one. */}}
+{{/* A file of deploy/kubernetes with the namespaces of this installation. Placeholders come first, because a new namespace may equal an old one. */}}
 {{- define "muster.rights" -}}
 {{- $root := index . 0 -}}
 {{- include "muster.file" (list $root (printf "rights/%s.yaml" (index . 1)))
@@ -43,7 +43,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "muster.image" -}}
 {{- $root := index . 0 -}}
 {{- if not $root.Values.image.repository -}}
-{{- fail "image.repository is empty: set it to where your nodes find the images, for example image.repository=registry.example.com/muster; `npm run images -- --repository registry.example.com/muster --push` builds them and pushes them there" -}}
+{{- fail "image.repository is empty: set it to the registry of your images, for example image.repository=registry.example.com/muster. `npm run images -- --repository registry.example.com/muster --push` builds and pushes them" -}}
 {{- end -}}
 {{ printf "%s/%s:%s" $root.Values.image.repository (index . 1) (default $root.Chart.AppVersion $root.Values.image.tag) }}
 {{- end -}}

@@ -30,7 +30,7 @@ export type JobProgress = {
   readonly isOver: boolean;
 };
 
-/** A job publishes its outcome before its clean-up, so it goes to `over` without a milestone of the clean-up. */
+/** A job publishes its outcome before its clean-up: it is `over` immediately, which includes the milestone `cleaning-up`. */
 export function jobMilestoneOf({ hasMachines, anyPodActive, isRunning, isOver }: JobProgress): Milestone {
   if (isOver) return "over";
   if (isRunning) return "running";
